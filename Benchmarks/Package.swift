@@ -1,0 +1,29 @@
+// swift-tools-version: 6.3
+import PackageDescription
+
+let package = Package(
+    name: "benchmarks",
+    platforms: [.macOS(.v15)],
+    dependencies: [
+        .package(name: "kith", path: ".."),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+    ],
+    targets: [
+        .target(name: "CountingAllocator"),
+        .executableTarget(
+            name: "kith-bench",
+            dependencies: [
+                "CountingAllocator",
+                .product(name: "Kith", package: "kith"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            path: "Sources/KithBench",
+            swiftSettings: [
+                .enableUpcomingFeature("ExistentialAny"),
+                .enableUpcomingFeature("InternalImportsByDefault"),
+                .enableUpcomingFeature("MemberImportVisibility"),
+                .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+            ]),
+    ],
+    swiftLanguageModes: [.v6]
+)

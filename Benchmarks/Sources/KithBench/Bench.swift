@@ -1,0 +1,159 @@
+import KithAPI
+import KithIdentity
+import KithNet
+import KithWire
+import Logging
+
+/// Both ends in this process, over real sockets on loopback.
+enum Bench {
+    private struct Pair {
+        let client: Endpoint
+        let server: Endpoint
+        let outgoing: Connection
+        let incoming: Connection
+    }
+
+    private static func endpoint() async throws -> Endpoint {
+        var options = Endpoint.Options()
+        options.bindAddresses = [NetworkAddress(ipv4: (127, 0, 0, 1), port: 0)]
+        options.maxHandshakesPerSecond = 100_000
+        var logger = Logger(label: "bench")
+        logger.logLevel = .error
+        return try await Endpoint.bind(key: DeviceKey(), options: options, logger: logger)
+    }
+
+    private static func pair() async throws -> Pair {
+        let (client, server) = (try await endpoint(), try await endpoint())
+        let outgoing = try await client.connect(to: server.id, at: server.localAddresses)
+        var connections = server.established.makeAsyncIterator()
+        guard let incoming = await connections.next() else { throw KithError(.closed, "no connection") }
+        return Pair(client: client, server: server, outgoing: outgoing, incoming: incoming)
+    }
+
+    private static func close(_ pair: Pair) async {
+        await pair.client.shutdown()
+        await pair.server.shutdown()
+    }
+
+    /// One stream, one direction, `mebibytes` MiB.
+    static func bulk(mebibytes: Int, into report: inout Report) async throws {
+        let pair = try await pair()
+        // One small round first: what is allocated once is not what a packet costs.
+        _ = try await transfer(16, pair)
+        let before = await pair.outgoing.statistics()
+        let meter = Meter()
+        let count = try await transfer(mebibytes, pair)
+        let (seconds, processor, allocations) = (meter.seconds, meter.processorSeconds, meter.allocationCount)
+        let after = await pair.outgoing.statistics()
+        guard count == mebibytes << 20 else { throw KithError(.corrupt, "\(count) bytes arrived.") }
+        let packets = Double(after.packetsSent - before.packetsSent)
+        report.add("bulk, one stream", Double(count) / 1e6 / seconds, "MB/s", atLeast: 200)
+        report.add(
+            "bulk, processor time of both ends", processor / (Double(count) / Double(1 << 30)), "s/GiB", atMost: 6)
+        report.add("bulk, allocations per packet sent", Double(allocations) / packets, "", atMost: 1)
+        report.add("bulk, packets lost", Double(after.packetsLost - before.packetsLost) / packets * 100, "%")
+        await close(pair)
+    }
+
+    private static func transfer(_ mebibytes: Int, _ pair: Pair) async throws -> Int {
+        let outgoing = pair.outgoing
+        let sending = Task {
+            let stream = try await outgoing.openStream()
+            let piece = [UInt8](repeating: 0x5A, count: 256 << 10)
+            for _ in 0..<mebibytes * 4 { try await stream.write(piece) }
+            try await stream.finish()
+            try await stream.flushed()
+        }
+        var streams = pair.incoming.incomingStreams.makeAsyncIterator()
+        guard let stream = await streams.next() else { throw KithError(.closed, "no stream") }
+        var count = 0
+        while let bytes = try await stream.read(upTo: 256 << 10) { count += bytes.count }
+        try await stream.finish()
+        try await sending.value
+        return count
+    }
+
+    /// A new connection, to the moment streams can be opened.
+    static func connect(rounds: Int, into report: inout Report) async throws {
+        let server = try await endpoint()
+        let accepting = Task { for await _ in server.established {} }
+        var samples: [Double] = []
+        let meter = Meter()
+        let client = try await endpoint()
+        for _ in 0..<rounds {
+            let began = ContinuousClock.now
+            let connection = try await client.connect(to: server.id, at: server.localAddresses)
+            samples.append((ContinuousClock.now - began).inSeconds * 1000)
+            connection.close()
+            _ = await connection.closed()
+        }
+        report.add("connect, p50", percentile(0.5, of: samples), "ms", atMost: 4)
+        report.add("connect, p99", percentile(0.99, of: samples), "ms")
+        report.add("connect, processor time of both ends", meter.processorSeconds / Double(rounds) * 1000, "ms")
+        await client.shutdown()
+        await server.shutdown()
+        await accepting.value
+    }
+
+    /// One byte there and back on an open stream: a keystroke.
+    static func echo(rounds: Int, into report: inout Report) async throws {
+        let pair = try await pair()
+        let incoming = pair.incoming
+        let echoing = Task {
+            var streams = incoming.incomingStreams.makeAsyncIterator()
+            guard let stream = await streams.next() else { return }
+            while let bytes = try await stream.read(upTo: 4096) { try await stream.write(bytes) }
+            try await stream.finish()
+        }
+        let stream = try await pair.outgoing.openStream()
+        var samples: [Double] = []
+        for round in 0..<rounds + 100 {
+            let began = ContinuousClock.now
+            try await stream.write([UInt8(truncatingIfNeeded: round)])
+            _ = try await stream.read(upTo: 1)
+            if round >= 100 { samples.append((ContinuousClock.now - began).inSeconds * 1000) }
+        }
+        try await stream.finish()
+        try await echoing.value
+        report.add("stream echo, p50", percentile(0.5, of: samples), "ms", atMost: 0.6)
+        report.add("stream echo, p99", percentile(0.99, of: samples), "ms", atMost: 3)
+        await close(pair)
+    }
+
+    /// Many streams at once, 32 bytes there and back on each.
+    static func streams(_ count: Int, into report: inout Report) async throws {
+        let pair = try await pair()
+        let incoming = pair.incoming
+        let serving = Task {
+            await withTaskGroup { group in
+                for await stream in incoming.incomingStreams {
+                    group.addTask {
+                        do {
+                            while let bytes = try await stream.read(upTo: 4096) { try await stream.write(bytes) }
+                            try await stream.finish()
+                        } catch {
+                            // The other end's half of the benchmark reports it.
+                            stream.abort(.closed)
+                        }
+                    }
+                }
+            }
+        }
+        let outgoing = pair.outgoing
+        let meter = Meter()
+        try await withThrowingTaskGroup { group in
+            for _ in 0..<count {
+                group.addTask {
+                    let stream = try await outgoing.openStream()
+                    try await stream.write([UInt8](repeating: 1, count: 32))
+                    try await stream.finish()
+                    while try await stream.read(upTo: 64) != nil {}
+                }
+            }
+            try await group.waitForAll()
+        }
+        report.add("\(count) concurrent streams, 32-byte echo", meter.seconds, "s", atMost: 1)
+        await close(pair)
+        await serving.value
+    }
+}

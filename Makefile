@@ -1,0 +1,63 @@
+# Two commands do everything: `make run` and `make test`. The rest is for people who work on Kith.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+SWIFT ?= swift
+BUILD := .build
+JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
+RELEASE := $(SWIFT) build -c release -j $(JOBS) --product kith
+ARGS ?=
+
+.PHONY: help run build release install test check soak bench fuzz docs format lint sanitize clean
+
+help: ## Lists the targets.
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## Installs what is missing, builds, and starts this device (kith up). ARGS="--name laptop" passes options.
+	@scripts/bootstrap
+	$(RELEASE)
+	@exec "$$($(SWIFT) build -c release --show-bin-path)/kith" up $(ARGS)
+
+release: ## Builds the kith command with optimisation.
+	@scripts/bootstrap
+	$(RELEASE)
+	@echo "Built $$($(SWIFT) build -c release --show-bin-path)/kith"
+
+install: release ## Copies the kith command to PREFIX/bin (default /usr/local).
+	install -m 0755 "$$($(SWIFT) build -c release --show-bin-path)/kith" "$(or $(PREFIX),/usr/local)/bin/kith"
+
+build: ## Builds everything for debugging, tests included.
+	$(SWIFT) build -j $(JOBS) --build-tests --explicit-target-dependency-import-check error
+
+test: ## Installs what is missing and runs the whole suite.
+	@scripts/bootstrap --test
+	$(SWIFT) build -j $(JOBS) --build-tests --explicit-target-dependency-import-check error
+	$(SWIFT) test --skip-build --disable-xctest $(ARGS)
+
+check: ## What CI runs: format, build, tests, fuzz replay, docs.
+	@scripts/check
+
+soak: ## Ten thousand simulated conversations and more, in release. CONVERSATIONS=100000 for a longer run.
+	KITH_CONVERSATIONS=$(or $(CONVERSATIONS),10000) $(SWIFT) test -c release --disable-xctest \
+		--scratch-path .build-soak -Xswiftc -enable-testing --filter Conversation
+
+bench: ## Prints the numbers: kith cp beside scp, echo beside ssh, the transport alone.
+	@scripts/bootstrap --test
+	@scripts/bench $(ARGS)
+
+fuzz: ## Runs every fuzzer a million times. ARGS="packet 5000000" for one of them.
+	@scripts/fuzz $(ARGS)
+
+docs: ## Builds the documentation; a dead link is an error.
+	@scripts/docs
+
+format: ## Formats the sources.
+	$(SWIFT) format -i -r -p Sources Tests Benchmarks Fuzz Package.swift
+
+lint: ## Says what `make format` would change.
+	$(SWIFT) format lint --strict -r -p Sources Tests Package.swift
+
+sanitize: ## Runs the network and engine tests under the thread sanitizer.
+	$(SWIFT) test --sanitize thread --disable-xctest --scratch-path .build-tsan --filter 'KithNetTests|KithNodeTests|KithSocketTests' $(ARGS)
+
+clean: ## Removes what was built.
+	rm -rf .build .build-*

@@ -1,0 +1,220 @@
+// swift-tools-version: 6.3
+import PackageDescription
+
+// The house, from the ground up (ARCHITECTURE.md). A target may use any lower floor,
+// never its own, never a higher one: the check at the end of this file refuses to build otherwise.
+let floors: [[Target]] = [
+    // 0 Ground
+    [
+        .target(name: "CKithSystem"),
+        .target(name: "KithWire"),
+    ],
+    // 1 Words
+    [
+        .target(
+            name: "KithIdentity",
+            dependencies: [
+                "KithWire", "CKithSystem",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "CryptoExtras", package: "swift-crypto"),
+                .product(name: "X509", package: "swift-certificates"),
+                .product(name: "SwiftASN1", package: "swift-asn1"),
+            ]),
+        .target(name: "KithRPC", dependencies: ["KithWire"]),
+        .target(name: "CQUICCrypto", dependencies: [.product(name: "NIOSSL", package: "swift-nio-ssl")]),
+    ],
+    // 2 Engines
+    [
+        .target(
+            name: "KithQUIC",
+            dependencies: [
+                "KithWire", "CQUICCrypto",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "CryptoExtras", package: "swift-crypto"),
+            ]),
+        .target(name: "KithAPI", dependencies: ["KithWire", "KithIdentity", "KithRPC"]),
+    ],
+    // 3 Drivers
+    [
+        .target(
+            name: "KithNet",
+            dependencies: [
+                "KithWire", "KithIdentity", "KithQUIC", "KithAPI", "CKithSystem",
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "Logging", package: "swift-log"),
+            ]),
+        .target(
+            name: "KithStore",
+            dependencies: [
+                "KithWire", "KithIdentity", "CKithSystem",
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Logging", package: "swift-log"),
+            ]),
+        .target(
+            name: "KithSocket",
+            dependencies: [
+                "KithWire", "KithRPC", "KithAPI", "CKithSystem",
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "Logging", package: "swift-log"),
+            ]),
+    ],
+    // 4 Node
+    [
+        .target(
+            name: "KithNode",
+            dependencies: [
+                "KithWire", "KithIdentity", "KithAPI", "KithNet", "KithStore",
+                .product(name: "Logging", package: "swift-log"),
+            ])
+    ],
+    // 5 Services
+    [
+        .target(
+            name: "KithShell",
+            dependencies: [
+                "KithWire", "KithIdentity", "KithAPI", "KithNode", "CKithSystem",
+                .product(name: "Logging", package: "swift-log"),
+            ]),
+        .target(
+            name: "KithFiles",
+            dependencies: [
+                "KithWire", "KithIdentity", "KithAPI", "KithNode", "CKithSystem",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+            ]),
+    ],
+    // 6 Core
+    [
+        .target(
+            name: "Kith",
+            dependencies: [
+                "KithWire", "KithIdentity", "KithAPI", "KithNet", "KithStore", "KithSocket", "KithNode",
+                "KithShell", "KithFiles",
+                .product(name: "Logging", package: "swift-log"),
+            ])
+    ],
+    // 7 Doors
+    [
+        .executableTarget(
+            name: "KithCommand",
+            dependencies: [
+                "Kith", "KithWire", "KithIdentity", "KithRPC", "KithAPI", "KithSocket", "KithShell", "KithFiles",
+                "CKithSystem",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+                .product(name: "Logging", package: "swift-log"),
+            ])
+    ],
+]
+
+// Beside the house: what tests use and no product links.
+let testing: [Target] = [
+    .target(
+        name: "KithTesting",
+        dependencies: ["KithWire", "KithIdentity", "KithQUIC", "KithAPI"],
+        path: "Sources/KithTesting")
+]
+
+func test(_ target: String, _ more: Target.Dependency...) -> Target {
+    .testTarget(
+        name: "\(target)Tests",
+        dependencies: [.target(name: target)] + (target == "KithWire" ? [] : ["KithWire"]) + more)
+}
+let tests: [Target] = [
+    test("KithWire"),
+    test("KithIdentity", .product(name: "Crypto", package: "swift-crypto")),
+    test("KithRPC"),
+    test("KithQUIC", "KithTesting", .product(name: "Crypto", package: "swift-crypto")),
+    test("KithAPI", "KithIdentity", "KithTesting"),
+    test(
+        "KithNet", "KithQUIC", "KithIdentity", "KithAPI", "KithTesting",
+        .product(name: "Crypto", package: "swift-crypto")),
+    test("KithStore", "KithIdentity"),
+    test("KithSocket", "KithRPC", "KithAPI", "KithTesting"),
+    test("KithNode", "KithIdentity", "KithAPI", "KithNet", "KithStore", "KithTesting"),
+    test("KithShell", "KithIdentity", "KithAPI", "KithNode", "KithTesting"),
+    test("KithFiles", "KithIdentity", "KithAPI", "KithNode", "KithTesting"),
+    test("Kith", "KithIdentity", "KithAPI", "KithNode", "KithTesting"),
+    .testTarget(
+        name: "KithCommandTests",
+        dependencies: [
+            "KithCommand", "KithWire", "KithIdentity", "KithAPI", "KithNet",
+            .product(name: "Logging", package: "swift-log"),
+        ]),
+]
+
+// MARK: - The checks
+
+/// Refuses a target that reaches sideways or up.
+@MainActor func checkFloors() {
+    var floorOf: [String: Int] = [:]
+    for (floor, targets) in floors.enumerated() {
+        for target in targets { floorOf[target.name] = floor }
+    }
+    for (floor, targets) in floors.enumerated() {
+        for target in targets {
+            for dependency in target.dependencies {
+                let name: String
+                switch dependency {
+                case .targetItem(let item, _): name = item
+                case .byNameItem(let item, _): name = item
+                default: continue
+                }
+                guard let below = floorOf[name] else {
+                    fatalError("\(target.name) uses \(name), which stands on no floor of the house.")
+                }
+                guard below < floor else {
+                    fatalError(
+                        "\(target.name) (floor \(floor)) may not use \(name) (floor \(below)): only lower floors.")
+                }
+            }
+        }
+    }
+}
+checkFloors()
+
+let strict: [SwiftSetting] =
+    [
+        .enableUpcomingFeature("ExistentialAny"),
+        .enableUpcomingFeature("InternalImportsByDefault"),
+        .enableUpcomingFeature("MemberImportVisibility"),
+        .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+        .enableUpcomingFeature("InferIsolatedConformances"),
+        .enableExperimentalFeature("Lifetimes"),
+    ] + (Context.environment["KITH_LENIENT"] == nil ? [.treatAllWarnings(as: .error)] : [])
+let house = floors.flatMap { $0 } + testing
+for target in house where !target.name.hasPrefix("C") {
+    target.swiftSettings = strict + [.strictMemorySafety()]
+}
+for target in tests {
+    target.swiftSettings = strict
+}
+
+let package = Package(
+    name: "kith",
+    platforms: [.macOS(.v15), .iOS(.v18)],
+    products: [
+        .library(name: "Kith", targets: ["Kith"]),
+        .library(name: "KithClient", targets: ["KithAPI", "KithSocket"]),
+        .library(name: "KithQUIC", targets: ["KithQUIC"]),
+        .executable(name: "kith", targets: ["KithCommand"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+        // Earlier releases lack raw public keys, and C names change inside the series.
+        .package(url: "https://github.com/apple/swift-nio-ssl", exact: "2.37.6"),
+        .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
+        .package(url: "https://github.com/apple/swift-certificates", from: "1.21.1"),
+        .package(url: "https://github.com/apple/swift-asn1", from: "1.7.4"),
+        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
+        .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"),
+    ],
+    targets: house + tests,
+    swiftLanguageModes: [.v6]
+)

@@ -1,0 +1,10 @@
+#ifndef CKITHSYSTEM_H
+#define CKITHSYSTEM_H
+
+// The operating system's parts that Swift cannot call itself, one header each.
+#include "KithConfinedOpen.h"
+#include "KithUDP.h"
+#include "KithSpawn.h"
+#include "KithTerminal.h"
+
+#endif

@@ -1,0 +1,83 @@
+#ifndef KITH_CONFINED_OPEN_H
+#define KITH_CONFINED_OPEN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// Files beneath a folder's descriptor. Every function returns what it says, or the negated errno; all descriptors are
+// close-on-exec, and calls cut short by a signal are made again. Names end in NUL.
+
+/// How a file is opened; combined with `|`.
+enum {
+    KITH_FILE_READ = 0,
+    KITH_FILE_WRITE = 1,
+    /// Only a name for other calls: neither read nor written. Where the system has no such thing, opened for reading.
+    KITH_FILE_PATH = 2,
+    KITH_FILE_DIRECTORY = 4,
+    /// A symbolic link in the last place is an error (with PATH on Linux: opened itself).
+    KITH_FILE_NO_FOLLOW = 8,
+    /// Makes a new file; an existing one is an error.
+    KITH_FILE_CREATE = 16
+};
+
+/// What a file is and has, the same on every system.
+typedef struct kith_file_info {
+    uint64_t device, inode, size, links;
+    int64_t seconds;
+    uint32_t nanoseconds;
+    /// Permission bits and the type bits, as in st_mode.
+    uint32_t mode;
+    uint32_t user, group;
+} kith_file_info;
+
+/// Opens `path`, which is relative, so that nothing outside the folder `directory` is reached at any moment.
+///
+/// Links inside are followed while they stay inside; absolute links, and `..` above the folder, give -EXDEV.
+/// With `walk` not 0, or where openat2(2) is missing, each component is opened by itself.
+int kith_open_beneath(int directory, const char *path, int flags, uint32_t mode, int walk);
+
+/// Opens `path` by the system's own rules; relative to `directory`, or to the working directory for -1.
+int kith_open(int directory, const char *path, int flags, uint32_t mode);
+
+/// Describes `name` in `directory`, a link itself; for the empty name, what the descriptor stands for.
+int kith_file_stat(int directory, const char *name, kith_file_info *info);
+
+/// Reads a link. Returns the length; -ENAMETOOLONG when `capacity` is too small.
+int kith_file_readlink(int directory, const char *name, uint8_t *target, size_t capacity);
+
+/// Makes a folder, a link; renames; removes a file or (with `is_directory`) an empty folder.
+int kith_file_mkdir(int directory, const char *name, uint32_t mode);
+int kith_file_symlink(const char *target, int directory, const char *name);
+int kith_file_rename(int from_directory, const char *from, int to_directory, const char *to, int overwrite);
+int kith_file_unlink(int directory, const char *name, int is_directory);
+
+/// Sets the permission bits of an open file.
+int kith_file_chmod(int descriptor, uint32_t mode);
+
+/// Sets the time of change of an open file (`name` empty) or of a link by name; the time of access stays.
+int kith_file_times(int descriptor, const char *name, int64_t seconds, uint32_t nanoseconds);
+
+/// Reads, writes. `offset` -1: at the descriptor's own place. May do less than asked for.
+intptr_t kith_file_read(int descriptor, void *bytes, size_t count, int64_t offset);
+intptr_t kith_file_write(int descriptor, const void *bytes, size_t count, int64_t offset);
+
+/// Brings the contents of a file to the disk.
+int kith_file_sync(int descriptor);
+
+/// Locks a file for this descriptor alone (flock); waits for it when `wait` is not 0, else -EWOULDBLOCK.
+int kith_file_lock(int descriptor, int wait);
+
+void kith_file_close(int descriptor);
+
+/// A listing of a folder, from its beginning. NULL with `*failure` set on failure. The descriptor stays the caller's.
+void *kith_directory_open(int descriptor, int *failure);
+
+/// Copies the next name, without `.` and `..`. Returns its length, 0 at the end.
+int kith_directory_next(void *listing, uint8_t *name, size_t capacity);
+
+void kith_directory_close(void *listing);
+
+/// Writes the home folder of this process's account. Returns its length.
+int kith_home(uint8_t *path, size_t capacity);
+
+#endif

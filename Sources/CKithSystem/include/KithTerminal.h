@@ -1,0 +1,27 @@
+#ifndef KITH_TERMINAL_H
+#define KITH_TERMINAL_H
+
+#include <stdint.h>
+
+// The terminal this process itself runs on.
+
+/// Puts the terminal into raw mode. Returns 0 or the negated errno.
+///
+/// The mode found is put back by kith_terminal_restore, when the process exits, and when a signal ends it
+/// (SIGHUP, SIGTERM, SIGINT, SIGQUIT and faults): the process then ends with that signal as it would have.
+int kith_terminal_raw(int descriptor);
+
+/// Puts back the mode found. Safe to call at any time, from anywhere, also when nothing was changed.
+void kith_terminal_restore(void);
+
+/// Reads the size of the terminal. Returns 0 or the negated errno.
+int kith_terminal_size(int descriptor, uint16_t *columns, uint16_t *rows, uint16_t *width, uint16_t *height);
+
+/// Makes a descriptor from which each arriving SIGWINCH, and SIGINT, SIGTERM and SIGHUP when `all` is not 0, can be
+/// read as one byte: its number. Returns it or the negated errno. Once per process.
+int kith_terminal_signals(int all);
+
+/// Stops this process's group as if the suspend key had been pressed; returns when it goes on.
+void kith_terminal_suspend(void);
+
+#endif

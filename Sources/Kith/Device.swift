@@ -1,0 +1,230 @@
+public import KithAPI
+public import KithIdentity
+import KithFiles
+import KithNet
+import KithNode
+import KithShell
+import KithSocket
+import KithStore
+public import KithWire
+public import Logging
+import Synchronization
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
+/// The version of this software.
+public let kithVersion = "0.1.0"
+
+/// A whole device: a data directory in, a running member of a private network out.
+///
+/// ```swift
+/// let device = try await Device.open(directory: "/var/lib/ana")
+/// try await device.whileRunning {
+///     let entries = try await device.client.call(Files.List.self, .init(path: "/srv"), on: "laptop")
+/// }
+/// ```
+///
+/// Any number of devices live in one process, each with a directory of its own. ``run()`` holds a device up;
+/// cancelling it stops hard, ``beginGracefulShutdown()`` softly.
+public final class Device: Sendable {
+    /// How a device is opened.
+    public struct Options: Sendable {
+        /// What it calls itself when it pairs; kept.
+        ///
+        /// `nil`: the name kept, at first the host's.
+        public var name: String?
+        /// The UDP port; kept.
+        ///
+        /// `nil`: the port kept, at first any.
+        public var port: UInt16?
+        /// Whether it takes connections of other devices and of local clients (the socket in its directory).
+        ///
+        /// Without, it only calls others, from a port of its own choice.
+        public var listens = true
+        /// Where the identity is kept.
+        ///
+        /// `nil`: a file in the directory, sealed as ``passphrase`` says.
+        public var keyStore: (any KeyStore)?
+        /// What seals the identity's file.
+        ///
+        /// `nil`: a key of the machine, beside it.
+        public var passphrase: String?
+        /// Receives the qlog records of every connection, one at a time; `nil` costs nothing.
+        public var qlog: (@Sendable ([UInt8]) -> Void)?
+        /// Where it says what happens; never a secret.
+        public var logger = Logger(label: "kith", factory: { _ in SwiftLogNoOpLogHandler() })
+
+        /// The defaults.
+        public init() {}
+    }
+
+    /// Who it is.
+    public let id: DeviceID
+    /// What it calls itself.
+    public let name: String
+    /// Calls methods as the device's own person: here, and on the devices it is paired with.
+    public var client: Client { node.client }
+    /// Where it listens.
+    public var addresses: [NetworkAddress] { endpoint.localAddresses }
+
+    private let node: Node
+    private let store: Store
+    private let endpoint: Endpoint
+    private let socket: SocketServer?
+    private let logger: Logger
+    private let stopping = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+
+    /// Opens a data directory, making it and the device's key when they are not there, and opens its sockets.
+    ///
+    /// - Throws: ``KithError`` `.conflict` when another process uses the directory or the port, `.denied` when the key
+    ///   does not open, `.corrupt` when a file is damaged; nothing is overwritten then.
+    public static func open(directory: String, options: Options = Options()) async throws -> Device {
+        let store = try Store.open(directory: directory, logger: options.logger)
+        do {
+            return try await Device(store: store, options: options)
+        } catch {
+            store.close()
+            throw error
+        }
+    }
+
+    private init(store: Store, options: Options) async throws {
+        let keys =
+            options.keyStore
+            ?? FileKeyStore(
+                directory: store.directory,
+                seal: options.passphrase.map { .passphrase($0) } ?? .machineKey)
+        let key = try keys.deviceKey()
+        id = key.id
+        self.store = store
+        logger = options.logger
+
+        if let name = options.name { try store.setSetting("name", PairedDevice.plainName(name)) }
+        name = try store.setting("name") ?? Self.hostName()
+
+        let endpoint = try await Self.bind(key, store, options)
+        self.endpoint = endpoint
+        let node = Node(id: key.id, store: store, logger: options.logger)
+        self.node = node
+
+        let ownName = name
+        let now: @Sendable () -> Int64 = { Int64(time(nil)) }
+        try node.add(DevicesService(node: node, store: store, now: now))
+        try node.add(
+            PairingService(
+                node: node, store: store, name: { ownName }, addresses: { endpoint.localAddresses }, now: now))
+        try node.add(ShellService(logger: options.logger))
+        try node.add(FilesService(logger: options.logger))
+        socket =
+            options.listens
+            ? try SocketServer(directory: store.directory, dispatcher: node, logger: options.logger) : nil
+        let stop = stopping.continuation
+        try node.add(
+            ThisDeviceService(
+                status: {
+                    ThisDevice.Status.Output(
+                        name: ownName, id: key.id, addresses: endpoint.localAddresses,
+                        ticket: Ticket(id: key.id, addresses: endpoint.localAddresses).text, version: kithVersion,
+                        pid: getpid(), devices: try store.devices().count)
+                },
+                stop: { stop.yield() }))
+    }
+
+    /// Opens the UDP port: the one asked for, the one used last, or any.
+    private static func bind(_ key: DeviceKey, _ store: Store, _ options: Options) async throws -> Endpoint {
+        var endpointOptions = Endpoint.Options()
+        endpointOptions.qlog = options.qlog
+        guard options.listens else {
+            return try await Endpoint.bind(key: key, options: endpointOptions, logger: options.logger)
+        }
+        let kept = try store.setting("port").flatMap { UInt16($0) }
+        endpointOptions.port = options.port ?? kept ?? 0
+        var bound: Endpoint?
+        do {
+            bound = try await Endpoint.bind(key: key, options: endpointOptions, logger: options.logger)
+        } catch {
+            // Somebody else may have the port of last time: devices find us again once we have reached them.
+            guard options.port == nil, kept != nil, error.code == .conflict else { throw error }
+            options.logger.warning("port \(endpointOptions.port) is taken; listening on another")
+        }
+        endpointOptions.port = 0
+        let endpoint: Endpoint
+        if let bound {
+            endpoint = bound
+        } else {
+            endpoint = try await Endpoint.bind(key: key, options: endpointOptions, logger: options.logger)
+        }
+        try store.setSetting("port", String(endpoint.port))
+        return endpoint
+    }
+
+    /// Holds the device up until it is told to stop or the task is cancelled, then closes everything.
+    ///
+    /// Call it once. Afterwards the directory is free for another process.
+    public func run() async throws {
+        defer { store.close() }
+        do {
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { await self.node.serve(self.endpoint) }
+                if let socket {
+                    group.addTask { try await socket.run() }
+                }
+                group.addTask {
+                    for await _ in self.stopping.stream { break }
+                    self.node.beginGracefulShutdown()
+                    self.socket?.beginGracefulShutdown()
+                }
+                defer { group.cancelAll() }
+                try await group.waitForAll()
+            }
+        } catch {
+            await endpoint.shutdown()
+            throw error
+        }
+        await endpoint.shutdown(grace: .milliseconds(500))
+    }
+
+    /// Asks the device to stop: nothing new is taken, what runs may finish for five seconds, then ``run()`` returns.
+    public func beginGracefulShutdown() { stopping.continuation.yield() }
+
+    /// Runs `body` while the device is up, then stops it.
+    public func whileRunning<Result>(_ body: () async throws -> Result) async throws -> Result {
+        let running = Task(name: "kith device") { try await self.run() }
+        let result: Swift.Result<Result, any Error>
+        do {
+            result = .success(try await body())
+        } catch {
+            result = .failure(error)
+        }
+        running.cancel()
+        _ = await running.result
+        return try result.get()
+    }
+
+    /// The process that has a data directory open now, if any does.
+    public static func isRunning(directory: String) -> Bool { Store.holder(of: directory) != nil }
+
+    /// Where a person's device keeps its state unless told otherwise: the platform's place for application data.
+    public static func defaultDirectory(environment: [String: String]) -> String {
+        let home = environment["HOME"] ?? "/"
+        #if canImport(Darwin)
+        return home + "/Library/Application Support/Kith"
+        #else
+        let base = environment["XDG_DATA_HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil } ?? home + "/.local/share"
+        return base + "/kith"
+        #endif
+    }
+
+    private static func hostName() -> String {
+        var buffer = [CChar](repeating: 0, count: 256)
+        guard unsafe gethostname(&buffer, buffer.count - 1) == 0 else { return "device" }
+        let name = String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        return PairedDevice.plainName(String(name.prefix { $0 != "." }))
+    }
+}

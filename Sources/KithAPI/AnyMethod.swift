@@ -1,0 +1,116 @@
+public import KithWire
+import KithRPC
+
+/// An input or an output on its way: encoded for a wire, or still a value of this process.
+package enum Payload: Sendable {
+    /// Deterministic CBOR, as it travels between devices.
+    case cbor([UInt8])
+    /// JSON, as it travels through the JSON-RPC doors.
+    case json([UInt8])
+    /// The value itself.
+    case value(any Sendable)
+
+    /// How a payload is written.
+    package enum Format: Hashable, Sendable {
+        case cbor, json, value
+    }
+
+    /// How this one is written.
+    package var format: Format {
+        switch self {
+        case .cbor: .cbor
+        case .json: .json
+        case .value: .value
+        }
+    }
+}
+
+/// A method with its types erased: what a table of methods holds.
+public struct AnyMethod: Sendable {
+    /// The stable name on every wire: `service.verb`.
+    public let name: String
+    /// How it is called.
+    public let kind: MethodKind
+    /// One line for a person.
+    public let summary: String
+
+    package let input: Coding
+    package let output: Coding
+    package let access: @Sendable (any Sendable) throws -> Access
+
+    /// Between the forms of one type's values.
+    package struct Coding: Sendable {
+        /// The value a payload stands for; `.invalid` when it stands for none.
+        package let decode: @Sendable (Payload) throws -> any Sendable
+        /// The value in a form for travelling.
+        package let encode: @Sendable (any Sendable, Payload.Format) throws -> Payload
+
+        /// The same value in another form.
+        package func convert(_ payload: Payload, to format: Payload.Format) throws -> Payload {
+            payload.format == format ? payload : try encode(decode(payload), format)
+        }
+
+        fileprivate init<Value: Codable & Sendable>(_ type: Value.Type, what: String) {
+            decode = { payload in
+                do {
+                    switch payload {
+                    case .cbor(let bytes): return try CBORDecoder().decode(type, from: bytes)
+                    case .json(let bytes): return try JSONText.decode(type, from: bytes)
+                    case .value(let value): return try Self.cast(value, to: type, what: what)
+                    }
+                } catch let error as KithError where error.code != .invalid {
+                    throw error
+                } catch {
+                    throw KithError(.invalid, "\(what) is not what the method takes: \(Self.reason(error))", cause: error)
+                }
+            }
+            encode = { value, format in
+                let value = try Self.cast(value, to: type, what: what)
+                switch format {
+                case .cbor: return .cbor(try CBOREncoder().encode(value))
+                case .json: return .json(try JSONText.encode(value))
+                case .value: return .value(value)
+                }
+            }
+        }
+
+        private static func cast<Value>(_ value: any Sendable, to type: Value.Type, what: String) throws -> Value {
+            guard let value = value as? Value else {
+                throw KithError(.invalid, "\(what) is of another type than the method's.")
+            }
+            return value
+        }
+
+        private static func reason(_ error: any Error) -> String {
+            switch error {
+            case let error as KithError: return error.message
+            case let error as WireError: return "\(error)"
+            case DecodingError.keyNotFound(let key, _): return "`\(key.stringValue)` is missing."
+            case DecodingError.typeMismatch(_, let context), DecodingError.valueNotFound(_, let context),
+                DecodingError.dataCorrupted(let context):
+                let path = context.codingPath.map(\.stringValue).joined(separator: ".")
+                return path.isEmpty ? context.debugDescription : "`\(path)`: \(context.debugDescription)"
+            default: return "it cannot be read."
+            }
+        }
+    }
+
+    /// Erases the types of `method`.
+    public init<M: Method>(_ method: M.Type) {
+        name = M.name
+        kind = M.kind
+        summary = M.summary
+        input = Coding(M.Input.self, what: "The input of \(M.name)")
+        output = Coding(M.Output.self, what: "The answer of \(M.name)")
+        access = { value in
+            guard let input = value as? M.Input else {
+                throw KithError(.invalid, "The input of \(M.name) is of another type than the method's.")
+            }
+            return M.access(for: input)
+        }
+    }
+}
+
+extension AnyMethod: CustomStringConvertible {
+    public var description: String { "\(name) (\(kind.rawValue))" }
+}

@@ -1,0 +1,26 @@
+public import KithWire
+
+/// A bidirectional stream of bytes to one other party: a QUIC stream, a Unix socket, or a pipe in this process.
+///
+/// Both directions end on their own: ``finish()`` ends ours, a `nil` from ``read(upTo:)`` says theirs has ended.
+/// One task may read while another writes; two concurrent readers, or two concurrent writers, are a programming error.
+public protocol ByteStream: AnyObject, Sendable {
+    /// Waits for bytes and returns at least one and at most `limit` of them, or `nil` after the other end finished.
+    ///
+    /// Not reading stops the sender: flow control is the stream's own.
+    ///
+    /// - Throws: ``KithError`` with the code the other end reset with, or `.closed` when the connection ended.
+    ///   `CancellationError` when the calling task is cancelled; no byte is lost then.
+    func read(upTo limit: Int) async throws -> [UInt8]?
+
+    /// Writes all of `bytes`, waiting while the other end is slow.
+    ///
+    /// Returning means the bytes are in this end's bounded send buffer, in order; not that they arrived.
+    func write(_ bytes: [UInt8]) async throws
+
+    /// Ends our direction; what was written before still arrives. Calling it again does nothing.
+    func finish() async throws
+
+    /// Abandons both directions at once, telling the other end `code`. Does not wait. Safe to call at any time.
+    func abort(_ code: KithError.Code)
+}

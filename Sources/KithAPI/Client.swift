@@ -1,0 +1,86 @@
+public import KithWire
+
+/// How a call travels: in this process, over a socket to a daemon, or over a connection to another device.
+public protocol Carrier: Sendable {
+    /// Calls a query or an action and waits for its answer.
+    ///
+    /// - Parameter device: the device to ask, by name, DeviceID or unambiguous beginning of one; `nil` for this one.
+    func call<M: Method>(_ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions) async throws
+        -> M.Output
+
+    /// Opens a stream and waits until the service accepted it.
+    func open<M: Method>(_ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions) async throws
+        -> OpenedStream<M.Output>
+}
+
+/// What a caller may ask of one call.
+public struct CallOptions: Hashable, Sendable {
+    /// How long the answer may take, from now; it travels, and the work stops when it has passed.
+    ///
+    /// `nil`: no limit.
+    public var timeout: Duration?
+    /// The W3C trace context the call belongs to.
+    public var trace: TraceContext?
+
+    /// Makes options.
+    public init(timeout: Duration? = nil, trace: TraceContext? = nil) {
+        self.timeout = timeout
+        self.trace = trace
+    }
+}
+
+/// A stream a service has accepted, and what it said when it did.
+public struct OpenedStream<Output: Sendable>: Sendable {
+    /// What the service answered.
+    public let output: Output
+    /// The bytes both ways.
+    public let stream: any ByteStream
+
+    /// Pairs an answer with its stream.
+    public init(output: Output, stream: any ByteStream) {
+        self.output = output
+        self.stream = stream
+    }
+}
+
+/// A W3C trace context (`traceparent`): which trace and span a call belongs to.
+public struct TraceContext: Hashable, Sendable, Codable {
+    /// 16 bytes.
+    public var traceID: [UInt8]
+    /// 8 bytes.
+    public var spanID: [UInt8]
+    /// Bit 0: sampled.
+    public var flags: UInt8
+
+    /// Makes a context from its three parts.
+    public init(traceID: [UInt8], spanID: [UInt8], flags: UInt8) {
+        self.traceID = traceID
+        self.spanID = spanID
+        self.flags = flags
+    }
+}
+
+/// Calls methods over any carrier: the one type every Swift caller holds.
+public struct Client: Sendable {
+    /// How the calls travel.
+    public let carrier: any Carrier
+
+    /// Makes a client over `carrier`.
+    public init(_ carrier: any Carrier) { self.carrier = carrier }
+
+    /// Calls `method` and returns its answer.
+    ///
+    /// - Throws: ``KithError`` with the code the service, the node or the transport gave.
+    public func call<M: Method>(
+        _ method: M.Type, _ input: M.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> M.Output {
+        try await carrier.call(method, input, on: device, options: options)
+    }
+
+    /// Opens a stream of `method`.
+    public func open<M: Method>(
+        _ method: M.Type, _ input: M.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<M.Output> {
+        try await carrier.open(method, input, on: device, options: options)
+    }
+}

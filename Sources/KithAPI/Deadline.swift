@@ -1,0 +1,37 @@
+import KithWire
+
+/// Runs `body`, cancels it when `timeout` has passed, and then throws `.timedOut`.
+///
+/// Returns only when `body` has: a body that ignores cancellation is waited for.
+package func withDeadline<Result: Sendable>(
+    _ timeout: Duration?, _ body: @escaping @Sendable () async throws -> Result
+) async throws -> Result {
+    guard let timeout else { return try await body() }
+    return try await withDeadline(.now.advanced(by: timeout), body)
+}
+
+/// Runs `body`, cancels it at `deadline`, and then throws `.timedOut`.
+package func withDeadline<Result: Sendable>(
+    _ deadline: ContinuousClock.Instant?, _ body: @escaping @Sendable () async throws -> Result
+) async throws -> Result {
+    guard let deadline else { return try await body() }
+    let timedOut = KithError(.timedOut, "The deadline passed before it was done.")
+    return try await withThrowingTaskGroup(of: Result?.self) { group in
+        group.addTask { try await body() }
+        group.addTask {
+            try await Task.sleep(until: deadline, clock: .continuous)
+            return nil
+        }
+        defer { group.cancelAll() }
+        // The sleeper ends first with nil at the deadline; the body first with its result or its error.
+        if let result = try await group.next() ?? nil { return result }
+        group.cancelAll()
+        // A body that came through all the same has done its work; only one that was cut off timed out.
+        do {
+            guard let result = try await group.next() ?? nil else { throw timedOut }
+            return result
+        } catch {
+            throw timedOut
+        }
+    }
+}

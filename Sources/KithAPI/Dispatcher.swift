@@ -1,0 +1,67 @@
+import KithWire
+
+/// A call as it comes out of a door: names and bytes, nothing checked yet.
+package struct IncomingCall: Sendable {
+    /// The method's name.
+    package var method: String
+    /// Its input; the answer is given in the same form.
+    package var input: Payload
+    /// The device to ask, `nil` for this one.
+    package var device: String?
+    /// How long the answer may take, and the trace.
+    package var options: CallOptions
+
+    /// Makes a call.
+    package init(method: String, input: Payload, device: String? = nil, options: CallOptions = CallOptions()) {
+        self.method = method
+        self.input = input
+        self.device = device
+        self.options = options
+    }
+}
+
+/// The other end of a ``Carrier``: finds the entry of the table a call names, and runs it.
+///
+/// Both functions serve the caller for as long as their task lives: cancelling it stops the work.
+package protocol Dispatcher: Sendable {
+    /// How a method is called; `nil` when this end does not know it.
+    func kind(of method: String) -> MethodKind?
+
+    /// Serves a query or an action; the answer has the form of the input.
+    func dispatch(_ call: IncomingCall) async throws -> Payload
+
+    /// Serves a stream until it is over.
+    ///
+    /// - Parameter accept: called at most once, with the answer in the form of the input; gives the bytes.
+    func dispatch(stream call: IncomingCall, accept: @escaping @Sendable (Payload) async throws -> any ByteStream)
+        async throws
+}
+
+/// Copies what each of two streams gives into the other until both directions have ended.
+///
+/// An end of one becomes an end of the other, an abort an abort with the same code.
+package func splice(_ first: any ByteStream, _ second: any ByteStream) async throws {
+    @Sendable func copy(from source: any ByteStream, to target: any ByteStream) async throws {
+        do {
+            while let bytes = try await source.read(upTo: 256 << 10) { try await target.write(bytes) }
+            try await target.finish()
+        } catch {
+            let code: KithError.Code =
+                switch error {
+                case let error as KithError: error.code
+                case is CancellationError: .cancelled
+                default: .internal
+                }
+            // Neither direction can go on; each end learns why.
+            source.abort(code)
+            target.abort(code)
+            throw error
+        }
+    }
+    try await withThrowingTaskGroup(of: Void.self) { group in
+        group.addTask { try await copy(from: first, to: second) }
+        group.addTask { try await copy(from: second, to: first) }
+        // The first failure cancels the other copy.
+        try await group.waitForAll()
+    }
+}

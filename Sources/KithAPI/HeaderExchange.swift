@@ -1,0 +1,97 @@
+package import KithWire
+
+/// The caller's half of a call over a fresh stream: header out, head in, and then either done or the bytes.
+package enum HeaderExchange {
+    /// Sends a header and waits for the head.
+    ///
+    /// - Parameter isCall: finishes our direction after the answer, as queries and actions do.
+    /// - Returns: the output as CBOR, and the stream positioned behind the head.
+    /// - Throws: the ``KithError`` the other end answered, or the stream's.
+    package static func request(
+        _ header: StreamHeader, over stream: any ByteStream, isCall: Bool
+    ) async throws -> (output: [UInt8], stream: any ByteStream) {
+        try await stream.write(try header.encoded())
+        var bytes: [UInt8] = []
+        while true {
+            guard let more = try await stream.read(upTo: 64 << 10) else {
+                throw KithError(.closed, "The other device ended the stream before it answered \(header.method).")
+            }
+            bytes = bytes.isEmpty ? more : bytes + more
+            guard let (head, count) = try malformedIsCorrupt({ try ResponseHead.parse(bytes) }) else {
+                guard bytes.count <= ResponseHead.outputLimit + 16 else {
+                    throw KithError(.invalid, "The other device's answer to \(header.method) never ends.")
+                }
+                continue
+            }
+            switch head {
+            case .failure(let code, let message): throw KithError(code, message)
+            case .success(let output):
+                let rest = Array(bytes[count...])
+                // The answer is there; that the other end may have stopped listening changes nothing.
+                if isCall { try? await stream.finish() }
+                return (output, rest.isEmpty ? stream : PrefixedStream(rest, before: stream))
+            }
+        }
+    }
+
+    /// Waits for a header on a stream another device opened.
+    ///
+    /// - Returns: the header, and the stream positioned behind it; `nil` when the stream ended before its first byte.
+    package static func receiveHeader(
+        from stream: any ByteStream
+    ) async throws -> (header: StreamHeader, stream: any ByteStream)? {
+        var bytes: [UInt8] = []
+        // Read in small pieces first: most headers are short, and the input's length is then known.
+        while true {
+            guard let more = try await stream.read(upTo: bytes.isEmpty ? 4096 : 64 << 10) else {
+                guard bytes.isEmpty else { throw KithError(.closed, "The stream ended inside its header.") }
+                return nil
+            }
+            bytes = bytes.isEmpty ? more : bytes + more
+            if let (header, count) = try StreamHeader.parse(bytes) {
+                let rest = Array(bytes[count...])
+                return (header, rest.isEmpty ? stream : PrefixedStream(rest, before: stream))
+            }
+            guard bytes.count <= StreamHeader.limit else {
+                throw WireError.tooLong(limit: StreamHeader.limit, actual: bytes.count)
+            }
+        }
+    }
+
+    private static func malformedIsCorrupt<Result>(_ body: () throws -> Result) throws -> Result {
+        do {
+            return try body()
+        } catch let error as WireError {
+            throw KithError(.corrupt, "The other device's answer is malformed.", cause: error)
+        }
+    }
+}
+
+/// A stream with some bytes read ahead, given back first.
+package final class PrefixedStream: ByteStream {
+    private let base: any ByteStream
+    private let prefix: ReadAhead
+
+    /// Only the one reading task touches it.
+    private final class ReadAhead: @unchecked Sendable {  // one reader at a time is the contract of `ByteStream`
+        var bytes: [UInt8]
+        init(_ bytes: [UInt8]) { self.bytes = bytes }
+    }
+
+    /// Puts `bytes` before what `base` still has to give.
+    package init(_ bytes: [UInt8], before base: any ByteStream) {
+        self.base = base
+        prefix = ReadAhead(bytes)
+    }
+
+    package func read(upTo limit: Int) async throws -> [UInt8]? {
+        guard !prefix.bytes.isEmpty else { return try await base.read(upTo: limit) }
+        let bytes = Array(prefix.bytes.prefix(limit))
+        prefix.bytes.removeFirst(bytes.count)
+        return bytes
+    }
+
+    package func write(_ bytes: [UInt8]) async throws { try await base.write(bytes) }
+    package func finish() async throws { try await base.finish() }
+    package func abort(_ code: KithError.Code) { base.abort(code) }
+}

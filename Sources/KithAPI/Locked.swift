@@ -1,0 +1,15 @@
+import Synchronization
+
+/// A value behind a lock that several closures can hold; a `Mutex` by itself cannot be captured.
+package final class Locked<Value: Sendable>: Sendable {
+    private let mutex: Mutex<Value>
+
+    /// Makes a box holding `value`.
+    package init(_ value: Value) { mutex = Mutex(value) }
+
+    /// The value now.
+    package var value: Value { mutex.withLock { $0 } }
+
+    /// Changes the value.
+    package func set(_ value: Value) { mutex.withLock { $0 = value } }
+}

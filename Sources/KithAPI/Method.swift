@@ -1,0 +1,61 @@
+public import KithIdentity
+public import KithWire
+
+/// One entry of the table of methods: what it is called, what goes in and out, and who may call it.
+///
+/// A capability is declared once, as a type that conforms, and served once, by a service of the node.
+/// Every door (Swift in process, JSON-RPC, other devices) speaks to the same entry.
+///
+/// ```swift
+/// extension Files {
+///     public enum Stat: Method {
+///         public static let name = "files.stat"
+///         …
+///     }
+/// }
+/// ```
+public protocol Method: Sendable {
+    /// What the caller sends, at most 1 MiB encoded.
+    associatedtype Input: Codable & Sendable
+    /// What the service answers; of a stream, what it says when it accepts the stream.
+    associatedtype Output: Codable & Sendable
+
+    /// The stable name on every wire: `service.verb`.
+    static var name: String { get }
+    /// How it is called, and whether calling it twice does harm.
+    static var kind: MethodKind { get }
+    /// One line for a person, shown by help and by the table's own description.
+    static var summary: String { get }
+    /// What the caller must hold for this very input; checked by the node before the service sees anything.
+    static func access(for input: Input) -> Access
+}
+
+/// How a method is called.
+public enum MethodKind: String, Hashable, Sendable, Codable {
+    /// One answer, no effect: may be repeated freely.
+    case query
+    /// One answer, with an effect.
+    case action
+    /// An answer, then a stream of bytes both ways until both ends finish.
+    case stream
+}
+
+/// Who may call a method.
+public enum Access: Hashable, Sendable {
+    /// Anyone who completed the handshake, paired or not. Only the presentation of an invitation is this.
+    case anyone
+    /// Any paired device.
+    case paired
+    /// Only this device's own person, through a local door.
+    case owner
+    /// A paired device holding a grant that covers this one.
+    case granted(Grant)
+    /// A paired device holding any grant of this kind; the service narrows it further.
+    case holding(Grant.Kind)
+}
+
+/// The input or output of a method that needs none.
+public struct Nothing: Codable, Hashable, Sendable {
+    /// Makes nothing.
+    public init() {}
+}

@@ -1,0 +1,42 @@
+/// The table of methods, describing itself.
+public enum API {
+    /// Lists the methods this device serves.
+    public enum Describe: Method {
+        /// The table, in the order of the names.
+        public struct Output: Codable, Hashable, Sendable {
+            /// The version of the form of this description.
+            public var version: Int
+            /// Every method served.
+            public var methods: [Entry]
+
+            /// Makes a description.
+            public init(version: Int = 1, methods: [Entry]) {
+                self.version = version
+                self.methods = methods
+            }
+        }
+
+        /// One method.
+        public struct Entry: Codable, Hashable, Sendable {
+            /// The stable name on every wire.
+            public var name: String
+            /// How it is called.
+            public var kind: MethodKind
+            /// One line for a person.
+            public var summary: String
+
+            /// Makes an entry.
+            public init(name: String, kind: MethodKind, summary: String) {
+                self.name = name
+                self.kind = kind
+                self.summary = summary
+            }
+        }
+
+        public typealias Input = Nothing
+        public static let name = "api.describe"
+        public static let kind = MethodKind.query
+        public static let summary = "Lists the methods this device serves."
+        public static func access(for input: Input) -> Access { .paired }
+    }
+}

@@ -1,0 +1,246 @@
+public import KithIdentity
+public import KithWire
+
+/// The devices this one is paired with: who they are, how they are reached, what they may do here.
+public enum Devices {
+    /// A paired device, as a person sees it.
+    public struct Info: Codable, Hashable, Sendable {
+        /// The name it goes by here.
+        public var name: String
+        /// Its key.
+        public var id: DeviceID
+        /// Whether a connection to it stands now.
+        public var isOnline: Bool
+        /// How the connection runs: the other end's address, or `nil` while there is none.
+        public var path: String?
+        /// The smoothed round-trip time of the connection, in milliseconds.
+        public var roundTripMilliseconds: Double?
+        /// What it may do on this device.
+        public var grants: [Grant]
+        /// Where it was last reached, best first.
+        public var addresses: [NetworkAddress]
+        /// When it was paired, in seconds since 1970.
+        public var pairedAt: Int64
+        /// When it was last connected, in seconds since 1970.
+        public var lastSeen: Int64?
+
+        /// Makes a description of a device.
+        public init(
+            name: String, id: DeviceID, isOnline: Bool, path: String?, roundTripMilliseconds: Double?,
+            grants: [Grant], addresses: [NetworkAddress], pairedAt: Int64, lastSeen: Int64?
+        ) {
+            self.name = name
+            self.id = id
+            self.isOnline = isOnline
+            self.path = path
+            self.roundTripMilliseconds = roundTripMilliseconds
+            self.grants = grants
+            self.addresses = addresses
+            self.pairedAt = pairedAt
+            self.lastSeen = lastSeen
+        }
+    }
+
+    /// Lists the paired devices.
+    public enum List: Method {
+        /// Whether to try to reach those that are offline first.
+        public struct Input: Codable, Hashable, Sendable {
+            /// Tries to connect to every device, for at most two seconds.
+            public var probe: Bool
+
+            /// Makes the input.
+            public init(probe: Bool) { self.probe = probe }
+        }
+
+        public typealias Output = [Info]
+        public static let name = "devices.list"
+        public static let kind = MethodKind.query
+        public static let summary = "Lists the paired devices: online, path, round trip, grants."
+        public static func access(for input: Input) -> Access { .owner }
+    }
+
+    /// Names one paired device.
+    public struct Reference: Codable, Hashable, Sendable {
+        /// Its name, its DeviceID, or an unambiguous beginning of either.
+        public var device: String
+
+        /// Makes a reference.
+        public init(device: String) { self.device = device }
+    }
+
+    /// Ends the pairing with a device, cutting off whatever it is doing here.
+    public enum Forget: Method {
+        public typealias Input = Reference
+        public typealias Output = Info
+        public static let name = "devices.forget"
+        public static let kind = MethodKind.action
+        public static let summary = "Forgets a paired device and cuts off what it is doing here, at once."
+        public static func access(for input: Input) -> Access { .owner }
+    }
+
+    /// Gives a paired device another name on this one.
+    public enum Rename: Method {
+        /// Which device, and its new name.
+        public struct Input: Codable, Hashable, Sendable {
+            /// Which device.
+            public var device: String
+            /// What it is to be called: 1 to 63 letters, digits, `-`, `_` or `.`.
+            public var name: String
+
+            /// Makes the input.
+            public init(device: String, name: String) {
+                self.device = device
+                self.name = name
+            }
+        }
+
+        public typealias Output = Info
+        public static let name = "devices.rename"
+        public static let kind = MethodKind.action
+        public static let summary = "Gives a paired device another name on this one."
+        public static func access(for input: Input) -> Access { .owner }
+    }
+
+    /// Changes what a paired device may do here; running work that loses its grant is cut off.
+    public enum ChangeGrants: Method {
+        /// Which device, and the change.
+        public struct Input: Codable, Hashable, Sendable {
+            /// Which device.
+            public var device: String
+            /// The grants to give.
+            public var add: [Grant]
+            /// The grants to take away.
+            public var remove: [Grant]
+
+            /// Makes the input.
+            public init(device: String, add: [Grant], remove: [Grant]) {
+                self.device = device
+                self.add = add
+                self.remove = remove
+            }
+        }
+
+        public typealias Output = Info
+        public static let name = "devices.grant"
+        public static let kind = MethodKind.action
+        public static let summary = "Gives grants to a paired device, or takes them away."
+        public static func access(for input: Input) -> Access { .owner }
+    }
+}
+
+/// The device that answers: its name, its key, where it listens.
+public enum ThisDevice {
+    /// Describes this device.
+    public enum Status: Method {
+        /// What a device says of itself to its own person.
+        public struct Output: Codable, Hashable, Sendable {
+            /// The name it gives when it pairs.
+            public var name: String
+            /// Its key.
+            public var id: DeviceID
+            /// The addresses it listens on.
+            public var addresses: [NetworkAddress]
+            /// Its ticket: what another device needs to find it, without any right.
+            public var ticket: String
+            /// The version of the software.
+            public var version: String
+            /// The process that answers.
+            public var pid: Int32
+            /// How many devices it is paired with.
+            public var devices: Int
+
+            /// Makes a status.
+            public init(
+                name: String, id: DeviceID, addresses: [NetworkAddress], ticket: String, version: String, pid: Int32,
+                devices: Int
+            ) {
+                self.name = name
+                self.id = id
+                self.addresses = addresses
+                self.ticket = ticket
+                self.version = version
+                self.pid = pid
+                self.devices = devices
+            }
+        }
+
+        public typealias Input = Nothing
+        public static let name = "device.status"
+        public static let kind = MethodKind.query
+        public static let summary = "Describes this device: name, DeviceID, addresses, ticket."
+        public static func access(for input: Input) -> Access { .owner }
+    }
+
+    /// Stops this device: a running daemon ends.
+    public enum Stop: Method {
+        public typealias Input = Nothing
+        public typealias Output = Nothing
+        public static let name = "device.stop"
+        public static let kind = MethodKind.action
+        public static let summary = "Stops this device after finishing what runs, for at most five seconds."
+        public static func access(for input: Input) -> Access { .owner }
+    }
+
+    /// Sends bytes back, to measure a round trip through the whole stack.
+    public enum Echo: Method {
+        /// What to send back: at most 1 MiB.
+        public struct Payload: Codable, Hashable, Sendable {
+            /// The bytes.
+            public var bytes: ByteString
+
+            /// Makes a payload.
+            public init(bytes: ByteString) { self.bytes = bytes }
+        }
+
+        public typealias Input = Payload
+        public typealias Output = Payload
+        public static let name = "device.echo"
+        public static let kind = MethodKind.query
+        public static let summary = "Sends bytes back."
+        public static func access(for input: Input) -> Access { .paired }
+    }
+}
+
+/// What happened on this device, and who was refused what.
+public enum Audit {
+    /// One line of the log.
+    public struct Entry: Codable, Hashable, Sendable {
+        /// When, in seconds since 1970.
+        public var time: Int64
+        /// Who, by name, or by DeviceID when it has none.
+        public var device: String
+        /// Which method, or which event.
+        public var method: String
+        /// `allowed` or `denied`.
+        public var decision: String
+        /// What more there is to say; never a secret.
+        public var detail: String
+
+        /// Makes an entry.
+        public init(time: Int64, device: String, method: String, decision: String, detail: String) {
+            self.time = time
+            self.device = device
+            self.method = method
+            self.decision = decision
+            self.detail = detail
+        }
+    }
+
+    /// Lists the newest entries, newest first.
+    public enum List: Method {
+        /// How many entries.
+        public struct Input: Codable, Hashable, Sendable {
+            /// At most this many, 1…10,000.
+            public var limit: Int
+
+            /// Makes the input.
+            public init(limit: Int) { self.limit = limit }
+        }
+
+        public typealias Output = [Entry]
+        public static let name = "audit.list"
+        public static let kind = MethodKind.query
+        public static let summary = "Lists what other devices did here, and what they were refused."
+        public static func access(for input: Input) -> Access { .owner }
+    }
+}

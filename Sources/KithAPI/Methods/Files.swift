@@ -1,0 +1,301 @@
+public import KithIdentity
+public import KithWire
+
+extension Files {
+    /// What a name in a folder stands for.
+    public enum Kind: String, Codable, Hashable, Sendable {
+        /// A regular file.
+        case file
+        /// A folder.
+        case folder
+        /// A symbolic link.
+        case link
+        /// A pipe, a socket or a device.
+        case special
+    }
+
+    /// One file or folder.
+    public struct Entry: Codable, Hashable, Sendable {
+        /// Its name, or the path asked for.
+        public var name: Path
+        /// What it is.
+        public var kind: Kind
+        /// Bytes.
+        public var size: UInt64
+        /// The permission bits.
+        public var mode: UInt32
+        /// When it was last changed, in seconds since 1970.
+        public var modified: Int64
+        /// The fraction of that second, in nanoseconds.
+        public var modifiedNanoseconds: UInt32
+        /// The number of its owner on that device.
+        public var user: UInt32
+        /// The number of its group on that device.
+        public var group: UInt32
+        /// Where a link leads.
+        public var target: Path?
+
+        /// Describes a file.
+        public init(
+            name: Path, kind: Kind, size: UInt64, mode: UInt32, modified: Int64, modifiedNanoseconds: UInt32,
+            user: UInt32 = 0, group: UInt32 = 0, target: Path? = nil
+        ) {
+            self.name = name
+            self.kind = kind
+            self.size = size
+            self.mode = mode
+            self.modified = modified
+            self.modifiedNanoseconds = modifiedNanoseconds
+            self.user = user
+            self.group = group
+            self.target = target
+        }
+    }
+
+    /// Lists a folder, a page at a time, by the bytes of the names. Of a file, the file itself.
+    public enum List: Method {
+        /// Which folder, and which page.
+        public struct Input: Codable, Hashable, Sendable {
+            /// The folder.
+            public var path: Path
+            /// Only names after this one.
+            public var after: Path?
+            /// At most so many entries, 1…2000.
+            public var limit: Int
+
+            /// Makes the input.
+            public init(path: Path, after: Path? = nil, limit: Int = 1_000) {
+                self.path = path
+                self.after = after
+                self.limit = limit
+            }
+        }
+
+        /// A page.
+        public struct Output: Codable, Hashable, Sendable {
+            /// The entries, in order.
+            public var entries: [Entry]
+            /// Whether more follow; ask again after the last name.
+            public var hasMore: Bool
+
+            /// Makes a page.
+            public init(entries: [Entry], hasMore: Bool) {
+                self.entries = entries
+                self.hasMore = hasMore
+            }
+        }
+
+        public static let name = "files.list"
+        public static let kind = MethodKind.query
+        public static let summary = "Lists a folder."
+        public static func access(for input: Input) -> Access { input.path.access(.read) }
+    }
+
+    /// Describes one file or folder.
+    public enum Stat: Method {
+        /// Which one.
+        public struct Input: Codable, Hashable, Sendable {
+            /// The file.
+            public var path: Path
+            /// Whether a link in the last place is followed.
+            public var followsLinks: Bool
+
+            /// Makes the input.
+            public init(path: Path, followsLinks: Bool = false) {
+                self.path = path
+                self.followsLinks = followsLinks
+            }
+        }
+
+        public typealias Output = Entry
+        public static let name = "files.stat"
+        public static let kind = MethodKind.query
+        public static let summary = "Describes a file or folder."
+        public static func access(for input: Input) -> Access { input.path.access(.read) }
+    }
+
+    /// Asks whether something has this name. Not being there is an answer, not an error.
+    public enum Exists: Method {
+        /// Which name.
+        public struct Input: Codable, Hashable, Sendable {
+            /// The file.
+            public var path: Path
+
+            /// Makes the input.
+            public init(path: Path) { self.path = path }
+        }
+
+        /// The answer.
+        public struct Output: Codable, Hashable, Sendable {
+            /// What is there; `nil`: nothing.
+            public var kind: Kind?
+
+            /// Makes the answer.
+            public init(kind: Kind?) { self.kind = kind }
+        }
+
+        public static let name = "files.exists"
+        public static let kind = MethodKind.query
+        public static let summary = "Asks whether a file or folder exists."
+        public static func access(for input: Input) -> Access { input.path.access(.read) }
+    }
+
+    /// Makes a folder.
+    public enum MakeFolder: Method {
+        /// Which one.
+        public struct Input: Codable, Hashable, Sendable {
+            /// The folder.
+            public var path: Path
+            /// Whether missing folders above it are made too, and an existing folder is no error.
+            public var parents: Bool
+            /// The permission bits, before the device's umask.
+            public var mode: UInt32
+
+            /// Makes the input.
+            public init(path: Path, parents: Bool = false, mode: UInt32 = 0o777) {
+                self.path = path
+                self.parents = parents
+                self.mode = mode
+            }
+        }
+
+        public typealias Output = Nothing
+        public static let name = "files.mkdir"
+        public static let kind = MethodKind.action
+        public static let summary = "Makes a folder."
+        public static func access(for input: Input) -> Access { input.path.access(.write) }
+    }
+
+    /// Renames a file or folder, at once.
+    public enum Rename: Method {
+        /// From where to where.
+        public struct Input: Codable, Hashable, Sendable {
+            /// What is renamed.
+            public var from: Path
+            /// Its new path: the name itself, not the folder to put it in.
+            public var to: Path
+            /// Whether a file of that name is replaced.
+            public var overwrite: Bool
+
+            /// Makes the input.
+            public init(from: Path, to: Path, overwrite: Bool = false) {
+                self.from = from
+                self.to = to
+                self.overwrite = overwrite
+            }
+        }
+
+        public typealias Output = Nothing
+        public static let name = "files.rename"
+        public static let kind = MethodKind.action
+        public static let summary = "Renames or moves a file or folder."
+        public static func access(for input: Input) -> Access { input.from.access(.write) }
+    }
+
+    /// Deletes a file, a link itself, or a folder. Nothing is kept.
+    public enum Delete: Method {
+        /// What to delete.
+        public struct Input: Codable, Hashable, Sendable {
+            /// The file or folder.
+            public var path: Path
+            /// Whether a folder goes with what is in it; without, only an empty one goes.
+            public var recursive: Bool
+
+            /// Makes the input.
+            public init(path: Path, recursive: Bool = false) {
+                self.path = path
+                self.recursive = recursive
+            }
+        }
+
+        /// What was deleted.
+        public struct Output: Codable, Hashable, Sendable {
+            /// Files, links and folders.
+            public var count: UInt64
+
+            /// Makes the answer.
+            public init(count: UInt64) { self.count = count }
+        }
+
+        public static let name = "files.delete"
+        public static let kind = MethodKind.action
+        public static let summary = "Deletes a file or folder."
+        public static func access(for input: Input) -> Access { input.path.access(.write) }
+    }
+
+    /// Reads a file, or a part of one: the stream carries its bytes and ends with them.
+    public enum Read: Method {
+        /// Which part of which file.
+        public struct Input: Codable, Hashable, Sendable {
+            /// The file.
+            public var path: Path
+            /// The first byte.
+            public var offset: UInt64
+            /// How many bytes; `nil`: to the end.
+            public var length: UInt64?
+
+            /// Makes the input.
+            public init(path: Path, offset: UInt64 = 0, length: UInt64? = nil) {
+                self.path = path
+                self.offset = offset
+                self.length = length
+            }
+        }
+
+        /// The file as it was when it was opened.
+        public typealias Output = Entry
+        public static let name = "files.read"
+        public static let kind = MethodKind.stream
+        public static let summary = "Reads a file or a part of it."
+        public static func access(for input: Input) -> Access { input.path.access(.read) }
+    }
+
+    /// Writes a file: the caller sends its bytes, finishes, and receives one ``Written`` message (`MessageStream`).
+    ///
+    /// Without an offset the file appears, or replaces the one there, at once and whole when all has arrived.
+    /// With one, the bytes go into the existing file as they come.
+    public enum Write: Method {
+        /// Where to.
+        public struct Input: Codable, Hashable, Sendable {
+            /// The file.
+            public var path: Path
+            /// Where in an existing file; `nil`: a whole new file.
+            public var offset: UInt64?
+            /// Whether an existing file is replaced.
+            public var overwrite: Bool
+            /// The permission bits of a new file; `nil`: those of the file replaced, else 0644 less the umask.
+            public var mode: UInt32?
+
+            /// Makes the input.
+            public init(path: Path, offset: UInt64? = nil, overwrite: Bool = true, mode: UInt32? = nil) {
+                self.path = path
+                self.offset = offset
+                self.overwrite = overwrite
+                self.mode = mode
+            }
+        }
+
+        /// How it ended.
+        public struct Written: Codable, Hashable, Sendable {
+            /// Bytes written.
+            public var size: UInt64
+            /// SHA-256 of what arrived, 32 bytes; compare it.
+            public var sha256: ByteString
+            /// Why it failed; nothing was put in place then.
+            public var failure: Failure?
+
+            /// Makes the message.
+            public init(size: UInt64, sha256: ByteString, failure: Failure? = nil) {
+                self.size = size
+                self.sha256 = sha256
+                self.failure = failure
+            }
+        }
+
+        public typealias Output = Nothing
+        public static let name = "files.write"
+        public static let kind = MethodKind.stream
+        public static let summary = "Writes a file or a part of it."
+        public static func access(for input: Input) -> Access { input.path.access(.write) }
+    }
+}

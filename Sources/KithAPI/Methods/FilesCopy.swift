@@ -1,0 +1,226 @@
+public import KithIdentity
+public import KithWire
+
+extension Files {
+    /// An error inside a message of a stream.
+    public struct Failure: Codable, Hashable, Sendable {
+        /// What kind.
+        public var code: KithError.Code
+        /// One sentence for a person.
+        public var message: String
+
+        /// Makes a failure.
+        public init(code: KithError.Code, message: String) {
+            self.code = code
+            self.message = message
+        }
+
+        /// Takes over an error of any type; one that is not ours says little.
+        public init(_ error: any Error) {
+            switch error {
+            case let error as KithError: self.init(code: error.code, message: error.message)
+            case is CancellationError: self.init(code: .cancelled, message: "The transfer was cancelled.")
+            default: self.init(code: .internal, message: "The transfer failed: \(error).")
+            }
+        }
+
+        /// The same as an error.
+        public var error: KithError { KithError(code, message) }
+    }
+
+    /// How what arrives is put in place.
+    public struct Landing: Codable, Hashable, Sendable {
+        /// Whether existing files are replaced. Without, they stay as they are and count as left out.
+        public var overwrite: Bool
+        /// Whether permission bits and times are kept.
+        public var preserve: Bool
+        /// Whether each file is on the disk before it gets its name: safe from a power cut, and slower.
+        public var sync: Bool
+        /// Whether the destination must be a folder, to put things in.
+        public var intoFolder: Bool
+
+        /// Makes a choice; the defaults are those of `kith cp`.
+        public init(overwrite: Bool = true, preserve: Bool = true, sync: Bool = false, intoFolder: Bool = false) {
+            self.overwrite = overwrite
+            self.preserve = preserve
+            self.sync = sync
+            self.intoFolder = intoFolder
+        }
+    }
+
+    /// Fetches a file or a tree: `TransferFrame`s of KithFiles come, an acknowledgement goes back.
+    public enum Pull: Method {
+        /// What to fetch.
+        public struct Input: Codable, Hashable, Sendable {
+            /// The file or folder.
+            public var path: Path
+            /// Whether a folder is sent, with all in it.
+            public var recursive: Bool
+
+            /// Makes the input.
+            public init(path: Path, recursive: Bool) {
+                self.path = path
+                self.recursive = recursive
+            }
+        }
+
+        public typealias Output = Nothing
+        public static let name = "files.pull"
+        public static let kind = MethodKind.stream
+        public static let summary = "Sends a file or a tree to the caller."
+        public static func access(for input: Input) -> Access { input.path.access(.read) }
+    }
+
+    /// Delivers files and trees: `TransferFrame`s of KithFiles go, an acknowledgement comes back.
+    public enum Push: Method {
+        /// Where to.
+        public struct Input: Codable, Hashable, Sendable {
+            /// A folder to put things in, or the new name of the one thing sent.
+            public var path: Path
+            /// How it is put in place.
+            public var landing: Landing
+
+            /// Makes the input.
+            public init(path: Path, landing: Landing) {
+                self.path = path
+                self.landing = landing
+            }
+        }
+
+        public typealias Output = Nothing
+        public static let name = "files.push"
+        public static let kind = MethodKind.stream
+        public static let summary = "Takes a file or a tree from the caller."
+        public static func access(for input: Input) -> Access { input.path.access(.write) }
+    }
+
+    /// A path on this device or on another.
+    public struct Location: Codable, Hashable, Sendable {
+        /// The device; `nil`: this one, and then the path is absolute.
+        public var device: String?
+        /// The path there.
+        public var path: Path
+
+        /// Makes a location.
+        public init(device: String?, path: Path) {
+            self.device = device
+            self.path = path
+        }
+    }
+
+    /// Copies between this device and others; the stream tells how it goes, as ``Progress`` messages (`MessageStream`).
+    ///
+    /// The bytes pass between this device's disk and the other device; the caller sees none of them.
+    /// When the caller goes, the copy ends; what had arrived whole stays.
+    public enum Copy: Method {
+        /// What to copy, and where to.
+        public struct Input: Codable, Hashable, Sendable {
+            /// One or more files or folders.
+            public var sources: [Location]
+            /// A folder, or with one source its new name.
+            public var destination: Location
+            /// Whether folders are copied, with all in them.
+            public var recursive: Bool
+            /// How things are put in place.
+            public var landing: Landing
+
+            /// Makes the input.
+            public init(
+                sources: [Location], destination: Location, recursive: Bool = false, landing: Landing = Landing()
+            ) {
+                self.sources = sources
+                self.destination = destination
+                self.recursive = recursive
+                self.landing = landing
+            }
+        }
+
+        public typealias Output = Nothing
+        public static let name = "files.copy"
+        public static let kind = MethodKind.stream
+        public static let summary = "Copies files and folders between devices."
+        public static func access(for input: Input) -> Access { .owner }
+    }
+
+    /// How far a copy has come. The last message has a ``summary`` or a ``failure``.
+    public struct Progress: Codable, Hashable, Sendable {
+        /// Bytes done.
+        public var bytes: UInt64
+        /// Bytes to do, once they have been counted.
+        public var totalBytes: UInt64?
+        /// Files done.
+        public var files: UInt64
+        /// Files to do, once they have been counted.
+        public var totalFiles: UInt64?
+        /// What is being copied.
+        public var current: Path?
+        /// What was left out since the message before, each with the reason.
+        public var skipped: [Skipped]
+        /// What was done, at the end of a copy that succeeded.
+        public var summary: Summary?
+        /// Why the copy ended, when it did not succeed.
+        public var failure: Failure?
+
+        /// Makes a message.
+        public init(
+            bytes: UInt64 = 0, totalBytes: UInt64? = nil, files: UInt64 = 0, totalFiles: UInt64? = nil,
+            current: Path? = nil, skipped: [Skipped] = [], summary: Summary? = nil, failure: Failure? = nil
+        ) {
+            self.bytes = bytes
+            self.totalBytes = totalBytes
+            self.files = files
+            self.totalFiles = totalFiles
+            self.current = current
+            self.skipped = skipped
+            self.summary = summary
+            self.failure = failure
+        }
+    }
+
+    /// Something left out of a copy.
+    public struct Skipped: Codable, Hashable, Sendable {
+        /// What, from the source named on.
+        public var path: Path
+        /// Why. With code `.unsupported` or `.conflict` the copy counts as good all the same.
+        public var failure: Failure
+
+        /// Makes an entry.
+        public init(path: Path, failure: Failure) {
+            self.path = path
+            self.failure = failure
+        }
+    }
+
+    /// What a copy did.
+    public struct Summary: Codable, Hashable, Sendable {
+        /// Bytes of file contents.
+        public var bytes: UInt64
+        /// Files put in place.
+        public var files: UInt64
+        /// Folders made or found.
+        public var folders: UInt64
+        /// Symbolic links made.
+        public var links: UInt64
+        /// Things left out.
+        public var skipped: UInt64
+
+        /// Makes a summary.
+        public init(
+            bytes: UInt64 = 0, files: UInt64 = 0, folders: UInt64 = 0, links: UInt64 = 0, skipped: UInt64 = 0
+        ) {
+            self.bytes = bytes
+            self.files = files
+            self.folders = folders
+            self.links = links
+            self.skipped = skipped
+        }
+
+        /// The sum of two.
+        package static func + (left: Summary, right: Summary) -> Summary {
+            Summary(
+                bytes: left.bytes &+ right.bytes, files: left.files &+ right.files,
+                folders: left.folders &+ right.folders, links: left.links &+ right.links,
+                skipped: left.skipped &+ right.skipped)
+        }
+    }
+}

@@ -1,0 +1,245 @@
+public import KithIdentity
+public import KithWire
+
+/// One-time invitations: how a device that is not paired yet gets to ask.
+public enum Invitations {
+    /// An invitation as its maker sees it; the secret is shown once, when it is made.
+    public struct Info: Codable, Hashable, Sendable {
+        /// A public name of the invitation, for `revoke`.
+        public var id: String
+        /// What the device that uses it may do here.
+        public var grants: [Grant]
+        /// When it stops working, in seconds since 1970.
+        public var expiresAt: Int64
+        /// Whether this end asks no question when it is used.
+        public var isAutomatic: Bool
+
+        /// Makes a description.
+        public init(id: String, grants: [Grant], expiresAt: Int64, isAutomatic: Bool) {
+            self.id = id
+            self.grants = grants
+            self.expiresAt = expiresAt
+            self.isAutomatic = isAutomatic
+        }
+    }
+
+    /// Makes an invitation.
+    public enum Create: Method {
+        /// What it is to allow, and for how long it can be used.
+        public struct Input: Codable, Hashable, Sendable {
+            /// What the device that uses it may do here.
+            ///
+            /// May be empty: grants can be given later.
+            public var grants: [Grant]
+            /// How long it can be used, in seconds: 1…604,800 (a week).
+            public var lifetimeSeconds: Int64
+            /// Pairs without asking at this end: whoever holds the text first gets in.
+            public var isAutomatic: Bool
+
+            /// Makes the input.
+            public init(grants: [Grant], lifetimeSeconds: Int64, isAutomatic: Bool) {
+                self.grants = grants
+                self.lifetimeSeconds = lifetimeSeconds
+                self.isAutomatic = isAutomatic
+            }
+        }
+
+        /// The invitation, with its text.
+        public struct Output: Codable, Hashable, Sendable {
+            /// The text to give to the other device.
+            ///
+            /// It is a secret until it is used.
+            public var text: String
+            /// What it allows.
+            public var info: Info
+
+            /// Makes the output.
+            public init(text: String, info: Info) {
+                self.text = text
+                self.info = info
+            }
+        }
+
+        public static let name = "invitations.create"
+        public static let kind = MethodKind.action
+        public static let summary = "Makes a one-time invitation for another device."
+        public static func access(for input: Input) -> Access { .owner }
+    }
+
+    /// Lists the invitations that can still be used.
+    public enum List: Method {
+        public typealias Input = Nothing
+        public typealias Output = [Info]
+        public static let name = "invitations.list"
+        public static let kind = MethodKind.query
+        public static let summary = "Lists the invitations that can still be used."
+        public static func access(for input: Input) -> Access { .owner }
+    }
+
+    /// Takes an invitation back.
+    public enum Revoke: Method {
+        /// Which invitation.
+        public struct Input: Codable, Hashable, Sendable {
+            /// Its ``Info/id``.
+            public var id: String
+
+            /// Makes the input.
+            public init(id: String) { self.id = id }
+        }
+
+        public typealias Output = Nothing
+        public static let name = "invitations.revoke"
+        public static let kind = MethodKind.action
+        public static let summary = "Takes an invitation back."
+        public static func access(for input: Input) -> Access { .owner }
+    }
+}
+
+/// How two devices come to trust each other.
+public enum PairingMethods {
+    /// What the joining end's own person sees and says while pairing, as messages on the stream of ``Join``.
+    public enum JoinEvent: Codable, Hashable, Sendable {
+        /// Compare this code with the one the other device shows.
+        case compare(code: String, name: String, id: DeviceID)
+        /// It is done.
+        case paired(Devices.Info)
+        /// It failed.
+        case failed(code: KithError.Code, message: String)
+    }
+
+    /// The answer of a person who was asked to compare codes.
+    public struct Decision: Codable, Hashable, Sendable {
+        /// Whether the codes agree and the pairing is wanted.
+        public var accept: Bool
+
+        /// Makes a decision.
+        public init(accept: Bool) { self.accept = accept }
+    }
+
+    /// Uses an invitation another device made: this device joins it.
+    ///
+    /// After the acceptance the service sends ``JoinEvent`` messages; after `compare` the caller answers
+    /// with one ``Decision``. Messages are framed as in ``MessageStream``.
+    public enum Join: Method {
+        /// The invitation, and what the other device may do here.
+        public struct Input: Codable, Hashable, Sendable {
+            /// The invitation's text.
+            public var invitation: String
+            /// What the inviting device may do on this one; nothing unless asked for.
+            public var grants: [Grant]
+
+            /// Makes the input.
+            public init(invitation: String, grants: [Grant]) {
+                self.invitation = invitation
+                self.grants = grants
+            }
+        }
+
+        public typealias Output = Nothing
+        public static let name = "pairing.join"
+        public static let kind = MethodKind.stream
+        public static let summary = "Pairs this device with the one that made an invitation."
+        public static func access(for input: Input) -> Access { .owner }
+    }
+
+    /// A pairing that waits for this device's person.
+    public struct Request: Codable, Hashable, Sendable {
+        /// What ``Decide`` names it by.
+        public var id: String
+        /// The name the other device gives itself.
+        public var name: String
+        /// The other device's key.
+        public var device: DeviceID
+        /// The code to compare.
+        public var code: String
+        /// What it will be allowed to do here.
+        public var grants: [Grant]
+        /// Whether this end will not be asked.
+        public var isAutomatic: Bool
+
+        /// Makes a request.
+        public init(id: String, name: String, device: DeviceID, code: String, grants: [Grant], isAutomatic: Bool) {
+            self.id = id
+            self.name = name
+            self.device = device
+            self.code = code
+            self.grants = grants
+            self.isAutomatic = isAutomatic
+        }
+    }
+
+    /// What happens to pairings at the inviting end.
+    public enum Event: Codable, Hashable, Sendable {
+        /// A device presented a good invitation; compare the code and decide.
+        case requested(Request)
+        /// It is done.
+        case paired(Request)
+        /// It came to nothing.
+        case ended(Request, reason: String)
+    }
+
+    /// Follows the pairings at the inviting end: ``Event`` messages until the caller closes the stream.
+    public enum Watch: Method {
+        public typealias Input = Nothing
+        public typealias Output = Nothing
+        public static let name = "pairing.watch"
+        public static let kind = MethodKind.stream
+        public static let summary = "Follows the pairings that wait for this device's person."
+        public static func access(for input: Input) -> Access { .owner }
+    }
+
+    /// Answers a pairing that waits.
+    public enum Decide: Method {
+        /// Which pairing, and the answer.
+        public struct Input: Codable, Hashable, Sendable {
+            /// Its ``Request/id``.
+            public var id: String
+            /// Whether the codes agree and the pairing is wanted.
+            public var accept: Bool
+
+            /// Makes the input.
+            public init(id: String, accept: Bool) {
+                self.id = id
+                self.accept = accept
+            }
+        }
+
+        public typealias Output = Nothing
+        public static let name = "pairing.decide"
+        public static let kind = MethodKind.action
+        public static let summary = "Accepts or refuses a pairing that waits."
+        public static func access(for input: Input) -> Access { .owner }
+    }
+
+    /// What the joining device sends on the stream of ``Present``: these three, in this order.
+    public enum FromJoiner: Codable, Hashable, Sendable {
+        /// Which invitation, and the proof of it.
+        case present(Pairing.Present)
+        /// The nonce committed to.
+        case reveal(Pairing.Reveal)
+        /// What its person said.
+        case verdict(Pairing.Verdict)
+    }
+
+    /// What the inviting device sends on the stream of ``Present``.
+    public enum FromInviter: Codable, Hashable, Sendable {
+        /// The answer to a good invitation.
+        case challenge(Pairing.Challenge)
+        /// What its person said, after the joiner's verdict; of an acceptance, after the pairing was stored.
+        case verdict(Pairing.Verdict)
+        /// The end, and why.
+        case refused(code: KithError.Code, message: String)
+    }
+
+    /// Presents an invitation to the device that made it: the one thing an unpaired device may do.
+    ///
+    /// The stream carries ``FromJoiner`` and ``FromInviter`` messages, framed as in ``MessageStream``, 16 KiB at most.
+    public enum Present: Method {
+        public typealias Input = Nothing
+        public typealias Output = Nothing
+        public static let name = "pairing.present"
+        public static let kind = MethodKind.stream
+        public static let summary = "Presents a one-time invitation."
+        public static func access(for input: Input) -> Access { .anyone }
+    }
+}

@@ -1,0 +1,98 @@
+import KithIdentity
+
+/// Shells and commands on a device.
+public enum Shell {
+    /// The terminal a shell is to run on.
+    public struct Terminal: Codable, Hashable, Sendable {
+        /// Its size.
+        public var size: Size
+        /// What kind it is, as `$TERM` names it: "xterm-256color".
+        public var type: String
+
+        /// Describes a terminal.
+        public init(size: Size, type: String) {
+            self.size = size
+            self.type = type
+        }
+    }
+
+    /// How large a terminal is.
+    public struct Size: Codable, Hashable, Sendable {
+        /// Characters in a row; 0 when unknown.
+        public var columns: UInt16
+        /// Rows; 0 when unknown.
+        public var rows: UInt16
+        /// Pixels from left to right; 0 when unknown.
+        public var pixelWidth: UInt16
+        /// Pixels from top to bottom; 0 when unknown.
+        public var pixelHeight: UInt16
+
+        /// Makes a size.
+        public init(columns: UInt16, rows: UInt16, pixelWidth: UInt16 = 0, pixelHeight: UInt16 = 0) {
+            self.columns = columns
+            self.rows = rows
+            self.pixelWidth = pixelWidth
+            self.pixelHeight = pixelHeight
+        }
+    }
+
+    /// Opens a shell, or runs a command, and connects it to the stream (`ShellFrame` of KithShell says how).
+    ///
+    /// Without a command it is the account's login shell. A command runs through that shell's `-c`.
+    /// When the stream ends before the process has, every process of its session is ended.
+    public enum Open: Method {
+        /// What to run, and where.
+        public struct Input: Codable, Hashable, Sendable {
+            /// The terminal it runs on; `nil`: pipes, with standard output and standard error apart.
+            public var terminal: Terminal?
+            /// A program and its arguments; each reaches the program as it is, whatever characters it holds.
+            public var command: [String]?
+            /// A line for the shell to read, as after its `-c`: pipelines, variables and so on work.
+            ///
+            /// At most one of this and ``command`` may be given.
+            public var commandLine: String?
+            /// Environment variables; the device takes those on its list and leaves out the others.
+            public var environment: [String: String]
+            /// The folder to start in, absolute or from the home folder; `nil`: the home folder.
+            public var directory: String?
+
+            /// Makes the input.
+            public init(
+                terminal: Terminal? = nil, command: [String]? = nil, commandLine: String? = nil,
+                environment: [String: String] = [:], directory: String? = nil
+            ) {
+                self.terminal = terminal
+                self.command = command
+                self.commandLine = commandLine
+                self.environment = environment
+                self.directory = directory
+            }
+        }
+
+        /// What was started.
+        public struct Output: Codable, Hashable, Sendable {
+            /// The number of the process, and of its session.
+            public var process: Int32
+            /// The shell that runs: "/bin/bash".
+            public var shell: String
+            /// The account it runs as.
+            public var user: String
+
+            /// Makes the answer.
+            public init(process: Int32, shell: String, user: String) {
+                self.process = process
+                self.shell = shell
+                self.user = user
+            }
+        }
+
+        /// `shell.open`.
+        public static let name = "shell.open"
+        /// A stream of `ShellFrame`s.
+        public static let kind = MethodKind.stream
+        /// What help shows.
+        public static let summary = "Opens a shell or runs a command, on a terminal or on pipes."
+        /// The `shell` grant, whatever is run.
+        public static func access(for input: Input) -> Access { .granted(.shell) }
+    }
+}

@@ -1,0 +1,40 @@
+import KithWire
+
+extension TraceContext {
+    /// Reads the value of a `traceparent` header (W3C Trace Context, level 1, §3.2).
+    ///
+    /// `00-<32 hex digits>-<16 hex digits>-<2 hex digits>`, lower case; ids of zeros are none. A later version is
+    /// read by its first four fields, as the recommendation asks.
+    public init?(traceparent: String) {
+        let fields = traceparent.split(separator: "-", omittingEmptySubsequences: false)
+        guard fields.count >= 4, let version = Self.hex(fields[0], count: 1), version != [0xFF],
+            fields.count == 4 || version != [0],
+            let traceID = Self.hex(fields[1], count: 16), traceID.contains(where: { $0 != 0 }),
+            let spanID = Self.hex(fields[2], count: 8), spanID.contains(where: { $0 != 0 }),
+            let flags = Self.hex(fields[3], count: 1)
+        else { return nil }
+        self.init(traceID: traceID, spanID: spanID, flags: flags[0])
+    }
+
+    /// The value of a `traceparent` header.
+    public var traceparent: String {
+        "00-\(Self.text(traceID))-\(Self.text(spanID))-\(Self.text([flags]))"
+    }
+
+    private static func text(_ bytes: [UInt8]) -> String {
+        let digits = Array("0123456789abcdef".utf8)
+        return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+    }
+
+    private static func hex(_ text: Substring, count: Int) -> [UInt8]? {
+        let digits = text.utf8.compactMap { byte -> UInt8? in
+            switch byte {
+            case 0x30...0x39: byte - 0x30
+            case 0x61...0x66: byte - 0x61 + 10
+            default: nil
+            }
+        }
+        guard text.utf8.count == count * 2, digits.count == count * 2 else { return nil }
+        return stride(from: 0, to: digits.count, by: 2).map { digits[$0] << 4 | digits[$0 + 1] }
+    }
+}

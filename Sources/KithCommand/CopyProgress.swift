@@ -1,0 +1,101 @@
+import Foundation
+import KithAPI
+import KithWire
+
+#if canImport(Glibc)
+import Glibc
+#endif
+
+/// The one line on a terminal that shows how far a copy is.
+struct ProgressLine {
+    /// Whether there is a terminal that wants it.
+    let isShown: Bool
+    private var rate: Double?
+    private var previous: (bytes: UInt64, time: ContinuousClock.Instant)?
+    private var isDrawn = false
+
+    init(isShown: Bool) { self.isShown = isShown }
+
+    /// Draws the line anew.
+    mutating func show(_ progress: Files.Progress, at now: ContinuousClock.Instant) {
+        guard isShown, progress.summary == nil, progress.failure == nil else { return }
+        if let previous {
+            let seconds = max((now - previous.time) / .seconds(1), 0.001)
+            let current = Double(progress.bytes &- previous.bytes) / seconds
+            // About the last second, so that the number can be read.
+            rate = rate.map { $0 + (current - $0) * min(1, seconds) } ?? current
+        }
+        previous = (progress.bytes, now)
+        write("\r\u{1B}[K" + Self.text(progress, rate: rate, width: Self.width))
+        isDrawn = true
+    }
+
+    /// Takes the line away.
+    mutating func clear() {
+        if isDrawn { write("\r\u{1B}[K") }
+        isDrawn = false
+    }
+
+    /// The line, no wider than `width`.
+    static func text(_ progress: Files.Progress, rate: Double?, width: Int) -> String {
+        var parts: [String] = []
+        if let total = progress.totalBytes, total > 0 {
+            parts.append("\(min(100, progress.bytes * 100 / total)) %")
+            parts.append("\(size(progress.bytes)) of \(size(total))")
+        } else {
+            parts.append(size(progress.bytes))
+        }
+        if let files = progress.totalFiles, files > 1 { parts.append("\(progress.files)/\(files) files") }
+        if let rate {
+            parts.append("\(size(UInt64(rate)))/s")
+            if let total = progress.totalBytes, total > progress.bytes, rate > 1 {
+                parts.append("\(duration(Double(total - progress.bytes) / rate)) left")
+            }
+        }
+        let numbers = parts.joined(separator: "  ")
+        let room = width - numbers.count - 3
+        var name = printable(progress.current?.description ?? "")
+        if name.count > room { name = room > 8 ? "…" + name.suffix(room - 1) : "" }
+        return String((name.isEmpty ? numbers : "\(name)  \(numbers)").prefix(max(width - 1, 1)))
+    }
+
+    /// One line about a copy that is done.
+    static func summary(_ summary: Files.Summary, took time: Duration) -> String {
+        let seconds = max(time / .seconds(1), 0.001)
+        var parts = [summary.files == 1 ? "1 file" : "\(summary.files) files"]
+        if summary.folders > 0 { parts.append(summary.folders == 1 ? "1 folder" : "\(summary.folders) folders") }
+        if summary.links > 0 { parts.append(summary.links == 1 ? "1 link" : "\(summary.links) links") }
+        if summary.skipped > 0 { parts.append("\(summary.skipped) left out") }
+        return parts.joined(separator: ", ")
+            + ": \(size(summary.bytes)) in \(duration(seconds)), \(size(UInt64(Double(summary.bytes) / seconds)))/s"
+    }
+
+    /// `1.4 GB`.
+    static func size(_ bytes: UInt64) -> String {
+        let units = ["B", "kB", "MB", "GB", "TB", "PB", "EB"]
+        var value = Double(bytes)
+        var unit = 0
+        while value >= 999.5, unit < units.count - 1 {
+            value /= 1_000
+            unit += 1
+        }
+        return unit == 0 ? "\(bytes) B" : String(format: value < 9.95 ? "%.1f %@" : "%.0f %@", value, units[unit])
+    }
+
+    /// `1:05`, `12 s`.
+    static func duration(_ seconds: Double) -> String {
+        if seconds < 9.95 { return String(format: "%.1f s", seconds) }
+        let whole = Int(min(seconds.rounded(), 359_999))
+        if whole < 60 { return "\(whole) s" }
+        let minutes = String(format: "%02d:%02d", whole / 60 % 60, whole % 60)
+        return whole < 3_600 ? minutes : "\(whole / 3_600):\(minutes)"
+    }
+
+    private static var width: Int {
+        var size = winsize()
+        guard unsafe ioctl(STDERR_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return 80 }
+        return Int(size.ws_col)
+    }
+
+    private func write(_ text: String) { FileHandle.standardError.write(Data(text.utf8)) }
+}

@@ -1,0 +1,75 @@
+public import ArgumentParser
+import Foundation
+import Kith
+import KithAPI
+internal import KithIdentity
+import KithSocket
+import KithWire
+import Logging
+
+/// What every command takes.
+struct GlobalOptions: ParsableArguments {
+    @Option(name: .long, help: "The folder of this device's key and state. Default: $KITH_DATA, else per platform.")
+    var data: String?
+
+    @Flag(name: .long, help: "Print JSON, for programs.")
+    var json = false
+
+    @Flag(name: [.customShort("v"), .long], help: "Log what happens, on standard error.")
+    var verbose = false
+
+    /// The data directory, absolute.
+    var directory: String {
+        let environment = ProcessInfo.processInfo.environment
+        let chosen = data ?? environment["KITH_DATA"] ?? Device.defaultDirectory(environment: environment)
+        return URL(fileURLWithPath: (chosen as NSString).expandingTildeInPath).standardizedFileURL.path
+    }
+
+    /// A log on standard error, silent unless asked for.
+    var logger: Logger {
+        var logger = Logger(label: "kith") { StreamLogHandler.standardError(label: $0) }
+        logger.logLevel = verbose ? .debug : .error
+        return logger
+    }
+}
+
+extension Grant: ExpressibleByArgument {}
+
+/// Runs `body` with a client of this device: of the daemon that runs on the data directory, or, when none does,
+/// of a device opened in this process for as long as `body` takes.
+func withClient<Result>(
+    _ globals: GlobalOptions, listening: Bool = false, _ body: (Client) async throws -> Result
+) async throws -> Result {
+    if let client = try await daemonClient(globals) {
+        return try await body(client)
+    }
+    var options = Device.Options()
+    options.logger = globals.logger
+    options.listens = listening
+    options.passphrase = passphraseFromEnvironment()
+    let device = try await Device.open(directory: globals.directory, options: options)
+    return try await device.whileRunning { try await body(device.client) }
+}
+
+/// A client of the daemon that runs on the data directory; `nil` when none does.
+///
+/// A daemon that has locked the directory and does not answer yet is given five seconds.
+func daemonClient(_ globals: GlobalOptions) async throws -> Client? {
+    let deadline = ContinuousClock.now + .seconds(5)
+    while true {
+        if let carrier = try await SocketCarrier.connect(directory: globals.directory) { return Client(carrier) }
+        guard Device.isRunning(directory: globals.directory) else { return nil }
+        guard ContinuousClock.now < deadline else {
+            throw KithError(
+                .conflict,
+                "Another process holds \(globals.directory) and does not answer. Wait for it, or end it.")
+        }
+        try await Task.sleep(for: .milliseconds(20))
+    }
+}
+
+/// The passphrase that seals the identity, from `$KITH_PASSPHRASE`; `nil` when the machine's key seals it.
+func passphraseFromEnvironment() -> String? {
+    let value = ProcessInfo.processInfo.environment["KITH_PASSPHRASE"] ?? ""
+    return value.isEmpty ? nil : value
+}

@@ -1,0 +1,116 @@
+import Foundation
+import KithWire
+
+/// Whether a file descriptor is a terminal that wants colours: never when `NO_COLOR` is set or `TERM` is `dumb`.
+func wantsColour(_ descriptor: Int32) -> Bool {
+    let environment = ProcessInfo.processInfo.environment
+    return isatty(descriptor) == 1 && environment["NO_COLOR", default: ""].isEmpty && environment["TERM"] != "dumb"
+}
+
+/// How a piece of text stands out, on terminals only.
+enum Style: String {
+    case bold = "1"
+    case dim = "2"
+    case green = "32"
+    case yellow = "33"
+    case red = "31"
+}
+
+/// Wraps `text` in a style when `descriptor` is a terminal.
+func styled(_ text: String, _ style: Style, on descriptor: Int32 = STDOUT_FILENO) -> String {
+    wantsColour(descriptor) ? "\u{1B}[\(style.rawValue)m\(text)\u{1B}[0m" : text
+}
+
+/// Writes a line to standard error.
+func note(_ line: String) {
+    FileHandle.standardError.write(Data((line + "\n").utf8))
+}
+
+/// Writes a line to standard output at once, also into a pipe.
+func say(_ line: String = "") {
+    FileHandle.standardOutput.write(Data((line + "\n").utf8))
+}
+
+/// Words an error for a person, or for a program when `--json` was given; on standard error either way.
+func report(_ error: KithError, json: Bool) {
+    if json {
+        struct Report: Encodable {
+            var code: KithError.Code
+            var message: String
+        }
+        if let text = try? jsonText(["error": Report(code: error.code, message: error.message)]) { note(text) }
+    } else {
+        note("\(styled("kith:", .red, on: STDERR_FILENO)) \(printable(error.message))")
+    }
+}
+
+/// JSON as `--json` prints it: two-space indentation, sorted keys, plain slashes.
+func jsonText(_ value: some Encodable) throws -> String {
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+    return String(decoding: try encoder.encode(value), as: UTF8.self)
+}
+
+/// Text that came from elsewhere, with everything a terminal might obey made visible.
+func printable(_ text: String) -> String {
+    var result = ""
+    for scalar in text.unicodeScalars {
+        switch scalar.properties.generalCategory {
+        case .control, .format, .lineSeparator, .paragraphSeparator, .privateUse, .unassigned:
+            result += "\\u{\(String(scalar.value, radix: 16))}"
+        default: result.unicodeScalars.append(scalar)
+        }
+    }
+    return result
+}
+
+/// Rows under headings, in columns two spaces apart; the last column is not padded.
+func table(_ headings: [String], _ rows: [[String]]) -> String {
+    let all = [headings] + rows
+    let widths = headings.indices.map { column in all.map { $0[column].count }.max() ?? 0 }
+    let lines = all.enumerated().map { number, row in
+        let line = row.enumerated().map { column, cell in
+            column == row.count - 1 ? cell : cell + String(repeating: " ", count: widths[column] - cell.count + 2)
+        }.joined()
+        return number == 0 ? styled(line, .dim) : line
+    }
+    return lines.joined(separator: "\n")
+}
+
+/// `3 min ago`, `in 2 h`: a point in time as a person says it.
+func relative(_ seconds: Int64, now: Int64 = Int64(Date().timeIntervalSince1970)) -> String {
+    let distance = abs(seconds - now)
+    let words =
+        switch distance {
+        case ..<5: "now"
+        case ..<120: "\(distance) s"
+        case ..<7_200: "\(distance / 60) min"
+        case ..<172_800: "\(distance / 3_600) h"
+        default: "\(distance / 86_400) days"
+        }
+    if words == "now" { return words }
+    return seconds <= now ? "\(words) ago" : "in \(words)"
+}
+
+/// Asks a yes-or-no question on the terminal; anything but `y` or `yes` is a no.
+///
+/// - Throws: `.invalid` when there is no terminal to ask on.
+func ask(_ question: String) throws -> Bool {
+    guard isatty(STDIN_FILENO) == 1 else {
+        throw KithError(.invalid, "There is no terminal to ask on. Compare the codes and pass --yes.")
+    }
+    FileHandle.standardError.write(Data("\(question) [y/N] ".utf8))
+    let answer = readLine(strippingNewline: true)?.lowercased() ?? ""
+    return answer == "y" || answer == "yes"
+}
+
+/// A reader that went away (`kith ls … | head`) is an error of a write, not the end of the process.
+func ignoreBrokenPipes() {
+    signal(SIGPIPE, SIG_IGN)
+}
+
+/// Ends the process after what was printed has been written.
+func leave(_ status: Int32) -> Never {
+    fflush(nil)
+    exit(status)
+}

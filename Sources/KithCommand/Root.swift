@@ -1,0 +1,63 @@
+import ArgumentParser
+import Kith
+import KithWire
+
+/// The `kith` command.
+@main
+struct Root: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "kith",
+        abstract: "Your devices, and the people you trust, as one private network.",
+        discussion: """
+            Start this device, invite another one, and use it by name:
+
+              kith up                                 start this device; shows a one-time invitation
+              kith invite --grant shell               make another invitation
+              kith pair INVITATION                    on the other device: use it
+              kith shell laptop                       a shell there
+              kith cp -r laptop:/srv/photos .         files from there
+
+            Every command takes --data DIR (or $KITH_DATA): the folder that holds this device's key and state.
+            Two folders on one machine are two devices.
+
+            Exit status: 0 done; 1 a fault of kith; 3 not found; 4 conflict; 5 not permitted; 6 not paired;
+            7 unreachable; 8 timed out; 9 cancelled; 10 not supported; 11 no room left; 12 data damaged;
+            13 connection lost; 64 the command line is wrong. `kith shell DEVICE -- CMD` passes on CMD's own.
+            """,
+        version: "kith \(kithVersion)",
+        groupedSubcommands: [
+            CommandGroup(name: "This device", subcommands: [Up.self, Down.self, Status.self, AuditLog.self]),
+            CommandGroup(
+                name: "Other devices",
+                subcommands: [
+                    Invite.self, Pair.self, Accept.self, DevicesCommand.self, GrantCommand.self, Rename.self,
+                    Forget.self, Ping.self,
+                ]),
+            CommandGroup(name: "Services", subcommands: [ShellCommand.self] + fileCommands),
+            CommandGroup(name: "For programs", subcommands: [Call.self]),
+        ]
+    )
+
+    static func main() async {
+        ignoreBrokenPipes()
+        let json = CommandLine.arguments.contains("--json")
+        do {
+            var command = try parseAsRoot()
+            if var asynchronous = command as? any AsyncParsableCommand {
+                try await asynchronous.run()
+            } else {
+                try command.run()
+            }
+        } catch let status as ExitCode {
+            leave(status.rawValue)
+        } catch let error as KithError {
+            report(error, json: json)
+            leave(error.code.exitStatus)
+        } catch is CancellationError {
+            leave(KithError.Code.cancelled.exitStatus)
+        } catch {
+            // A wrong command line, --help or --version: the parser words it and knows the status.
+            exit(withError: error)
+        }
+    }
+}

@@ -1,0 +1,312 @@
+import ArgumentParser
+import Foundation
+import Kith
+import KithAPI
+import KithIdentity
+import KithWire
+import Logging
+import ServiceLifecycle
+import UnixSignals
+
+/// `kith up`: the device as a daemon.
+struct Up: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Start this device and keep it running.",
+        discussion: """
+            Prints this device's name, its DeviceID, where it listens, and a one-time invitation as text and QR code.
+            On a terminal it also asks before it pairs with a device that uses an invitation. Ctrl-C stops it.
+
+              kith up                          in the foreground
+              kith up --detach                 in the background; `kith down` stops it
+              kith up --name laptop --port 4433
+            """)
+
+    @OptionGroup var globals: GlobalOptions
+
+    @Option(help: "What this device calls itself when it pairs. Kept; default: the host's name.")
+    var name: String?
+
+    @Option(help: "The UDP port to listen on. Kept; default: one chosen at the first start.")
+    var port: UInt16?
+
+    @Option(
+        name: .customLong("grant"),
+        help: ArgumentHelp(
+            "What the device that uses the printed invitation may do here (repeatable). Default: shell and files.",
+            valueName: "grant"))
+    var grants: [Grant] = []
+
+    @Flag(name: .customLong("no-invite"), help: "Print no invitation.")
+    var withoutInvitation = false
+
+    @Flag(name: .shortAndLong, help: "Do not ask before pairing: whoever holds the printed invitation gets in.")
+    var yes = false
+
+    @Flag(help: "Run in the background and return when the device is up.")
+    var detach = false
+
+    @Option(help: ArgumentHelp("Write what the connections do into a qlog file, for qvis.", valueName: "file"))
+    var qlog: String?
+
+    func run() async throws {
+        if detach {
+            try await runInBackground()
+            return
+        }
+        var options = Device.Options()
+        options.logger = globals.logger
+        options.name = name
+        options.port = port
+        options.qlog = try qlog.map(qlogWriter)
+        options.passphrase = passphraseFromEnvironment()
+        let device = try await Device.open(directory: globals.directory, options: options)
+        let front = Front(client: device.client, asks: !yes && isatty(STDIN_FILENO) == 1)
+        try await announce(device.client, as: globals.json)
+
+        let group = ServiceGroup(
+            configuration: .init(
+                services: [
+                    .init(service: DeviceService(device: device), successTerminationBehavior: .gracefullyShutdownGroup),
+                    .init(service: front),
+                ],
+                gracefulShutdownSignals: [.sigterm, .sigint, .sighup],
+                logger: globals.logger))
+        try await group.run()
+        if !globals.json { note("Stopped.") }
+    }
+
+    /// Says who this device is, and how another one can join it.
+    private func announce(_ client: Client, as json: Bool) async throws {
+        let status = try await client.call(ThisDevice.Status.self, Nothing())
+        var invitation: Invitations.Create.Output?
+        if !withoutInvitation {
+            let allowed =
+                grants.isEmpty ? [.shell, .files(.write, root: NSHomeDirectory())] : grants
+            invitation = try await client.call(
+                Invitations.Create.self,
+                Invitations.Create.Input(grants: allowed, lifetimeSeconds: 600, isAutomatic: yes))
+        }
+        if json {
+            struct Announcement: Encodable {
+                var device: ThisDevice.Status.Output
+                var invitation: Invitations.Create.Output?
+            }
+            say(try jsonText(Announcement(device: status, invitation: invitation)))
+            return
+        }
+        say("\(styled(status.name, .bold)) is up")
+        say("  DeviceID   \(status.id)")
+        for (index, address) in status.addresses.enumerated() {
+            say("  \(index == 0 ? "listens on" : "          ") \(address)")
+        }
+        say("  data       \(globals.directory)")
+        if let invitation { show(invitation) }
+    }
+
+    /// Starts the same command again, in a session of its own, and waits until it answers.
+    private func runInBackground() async throws {
+        guard try await daemonClient(globals) == nil else {
+            throw KithError(.conflict, "This device is up already. `kith status` describes it, `kith down` stops it.")
+        }
+        var arguments = ["up", "--data", globals.directory, "--no-invite"]
+        if let name { arguments += ["--name", name] }
+        if let port { arguments += ["--port", String(port)] }
+        if let qlog { arguments += ["--qlog", URL(fileURLWithPath: qlog).path] }
+        if globals.verbose { arguments.append("--verbose") }
+        let log = try await Background.start(arguments, directory: globals.directory)
+        let deadline = ContinuousClock.now + .seconds(15)
+        while ContinuousClock.now < deadline {
+            if let client = try await daemonClient(globals) {
+                try await announce(client, as: globals.json)
+                return
+            }
+            guard log.isRunning else {
+                throw KithError(.internal, "The device ended at once: \(log.lastLine). Its log is \(log.path).")
+            }
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        throw KithError(.timedOut, "The device did not answer within 15 s. Its log is \(log.path).")
+    }
+}
+
+/// Writes qlog records (RFC 7464 framing) into a new file.
+private func qlogWriter(_ path: String) throws -> @Sendable ([UInt8]) -> Void {
+    guard FileManager.default.createFile(atPath: path, contents: nil, attributes: [.posixPermissions: 0o600]),
+        let file = FileHandle(forWritingAtPath: path)
+    else { throw KithError(.denied, "Could not write the qlog file \(path).") }
+    return { record in
+        // A full disk costs the log, not the connections.
+        try? file.write(contentsOf: Data(record))
+    }
+}
+
+/// Prints an invitation for a person: how to use it, what it allows, the QR code.
+func show(_ invitation: Invitations.Create.Output) {
+    say()
+    if let code = try? QRCode(invitation.text) {  // too long for a QR code: the text alone will do
+        say(code.terminal())
+    }
+    say(
+        "Invite a device \(styled("(once, expires \(relative(invitation.info.expiresAt)))", .dim)); on that device, run:"
+    )
+    say()
+    say("  kith pair \(invitation.text)")
+    say()
+    let grants = invitation.info.grants.map(\.description).joined(separator: ", ")
+    say("It may then: \(grants.isEmpty ? "nothing yet (`kith grant` changes that)" : grants)")
+}
+
+/// The device as a service: runs until told to stop, then lets running work finish for a while.
+private struct DeviceService: ServiceLifecycle.Service {
+    let device: Device
+
+    func run() async throws {
+        try await withGracefulShutdownHandler {
+            try await device.run()
+        } onGracefulShutdown: {
+            device.beginGracefulShutdown()
+        }
+    }
+}
+
+/// Shows pairings as they come, and asks about them when there is a terminal.
+private struct Front: ServiceLifecycle.Service {
+    let client: Client
+    let asks: Bool
+
+    func run() async throws {
+        try await cancelWhenGracefulShutdown {
+            do {
+                try await watchPairings(client, asks: asks) { _ in true }
+                // The device ends before its watchers do.
+                try await gracefulShutdown()
+            } catch let error as KithError where error.code == .closed || error.code == .cancelled {
+                try await gracefulShutdown()
+            } catch is CancellationError {
+                // Told to stop.
+            }
+        }
+    }
+}
+
+/// Follows the pairings at this end until `isDone` says so of one that ended.
+///
+/// - Parameter asks: asks the person at the terminal, one pairing at a time; otherwise only reports them.
+func watchPairings(_ client: Client, asks: Bool, while goesOn: (PairingMethods.Event) -> Bool) async throws {
+    let watch = try await client.open(PairingMethods.Watch.self, Nothing())
+    defer { watch.stream.abort(.cancelled) }
+    let events = MessageStream(watch.stream)
+    while let event = try await events.receive(PairingMethods.Event.self) {
+        switch event {
+        case .requested(let request) where request.isAutomatic:
+            note(
+                "\(printable(request.name)) uses an invitation; code \(styled(request.code, .bold, on: STDERR_FILENO))")
+        case .requested(let request):
+            let grants = request.grants.map(\.description).joined(separator: ", ")
+            note("")
+            note(
+                "\(styled(printable(request.name), .bold, on: STDERR_FILENO)) wants to pair. Its DeviceID is \(request.device)."
+            )
+            note("It may then: \(grants.isEmpty ? "nothing yet" : grants)")
+            note("Both devices must show the code  \(styled(request.code, .bold, on: STDERR_FILENO))")
+            if asks {
+                let accept = try await answer("Do they, and do you want this?")
+                // The other end may have given up meanwhile; its end is reported as an event of its own.
+                _ = try? await client.call(
+                    PairingMethods.Decide.self, PairingMethods.Decide.Input(id: request.id, accept: accept))
+            } else {
+                note("Answer with: kith accept \(request.id)    (or: kith accept --refuse \(request.id))")
+            }
+        case .paired(let request):
+            note("Paired with \(styled(printable(request.name), .green, on: STDERR_FILENO)).")
+        case .ended(let request, let reason):
+            note("Not paired with \(printable(request.name)): \(printable(reason))")
+        }
+        guard goesOn(event) else { return }
+    }
+}
+
+/// Asks on the terminal from a thread that may wait.
+func answer(_ question: String) async throws -> Bool {
+    try await withCheckedThrowingContinuation { continuation in
+        Thread.detachNewThread {
+            continuation.resume(with: Result { try ask(question) })
+        }
+    }
+}
+
+/// `kith down`.
+struct Down: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Stop this device.")
+
+    @OptionGroup var globals: GlobalOptions
+
+    func run() async throws {
+        guard let client = try await daemonClient(globals) else {
+            throw KithError(.notFound, "This device is not up (\(globals.directory)).")
+        }
+        _ = try await client.call(ThisDevice.Stop.self, Nothing())
+        let deadline = ContinuousClock.now + .seconds(10)
+        while Device.isRunning(directory: globals.directory), ContinuousClock.now < deadline {
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        if !globals.json { note("Stopped.") }
+    }
+}
+
+/// `kith status`.
+struct Status: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Describe this device: name, DeviceID, addresses, ticket.")
+
+    @OptionGroup var globals: GlobalOptions
+
+    func run() async throws {
+        let running = try await daemonClient(globals) != nil
+        let status = try await withClient(globals) { try await $0.call(ThisDevice.Status.self, Nothing()) }
+        if globals.json {
+            say(try jsonText(status))
+            return
+        }
+        say(
+            "\(styled(status.name, .bold)) is \(running ? styled("up", .green) : styled("down (`kith up` starts it)", .yellow))"
+        )
+        say("  DeviceID   \(status.id)")
+        for (index, address) in status.addresses.enumerated() {
+            say("  \(index == 0 ? "listens on" : "          ") \(address)")
+        }
+        say("  devices    \(status.devices)")
+        say("  ticket     \(status.ticket)")
+        say("  data       \(globals.directory)")
+    }
+}
+
+/// `kith audit`.
+struct AuditLog: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "audit", abstract: "Show what other devices did here, and what they were refused.")
+
+    @OptionGroup var globals: GlobalOptions
+
+    @Option(name: .shortAndLong, help: "How many entries, newest first.")
+    var limit = 50
+
+    func run() async throws {
+        let entries = try await withClient(globals) {
+            try await $0.call(Audit.List.self, Audit.List.Input(limit: limit))
+        }
+        if globals.json {
+            say(try jsonText(entries))
+            return
+        }
+        say(
+            table(
+                ["WHEN", "DEVICE", "WHAT", "DECISION", "DETAIL"],
+                entries.map { entry in
+                    [
+                        relative(entry.time), printable(entry.device), printable(entry.method), entry.decision,
+                        printable(entry.detail),
+                    ]
+                }))
+    }
+}

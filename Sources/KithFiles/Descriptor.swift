@@ -1,0 +1,214 @@
+import CKithSystem
+import KithAPI
+import KithWire
+
+/// An open file or folder of this device; closed when nobody holds it any more.
+///
+/// Every call blocks while the disk works: make them on a ``DiskExecutor``.
+final class Descriptor: Sendable {
+    /// The system's number for it.
+    let number: Int32
+
+    /// Takes over a descriptor.
+    init(taking number: Int32) { self.number = number }
+
+    deinit { kith_file_close(number) }
+
+    /// How a file is opened.
+    struct Flags: OptionSet, Sendable {
+        let rawValue: Int32
+        static let write = Flags(rawValue: Int32(KITH_FILE_WRITE))
+        static let path = Flags(rawValue: Int32(KITH_FILE_PATH))
+        static let folder = Flags(rawValue: Int32(KITH_FILE_DIRECTORY))
+        static let noFollow = Flags(rawValue: Int32(KITH_FILE_NO_FOLLOW))
+        static let create = Flags(rawValue: Int32(KITH_FILE_CREATE))
+    }
+
+    /// What a file is and has.
+    struct Info {
+        var kind: Files.Kind
+        var size: UInt64
+        /// The permission bits alone.
+        var mode: UInt32
+        var seconds: Int64
+        var nanoseconds: UInt32
+        var user: UInt32
+        var group: UInt32
+        var device: UInt64
+        var inode: UInt64
+        var links: UInt64
+    }
+
+    /// Opens a path by the system's own rules, following links. For paths the owner of this process chose.
+    static func open(_ path: [UInt8], _ flags: Flags) throws(Errno) -> Descriptor {
+        Descriptor(taking: try Errno.check(unsafe withCString(path) { unsafe kith_open(-1, $0, flags.rawValue, 0) }))
+    }
+
+    /// Opens one name in this folder. Pass ``Flags/noFollow`` unless a link may lead anywhere.
+    func open(name: [UInt8], _ flags: Flags, mode: UInt32 = 0) throws(Errno) -> Descriptor {
+        Descriptor(
+            taking: try Errno.check(
+                unsafe withCString(name) { unsafe kith_open(number, $0, flags.rawValue, mode) }))
+    }
+
+    /// Opens a relative path so that the kernel lets nothing outside this folder be reached.
+    func open(beneath path: [UInt8], _ flags: Flags, walking: Bool = false) throws(Errno) -> Descriptor {
+        Descriptor(
+            taking: try Errno.check(
+                unsafe withCString(path.isEmpty ? [UInt8(ascii: ".")] : path) {
+                    unsafe kith_open_beneath(number, $0, flags.rawValue, 0, walking ? 1 : 0)
+                }))
+    }
+
+    /// Describes a name in this folder, a link itself; without a name, what this stands for.
+    func info(_ name: [UInt8] = []) throws(Errno) -> Info {
+        var info = kith_file_info()
+        _ = try Errno.check(unsafe withCString(name) { unsafe kith_file_stat(number, $0, &info) })
+        let kind: Files.Kind =
+            switch info.mode & 0o170000 {
+            case 0o100000: .file
+            case 0o040000: .folder
+            case 0o120000: .link
+            default: .special
+            }
+        return Info(
+            kind: kind, size: info.size, mode: info.mode & 0o7777, seconds: info.seconds,
+            nanoseconds: info.nanoseconds, user: info.user, group: info.group, device: info.device, inode: info.inode,
+            links: info.links)
+    }
+
+    /// Where a link leads.
+    func target(ofLink name: [UInt8]) throws(Errno) -> [UInt8] {
+        var failure: Int32 = 0
+        let target = unsafe withCString(name) { name in
+            unsafe [UInt8](unsafeUninitializedCapacity: 4_097) { buffer, count in
+                let result = unsafe kith_file_readlink(number, name, buffer.baseAddress, buffer.count)
+                count = max(Int(result), 0)
+                failure = min(result, 0)
+            }
+        }
+        _ = try Errno.check(failure)
+        return target
+    }
+
+    /// The names in this folder, in no order; at most `limit`.
+    func names(limit: Int = 1 << 20) throws(Errno) -> [[UInt8]] {
+        var failure: Int32 = 0
+        guard let listing = unsafe kith_directory_open(number, &failure) else { throw Errno(failure) }
+        defer { unsafe kith_directory_close(listing) }
+        var names: [[UInt8]] = []
+        while true {
+            var result: Int32 = 0
+            let name = unsafe [UInt8](unsafeUninitializedCapacity: 1_024) { buffer, count in
+                result = unsafe kith_directory_next(listing, buffer.baseAddress, buffer.count)
+                count = max(Int(result), 0)
+            }
+            guard try Errno.check(result) > 0 else { return names }
+            guard names.count < limit else { throw .tooMany }
+            // A copy of its own length: the buffer above would keep its whole capacity.
+            names.append(Array(name[...]))
+        }
+    }
+
+    func makeFolder(_ name: [UInt8], mode: UInt32) throws(Errno) {
+        _ = try Errno.check(unsafe withCString(name) { unsafe kith_file_mkdir(number, $0, mode) })
+    }
+
+    func makeLink(_ name: [UInt8], to target: [UInt8]) throws(Errno) {
+        _ = try Errno.check(
+            unsafe withCString(name) { name in
+                unsafe withCString(target) { unsafe kith_file_symlink($0, number, name) }
+            })
+    }
+
+    /// Renames at once; without `overwrite`, a name that is taken is an error.
+    func rename(_ name: [UInt8], to other: [UInt8], in folder: Descriptor, overwrite: Bool) throws(Errno) {
+        _ = try Errno.check(
+            unsafe withCString(name) { from in
+                unsafe withCString(other) { unsafe kith_file_rename(number, from, folder.number, $0, overwrite ? 1 : 0) }
+            })
+    }
+
+    func remove(_ name: [UInt8], isFolder: Bool = false) throws(Errno) {
+        _ = try Errno.check(unsafe withCString(name) { unsafe kith_file_unlink(number, $0, isFolder ? 1 : 0) })
+    }
+
+    func setMode(_ mode: UInt32) throws(Errno) { _ = try Errno.check(kith_file_chmod(number, mode)) }
+
+    /// Sets when this, or a link by its name, was last changed.
+    func setModified(_ seconds: Int64, _ nanoseconds: UInt32, of name: [UInt8] = []) throws(Errno) {
+        _ = try Errno.check(unsafe withCString(name) { unsafe kith_file_times(number, $0, seconds, nanoseconds) })
+    }
+
+    /// Reads what is there, at most as much as fits; 0 at the end of the file.
+    func read(into buffer: UnsafeMutableRawBufferPointer, at offset: UInt64? = nil) throws(Errno) -> Int {
+        let result = unsafe kith_file_read(
+            number, buffer.baseAddress, buffer.count, offset.map { Int64(clamping: $0) } ?? -1)
+        guard result >= 0 else { throw Errno(Int32(truncatingIfNeeded: -result)) }
+        return result
+    }
+
+    /// The next bytes from `offset` on, at most `limit`; `nil` at the end of the file.
+    func bytes(at offset: UInt64, limit: Int) throws(Errno) -> [UInt8]? {
+        var failure: Errno?
+        let bytes = unsafe [UInt8](unsafeUninitializedCapacity: limit) { buffer, count in
+            do throws(Errno) {
+                count = try unsafe read(into: UnsafeMutableRawBufferPointer(buffer), at: offset)
+            } catch {
+                failure = error
+            }
+        }
+        if let failure { throw failure }
+        return bytes.isEmpty ? nil : bytes
+    }
+
+    /// Writes all of `bytes`.
+    func write(_ bytes: ArraySlice<UInt8>, at offset: UInt64? = nil) throws(Errno) {
+        var failure: Errno?
+        unsafe bytes.withUnsafeBytes { buffer in
+            var done = 0
+            while done < buffer.count, failure == nil {
+                let result = unsafe kith_file_write(
+                    number, buffer.baseAddress?.advanced(by: done), buffer.count - done,
+                    offset.map { Int64(clamping: $0 + UInt64(done)) } ?? -1)
+                if result < 0 { failure = Errno(Int32(truncatingIfNeeded: -result)) } else { done += result }
+            }
+        }
+        if let failure { throw failure }
+    }
+
+    /// Brings the contents to the disk.
+    func sync() throws(Errno) { _ = try Errno.check(kith_file_sync(number)) }
+
+    /// Takes the file's lock for this descriptor; without `waiting`, answers whether it could be had.
+    func lock(waiting: Bool) throws(Errno) -> Bool {
+        let result = kith_file_lock(number, waiting ? 1 : 0)
+        if !waiting, Errno(-result) == .wouldBlock { return false }
+        _ = try Errno.check(result)
+        return true
+    }
+}
+
+/// Runs `body` with the bytes and a NUL behind them.
+func withCString<Result>(_ bytes: [UInt8], _ body: (UnsafePointer<CChar>) -> Result) -> Result {
+    var terminated = bytes
+    terminated.append(0)
+    return unsafe terminated.withUnsafeBufferPointer { buffer in
+        unsafe buffer.withMemoryRebound(to: CChar.self) { buffer in
+            guard let base = buffer.baseAddress else { preconditionFailure("an array with a NUL is not empty") }
+            return unsafe body(base)
+        }
+    }
+}
+
+/// The home folder of this process's account.
+func homeFolder() throws(Errno) -> [UInt8] {
+    var failure: Int32 = 0
+    let path = unsafe [UInt8](unsafeUninitializedCapacity: 4_096) { buffer, count in
+        let result = unsafe kith_home(buffer.baseAddress, buffer.count)
+        count = max(Int(result), 0)
+        failure = min(result, 0)
+    }
+    _ = try Errno.check(failure)
+    return path
+}

@@ -1,0 +1,244 @@
+import Crypto
+import KithAPI
+import KithIdentity
+public import KithNode
+import KithWire
+public import Logging
+
+/// Files for the devices that hold a `files` grant, and copies for this device's own person.
+///
+/// Whatever a path, a link or a race says, the kernel keeps a caller beneath the folder it was granted.
+public struct FilesService: Service {
+    private let logger: Logger
+    private let disk = DiskExecutor()
+
+    /// Makes the service.
+    public init(logger: Logger) { self.logger = logger }
+
+    public var handlers: [Handler] {
+        [
+            .call(Files.List.self) { input, context in try await onDisk { try list(input, context) } },
+            .call(Files.Stat.self) { input, context in try await onDisk { try stat(input, context) } },
+            .call(Files.Exists.self) { input, context in try await onDisk { try exists(input, context) } },
+            .call(Files.MakeFolder.self) { input, context in try await onDisk { try makeFolder(input, context) } },
+            .call(Files.Rename.self) { input, context in try await onDisk { try rename(input, context) } },
+            .call(Files.Delete.self) { input, context in try await onDisk { try delete(input, context) } },
+            .stream(Files.Read.self) { try await read($0, $1, $2) },
+            .stream(Files.Write.self) { try await write($0, $1, $2) },
+            .stream(Files.Pull.self) { try await pull($0, $1, $2) },
+            .stream(Files.Push.self) { try await push($0, $1, $2) },
+            .stream(Files.Copy.self) { input, context, pending in
+                let job = try CopyJob(input, client: context.client, disk: disk)
+                let stream = try await pending.accept(Nothing())
+                try await job.run(reportingTo: stream)
+            },
+        ]
+    }
+
+    private func onDisk<Result: Sendable>(_ work: @escaping @Sendable () throws -> Result) async throws -> Result {
+        try await disk.run { try work() }
+    }
+
+    // MARK: - Looking
+
+    private func list(_ input: Files.List.Input, _ context: CallContext) throws -> Files.List.Output {
+        let place = try Place(input.path, .read, for: context)
+        let opened = try attempt("list", place.shown, confined: place.isConfined) { () throws(Errno) in
+            try place.open()
+        }
+        let own = try attempt("list", place.shown) { () throws(Errno) in try opened.info() }
+        guard own.kind == .folder else {
+            return Files.List.Output(entries: [Self.entry(input.path, own)], hasMore: false)
+        }
+        let names = try attempt("list", place.shown) { () throws(Errno) in try opened.names() }
+        let later = names.filter { name in
+            input.after.map { $0.bytes.lexicographicallyPrecedes(name) } ?? true
+        }.sorted { $0.lexicographicallyPrecedes($1) }
+        let limit = min(max(input.limit, 1), 2_000)
+        let entries = later.prefix(limit).compactMap { name -> Files.Entry? in
+            // One that vanished since is not listed.
+            guard let info = try? opened.info(name) else { return nil }
+            let target = info.kind == .link ? try? opened.target(ofLink: name) : nil
+            return Self.entry(Files.Path(bytes: name), info, target)
+        }
+        return Files.List.Output(entries: entries, hasMore: later.count > limit)
+    }
+
+    private func stat(_ input: Files.Stat.Input, _ context: CallContext) throws -> Files.Entry {
+        let place = try Place(input.path, .read, for: context)
+        return try attempt("look at", place.shown, confined: place.isConfined) { () throws(Errno) in
+            let (info, target) = try Self.info(place, followsLinks: input.followsLinks)
+            return Self.entry(input.path, info, target)
+        }
+    }
+
+    private func exists(_ input: Files.Exists.Input, _ context: CallContext) throws -> Files.Exists.Output {
+        let place = try Place(input.path, .read, for: context)
+        do throws(Errno) {
+            return Files.Exists.Output(kind: try Self.info(place, followsLinks: false).info.kind)
+        } catch {
+            guard error == .notFound || error == .notAFolder else {
+                throw error.failure("look at", place.shown, confined: place.isConfined)
+            }
+            return Files.Exists.Output(kind: nil)
+        }
+    }
+
+    private static func info(
+        _ place: Place, followsLinks: Bool
+    ) throws(Errno) -> (info: Descriptor.Info, target: [UInt8]?) {
+        guard !followsLinks, let (folder, name) = try place.around() else {
+            return (try place.open(.path).info(), nil)
+        }
+        let info = try folder.info(name)
+        return (info, info.kind == .link ? try folder.target(ofLink: name) : nil)
+    }
+
+    private static func entry(
+        _ name: Files.Path, _ info: Descriptor.Info, _ target: [UInt8]? = nil
+    ) -> Files.Entry {
+        Files.Entry(
+            name: name, kind: info.kind, size: info.size, mode: info.mode, modified: info.seconds,
+            modifiedNanoseconds: info.nanoseconds, user: info.user, group: info.group,
+            target: target.map { Files.Path(bytes: $0) })
+    }
+
+    // MARK: - Changing
+
+    private func makeFolder(_ input: Files.MakeFolder.Input, _ context: CallContext) throws -> Nothing {
+        let place = try Place(input.path, .write, for: context)
+        let mode = input.mode & 0o777
+        guard input.parents else {
+            let (folder, name) = try place.parent()
+            try attempt("make the folder", place.shown) { () throws(Errno) in
+                try folder.makeFolder(name, mode: mode)
+            }
+            return Nothing()
+        }
+        try attempt("make the folder", place.shown, confined: place.isConfined) { () throws(Errno) in
+            for prefix in place.prefixes {
+                guard let name = prefix.last else { continue }
+                do throws(Errno) {
+                    try place.open(Array(prefix.dropLast()), .folder).makeFolder(name, mode: mode)
+                } catch .exists {
+                    _ = try place.open(prefix, [.path, .folder])
+                }
+            }
+        }
+        return Nothing()
+    }
+
+    private func rename(_ input: Files.Rename.Input, _ context: CallContext) throws -> Nothing {
+        let (from, to) = (try Place(input.from, .write, for: context), try Place(input.to, .write, for: context))
+        let (source, target) = (try from.parent(), try to.parent())
+        try attempt("rename \(from.shown) to", to.shown) { () throws(Errno) in
+            try source.folder.rename(source.name, to: target.name, in: target.folder, overwrite: input.overwrite)
+        }
+        return Nothing()
+    }
+
+    private func delete(_ input: Files.Delete.Input, _ context: CallContext) throws -> Files.Delete.Output {
+        let place = try Place(input.path, .write, for: context)
+        let (folder, name) = try place.parent()
+        do {
+            if input.recursive { return Files.Delete.Output(count: try Removal.removeTree(name, from: folder)) }
+            let isFolder = try folder.info(name).kind == .folder
+            try folder.remove(name, isFolder: isFolder)
+            return Files.Delete.Output(count: 1)
+        } catch let error as Errno {
+            let failure = error.failure("delete", place.shown)
+            guard error == .notEmpty, !input.recursive else { throw failure }
+            throw KithError(.conflict, failure.message + " Pass -r to delete it with what is in it.", cause: error)
+        }
+    }
+
+    // MARK: - Contents
+
+    private func read(
+        _ input: Files.Read.Input, _ context: CallContext, _ pending: PendingStream<Files.Entry>
+    ) async throws {
+        let (file, entry) = try await onDisk { () throws -> (Descriptor, Files.Entry) in
+            let place = try Place(input.path, .read, for: context)
+            return try attempt("read", place.shown, confined: place.isConfined) { () throws(Errno) in
+                let file = try place.open()
+                let info = try file.info()
+                if info.kind == .folder { throw .isAFolder }
+                guard info.kind == .file else { throw .notRegular }
+                return (file, Self.entry(input.path, info))
+            }
+        }
+        let stream = try await pending.accept(entry)
+        let channel = BoundedChannel<[UInt8]>(capacity: 4)
+        try await withThrowingTaskGroup { group in
+            group.addTask(executorPreference: disk) {
+                var offset = input.offset
+                var left = input.length ?? .max
+                do {
+                    while left > 0, let bytes = try file.bytes(at: offset, limit: Int(min(left, 512 << 10))) {
+                        offset &+= UInt64(bytes.count)
+                        left -= UInt64(bytes.count)
+                        try await channel.send(bytes)
+                    }
+                    channel.finish()
+                } catch {
+                    channel.finish(error)
+                }
+            }
+            do {
+                while let bytes = try await channel.receive() { try await stream.write(bytes) }
+                try await stream.finish()
+            } catch let error as Errno {
+                throw error.failure("read", input.path)
+            }
+            try await group.waitForAll()
+        }
+    }
+
+    private func write(
+        _ input: Files.Write.Input, _ context: CallContext, _ pending: PendingStream<Nothing>
+    ) async throws {
+        let place = try Place(input.path, .write, for: context)
+        let stream = try await pending.accept(Nothing())
+        let messages = MessageStream(stream)
+        do {
+            try await messages.send(try await disk.run { try await FileWriting(place, input).run(from: stream) })
+        } catch let error where !(error is CancellationError) {
+            try await messages.send(Files.Write.Written(size: 0, sha256: [], failure: Files.Failure(error)))
+            while try await stream.read(upTo: 256 << 10) != nil {}
+        }
+        try await stream.finish()
+    }
+
+    private func pull(
+        _ input: Files.Pull.Input, _ context: CallContext, _ pending: PendingStream<Nothing>
+    ) async throws {
+        let source = try await onDisk {
+            try TreeSource(try Place(input.path, .read, for: context), recursive: input.recursive)
+        }
+        let stream = try await pending.accept(Nothing())
+        try await settled("pull") {
+            try await Transfer.send([source], over: stream, on: disk, progress: TransferProgress())
+        }
+    }
+
+    private func push(
+        _ input: Files.Push.Input, _ context: CallContext, _ pending: PendingStream<Nothing>
+    ) async throws {
+        let place = try Place(input.path, .write, for: context)
+        let stream = try await pending.accept(Nothing())
+        try await settled("push") {
+            try await Transfer.receive(
+                into: place, options: input.landing, over: stream, on: disk, progress: TransferProgress())
+        }
+    }
+
+    /// Runs a transfer that has told the other end of its failure itself: the stream ends in peace then.
+    private func settled(_ name: String, _ transfer: () async throws -> Files.Summary) async throws {
+        do {
+            let summary = try await transfer()
+            logger.debug("files.\(name) done", metadata: ["files": "\(summary.files)", "bytes": "\(summary.bytes)"])
+        } catch let error as KithError where error.code != .closed && error.code != .cancelled {
+            logger.debug("files.\(name) failed", metadata: ["code": "\(error.code.rawValue)"])
+        }
+    }
+}

@@ -1,0 +1,124 @@
+import KithAPI
+import KithIdentity
+import KithNode
+import KithWire
+
+/// A path a caller may reach, held by the descriptor of the folder it is confined to.
+struct Place: Sendable {
+    /// The folder beneath which everything happens.
+    private let root: Descriptor
+    /// The names from there.
+    private let components: [[UInt8]]
+    /// Whether the kernel keeps it beneath the root; not when the root is the whole file system.
+    let isConfined: Bool
+    /// Whether the path said that it is a folder.
+    let isFolder: Bool
+    /// The path as the caller gave it, for messages.
+    let shown: Files.Path
+
+    /// A path of this device's own person: anywhere, following links as the system does.
+    init(ownPath path: Files.Path) throws(KithError) {
+        let parsed = try path.parsed()
+        let home = parsed.anchor == .home ? try Self.home() : []
+        guard parsed.anchor != .grant else {
+            throw KithError(.invalid, "The path \(path) on this device must begin with / here.")
+        }
+        try self.init(root: [], components: home + parsed.components, isFolder: parsed.isFolder, shown: path)
+    }
+
+    /// A path as the caller of a method may reach it.
+    ///
+    /// - Throws: `.denied` when no grant of the caller covers it, `.invalid` when the path is none.
+    init(_ path: Files.Path, _ access: Grant.FileAccess, for context: CallContext) throws(KithError) {
+        guard case .device = context.caller else {
+            try self.init(ownPath: path)
+            return
+        }
+        var roots: [[[UInt8]]] = []
+        for case .files(let held, let root) in context.grants where held == .write || access == .read {
+            let names = Array(root.utf8).split(separator: UInt8(ascii: "/")).map { [UInt8]($0) }
+            if !roots.contains(names) { roots.append(names) }
+        }
+        let names = roots.map { "/" + Self.text($0) }.joined(separator: ", ")
+        let parsed = try path.parsed()
+        let components: [[UInt8]]
+        switch parsed.anchor {
+        case .top: components = parsed.components
+        case .home: components = try Self.home() + parsed.components
+        case .grant:
+            guard roots.count <= 1 else {
+                throw KithError(
+                    .invalid, "The path \(path) could be in several granted folders; begin it with one of: \(names).")
+            }
+            components = (roots.first ?? []) + parsed.components
+        }
+        // The widest folder: a link from one granted folder into another beneath it works then.
+        guard let root = roots.filter({ components.starts(with: $0) }).min(by: { $0.count < $1.count }) else {
+            let granted = names.isEmpty ? "nothing" : names
+            throw KithError(
+                .denied, "Not permitted to \(access.rawValue) \(path): what is granted for that is \(granted).")
+        }
+        try self.init(
+            root: root, components: Array(components.dropFirst(root.count)), isFolder: parsed.isFolder, shown: path)
+    }
+
+    private init(root: [[UInt8]], components: [[UInt8]], isFolder: Bool, shown: Files.Path) throws(KithError) {
+        let path = [UInt8(ascii: "/")] + root.joined(separator: [UInt8(ascii: "/")])
+        self.root = try attempt("open the granted folder", "/" + Self.text(root)) { () throws(Errno) in
+            try Descriptor.open(path, [.path, .folder])
+        }
+        self.components = components
+        self.isFolder = isFolder
+        self.shown = shown
+        isConfined = !root.isEmpty
+        rootName = root.last
+    }
+
+    private let rootName: [UInt8]?
+
+    /// The last name of the path; that of the granted folder when the path is the folder itself.
+    var name: [UInt8]? { components.last ?? rootName }
+
+    /// Opens the file or folder.
+    func open(_ flags: Descriptor.Flags = []) throws(Errno) -> Descriptor { try open(components, flags) }
+
+    /// The folder around the last name, opened, and the name; `nil` when the path is the granted folder itself.
+    func around() throws(Errno) -> (folder: Descriptor, name: [UInt8])? {
+        guard let name = components.last else { return nil }
+        return (try open(Array(components.dropLast()), [.path, .folder]), name)
+    }
+
+    /// Opens the folder around the last name.
+    ///
+    /// - Throws: `.invalid` when the path is the granted folder itself.
+    func parent() throws(KithError) -> (folder: Descriptor, name: [UInt8]) {
+        guard let name = components.last else {
+            throw KithError(.invalid, "\(shown) is the granted folder itself; name something in it.")
+        }
+        let folder = try attempt("open the folder of", shown, confined: isConfined) { () throws(Errno) in
+            try open(Array(components.dropLast()), [.folder])
+        }
+        return (folder, name)
+    }
+
+    /// Whether the path is the granted folder itself, or the top of the file system.
+    var isRoot: Bool { components.isEmpty }
+
+    /// The ways down to the path: each name with the ones before it.
+    var prefixes: [[[UInt8]]] { components.indices.map { Array(components[...$0]) } }
+
+    /// Opens what lies at some names beneath the root.
+    func open(_ components: [[UInt8]], _ flags: Descriptor.Flags) throws(Errno) -> Descriptor {
+        let path = [UInt8](components.joined(separator: [UInt8(ascii: "/")]))
+        if isConfined { return try root.open(beneath: path, flags) }
+        return try root.open(name: path.isEmpty ? [UInt8(ascii: ".")] : path, flags)
+    }
+
+    private static func home() throws(KithError) -> [[UInt8]] {
+        try attempt("find", "the home folder", homeFolder).split(separator: UInt8(ascii: "/")).map { [UInt8]($0) }
+    }
+
+    private static func text(_ components: [[UInt8]]) -> String {
+        components.map { String(decoding: $0, as: UTF8.self) }.joined(separator: "/")
+    }
+}

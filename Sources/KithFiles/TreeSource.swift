@@ -1,0 +1,78 @@
+import KithAPI
+import KithWire
+
+/// A file or folder at the top of a transfer.
+struct TreeSource: Sendable {
+    /// What it is called at the other end.
+    let name: [UInt8]
+    /// The path to name in messages.
+    let shown: Files.Path
+    /// The file or folder, opened; `nil` for a link that is sent as one.
+    let opened: Descriptor?
+    /// The folder it is in; only a link needs it.
+    let folder: Descriptor?
+
+    /// Finds what is to be sent.
+    ///
+    /// A link that is named is followed, except in a recursive transfer, where it is sent as the link it is.
+    init(_ place: Place, recursive: Bool) throws(KithError) {
+        shown = place.shown
+        guard let name = place.name else {
+            throw KithError(.invalid, "The whole file system cannot be copied; name a folder in it.")
+        }
+        self.name = name
+        if recursive, !place.isRoot, !place.isFolder {
+            let (folder, last) = try place.parent()
+            let info = try attempt("read", shown) { () throws(Errno) in try folder.info(last) }
+            if info.kind == .link {
+                opened = nil
+                self.folder = folder
+                return
+            }
+        }
+        let opened = try attempt("read", shown, confined: place.isConfined) { () throws(Errno) in try place.open() }
+        let info = try attempt("read", shown) { () throws(Errno) in try opened.info() }
+        switch info.kind {
+        case .folder where !recursive:
+            throw KithError(.invalid, "\(shown) is a folder: pass -r to copy it with what is in it.")
+        case .special, .link: throw KithError(.unsupported, "\(shown) is no regular file.")
+        case .file where place.isFolder: throw KithError(.conflict, "\(shown) is a file, not a folder.")
+        default: break
+        }
+        self.opened = opened
+        folder = nil
+    }
+
+    /// How deep folders may nest: each level holds one descriptor open.
+    static let maximumDepth = 200
+
+    /// Counts the bytes and files of some sources. What cannot be read counts nothing.
+    static func total(of sources: [TreeSource]) async throws -> (bytes: UInt64, files: UInt64) {
+        var total = (bytes: UInt64(0), files: UInt64(0))
+        func visit(_ folder: Descriptor, depth: Int) throws {
+            try Task.checkCancellation()
+            guard depth < maximumDepth else { return }
+            for name in (try? folder.names()) ?? [] {
+                guard let info = try? folder.info(name) else { continue }
+                if info.kind == .file {
+                    total.bytes &+= info.size
+                    total.files &+= 1
+                } else if info.kind == .folder,
+                    let inner = try? folder.open(name: name, [.path, .folder, .noFollow])
+                {
+                    try visit(inner, depth: depth + 1)
+                }
+            }
+        }
+        for source in sources {
+            guard let opened = source.opened, let info = try? opened.info() else { continue }
+            if info.kind == .folder {
+                try visit(opened, depth: 0)
+            } else {
+                total.bytes &+= info.size
+                total.files &+= 1
+            }
+        }
+        return total
+    }
+}

@@ -1,0 +1,64 @@
+import Synchronization
+public import KithWire
+
+/// Where a device keeps its secrets: the platform's key store, a sealed file, or memory.
+///
+/// A secret has a name of 1 to 64 letters, digits, `-` and `.`, and at most 4,096 bytes. Calls may touch the disk.
+public protocol KeyStore: Sendable {
+    /// The secret of that name, or `nil` when there is none.
+    ///
+    /// - Throws: ``KithError`` `.denied` when it is there and cannot be opened (a wrong passphrase, loose permissions),
+    ///   `.corrupt` when its file is damaged. Neither is a reason to make a new one.
+    func secret(named name: String) throws(KithError) -> [UInt8]?
+
+    /// Stores a secret, in place of one of the same name; whole or not at all.
+    func store(_ secret: [UInt8], named name: String) throws(KithError)
+
+    /// Forgets a secret; nothing happens when there is none.
+    func removeSecret(named name: String) throws(KithError)
+}
+
+extension KeyStore {
+    /// The device's key: the stored one, or a new one that is then stored.
+    public func deviceKey(named name: String = "identity") throws(KithError) -> DeviceKey {
+        if let seed = try secret(named: name) { return try DeviceKey(seed: seed) }
+        let key = DeviceKey()
+        try store(key.seed, named: name)
+        return key
+    }
+
+    func check(_ name: String, _ secret: [UInt8] = []) throws(KithError) {
+        let isPlain = name.utf8.allSatisfy {
+            (48...57).contains($0) || (65...90).contains($0) || (97...122).contains($0) || $0 == 45 || $0 == 46
+        }
+        guard (1...64).contains(name.utf8.count), isPlain, name.utf8.first != 46 else {
+            throw KithError(.invalid, "A secret is named by 1 to 64 letters, digits, hyphens and dots.")
+        }
+        guard secret.count <= 4_096 else {
+            throw KithError(.invalid, "A secret has at most 4,096 bytes, not \(secret.count).")
+        }
+    }
+}
+
+/// Secrets in memory, gone with the process: for tests, and for devices that live as long as one program.
+public final class MemoryKeyStore: KeyStore {
+    private let secrets = Mutex<[String: [UInt8]]>([:])
+
+    /// Makes an empty store.
+    public init() {}
+
+    public func secret(named name: String) throws(KithError) -> [UInt8]? {
+        try check(name)
+        return secrets.withLock { $0[name] }
+    }
+
+    public func store(_ secret: [UInt8], named name: String) throws(KithError) {
+        try check(name, secret)
+        secrets.withLock { $0[name] = secret }
+    }
+
+    public func removeSecret(named name: String) throws(KithError) {
+        try check(name)
+        _ = secrets.withLock { $0.removeValue(forKey: name) }
+    }
+}

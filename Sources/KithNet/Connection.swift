@@ -1,0 +1,202 @@
+public import KithIdentity
+import KithQUIC
+public import KithWire
+import NIOCore
+import Synchronization
+
+/// An encrypted connection to one other device, both ends proven by their keys.
+///
+/// It lives until either end closes it, the other end falls silent, or the ``Endpoint`` shuts down;
+/// holding it, or letting it go, changes nothing.
+public final class Connection: Sendable {
+    /// Who is at the other end, as proven by the handshake.
+    public enum Peer: Hashable, Sendable {
+        /// A device.
+        case device(DeviceID)
+        /// Something else that showed these certificates (DER, leaf first); empty when it showed nothing.
+        case certificates([[UInt8]])
+    }
+
+    private struct State {
+        var reason: CloseReason?
+        var waiters: [OneShot<CloseReason>] = []
+        var isRetired = false
+    }
+
+    /// Who is at the other end.
+    public let peer: Peer
+    /// Unique among the connections of this process, for logs and tables.
+    public let id: UInt64
+    /// Whether this end dialed.
+    public let isDialed: Bool
+    /// The application protocol both ends agreed on.
+    public let negotiatedALPN: String
+    let driver: ConnectionDriver
+    let established: Timestamp
+    private let incoming: Mailbox<QUICStream>
+    private let state = Mutex(State())
+
+    private static let lastID = Atomic<UInt64>(0)
+
+    init(driver: ConnectionDriver, peer: Peer, isDialed: Bool, alpn: String, streamLimit: Int) {
+        self.driver = driver
+        self.peer = peer
+        self.isDialed = isDialed
+        negotiatedALPN = alpn
+        id = Self.lastID.wrappingAdd(1, ordering: .relaxed).newValue
+        established = .now()
+        incoming = Mailbox(limit: max(1, streamLimit))
+    }
+
+    /// The other device, unless it is a foreign peer.
+    public var peerID: DeviceID? {
+        if case .device(let id) = peer { id } else { nil }
+    }
+
+    /// Whether streams can still be opened.
+    public var isOpen: Bool { state.withLock { $0.reason == nil } }
+
+    /// Opens a bidirectional stream, waiting while the other end's limit is reached.
+    ///
+    /// The other end learns of it with the first byte, or the end, written.
+    ///
+    /// - Throws: ``KithError`` with the code of the connection's end, or `.cancelled`.
+    public func openStream() async throws(KithError) -> QUICStream {
+        let cancelled = KithError(.cancelled, "Opening a stream was cancelled.")
+        if Task.isCancelled { throw cancelled }
+        let promise = OneShot<Result<QUICStream, KithError>>()
+        let driver = self.driver
+        let result = await withTaskCancellationHandler {
+            driver.loop.execute { driver.open(promise) }
+            return await promise.value()
+        } onCancel: {
+            promise.fulfil(.failure(cancelled))
+        }
+        return try result.get()
+    }
+
+    /// The streams the other end opens, in order, until the connection ends.
+    ///
+    /// One consumer. At most ``Endpoint/Options/maxIncomingStreams`` can be open, so at most that many wait here.
+    public var incomingStreams: IncomingStreams { IncomingStreams(mailbox: incoming) }
+
+    /// Closes the connection at once; the streams of both ends fail with the reason.
+    ///
+    /// Calling it again does nothing.
+    public func close(code: KithError.Code = .closed, reason: String = "") {
+        let driver = self.driver
+        driver.loop.execute { driver.close(code: code, reason: reason) }
+    }
+
+    /// Lets no new stream begin, waits until the open ones are done or `deadline` has passed, then closes.
+    ///
+    /// Cancelling the task closes at once.
+    public func drain(deadline: Duration) async {
+        let done = OneShot<Void>()
+        let driver = self.driver
+        let timer = driver.loop.scheduleTask(in: .nanoseconds(max(0, deadline.clampedNanoseconds))) {
+            _ = done.fulfil(())
+        }
+        await withTaskCancellationHandler {
+            driver.loop.execute { driver.drain(done) }
+            await done.value()
+        } onCancel: {
+            done.fulfil(())
+        }
+        timer.cancel()
+        close()
+        _ = await closed()
+    }
+
+    /// Waits for the end of the connection and says why.
+    ///
+    /// Any number of tasks may wait. When the task is cancelled, it returns at once with a reason of code `.cancelled`.
+    public func closed() async -> CloseReason {
+        let promise = OneShot<CloseReason>()
+        let known = state.withLock { state in
+            if state.reason == nil {
+                state.waiters.removeAll { $0.isFulfilled }
+                state.waiters.append(promise)
+            }
+            return state.reason
+        }
+        if let known { return known }
+        return await withTaskCancellationHandler {
+            await promise.value()
+        } onCancel: {
+            promise.fulfil(
+                CloseReason(origin: .local, code: .cancelled, message: "Waiting for the connection was cancelled."))
+        }
+    }
+
+    /// What the connection has done so far, and how its path behaves.
+    public func statistics() async -> ConnectionStatistics {
+        let promise = OneShot<ConnectionStatistics>()
+        let driver = self.driver
+        let established = self.established
+        driver.loop.execute { promise.fulfil(driver.statistics(since: established)) }
+        return await promise.value()
+    }
+
+    /// Derives `count` bytes that only the two ends of this connection can know (RFC 8446 §7.5); the same at both.
+    ///
+    /// - Throws: ``KithError`` `.closed` when the connection's secrets are gone.
+    public func exportKeyingMaterial(label: String, context: [UInt8], count: Int) async throws(KithError) -> [UInt8] {
+        let promise = OneShot<[UInt8]?>()
+        let driver = self.driver
+        driver.loop.execute {
+            promise.fulfil(driver.engine.exportKeyingMaterial(label: label, context: context, count: count))
+        }
+        guard let bytes = await promise.value() else {
+            throw KithError(.closed, "The connection has no secrets to derive keying material from.")
+        }
+        return bytes
+    }
+
+    /// The streams the other end opens.
+    public struct IncomingStreams: AsyncSequence, Sendable {
+        fileprivate let mailbox: Mailbox<QUICStream>
+
+        /// Starts, or continues, taking streams.
+        public func makeAsyncIterator() -> Iterator { Iterator(mailbox: mailbox) }
+
+        /// Takes one stream after the other.
+        public struct Iterator: AsyncIteratorProtocol {
+            fileprivate let mailbox: Mailbox<QUICStream>
+
+            /// Waits for the next stream; `nil` when the connection has ended or the task is cancelled.
+            public mutating func next() async -> QUICStream? { await mailbox.next() }
+
+            /// Waits for the next stream; `nil` when the connection has ended or the task is cancelled.
+            public mutating func next(isolation actor: isolated (any Actor)?) async -> QUICStream? {
+                await mailbox.next()
+            }
+        }
+    }
+
+    // MARK: - The loop's side
+
+    func offer(_ stream: QUICStream) -> Bool { incoming.offer(stream) }
+
+    func ended(_ reason: CloseReason) {
+        let waiters = state.withLock { state in
+            state.reason = reason
+            defer { state.waiters = [] }
+            return state.waiters
+        }
+        for waiter in waiters { waiter.fulfil(reason) }
+        incoming.finish()
+        _ = incoming.takeAll()
+    }
+}
+
+extension Duration {
+    /// The duration in nanoseconds, as far as 64 bits reach.
+    var clampedNanoseconds: Int64 {
+        let (seconds, attoseconds) = components
+        let (product, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
+        guard !overflow else { return seconds < 0 ? .min : .max }
+        let (sum, carry) = product.addingReportingOverflow(attoseconds / 1_000_000_000)
+        return carry ? (seconds < 0 ? .min : .max) : sum
+    }
+}

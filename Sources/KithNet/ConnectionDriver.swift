@@ -1,0 +1,466 @@
+import KithQUIC
+import KithWire
+import NIOCore
+import Synchronization
+
+/// Moves one engine: datagrams in, datagrams out, bytes between it and the streams' buffers, and its one timer.
+///
+/// `@unchecked Sendable`: everything is touched on the event loop only, except what is immutable and `scheduled`,
+/// which has its own lock.
+final class ConnectionDriver: @unchecked Sendable {
+    /// What the connection was made for, until its handshake is over.
+    enum Purpose {
+        case accepting
+        case dialing(Dial)
+    }
+
+    let endpoint: EndpointDriver
+    let loop: any EventLoop
+    let socket: UDPSocket
+    /// Where it was first heard from, or dialed.
+    let dialed: NetworkAddress
+    var engine: QUICConnection
+    /// Nil once the handshake is over.
+    var purpose: Purpose?
+    /// The public face; exists from the end of the handshake on.
+    private(set) var connection: Connection?
+    private var streams: [StreamID: Entry] = [:]
+    private var pendingOpens: [OneShot<Result<QUICStream, KithError>>] = []
+    private var timer: Scheduled<Void>?
+    private var timerDeadline = Timestamp.distantFuture
+    private(set) var routes: [ConnectionID] = []
+    /// In the endpoint's list of connections to look after once the batch is read.
+    var isTouched = false
+    /// Waiting for the socket to take more.
+    var isBlocked = false
+    private var isDrained = false
+    private var closeReason: CloseReason?
+    private(set) var isRetired = false
+    private var drainWaiters: [OneShot<Void>] = []
+    private var refusesStreams = false
+
+    private let scheduled = Mutex(Scheduling())
+
+    private struct Scheduling {
+        var streams: [StreamCore] = []
+        var isScheduled = false
+    }
+
+    /// A stream, and which of its directions the engine still moves.
+    private struct Entry {
+        let core: StreamCore
+        var hasInput = true
+        var hasOutput = true
+        var isFinishSent = false
+    }
+
+    init(
+        engine: consuming QUICConnection, socket: UDPSocket, remote: NetworkAddress, endpoint: EndpointDriver,
+        purpose: Purpose
+    ) {
+        self.engine = engine
+        self.socket = socket
+        dialed = remote
+        self.endpoint = endpoint
+        self.loop = endpoint.loop
+        self.purpose = purpose
+    }
+
+    var isClosed: Bool { closeReason != nil }
+    var hasStreams: Bool { !streams.isEmpty }
+
+    // MARK: - From any thread
+
+    /// Tells the loop that `stream` has something for it.
+    func schedule(_ stream: StreamCore) {
+        let isFirst = scheduled.withLock { scheduled in
+            scheduled.streams.append(stream)
+            if scheduled.isScheduled { return false }
+            scheduled.isScheduled = true
+            return true
+        }
+        if isFirst { loop.execute { self.service() } }
+    }
+
+    // MARK: - The loop
+
+    /// Does everything that can be done now: call it after anything happened to the engine.
+    func service() {
+        isTouched = false
+        guard !isDrained else { return takeScheduled().forEach { _ = $0.takeOrders() } }
+        for core in takeScheduled() { serve(core) }
+        // Sending and reading make events, events make something to send; a bound keeps one peer from holding the loop.
+        for _ in 0..<8 {
+            let hadEvents = handleEvents()
+            let more = transmit()
+            if more {
+                loop.execute { self.service() }
+                break
+            }
+            if !hadEvents { break }
+        }
+        arm()
+    }
+
+    private func takeScheduled() -> [StreamCore] {
+        scheduled.withLock { scheduled in
+            scheduled.isScheduled = false
+            defer { scheduled.streams = [] }
+            return scheduled.streams
+        }
+    }
+
+    private func arm() {
+        guard !isDrained, let deadline = engine.nextDeadline else {
+            timer?.cancel()
+            timer = nil
+            timerDeadline = .distantFuture
+            return
+        }
+        // A timer that fires early finds out and sets itself anew; only an earlier deadline needs a new one.
+        guard timer == nil || deadline < timerDeadline else { return }
+        timer?.cancel()
+        timerDeadline = deadline
+        timer = loop.scheduleTask(deadline: NIODeadline(deadline)) { self.timerFired() }
+    }
+
+    private func timerFired() {
+        timer = nil
+        timerDeadline = .distantFuture
+        guard !isDrained else { return }
+        let now = Timestamp.now()
+        if let deadline = engine.nextDeadline, deadline <= now {
+            engine.timedOut(at: now)
+            service()
+        } else {
+            arm()
+        }
+    }
+
+    /// Sends what the engine wants to send; true when there may be more and others should have a turn first.
+    private func transmit() -> Bool {
+        guard !isBlocked else { return false }
+        let buffer = unsafe endpoint.sendBuffer
+        for _ in 0..<16 {
+            guard let transmit = unsafe engine.nextTransmit(into: buffer, at: .now()) else { return false }
+            let bytes = unsafe UnsafeRawBufferPointer(rebasing: buffer[..<transmit.length])
+            let outcome = unsafe endpoint.socket(for: transmit.remote, preferred: socket).send(
+                bytes, segmentSize: transmit.segmentSize, to: transmit.remote, ecn: transmit.ecn)
+            switch outcome {
+            case .sent: break
+            case .blocked(let taken):
+                let rest = unsafe Array(bytes[taken...])
+                endpoint.blocked(self, rest: rest, transmit: transmit)
+                return false
+            case .unreachable(let number):
+                if case .dialing(let dial) = purpose {
+                    dial.unreachable(self, errno: number)
+                    return false
+                }
+            }
+        }
+        return true
+    }
+
+    // MARK: - Events
+
+    private func handleEvents() -> Bool {
+        var hadEvents = false
+        while let event = engine.nextEvent() {
+            hadEvents = true
+            switch event {
+            case .connectionIDAdded(let id):
+                routes.append(id)
+                endpoint.addRoute(id, to: self)
+            case .connectionIDRetired(let id):
+                routes.removeAll { $0 == id }
+                endpoint.removeRoute(id, of: self)
+            case .connected: connected()
+            case .handshakeConfirmed, .datagram, .pathChanged: break
+            case .streamOpened(let id): streamOpened(id)
+            case .readable(let id): if let entry = streams[id] { fill(entry.core) }
+            case .writable(let id): if let entry = streams[id] { drain(entry.core) }
+            case .streamReset(let id, let code): streamReset(id, code: code)
+            case .sendStopped(let id, let code): sendStopped(id, code: code)
+            case .streamFinished(let id):
+                streams[id]?.core.outputFlushed()
+                end(id, output: true)
+            case .streamsAvailable: openPending()
+            case .closed(let reason): closed(CloseReason(reason))
+            case .drained: drained()
+            }
+            if isDrained { break }
+        }
+        return hadEvents
+    }
+
+    private func connected() {
+        let purpose = self.purpose
+        self.purpose = nil
+        guard let peer = endpoint.peer(of: engine.peerCredential) else {
+            // The engine asked `verify` during the handshake: nobody else gets here.
+            endpoint.handshakeEnded(purpose)
+            return close(code: .denied, reason: "unknown kind of key")
+        }
+        let isDialed = if case .dialing = purpose { true } else { false }
+        let connection = Connection(
+            driver: self, peer: peer, isDialed: isDialed, alpn: engine.negotiatedALPN ?? "",
+            streamLimit: endpoint.options.maxIncomingStreams)
+        self.connection = connection
+        endpoint.established(connection, by: self, purpose: purpose)
+    }
+
+    private func closed(_ reason: CloseReason) {
+        guard closeReason == nil else { return }
+        closeReason = reason
+        let purpose = self.purpose
+        self.purpose = nil
+        if let purpose {
+            endpoint.handshakeEnded(purpose)
+            if case .dialing(let dial) = purpose { dial.failed(self, reason: reason) }
+        }
+        let open = streams
+        streams = [:]
+        let error = reason.error
+        for entry in open.values {
+            if entry.hasInput { entry.core.inputFailed(error) }
+            entry.core.outputFailed(error)
+        }
+        for pending in pendingOpens { pending.fulfil(.failure(error)) }
+        pendingOpens = []
+        for waiter in drainWaiters { waiter.fulfil(()) }
+        drainWaiters = []
+        if let connection {
+            connection.ended(reason)
+            endpoint.ended(connection)
+        }
+    }
+
+    private func drained() {
+        isDrained = true
+        timer?.cancel()
+        timer = nil
+        endpoint.forget(self)
+        routes = []
+        connection = nil
+    }
+
+    // MARK: - Streams
+
+    private func streamOpened(_ id: StreamID) {
+        guard let connection, id.direction == .bidirectional else { return }
+        let core = StreamCore(id: id, driver: self)
+        let stream = QUICStream(core, connection: connection)
+        streams[id] = Entry(core: core)
+        // Letting go of a stream nobody can take aborts it.
+        if refusesStreams || !connection.offer(stream) { stream.abort(.closed) }
+    }
+
+    func open(_ promise: OneShot<Result<QUICStream, KithError>>) {
+        if let closeReason {
+            promise.fulfil(.failure(closeReason.error))
+        } else if refusesStreams {
+            promise.fulfil(.failure(KithError(.closed, "The connection is being closed and takes no new streams.")))
+        } else {
+            pendingOpens.removeAll { $0.isFulfilled }
+            pendingOpens.append(promise)
+            openPending()
+            service()
+        }
+    }
+
+    private func openPending() {
+        guard let connection else { return }
+        while let next = pendingOpens.first {
+            if next.isFulfilled {
+                pendingOpens.removeFirst()
+                continue
+            }
+            guard let id = engine.openStream(.bidirectional) else { return }
+            pendingOpens.removeFirst()
+            let core = StreamCore(id: id, driver: self)
+            streams[id] = Entry(core: core)
+            // When the caller was cancelled meanwhile, the stream is let go here and so aborted.
+            next.fulfil(.success(QUICStream(core, connection: connection)))
+        }
+    }
+
+    /// Follows the orders for one stream and moves its bytes.
+    private func serve(_ core: StreamCore) {
+        let orders = core.takeOrders()
+        guard let entry = streams[core.id], entry.core === core else { return }
+        // The engine refuses only what has become pointless meanwhile: a stream that ended on its own.
+        if let urgency = orders.priority { engine.setPriority(core.id, urgency) }
+        if let code = orders.stopReading {
+            if entry.hasInput { try? engine.stopSending(core.id, code: code) }
+            end(core.id, input: true)
+        }
+        if let code = orders.reset {
+            if entry.hasOutput { try? engine.reset(core.id, code: code) }
+            end(core.id, output: true)
+            return
+        }
+        drain(core)
+        fill(core)
+    }
+
+    /// Moves bytes from the outbox to the engine, until it takes no more.
+    private func drain(_ core: StreamCore) {
+        guard let entry = streams[core.id], entry.hasOutput, !entry.isFinishSent else { return }
+        while true {
+            switch core.nextOutput() {
+            case .none: return
+            case .finish:
+                streams[core.id]?.isFinishSent = true
+                do {
+                    try engine.finish(core.id)
+                } catch {
+                    outputEnded(core, error)
+                }
+                return
+            case .bytes(let chunk, let offset):
+                do throws(StreamError) {
+                    let taken = try write(chunk, from: offset, to: core.id)
+                    if taken > 0 { core.outputTaken(taken) }
+                    if taken < chunk.count - offset { return }
+                } catch {
+                    return outputEnded(core, error)
+                }
+            }
+        }
+    }
+
+    private func write(_ chunk: [UInt8], from offset: Int, to id: StreamID) throws(StreamError) -> Int {
+        let result = unsafe chunk.withUnsafeBytes { bytes -> Result<Int, StreamError> in
+            do throws(StreamError) {
+                return .success(unsafe try engine.write(UnsafeRawBufferPointer(rebasing: bytes[offset...]), to: id))
+            } catch {
+                return .failure(error)
+            }
+        }
+        return try result.get()
+    }
+
+    private func outputEnded(_ core: StreamCore, _ error: StreamError) {
+        if case .stopped(let code) = error { return sendStopped(core.id, code: code) }
+        core.outputFailed(KithError(.closed, "The stream can no longer be written to."))
+        end(core.id, output: true)
+    }
+
+    /// Moves bytes from the engine to the inbox, until there are none or it is full.
+    private func fill(_ core: StreamCore) {
+        guard let entry = streams[core.id], entry.hasInput else { return }
+        let scratch = unsafe endpoint.readBuffer
+        while true {
+            let room = core.roomForInput()
+            guard room > 0 else { return }
+            do {
+                let target = unsafe UnsafeMutableRawBufferPointer(rebasing: scratch[..<min(room, scratch.count)])
+                let result = unsafe try engine.read(core.id, into: target)
+                if result.count > 0 || result.isFinished {
+                    unsafe core.received(
+                        UnsafeRawBufferPointer(rebasing: target[..<result.count]), isFinished: result.isFinished)
+                }
+                if result.isFinished { return end(core.id, input: true) }
+                if result.count == 0 { return }
+            } catch {
+                switch error {
+                case .reset(let code): streamReset(core.id, code: code)
+                case .unknown, .wrongDirection, .finished, .stopped:
+                    core.inputFailed(KithError(.closed, "The stream can no longer be read."))
+                    end(core.id, input: true)
+                }
+                return
+            }
+        }
+    }
+
+    private func streamReset(_ id: StreamID, code: UInt64) {
+        guard let entry = streams[id], entry.hasInput else { return }
+        entry.core.inputFailed(KithError(KithError.Code(wireCode: code), "The other device aborted the stream."))
+        end(id, input: true)
+    }
+
+    private func sendStopped(_ id: StreamID, code: UInt64) {
+        guard let entry = streams[id], entry.hasOutput else { return }
+        entry.core.outputFailed(
+            KithError(KithError.Code(wireCode: code), "The other device stopped reading the stream."))
+        end(id, output: true)
+    }
+
+    /// Notes that directions of a stream are over, and forgets it when both are.
+    private func end(_ id: StreamID, input: Bool = false, output: Bool = false) {
+        guard var entry = streams[id] else { return }
+        if input { entry.hasInput = false }
+        if output { entry.hasOutput = false }
+        guard !entry.hasInput, !entry.hasOutput else {
+            streams[id] = entry
+            return
+        }
+        streams[id] = nil
+        guard streams.isEmpty else { return }
+        for waiter in drainWaiters { waiter.fulfil(()) }
+        drainWaiters = []
+        if isRetired { endpoint.retirementIsDue(self) }
+    }
+
+    // MARK: - Orders from the connection
+
+    func close(code: KithError.Code, reason: String) {
+        guard !isClosed else { return }
+        engine.close(code: code.wireCode, reason: reason, at: .now())
+        // The engine tells the peer; whoever waits here is told in this device's words.
+        closed(
+            CloseReason(
+                origin: .local, code: code,
+                message: reason.isEmpty ? "This device closed the connection." : reason))
+        service()
+    }
+
+    /// Takes no more streams and calls back once there are none.
+    func drain(_ done: OneShot<Void>) {
+        refusesStreams = true
+        for pending in pendingOpens {
+            pending.fulfil(.failure(KithError(.closed, "The connection is being closed and takes no new streams.")))
+        }
+        pendingOpens = []
+        if streams.isEmpty || isClosed { done.fulfil(()) } else { drainWaiters.append(done) }
+    }
+
+    /// Another connection to the same peer is the better one.
+    func retire(_ isRetired: Bool) { self.isRetired = isRetired }
+
+    func statistics(since established: Timestamp) -> ConnectionStatistics {
+        let statistics = engine.statistics
+        return ConnectionStatistics(
+            remoteAddress: engine.remote,
+            roundTrip: .nanoseconds(statistics.smoothedRTT), minimumRoundTrip: .nanoseconds(statistics.minimumRTT),
+            congestionWindow: statistics.congestionWindow,
+            bytesSent: statistics.bytesSent, bytesReceived: statistics.bytesReceived,
+            packetsSent: statistics.packetsSent, packetsReceived: statistics.packetsReceived,
+            packetsLost: statistics.packetsLost, openStreams: streams.count,
+            age: .nanoseconds(Timestamp.now() - established))
+    }
+
+    /// Ends everything at once, without waiting for the peer: the sockets are about to close.
+    func abandon() {
+        timer?.cancel()
+        timer = nil
+        isDrained = true
+        connection = nil
+        for core in takeScheduled() { _ = core.takeOrders() }
+    }
+}
+
+extension Timestamp {
+    /// The time on the clock the event loops use.
+    static func now() -> Timestamp {
+        Timestamp(nanoseconds: Int64(clamping: NIODeadline.now().uptimeNanoseconds))
+    }
+}
+
+extension NIODeadline {
+    init(_ timestamp: Timestamp) {
+        self = .uptimeNanoseconds(UInt64(clamping: timestamp.nanoseconds))
+    }
+}

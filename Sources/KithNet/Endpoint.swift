@@ -1,0 +1,241 @@
+public import KithIdentity
+import KithQUIC
+public import KithWire
+public import Logging
+import NIOCore
+import Synchronization
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
+/// This device on the network: its UDP sockets, its connections, and the way to dial others.
+///
+/// It runs on one event loop of its own, which every one of its connections shares.
+/// Letting the last reference go shuts it down at once; ``shutdown(grace:)`` does so politely.
+public final class Endpoint: Sendable {
+    /// Who this device is.
+    public let id: DeviceID
+    /// The UDP port it listens on.
+    public let port: UInt16
+    private let bound: [NetworkAddress]
+    let driver: EndpointDriver
+
+    private init(driver: EndpointDriver, bound: [NetworkAddress]) {
+        id = driver.id
+        self.driver = driver
+        self.bound = bound
+        port = bound.first?.port ?? 0
+    }
+
+    deinit {
+        let driver = self.driver
+        driver.loop.execute { driver.terminate() }
+    }
+
+    /// Opens the sockets and starts answering.
+    ///
+    /// - Throws: ``KithError`` `.conflict` when the port is taken, `.denied` when the system forbids it,
+    ///   `.invalid` for an address this machine does not have.
+    public static func bind(
+        key: DeviceKey, options: Options = Options(), logger: Logger
+    ) async throws(KithError) -> Endpoint {
+        var credentials: [Credential] = [.rawPublicKey(seed: key.seed)]
+        if options.foreign == .acceptCertificates {
+            credentials.append(.x509(chain: [try SelfSignedCertificate.make(for: key)], seed: key.seed))
+        }
+        let sockets = try open(options)
+        let driver = EndpointDriver(id: key.id, credentials: credentials, options: options, logger: logger)
+        var running: [UDPSocket] = []
+        do {
+            for (index, socket) in sockets.enumerated() {
+                let channel = try await UDPSocket.start(socket, on: driver.loop) { _ in
+                    DatagramHandler(driver, socket: index)
+                }
+                running.append(UDPSocket(socket, channel: channel))
+            }
+        } catch {
+            for socket in running { socket.channel.close(promise: nil) }
+            for socket in sockets.dropFirst(running.count) { socket.close() }
+            throw KithError(.internal, "The UDP sockets could not be read.", cause: error)
+        }
+        let ready = OneShot<Void>()
+        let started = Started(sockets: running)
+        driver.loop.execute {
+            driver.start(started.sockets)
+            ready.fulfil(())
+        }
+        await ready.value()
+        return Endpoint(driver: driver, bound: sockets.map(\.address))
+    }
+
+    /// Carries the sockets to the event loop, which is the only one to touch them from then on.
+    private struct Started: @unchecked Sendable {  // handed over once, at the start
+        let sockets: [UDPSocket]
+    }
+
+    private static func open(_ options: Options) throws(KithError) -> [UDPSocket.Bound] {
+        let anyIPv4 = NetworkAddress(ipv4: (0, 0, 0, 0), port: options.port)
+        let anyIPv6 = NetworkAddress(ipv6: 0, 0, port: options.port)
+        guard options.bindAddresses.isEmpty else {
+            var opened: [UDPSocket.Bound] = []
+            for address in options.bindAddresses {
+                do throws(IOError) {
+                    opened.append(try UDPSocket.open(at: address, buffer: options.socketBuffer))
+                } catch {
+                    for socket in opened { socket.close() }
+                    throw failure(address, error)
+                }
+            }
+            return opened
+        }
+        // Both families on one port. When the system chooses it for one, it may be taken for the other: try again.
+        for _ in 0..<16 {
+            let v6: UDPSocket.Bound
+            do throws(IOError) {
+                v6 = try UDPSocket.open(at: anyIPv6, buffer: options.socketBuffer)
+            } catch {
+                guard error.errnoCode == EAFNOSUPPORT || error.errnoCode == EADDRNOTAVAIL else {
+                    throw failure(anyIPv6, error)
+                }
+                // A machine without IPv6.
+                do throws(IOError) {
+                    return [try UDPSocket.open(at: anyIPv4, buffer: options.socketBuffer)]
+                } catch {
+                    throw failure(anyIPv4, error)
+                }
+            }
+            do throws(IOError) {
+                let same = NetworkAddress(ipv4: (0, 0, 0, 0), port: v6.address.port)
+                return [try UDPSocket.open(at: same, buffer: options.socketBuffer), v6]
+            } catch {
+                v6.close()
+                if options.port != 0 || error.errnoCode != EADDRINUSE { throw failure(anyIPv4, error) }
+            }
+        }
+        throw KithError(.conflict, "No UDP port is free for both IPv4 and IPv6.")
+    }
+
+    private static func failure(_ address: NetworkAddress, _ error: IOError) -> KithError {
+        switch error.errnoCode {
+        case EADDRINUSE:
+            KithError(.conflict, "UDP port \(address.port) is taken; choose another one.", cause: error)
+        case EACCES, EPERM:
+            KithError(.denied, "The system does not allow listening on \(address).", cause: error)
+        default:
+            KithError(.invalid, "Listening on \(address) is not possible.", cause: error)
+        }
+    }
+
+    /// Where peers can reach it: concrete addresses of this machine's interfaces, never a wildcard, with the port.
+    ///
+    /// Those of the local network come first, loopback comes last. Asks the system each time.
+    public var localAddresses: [NetworkAddress] { LocalAddresses.concrete(bound) }
+
+    /// The open connection to `peer`, or a new one.
+    ///
+    /// The addresses race, each getting a head start over the next, and the first completed handshake wins.
+    /// Only an end that proves to hold `peer`'s key counts. Concurrent calls for one peer share one attempt.
+    ///
+    /// - Throws: ``KithError`` `.invalid` without an address or for this device itself, `.unreachable` when nobody
+    ///   answers, `.denied` when another key answers or the peer refuses ours, `.timedOut`, `.cancelled`, `.closed`.
+    public func connect(
+        to peer: DeviceID, at addresses: [NetworkAddress], timeout: Duration = .seconds(10)
+    ) async throws(KithError) -> Connection {
+        guard peer != id else { throw KithError(.invalid, "A device cannot connect to itself.") }
+        return try await connect(to: .device(peer), at: addresses, timeout: timeout)
+    }
+
+    /// Connects to whoever presents a certificate at one of `addresses`; for peers that are no devices.
+    package func connectForeign(
+        at addresses: [NetworkAddress], serverName: String? = nil, timeout: Duration = .seconds(10)
+    ) async throws(KithError) -> Connection {
+        try await connect(to: .foreign(serverName: serverName), at: addresses, timeout: timeout)
+    }
+
+    private func connect(
+        to target: Dial.Target, at addresses: [NetworkAddress], timeout: Duration
+    ) async throws(KithError) -> Connection {
+        if case .device(let peer) = target, let open = connection(to: peer) { return open }
+        let cancelled = KithError(.cancelled, "Dialing was cancelled.")
+        if Task.isCancelled { throw cancelled }
+        let waiter = OneShot<Result<Connection, KithError>>()
+        let driver = self.driver
+        let result = await withTaskCancellationHandler {
+            driver.loop.execute { driver.connect(to: target, at: addresses, timeout: timeout, waiter) }
+            return await waiter.value()
+        } onCancel: {
+            waiter.fulfil(.failure(cancelled))
+            driver.loop.execute { driver.pruneDials() }
+        }
+        return try result.get()
+    }
+
+    /// The connection to `peer` if one is open now.
+    public func connection(to peer: DeviceID) -> Connection? {
+        driver.shared.withLock { $0.peers.current(peer) }
+    }
+
+    /// All open connections, one per peer, and those to foreign peers.
+    public var connections: [Connection] {
+        driver.shared.withLock { $0.peers.current + $0.foreign }
+    }
+
+    /// Every connection that completes its handshake, whichever end dialed it, once each, until the shutdown.
+    ///
+    /// One consumer. At most 256 wait; beyond that a peer's new connection is closed with `.exhausted`,
+    /// and one this device dialed is not reported here.
+    public var established: Connections { Connections(mailbox: driver.established) }
+
+    /// Shuts down: takes no new connections, lets open streams finish for `grace`, closes everything and the sockets.
+    ///
+    /// Calling it again does nothing. Cancelling the task cuts the grace short.
+    public func shutdown(grace: Duration = .zero) async {
+        let driver = self.driver
+        let stopped = OneShot<[Connection]?>()
+        driver.loop.execute {
+            let isFirst = !driver.shared.withLock { $0.isClosed }
+            driver.stopAccepting()
+            stopped.fulfil(isFirst ? driver.shared.withLock { $0.peers.all + $0.foreign } : nil)
+        }
+        guard let open = await stopped.value() else { return }
+        if grace > .zero {
+            await withTaskGroup { group in
+                for connection in open {
+                    group.addTask { await connection.drain(deadline: grace) }
+                }
+            }
+        }
+        let closed = OneShot<Void>()
+        driver.loop.execute {
+            driver.terminate()
+            closed.fulfil(())
+        }
+        await closed.value()
+    }
+
+    /// The connections of an endpoint as they are established.
+    public struct Connections: AsyncSequence, Sendable {
+        fileprivate let mailbox: Mailbox<Connection>
+
+        /// Starts, or continues, taking connections.
+        public func makeAsyncIterator() -> Iterator { Iterator(mailbox: mailbox) }
+
+        /// Takes one connection after the other.
+        public struct Iterator: AsyncIteratorProtocol {
+            fileprivate let mailbox: Mailbox<Connection>
+
+            /// Waits for the next connection; `nil` after the shutdown or when the task is cancelled.
+            public mutating func next() async -> Connection? { await mailbox.next() }
+
+            /// Waits for the next connection; `nil` after the shutdown or when the task is cancelled.
+            public mutating func next(isolation actor: isolated (any Actor)?) async -> Connection? {
+                await mailbox.next()
+            }
+        }
+    }
+}

@@ -1,0 +1,442 @@
+import KithIdentity
+import KithQUIC
+import KithWire
+import Logging
+import NIOCore
+import NIOPosix
+import Synchronization
+
+/// The event loop's side of an ``Endpoint``: routes datagrams to connections, answers strangers, runs the races.
+///
+/// `@unchecked Sendable`: confined to `loop`, apart from what is immutable or a `Mutex`.
+/// `@safe`: its two buffers live exactly as long as it does.
+@safe final class EndpointDriver: @unchecked Sendable {
+    /// What any thread may read.
+    struct Shared {
+        var peers = PeerTable<Connection>()
+        var foreign: [Connection] = []
+        var isClosed = false
+    }
+
+    let id: DeviceID
+    let options: Endpoint.Options
+    let loop: any EventLoop
+    let logger: Logger
+    /// Lives as long as anything that may still want to run on `loop`.
+    private let group: MultiThreadedEventLoopGroup
+    let shared = Mutex(Shared())
+    let established: Mailbox<Connection>
+    let stagger: TimeAmount
+    private let configuration: QUICConfiguration
+
+    /// Where engines put what is to be sent; one send at a time.
+    let sendBuffer: UnsafeMutableRawBufferPointer
+    /// Where engines put what was received for a stream, on its way to the stream's inbox.
+    let readBuffer: UnsafeMutableRawBufferPointer
+
+    private var sockets: [UDPSocket] = []
+    private var routes: [ConnectionID: ConnectionDriver] = [:]
+    private var lastRoute: (id: ConnectionID, driver: ConnectionDriver)?
+    private var drivers: [ObjectIdentifier: ConnectionDriver] = [:]
+    private var touched: [ConnectionDriver] = []
+    private var dials: [Dial] = []
+    private var limiter: AcceptLimiter
+    private var answers: AnswerLimiter
+    private var unsent: [Unsent] = []
+    private var isRetryScheduled = false
+    private var isClosing = false
+
+    /// Bytes the kernel did not take, and who waits for that.
+    private struct Unsent {
+        let driver: ConnectionDriver
+        let bytes: [UInt8]
+        let transmit: Transmit
+    }
+
+    /// The largest payload of one IPv4 datagram, and so of one run of segments.
+    private static let maxRun = 65_507
+
+    init(id: DeviceID, credentials: [Credential], options: Endpoint.Options, logger: Logger) {
+        self.id = id
+        self.options = options
+        group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        loop = group.next()
+        self.logger = logger
+        established = Mailbox(limit: 256)
+        stagger = .nanoseconds(max(0, options.raceStagger.clampedNanoseconds))
+        limiter = AcceptLimiter(
+            maxHalfOpen: options.maxHalfOpen, perSecond: options.maxHandshakesPerSecond, at: .now())
+        answers = AnswerLimiter(perSecond: 100, at: .now())
+        unsafe sendBuffer = .allocate(byteCount: Self.maxRun, alignment: 64)
+        unsafe readBuffer = .allocate(byteCount: 256 << 10, alignment: 64)
+
+        var configuration = QUICConfiguration(credentials: credentials, alpn: options.alpn)
+        configuration.maxIdleTimeout = options.idleTimeout
+        configuration.keepAlive = options.keepAlive
+        configuration.handshakeTimeout = options.handshakeTimeout
+        configuration.maxIncomingBidirectionalStreams = max(0, options.maxIncomingStreams)
+        configuration.maxIncomingUnidirectionalStreams = 0
+        configuration.congestionController = options.congestionController
+        configuration.qlog = options.qlog
+        configuration.udpPayloadSize = options.udpPayloadSize
+        configuration.requirePeerCredential = options.foreign == .refuse
+        let admit = options.admit
+        let foreign = options.foreign
+        configuration.verify = { credential in
+            switch credential {
+            case .rawPublicKey(let key):
+                guard let peer = try? DeviceID(publicKey: key), peer != id else { return false }
+                return admit(peer)
+            case .x509, .none:
+                return foreign == .acceptCertificates
+            }
+        }
+        self.configuration = configuration
+    }
+
+    deinit {
+        unsafe sendBuffer.deallocate()
+        unsafe readBuffer.deallocate()
+        // Nobody is left to hear how it went.
+        group.shutdownGracefully { _ in }
+    }
+
+    func start(_ sockets: [UDPSocket]) { self.sockets = sockets }
+
+    // MARK: - Datagrams in
+
+    /// Takes a run of datagrams that arrived together; all but the last are `segmentSize` long.
+    func received(
+        _ bytes: UnsafeMutableRawBufferPointer, segmentSize: Int?, from remote: NetworkAddress, ecn: UInt8, socket: Int
+    ) {
+        let now = Timestamp.now()
+        let size = max(1, segmentSize ?? bytes.count)
+        var offset = 0
+        while offset < bytes.count {
+            let end = min(offset + size, bytes.count)
+            let datagram = unsafe UnsafeMutableRawBufferPointer(rebasing: bytes[offset..<end])
+            unsafe receive(datagram, from: remote, ecn: ecn, socket: socket, at: now)
+            offset = end
+        }
+    }
+
+    /// The batch is over: look after every connection that got something.
+    func readCompleted() {
+        let batch = touched
+        touched.removeAll(keepingCapacity: true)
+        for driver in batch { driver.service() }
+    }
+
+    private func receive(
+        _ datagram: UnsafeMutableRawBufferPointer, from remote: NetworkAddress, ecn: UInt8, socket: Int,
+        at now: Timestamp
+    ) {
+        guard let header = unsafe DatagramHeader(UnsafeRawBufferPointer(datagram)) else { return }
+        let driver: ConnectionDriver
+        if let lastRoute, lastRoute.id == header.destination {
+            driver = lastRoute.driver
+        } else if let known = routes[header.destination] {
+            lastRoute = (header.destination, known)
+            driver = known
+        } else {
+            return unsafe stranger(datagram, header, from: remote, ecn: ecn, socket: socket, at: now)
+        }
+        unsafe driver.engine.receive(datagram, from: remote, ecn: ecn, at: now)
+        touch(driver)
+    }
+
+    private func touch(_ driver: ConnectionDriver) {
+        guard !driver.isTouched else { return }
+        driver.isTouched = true
+        touched.append(driver)
+    }
+
+    /// A datagram of no known connection: perhaps a new one, perhaps one of a connection that is gone.
+    private func stranger(
+        _ datagram: UnsafeMutableRawBufferPointer, _ header: DatagramHeader, from remote: NetworkAddress, ecn: UInt8,
+        socket: Int, at now: Timestamp
+    ) {
+        guard !isClosing, sockets.indices.contains(socket) else { return }
+        var written = 0
+        switch header.form {
+        case .initial:
+            // RFC 9000 §14.1: a smaller one is not answered.
+            guard datagram.count >= 1200, header.destination.count >= 8, limiter.begin(at: now) else { return }
+            unsafe accept(datagram, header, from: remote, ecn: ecn, socket: sockets[socket], at: now)
+            return
+        case .unknownVersion:
+            guard datagram.count >= 1200, answers.allows(at: now) else { return }
+            written = unsafe StatelessPackets.versionNegotiation(
+                for: header, into: sendBuffer, random: UInt64.random(in: .min ... .max))
+        case .short:
+            guard answers.allows(at: now) else { return }
+            if let driver = drivers.values.first(where: { $0.engine.remote == remote }) {
+                // Perhaps the reset of a connection the peer has lost: only the connection can tell.
+                unsafe driver.engine.receive(datagram, from: remote, ecn: ecn, at: now)
+                touch(driver)
+                return
+            }
+            written = unsafe StatelessPackets.statelessReset(
+                for: header, datagramSize: datagram.count, key: configuration.statelessResetKey, into: sendBuffer,
+                random: { UInt64.random(in: .min ... .max) })
+        case .zeroRTT, .handshake, .retry, .versionNegotiation:
+            return
+        }
+        guard written > 0 else { return }
+        let answer = unsafe UnsafeRawBufferPointer(rebasing: sendBuffer[..<written])
+        // If the answer is lost the peer asks again.
+        _ = unsafe sockets[socket].send(answer, segmentSize: written, to: remote, ecn: 0)
+    }
+
+    private func accept(
+        _ datagram: UnsafeMutableRawBufferPointer, _ header: DatagramHeader, from remote: NetworkAddress, ecn: UInt8,
+        socket: UDPSocket, at now: Timestamp
+    ) {
+        do {
+            let engine = try QUICConnection.server(configuration, remote: remote, initial: header, at: now)
+            let driver = ConnectionDriver(
+                engine: engine, socket: socket, remote: remote, endpoint: self, purpose: .accepting)
+            unsafe driver.engine.receive(datagram, from: remote, ecn: ecn, at: now)
+            // Noise that looks like a first packet must not hold a place until the handshake times out.
+            guard driver.engine.statistics.packetsReceived > 0 else { return limiter.end() }
+            drivers[ObjectIdentifier(driver)] = driver
+            // At once, so that the rest of the peer's first flight, perhaps in this very batch, finds its way.
+            driver.service()
+        } catch {
+            limiter.end()
+            logger.debug("a handshake could not begin", metadata: ["error": "\(error.message)"])
+        }
+    }
+
+    // MARK: - Routes
+
+    func addRoute(_ id: ConnectionID, to driver: ConnectionDriver) { routes[id] = driver }
+
+    func removeRoute(_ id: ConnectionID, of driver: ConnectionDriver) {
+        if routes[id] === driver { routes[id] = nil }
+        if lastRoute?.driver === driver { lastRoute = nil }
+    }
+
+    func forget(_ driver: ConnectionDriver) {
+        for id in driver.routes { removeRoute(id, of: driver) }
+        if lastRoute?.driver === driver { lastRoute = nil }
+        drivers[ObjectIdentifier(driver)] = nil
+        unsent.removeAll { $0.driver === driver }
+    }
+
+    // MARK: - Datagrams out
+
+    /// The socket that reaches `remote`: the connection's own if its family fits.
+    func socket(for remote: NetworkAddress, preferred: UDPSocket) -> UDPSocket {
+        if preferred.address.isIPv6 == remote.isIPv6 { return preferred }
+        return route(to: remote) ?? preferred
+    }
+
+    private func route(to remote: NetworkAddress) -> UDPSocket? {
+        let family = sockets.filter { $0.address.isIPv6 == remote.isIPv6 }
+        return family.first { $0.address.isUnspecified || $0.address.isLoopback == remote.isLoopback } ?? family.first
+    }
+
+    /// The kernel's buffer is full: keeps what it did not take and tries again in half a millisecond.
+    func blocked(_ driver: ConnectionDriver, rest: [UInt8], transmit: Transmit) {
+        driver.isBlocked = true
+        unsent.append(Unsent(driver: driver, bytes: rest, transmit: transmit))
+        retryLater()
+    }
+
+    private func retryLater() {
+        guard !isRetryScheduled else { return }
+        isRetryScheduled = true
+        loop.scheduleTask(in: .microseconds(500)) { self.retry() }
+    }
+
+    private func retry() {
+        isRetryScheduled = false
+        while let first = unsent.first {
+            let outcome = unsafe first.bytes.withUnsafeBytes { bytes in
+                unsafe socket(for: first.transmit.remote, preferred: first.driver.socket).send(
+                    bytes, segmentSize: first.transmit.segmentSize, to: first.transmit.remote, ecn: first.transmit.ecn)
+            }
+            if case .blocked(let taken) = outcome {
+                unsent[0] = Unsent(
+                    driver: first.driver, bytes: Array(first.bytes[taken...]), transmit: first.transmit)
+                return retryLater()
+            }
+            unsent.removeFirst()
+            first.driver.isBlocked = false
+            first.driver.service()
+        }
+    }
+
+    // MARK: - Dialing
+
+    func connect(
+        to target: Dial.Target, at addresses: [NetworkAddress], timeout: Duration,
+        _ waiter: OneShot<Result<Connection, KithError>>
+    ) {
+        guard !waiter.isFulfilled else { return }
+        guard !isClosing else {
+            waiter.fulfil(.failure(KithError(.closed, "This device's endpoint has been shut down.")))
+            return
+        }
+        if case .device(let peer) = target, let open = shared.withLock({ $0.peers.current(peer) }) {
+            waiter.fulfil(.success(open))
+            return
+        }
+        guard !addresses.isEmpty else {
+            waiter.fulfil(.failure(KithError(.invalid, "No address of the device is known, so it cannot be dialed.")))
+            return
+        }
+        let dial: Dial
+        if case .device = target, let running = dials.first(where: { $0.target == target }) {
+            dial = running
+        } else {
+            dial = Dial(to: target, endpoint: self)
+            dials.append(dial)
+        }
+        dial.join(waiter, addresses: addresses, timeout: timeout)
+    }
+
+    func pruneDials() {
+        for dial in dials { dial.prune() }
+    }
+
+    func dialEnded(_ dial: Dial) { dials.removeAll { $0 === dial } }
+
+    /// Starts a handshake with whoever is at `address`.
+    func dial(_ address: NetworkAddress, for dial: Dial) throws(KithError) -> ConnectionDriver {
+        guard let socket = route(to: address) else {
+            throw KithError(
+                .unreachable, "There is no \(address.isIPv6 ? "IPv6" : "IPv4") socket to dial \(address) from.")
+        }
+        var configuration = self.configuration
+        switch dial.target {
+        case .device(let peer):
+            configuration.requirePeerCredential = true
+            configuration.verify = { credential in
+                if case .rawPublicKey(let key) = credential { key == peer.bytes } else { false }
+            }
+        case .foreign(let serverName):
+            configuration.serverName = serverName
+            configuration.requirePeerCredential = false
+            configuration.verify = { credential in
+                if case .rawPublicKey = credential { false } else { true }
+            }
+        }
+        let engine = try QUICConnection.client(configuration, remote: address, at: .now())
+        let driver = ConnectionDriver(
+            engine: engine, socket: socket, remote: address, endpoint: self, purpose: .dialing(dial))
+        drivers[ObjectIdentifier(driver)] = driver
+        return driver
+    }
+
+    // MARK: - Connections
+
+    func peer(of credential: PeerCredential) -> Connection.Peer? {
+        switch credential {
+        case .rawPublicKey(let key):
+            // Keys that are no device's were refused during the handshake.
+            guard let id = try? DeviceID(publicKey: key) else { return nil }
+            return .device(id)
+        case .x509(let chain): return .certificates(chain)
+        case .none: return .certificates([])
+        }
+    }
+
+    func handshakeEnded(_ purpose: ConnectionDriver.Purpose?) {
+        if case .accepting = purpose { limiter.end() }
+    }
+
+    /// A handshake is complete.
+    func established(_ connection: Connection, by driver: ConnectionDriver, purpose: ConnectionDriver.Purpose?) {
+        handshakeEnded(purpose)
+        let count = shared.withLock { $0.peers.count + $0.foreign.count }
+        guard !isClosing, count < options.maxConnections else {
+            return driver.close(code: .exhausted, reason: "too many connections")
+        }
+        shared.withLock { shared in
+            if case .device(let peer) = connection.peer {
+                shared.peers.add(connection, to: peer, dialedBy: connection.isDialed ? id : peer, at: .now())
+            } else {
+                shared.foreign.append(connection)
+            }
+        }
+        if let peer = connection.peerID { choose(peer) }
+        if !established.offer(connection), !connection.isDialed {
+            return driver.close(code: .exhausted, reason: "nobody takes new connections")
+        }
+        if case .dialing(let dial) = purpose {
+            dial.succeeded(
+                driver, connection.peerID.flatMap { peer in shared.withLock { $0.peers.current(peer) } } ?? connection)
+        } else if let peer = connection.peerID, peer < id {
+            // What the smaller id dialed is what both ends keep: no need to wait for our own attempt.
+            dials.first { $0.target == .device(peer) }?.overtaken(by: connection)
+        }
+    }
+
+    func ended(_ connection: Connection) {
+        shared.withLock { shared in
+            if let peer = connection.peerID {
+                shared.peers.remove(connection, to: peer)
+            } else {
+                shared.foreign.removeAll { $0 === connection }
+            }
+        }
+        if let peer = connection.peerID { choose(peer) }
+    }
+
+    /// Retires all connections to `peer` but the one that is to be used.
+    private func choose(_ peer: DeviceID) {
+        let (current, all) = shared.withLock { ($0.peers.current(peer), $0.peers.all(peer)) }
+        for connection in all {
+            let driver = connection.driver
+            let isRetired = connection !== current
+            guard driver.isRetired != isRetired else { continue }
+            driver.retire(isRetired)
+            if isRetired { retirementIsDue(driver) }
+        }
+    }
+
+    /// Closes a superseded connection that carries nothing, once the other end has surely made up its mind too.
+    func retirementIsDue(_ driver: ConnectionDriver) {
+        loop.scheduleTask(in: .seconds(3)) {
+            if driver.isRetired, !driver.hasStreams, !driver.isClosed {
+                driver.close(code: .closed, reason: "a newer connection took its place")
+            }
+        }
+    }
+
+    // MARK: - The end
+
+    /// No new connections from now on.
+    func stopAccepting() {
+        isClosing = true
+        shared.withLock { $0.isClosed = true }
+        for dial in dials { dial.abort(KithError(.closed, "This device's endpoint has been shut down.")) }
+        established.finish()
+    }
+
+    /// Closes every connection, telling the peers, and then the sockets.
+    func terminate() {
+        stopAccepting()
+        for driver in Array(drivers.values) { driver.close(code: .closed, reason: "the device is going offline") }
+        for driver in Array(drivers.values) { driver.abandon() }
+        drivers = [:]
+        routes = [:]
+        lastRoute = nil
+        touched = []
+        unsent = []
+        for connection in established.takeAll() { connection.close() }
+        let sockets = self.sockets
+        self.sockets = []
+        for socket in sockets { socket.channel.close(promise: nil) }
+    }
+
+    func socketClosed(_ channel: any Channel) {
+        guard !isClosing else { return }
+        logger.error(
+            "a UDP socket was closed by the system",
+            metadata: ["address": "\(String(describing: channel.localAddress))"])
+        sockets.removeAll { $0.channel === channel }
+    }
+}

@@ -1,0 +1,54 @@
+public import KithIdentity
+public import KithQUIC
+public import KithWire
+
+extension Endpoint {
+    /// How an endpoint listens, dials and limits its peers.
+    public struct Options: Sendable {
+        /// The UDP port; 0 lets the system choose.
+        public var port: UInt16 = 0
+        /// Where to listen; empty means every interface, IPv4 and IPv6, on one port.
+        public var bindAddresses: [NetworkAddress] = []
+        /// The application protocols offered, best first (RFC 7301).
+        public var alpn: [String] = ["kith/1"]
+        /// How long a silent connection lives.
+        public var idleTimeout: Duration = .seconds(30)
+        /// How often a quiet connection proves it is alive; `nil` lets it go idle.
+        public var keepAlive: Duration? = .seconds(10)
+        /// How long a handshake may take.
+        public var handshakeTimeout: Duration = .seconds(10)
+        /// How long one address of a peer is tried before the next joins the race.
+        public var raceStagger: Duration = .milliseconds(75)
+        /// Established connections at once; beyond it a new one is refused.
+        public var maxConnections: Int = 1024
+        /// Incoming handshakes under way at once; beyond it the first packet is dropped.
+        public var maxHalfOpen: Int = 256
+        /// Incoming handshakes that may begin in a second; beyond it the first packet is dropped.
+        public var maxHandshakesPerSecond: Int = 200
+        /// Bidirectional streams a peer may hold open, per connection.
+        public var maxIncomingStreams: Int = 1024
+        /// Asked during every handshake, on the event loop, whether this device may connect at all.
+        public var admit: @Sendable (DeviceID) -> Bool = { _ in true }
+        /// Whether peers that are no devices may connect.
+        public var foreign: ForeignPeers = .refuse
+        /// The wished size of each socket's kernel buffers, in bytes.
+        public var socketBuffer: Int = 4 << 20
+        /// Which congestion controller the connections use.
+        public var congestionController: CongestionControllerKind = .bbr
+        /// Receives one qlog record per call (RFC 7464 framing), from the event loop; `nil` costs nothing.
+        public var qlog: (@Sendable ([UInt8]) -> Void)?
+        /// The largest datagram sent once a handshake is over.
+        public var udpPayloadSize: Int = 1452
+
+        /// Makes the options a device normally runs with.
+        public init() {}
+    }
+
+    /// What to do with a peer that presents a certificate, or nothing, in place of a device key.
+    public enum ForeignPeers: Hashable, Sendable {
+        /// Refuse it during the handshake.
+        case refuse
+        /// Let it in, as ``Connection/Peer/certificates(_:)``. Its certificate proves possession of a key, nothing more.
+        case acceptCertificates
+    }
+}

@@ -1,0 +1,85 @@
+public import KithAPI
+import KithQUIC
+public import KithWire
+
+/// One stream of a connection: bytes both ways, each direction ending on its own.
+///
+/// Reading and writing do not visit the event loop as long as there are bytes, or room: see ``StreamCore``.
+/// At most 1 MiB is kept ahead of a reader and 512 KiB plus one write behind a writer; the rest waits at the sender.
+/// A stream nobody holds any more and that was not finished is aborted with `.cancelled`.
+public final class QUICStream: ByteStream {
+    /// The stream's number on its connection (RFC 9000 §2.1).
+    public var id: UInt64 { core.id.rawValue }
+    /// The connection it belongs to.
+    public let connection: Connection
+    private let core: StreamCore
+
+    init(_ core: StreamCore, connection: Connection) {
+        self.core = core
+        self.connection = connection
+    }
+
+    deinit { core.abandon() }
+
+    /// Waits for bytes and returns at least one and at most `limit` of them, or `nil` after the other end finished.
+    ///
+    /// - Throws: ``KithError`` with the code the other end reset with, or with that of the connection's end.
+    ///   `CancellationError` when the calling task is cancelled; no byte is lost then.
+    public func read(upTo limit: Int) async throws -> [UInt8]? {
+        try await core.read(upTo: limit)
+    }
+
+    /// Writes all of `bytes`, waiting while the other end is slow.
+    ///
+    /// - Throws: ``KithError`` with the code the other end stopped us with, or with that of the connection's end.
+    ///   `CancellationError` when the calling task is cancelled while it waits; nothing of `bytes` is sent then.
+    public func write(_ bytes: [UInt8]) async throws {
+        try await core.write(bytes)
+    }
+
+    /// Ends our direction; what was written before still arrives.
+    ///
+    /// Calling it again does nothing.
+    public func finish() async throws {
+        try core.finish()
+    }
+
+    /// Abandons both directions at once, telling the other end `code`.
+    public func abort(_ code: KithError.Code) {
+        core.abort(code)
+    }
+
+    /// Stops the other end's direction only, telling it `code`; ours stays open.
+    public func stopReading(_ code: KithError.Code) {
+        core.stopReading(code)
+    }
+
+    /// Waits until everything written, and the end, has been acknowledged by the other end's transport.
+    ///
+    /// - Throws: ``KithError`` `.invalid` before ``finish()``, or the error that ended the stream first;
+    ///   `CancellationError` when the calling task is cancelled.
+    public func flushed() async throws {
+        try await core.flushed()
+    }
+
+    /// Says which streams go first when there is too little room for all: larger before smaller, 0 being the default.
+    ///
+    /// See ``StreamPriority`` for the values the services use. Values beyond ±127 are cut to that.
+    public func setPriority(_ priority: Int32) {
+        core.setPriority(UInt8(128 - max(-127, min(127, priority))))
+    }
+}
+
+/// What goes first when a connection cannot carry everything at once.
+public enum StreamPriority {
+    /// Keystrokes and pointer movements.
+    public static let input: Int32 = 100
+    /// Requests and their answers.
+    public static let control: Int32 = 50
+    /// Sound.
+    public static let audio: Int32 = 20
+    /// Pictures.
+    public static let video: Int32 = 10
+    /// Bulk.
+    public static let files: Int32 = -10
+}

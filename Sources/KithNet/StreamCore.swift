@@ -1,0 +1,369 @@
+import KithQUIC
+import KithWire
+import Synchronization
+
+/// The two bounded buffers between the tasks that use a stream and the event loop that moves it.
+///
+/// Tasks put bytes in and take bytes out under a lock, without visiting the event loop; the loop is only told
+/// that there is something to do. It fills the inbox ahead of the reader, up to a limit that grows while the
+/// reader keeps up, and leaves the rest in the engine, where flow control stops the sender.
+final class StreamCore: Sendable {
+    /// The most bytes kept ahead of a reader.
+    static let maxInbox = 1 << 20
+    /// A writer waits while more than this is queued.
+    static let outboxLimit = 512 << 10
+    /// Pieces below this size are joined to the previous one.
+    private static let smallPiece = 32 << 10
+
+    let id: StreamID
+    let driver: ConnectionDriver
+    private let state = Mutex(State())
+
+    private enum InputEnd {
+        case finished
+        case failed(KithError)
+    }
+
+    private struct State {
+        // Input.
+        var inbox = ChunkQueue()
+        var inboxLimit = 16 << 10
+        var inputEnd: InputEnd?
+        var reader: CheckedContinuation<Void, Never>?
+        /// The loop stopped filling because the inbox was full.
+        var wantsFill = false
+        // Output.
+        var outbox = ChunkQueue()
+        var outputError: KithError?
+        var isFinishing = false
+        var isFlushed = false
+        var writer: CheckedContinuation<Void, Never>?
+        var flushers: [OneShot<Result<Void, KithError>>] = []
+        // Orders for the loop.
+        var orders = Orders()
+        var isScheduled = false
+    }
+
+    /// What tasks asked the loop to do, apart from moving bytes.
+    struct Orders {
+        var reset: UInt64?
+        var stopReading: UInt64?
+        var priority: UInt8?
+    }
+
+    init(id: StreamID, driver: ConnectionDriver) {
+        self.id = id
+        self.driver = driver
+    }
+
+    // MARK: - Tasks' side
+
+    private enum Taken {
+        case bytes([UInt8], refill: Bool)
+        case end
+        case failed(KithError)
+        case wait
+    }
+
+    func read(upTo limit: Int) async throws -> [UInt8]? {
+        guard limit > 0 else { throw KithError(.invalid, "A read must ask for at least one byte.") }
+        while true {
+            let taken = state.withLock { state -> Taken in
+                if let bytes = state.inbox.take(upTo: limit) {
+                    if state.inbox.isEmpty, state.inboxLimit < Self.maxInbox { state.inboxLimit *= 2 }
+                    let refill = state.wantsFill && state.inbox.count * 2 <= state.inboxLimit
+                    guard refill else { return .bytes(bytes, refill: false) }
+                    state.wantsFill = false
+                    return .bytes(bytes, refill: Self.mark(&state))
+                }
+                switch state.inputEnd {
+                case .finished: return .end
+                case .failed(let error): return .failed(error)
+                case nil: return .wait
+                }
+            }
+            switch taken {
+            case .bytes(let bytes, let refill):
+                if refill { driver.schedule(self) }
+                return bytes
+            case .end: return nil
+            case .failed(let error): throw error
+            case .wait:
+                try Task.checkCancellation()
+                await wait(for: \.reader) { !$0.inbox.isEmpty || $0.inputEnd != nil }
+            }
+        }
+    }
+
+    func write(_ bytes: [UInt8]) async throws {
+        guard !bytes.isEmpty else { return }
+        while true {
+            let outcome = try state.withLock { state throws(KithError) -> (isQueued: Bool, schedule: Bool) in
+                if let error = state.outputError { throw error }
+                if state.isFinishing {
+                    throw KithError(.invalid, "Writing to a stream after finishing it is not possible.")
+                }
+                guard state.outbox.count <= Self.outboxLimit else { return (false, false) }
+                state.outbox.append(bytes)
+                return (true, Self.mark(&state))
+            }
+            if outcome.isQueued {
+                if outcome.schedule { driver.schedule(self) }
+                return
+            }
+            try Task.checkCancellation()
+            await wait(for: \.writer) {
+                $0.outbox.count <= Self.outboxLimit || $0.outputError != nil
+            }
+        }
+    }
+
+    func finish() throws(KithError) {
+        let schedule = try state.withLock { state throws(KithError) in
+            if state.isFinishing { return false }
+            if let error = state.outputError { throw error }
+            state.isFinishing = true
+            return Self.mark(&state)
+        }
+        if schedule { driver.schedule(self) }
+    }
+
+    func flushed() async throws {
+        let promise = OneShot<Result<Void, KithError>>()
+        let outcome = state.withLock { state -> Result<Void, KithError>? in
+            if state.isFlushed { return .success(()) }
+            if let error = state.outputError { return .failure(error) }
+            guard state.isFinishing else {
+                return .failure(KithError(.invalid, "Only a finished stream can be waited for."))
+            }
+            state.flushers.append(promise)
+            return nil
+        }
+        if let outcome { return try outcome.get() }
+        let result = await withTaskCancellationHandler {
+            await promise.value()
+        } onCancel: {
+            promise.fulfil(.failure(KithError(.cancelled, "The wait for a stream's acknowledgement was cancelled.")))
+        }
+        if case .failure(let error) = result, error.code == .cancelled { try Task.checkCancellation() }
+        try result.get()
+    }
+
+    func abort(_ code: KithError.Code) {
+        let error = KithError(code, "The stream was aborted on this device.")
+        let (schedule, wake) = state.withLock { state -> (Bool, Wake) in
+            var wake = Wake()
+            var hasOrder = false
+            if state.inputEnd == nil || !state.inbox.isEmpty {
+                if state.inputEnd == nil {
+                    state.orders.stopReading = code.wireCode
+                    hasOrder = true
+                }
+                state.inbox = ChunkQueue()
+                Self.failInput(&state, error, &wake)
+            }
+            if state.outputError == nil, !state.isFlushed {
+                state.orders.reset = code.wireCode
+                hasOrder = true
+                Self.failOutput(&state, error, &wake)
+            }
+            return (hasOrder && Self.mark(&state), wake)
+        }
+        wake.run()
+        if schedule { driver.schedule(self) }
+    }
+
+    func stopReading(_ code: KithError.Code) {
+        let (schedule, wake) = state.withLock { state -> (Bool, Wake) in
+            var wake = Wake()
+            guard state.inputEnd == nil else { return (false, wake) }
+            state.orders.stopReading = code.wireCode
+            state.inbox = ChunkQueue()
+            Self.failInput(&state, KithError(code, "Reading the stream was stopped on this device."), &wake)
+            return (Self.mark(&state), wake)
+        }
+        wake.run()
+        if schedule { driver.schedule(self) }
+    }
+
+    func setPriority(_ urgency: UInt8) {
+        let schedule = state.withLock { state in
+            state.orders.priority = urgency
+            return Self.mark(&state)
+        }
+        if schedule { driver.schedule(self) }
+    }
+
+    /// Nobody holds the stream any more: what is unfinished is abandoned, what was finished still arrives.
+    func abandon() {
+        let schedule = state.withLock { state in
+            var hasOrder = false
+            if state.inputEnd == nil {
+                state.orders.stopReading = KithError.Code.cancelled.wireCode
+                state.inputEnd = .failed(KithError(.cancelled, "The stream was let go."))
+                hasOrder = true
+            }
+            state.inbox = ChunkQueue()
+            if !state.isFinishing, state.outputError == nil {
+                state.orders.reset = KithError.Code.cancelled.wireCode
+                state.outputError = KithError(.cancelled, "The stream was let go.")
+                state.outbox = ChunkQueue()
+                hasOrder = true
+            }
+            return hasOrder && Self.mark(&state)
+        }
+        if schedule { driver.schedule(self) }
+    }
+
+    /// Suspends until the loop, or cancellation, resumes the continuation at `slot`; not at all when `ready` holds.
+    private func wait(
+        for slot: any WritableKeyPath<State, CheckedContinuation<Void, Never>?> & Sendable,
+        until ready: @Sendable (borrowing State) -> Bool
+    ) async {
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let isReady = state.withLock { state in
+                    // Cancellation sets the task's flag before it runs the handler below,
+                    // so one of the two always sees the other.
+                    if ready(state) || Task.isCancelled { return true }
+                    precondition(state[keyPath: slot] == nil, "a stream has one reader and one writer")
+                    state[keyPath: slot] = continuation
+                    return false
+                }
+                if isReady { continuation.resume() }
+            }
+        } onCancel: {
+            let waiter = state.withLock { state in
+                defer { state[keyPath: slot] = nil }
+                return state[keyPath: slot]
+            }
+            waiter?.resume()
+        }
+    }
+
+    // MARK: - The loop's side
+
+    /// Continuations to resume once the lock is let go.
+    struct Wake {
+        fileprivate var tasks: [CheckedContinuation<Void, Never>] = []
+        fileprivate var flushers: [OneShot<Result<Void, KithError>>] = []
+        fileprivate var result: Result<Void, KithError> = .success(())
+
+        fileprivate func run() {
+            for task in tasks { task.resume() }
+            for flusher in flushers { flusher.fulfil(result) }
+        }
+    }
+
+    /// Takes the orders, and says that the loop is looking.
+    func takeOrders() -> Orders {
+        state.withLock { state in
+            state.isScheduled = false
+            defer { state.orders = Orders() }
+            return state.orders
+        }
+    }
+
+    /// How many bytes the inbox takes now; 0 makes the reader ask again once it has taken some.
+    func roomForInput() -> Int {
+        state.withLock { state in
+            guard state.inputEnd == nil else { return 0 }
+            let room = state.inboxLimit - state.inbox.count
+            if room <= 0 { state.wantsFill = true }
+            return max(0, room)
+        }
+    }
+
+    /// Appends what the engine delivered, and the end after it if `isFinished`.
+    func received(_ bytes: UnsafeRawBufferPointer, isFinished: Bool) {
+        let reader = state.withLock { state -> CheckedContinuation<Void, Never>? in
+            guard state.inputEnd == nil else { return nil }
+            unsafe state.inbox.append(copying: bytes, joiningBelow: Self.smallPiece)
+            if isFinished { state.inputEnd = .finished }
+            defer { state.reader = nil }
+            return state.reader
+        }
+        reader?.resume()
+    }
+
+    /// The peer, or the connection, ended our input with an error.
+    ///
+    /// Bytes that arrived before it can still be read.
+    func inputFailed(_ error: KithError) {
+        let wake = state.withLock { state in
+            var wake = Wake()
+            if state.inputEnd == nil { Self.failInput(&state, error, &wake) }
+            return wake
+        }
+        wake.run()
+    }
+
+    /// The peer, or the connection, ended our output with an error.
+    func outputFailed(_ error: KithError) {
+        let wake = state.withLock { state in
+            var wake = Wake()
+            if state.outputError == nil, !state.isFlushed { Self.failOutput(&state, error, &wake) }
+            return wake
+        }
+        wake.run()
+    }
+
+    /// What the loop should write next.
+    enum Output {
+        case bytes([UInt8], from: Int)
+        case finish
+        case none
+    }
+
+    func nextOutput() -> Output {
+        state.withLock { state in
+            guard state.outputError == nil else { return .none }
+            if let (chunk, offset) = state.outbox.first { return .bytes(chunk, from: offset) }
+            return state.isFinishing ? .finish : .none
+        }
+    }
+
+    /// The engine took `count` bytes of what ``nextOutput()`` offered.
+    func outputTaken(_ count: Int) {
+        let writer = state.withLock { state -> CheckedContinuation<Void, Never>? in
+            state.outbox.drop(count)
+            guard state.outbox.count <= Self.outboxLimit else { return nil }
+            defer { state.writer = nil }
+            return state.writer
+        }
+        writer?.resume()
+    }
+
+    /// Everything written, and the end, has been acknowledged.
+    func outputFlushed() {
+        let wake = state.withLock { state in
+            state.isFlushed = true
+            defer { state.flushers = [] }
+            return Wake(flushers: state.flushers)
+        }
+        wake.run()
+    }
+
+    /// Marks the stream as having work for the loop; false when the loop knows already.
+    private static func mark(_ state: inout State) -> Bool {
+        if state.isScheduled { return false }
+        state.isScheduled = true
+        return true
+    }
+
+    private static func failInput(_ state: inout State, _ error: KithError, _ wake: inout Wake) {
+        state.inputEnd = .failed(error)
+        if let reader = state.reader { wake.tasks.append(reader) }
+        state.reader = nil
+    }
+
+    private static func failOutput(_ state: inout State, _ error: KithError, _ wake: inout Wake) {
+        state.outputError = error
+        state.outbox = ChunkQueue()
+        if let writer = state.writer { wake.tasks.append(writer) }
+        state.writer = nil
+        wake.flushers = state.flushers
+        wake.result = .failure(error)
+        state.flushers = []
+    }
+}

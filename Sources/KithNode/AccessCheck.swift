@@ -1,0 +1,43 @@
+package import KithAPI
+package import KithIdentity
+package import KithWire
+
+extension Access {
+    /// Why `caller`, holding `grants`, may not call; `nil` when it may. What is not allowed here is refused.
+    package func refusal(of caller: Caller, holding grants: [Grant], method: String) -> KithError? {
+        switch (caller, self) {
+        case (.owner, _), (.device, .anyone):
+            return nil
+        case (.device(_, _, paired: false), _):
+            return KithError(
+                .unpaired, "This device is not paired with the other one. Use an invitation: `kith pair`.")
+        case (.device(_, _, paired: true), .paired):
+            return nil
+        case (.device, .owner):
+            return KithError(.denied, "\(method) is only for the other device's own user.")
+        case (.device(_, let name, _), .granted(let grant)):
+            if grants.allows(grant) { return nil }
+            return Self.lacking(grant.description, name: name, method: method)
+        case (.device(_, let name, _), .holding(let kind)):
+            if grants.contains(where: { $0.kind == kind }) { return nil }
+            return Self.lacking(kind.rawValue, name: name, method: method)
+        }
+    }
+
+    private static func lacking(_ grant: String, name: String, method: String) -> KithError {
+        KithError(
+            .denied,
+            "\(method) needs the grant \(grant). On the other device: kith grant \(name) --add \(grant)")
+    }
+
+    /// What a call that was allowed relied on, for the audit log.
+    var reason: String {
+        switch self {
+        case .anyone: "anyone"
+        case .paired: "paired"
+        case .owner: "owner"
+        case .granted(let grant): grant.description
+        case .holding(let kind): kind.rawValue
+        }
+    }
+}

@@ -1,0 +1,76 @@
+import KithAPI
+import KithWire
+import Synchronization
+
+/// One running call: ends its task, and its stream, for the first of several reasons.
+final class CallScope: Sendable {
+    private struct State {
+        var reason: KithError?
+        var cancel: (@Sendable () -> Void)?
+        var stream: (any ByteStream)?
+    }
+    private let state = Mutex(State())
+
+    /// Why it was called off, if it was.
+    var reason: KithError? { state.withLock { $0.reason } }
+
+    /// Calls it off: cancels the task and abandons the stream with the reason's code. Only the first reason counts.
+    func cancel(_ reason: KithError) {
+        let (cancel, stream) = state.withLock { state -> ((@Sendable () -> Void)?, (any ByteStream)?) in
+            guard state.reason == nil else { return (nil, nil) }
+            state.reason = reason
+            return (state.cancel, state.stream)
+        }
+        cancel?()
+        stream?.abort(reason.code)
+    }
+
+    /// The stream to abandon when the call is called off.
+    func attach(_ stream: any ByteStream) throws {
+        let reason = state.withLock { state in
+            state.stream = stream
+            return state.reason
+        }
+        if let reason {
+            stream.abort(reason.code)
+            throw reason
+        }
+    }
+
+    /// Runs the work in a task of its own, until it ends or is called off.
+    ///
+    /// - Throws: the reason, when it was called off; else what the work throws.
+    func run<Result: Sendable>(
+        _ name: String, until deadline: ContinuousClock.Instant?,
+        _ work: @escaping @Sendable () async throws -> Result
+    ) async throws -> Result {
+        let task = Task(name: name) { try await work() }
+        let isCancelled = state.withLock { state in
+            state.cancel = { task.cancel() }
+            return state.reason != nil
+        }
+        if isCancelled { task.cancel() }
+        let timer = deadline.map { deadline in
+            Task(name: "kith deadline") {
+                guard (try? await Task.sleep(until: deadline, clock: .continuous)) != nil else { return }  // in time
+                self.cancel(KithError(.timedOut, "The deadline passed before \(name) was done."))
+            }
+        }
+        defer {
+            timer?.cancel()
+            state.withLock { state in
+                state.cancel = nil
+                state.stream = nil
+            }
+        }
+        do {
+            return try await withTaskCancellationHandler {
+                try await task.value
+            } onCancel: {
+                cancel(KithError(.cancelled, "The call was cancelled."))
+            }
+        } catch {
+            throw reason ?? error
+        }
+    }
+}

@@ -1,0 +1,129 @@
+public import KithAPI
+import KithIdentity
+public import KithStore
+import KithWire
+
+/// Who this device is paired with, as a service: listing, naming, granting, forgetting, the audit log.
+public struct DevicesService: Service {
+    private let node: Node
+    private let store: Store
+    private let now: @Sendable () -> Int64
+
+    /// Makes the service.
+    ///
+    /// - Parameter now: the time, in seconds since 1970.
+    public init(node: Node, store: Store, now: @escaping @Sendable () -> Int64) {
+        self.node = node
+        self.store = store
+        self.now = now
+    }
+
+    public var handlers: [Handler] {
+        [
+            .call(Devices.List.self) { input, _ in try await list(probe: input.probe) },
+            .call(Devices.Forget.self) { input, _ in try await forget(input.device) },
+            .call(Devices.Rename.self) { input, _ in try await rename(input.device, to: input.name) },
+            .call(Devices.ChangeGrants.self) { input, _ in try await changeGrants(input) },
+            .call(ThisDevice.Echo.self) { input, _ in input },
+            .call(Audit.List.self) { input, _ in try audit(limit: input.limit) },
+        ]
+    }
+
+    private func list(probe: Bool) async throws -> [Devices.Info] {
+        let devices = try store.devices()
+        if probe {
+            await withTaskGroup { group in
+                for device in devices {
+                    group.addTask {
+                        // A device that cannot be reached is listed as offline: that is the answer, not a failure.
+                        _ = try? await node.connect(to: device.id.description)
+                    }
+                }
+                group.addTask { try? await Task.sleep(for: .seconds(2)) }  // ends early only when cancelled
+                var left = devices.count
+                // The clock is the one task too many: done when either all devices answered or it did.
+                for await _ in group {
+                    left -= 1
+                    if left <= 0 { break }
+                }
+                group.cancelAll()
+            }
+        }
+        var infos: [Devices.Info] = []
+        for device in try store.devices() { infos.append(await info(device)) }
+        return infos
+    }
+
+    private func forget(_ reference: String) async throws -> Devices.Info {
+        let device = try find(reference)
+        let info = await info(device)
+        _ = try store.forget(device.id)
+        node.revoke(device.id)
+        try record("devices.forget", device, "cut off")
+        return info
+    }
+
+    private func rename(_ reference: String, to name: String) async throws -> Devices.Info {
+        guard PairedDevice.plainName(name) == name else {
+            throw KithError(.invalid, "A name has 1 to 63 letters, digits, hyphens, underscores or dots.")
+        }
+        let device = try find(reference)
+        try store.rename(device.id, to: name)
+        node.grantsChanged(for: device.id)
+        return await info(try find(device.id.description))
+    }
+
+    private func changeGrants(_ input: Devices.ChangeGrants.Input) async throws -> Devices.Info {
+        let device = try find(input.device)
+        let missing = input.remove.filter { !device.grants.contains($0) }
+        guard missing.isEmpty else {
+            let held = device.grants.map(\.description).joined(separator: ", ")
+            throw KithError(
+                .notFound,
+                "\(device.name) does not hold \(missing.map(\.description).joined(separator: ", ")); it holds \(held.isEmpty ? "nothing" : held)."
+            )
+        }
+        let grants =
+            device.grants.filter { !input.remove.contains($0) } + input.add.filter { !device.grants.contains($0) }
+        try store.setGrants(grants, of: device.id)
+        node.grantsChanged(for: device.id)
+        try record("devices.grant", device, grants.map(\.description).joined(separator: " "))
+        return await info(try find(device.id.description))
+    }
+
+    private func audit(limit: Int) throws -> [Audit.Entry] {
+        guard (1...Store.auditLimit).contains(limit) else {
+            throw KithError(.invalid, "Ask for 1 to \(Store.auditLimit) entries.")
+        }
+        return try store.audit(limit: limit).map {
+            Audit.Entry(
+                time: $0.time, device: $0.device, method: $0.method, decision: $0.decision.rawValue, detail: $0.detail)
+        }
+    }
+
+    private func find(_ reference: String) throws -> PairedDevice {
+        let known = try node.resolve(reference)
+        guard let device = try store.device(known.id) else {
+            throw KithError(.notFound, "\(reference) is not paired with this device any more.")
+        }
+        return device
+    }
+
+    private func record(_ method: String, _ device: PairedDevice, _ detail: String) throws {
+        try store.record(
+            AuditEntry(time: now(), device: device.name, method: method, decision: .allowed, detail: detail))
+    }
+
+    private func info(_ device: PairedDevice) async -> Devices.Info { await Devices.Info(device, node: node) }
+}
+
+extension Devices.Info {
+    /// Describes a stored device as it is now.
+    init(_ device: PairedDevice, node: Node) async {
+        let link = await node.link(to: device.id)
+        self.init(
+            name: device.name, id: device.id, isOnline: link != nil, path: link?.address.description,
+            roundTripMilliseconds: link.map { $0.roundTrip / .milliseconds(1) }, grants: device.grants,
+            addresses: device.addresses, pairedAt: device.pairedAt, lastSeen: device.lastSeen)
+    }
+}

@@ -1,0 +1,78 @@
+import KithAPI
+import KithIdentity
+import KithWire
+import Synchronization
+
+/// The pairings that wait at the inviting end, and those who watch them.
+final class PairingDesk: Sendable {
+    private struct State {
+        var waiting: [String: (request: PairingMethods.Request, answer: CheckedContinuation<Bool, Never>)] = [:]
+        /// Answers that came before anybody waited for them.
+        var early: [String: Bool] = [:]
+        var watchers: [UInt64: AsyncStream<PairingMethods.Event>.Continuation] = [:]
+        var nextWatcher: UInt64 = 0
+    }
+
+    private let state = Mutex(State())
+
+    /// Events from now on, beginning with the requests that wait; the newest 64 are kept for a slow watcher.
+    func watch() -> AsyncStream<PairingMethods.Event> {
+        let (stream, continuation) = AsyncStream.makeStream(
+            of: PairingMethods.Event.self, bufferingPolicy: .bufferingNewest(64))
+        let number = state.withLock { state in
+            state.nextWatcher += 1
+            state.watchers[state.nextWatcher] = continuation
+            for entry in state.waiting.values { continuation.yield(.requested(entry.request)) }
+            return state.nextWatcher
+        }
+        continuation.onTermination = { [weak self] _ in
+            _ = self?.state.withLock { $0.watchers.removeValue(forKey: number) }
+        }
+        return stream
+    }
+
+    /// Tells the watchers.
+    func report(_ event: PairingMethods.Event) {
+        let watchers = state.withLock { Array($0.watchers.values) }
+        for watcher in watchers { watcher.yield(event) }
+    }
+
+    /// Waits for this end's person; `false` when the task is cancelled.
+    func decision(on request: PairingMethods.Request) async -> Bool {
+        if request.isAutomatic {
+            report(.requested(request))
+            return true
+        }
+        return await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let early = state.withLock { state -> Bool? in
+                    if let early = state.early.removeValue(forKey: request.id) { return early }
+                    state.waiting[request.id] = (request, continuation)
+                    return nil
+                }
+                if let early { continuation.resume(returning: early) } else { report(.requested(request)) }
+            }
+        } onCancel: {
+            // The cancellation may come before the wait begins: it is remembered then.
+            let entry = state.withLock { state in
+                let entry = state.waiting.removeValue(forKey: request.id)
+                if entry == nil { state.early[request.id] = false }
+                return entry
+            }
+            entry?.answer.resume(returning: false)
+        }
+    }
+
+    /// Answers a request that waits.
+    func decide(_ id: String, accept: Bool) throws(KithError) {
+        guard let entry = state.withLock({ $0.waiting.removeValue(forKey: id) }) else {
+            throw KithError(.notFound, "No pairing \(id) waits: it was answered, or the other device gave up.")
+        }
+        entry.answer.resume(returning: accept)
+    }
+
+    /// Forgets what is left of a request that has ended.
+    func forget(_ id: String) {
+        _ = state.withLock { $0.early.removeValue(forKey: id) }
+    }
+}

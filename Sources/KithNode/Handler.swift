@@ -1,0 +1,69 @@
+public import KithAPI
+import KithWire
+
+/// One method of a service with the code that serves it.
+///
+/// ```swift
+/// var handlers: [Handler] {
+///     [
+///         .call(Files.Stat.self) { input, context in try stat(input, allowedBy: context) },
+///         .stream(Files.Read.self) { input, context, pending in
+///             let file = try open(input, allowedBy: context)
+///             let stream = try await pending.accept(.init(size: file.size))
+///             …
+///             try await stream.finish()
+///         },
+///     ]
+/// }
+/// ```
+public struct Handler: Sendable {
+    /// The method it serves.
+    public let method: AnyMethod
+
+    /// Accepts a stream: takes the erased output, gives the bytes.
+    package typealias Acceptance = @Sendable (any Sendable) async throws -> any ByteStream
+
+    /// The code, with the types erased.
+    package enum Body: Sendable {
+        case call(@Sendable (any Sendable, CallContext) async throws -> any Sendable)
+        case stream(@Sendable (any Sendable, CallContext, @escaping Acceptance) async throws -> Void)
+    }
+
+    package let body: Body
+
+    /// Serves a query or an action. The task is cancelled when the caller goes away or its deadline passes.
+    public static func call<M: Method>(
+        _ method: M.Type, _ body: @escaping @Sendable (M.Input, CallContext) async throws -> M.Output
+    ) -> Handler {
+        precondition(M.kind != .stream, "\(M.name) is a stream: serve it with Handler.stream")
+        return Handler(
+            method: AnyMethod(method),
+            body: .call { input, context in
+                try await body(try Self.cast(input, for: method), context)
+            })
+    }
+
+    /// Serves a stream. The task is cancelled when the caller goes away or its deadline passes.
+    ///
+    /// The stream is the handler's until it returns; one it leaves unfinished is finished then,
+    /// and one it throws from is aborted with the error's code.
+    public static func stream<M: Method>(
+        _ method: M.Type,
+        _ body: @escaping @Sendable (M.Input, CallContext, PendingStream<M.Output>) async throws -> Void
+    ) -> Handler {
+        precondition(M.kind == .stream, "\(M.name) is no stream: serve it with Handler.call")
+        return Handler(
+            method: AnyMethod(method),
+            body: .stream { input, context, acceptance in
+                let pending = PendingStream<M.Output> { output in try await acceptance(output) }
+                try await body(try Self.cast(input, for: method), context, pending)
+            })
+    }
+
+    private static func cast<M: Method>(_ input: any Sendable, for method: M.Type) throws -> M.Input {
+        guard let input = input as? M.Input else {
+            throw KithError(.invalid, "The input of \(M.name) is of another type than the method's.")
+        }
+        return input
+    }
+}

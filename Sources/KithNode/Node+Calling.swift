@@ -1,0 +1,162 @@
+public import KithAPI
+public import KithIdentity
+public import KithWire
+import Synchronization
+
+/// Calls of this device to others.
+extension Node {
+    /// Connects to a paired device, unless it is connected already.
+    public func connect(to device: String) async throws -> LinkStatus? {
+        let target = try resolve(device)
+        return try await link(to: target, timeout: options.connectTimeout).status()
+    }
+
+    /// A call to another device, with its input and output as CBOR.
+    func call(_ method: AnyMethod, _ input: [UInt8], on device: String, options: CallOptions) async throws -> [UInt8] {
+        let target = try resolve(device)
+        return try await within(options.timeout, method.name) { deadline in
+            var isRetry = false
+            while true {
+                let (link, stream) = try await self.freshStream(to: target, deadline: deadline)
+                do {
+                    let header = try Self.header(method.name, input, deadline: deadline, trace: options.trace)
+                    return try await Self.guarded(stream) {
+                        try await HeaderExchange.request(header, over: stream, isCall: true).output
+                    }
+                } catch let error as KithError where error.code == .closed && !isRetry && !link.isOpen {
+                    // Found dead only now. A query may be asked again; an action may have happened.
+                    guard method.kind == .query else {
+                        throw KithError(
+                            .closed,
+                            "The connection to \(target.name) ended while \(method.name) ran; whether it was done is unknown.",
+                            cause: error)
+                    }
+                    isRetry = true
+                }
+            }
+        }
+    }
+
+    /// A stream to another device; the deadline is for its acceptance.
+    func open(_ method: AnyMethod, _ input: [UInt8], on device: String, options: CallOptions) async throws
+        -> (output: [UInt8], stream: any ByteStream)
+    {
+        let target = try resolve(device)
+        return try await within(options.timeout, method.name) { deadline in
+            let (_, stream) = try await self.freshStream(to: target, deadline: deadline)
+            let header = try Self.header(method.name, input, deadline: deadline, trace: options.trace)
+            return try await Self.guarded(stream) {
+                try await HeaderExchange.request(header, over: stream, isCall: false)
+            }
+        }
+    }
+
+    /// Opens a stream of a device that need not be paired yet, at the addresses of its ticket.
+    ///
+    /// - Returns: what it answered, the stream, and the exporter of the connection's keying material, 32 bytes.
+    public func open<M: Method>(
+        _ method: M.Type, _ input: M.Input, at device: DeviceID, addresses: [NetworkAddress],
+        options: CallOptions = CallOptions()
+    ) async throws -> (
+        opened: OpenedStream<M.Output>,
+        exportKeyingMaterial: @Sendable (_ label: String, _ context: [UInt8]) async throws -> [UInt8]
+    ) {
+        let coding = AnyMethod(method)
+        guard case .cbor(let bytes) = try coding.input.encode(input, .cbor) else { throw Self.otherForm }
+        let target = KnownDevice(id: device, name: device.short, grants: [], addresses: addresses)
+        let (link, output, stream) = try await within(options.timeout, M.name) { deadline in
+            let (link, stream) = try await self.freshStream(to: target, deadline: deadline)
+            let header = try Self.header(M.name, bytes, deadline: deadline, trace: options.trace)
+            let (output, rest) = try await Self.guarded(stream) {
+                try await HeaderExchange.request(header, over: stream, isCall: false)
+            }
+            return (link, output, rest)
+        }
+        let opened = OpenedStream(output: try Self.output(of: method, coding, .cbor(output)), stream: stream)
+        return (opened, { try await link.exportKeyingMaterial(label: $0, context: $1) })
+    }
+
+    // MARK: - Parts
+
+    static let otherForm = KithError(.internal, "The answer has another form than the request.")
+
+    static func output<M: Method>(of method: M.Type, _ coding: AnyMethod, _ payload: Payload) throws -> M.Output {
+        do {
+            guard let output = try coding.output.decode(payload) as? M.Output else { throw otherForm }
+            return output
+        } catch let error as KithError where error.code == .invalid {
+            throw KithError(.corrupt, "The answer to \(M.name) is not what the method gives.", cause: error)
+        }
+    }
+
+    private func within<Result: Sendable>(
+        _ timeout: Duration?, _ name: String,
+        _ body: @escaping @Sendable (ContinuousClock.Instant?) async throws -> Result
+    ) async throws -> Result {
+        if isShuttingDown { throw Self.stopping }
+        let deadline = timeout.map { ContinuousClock.now.advanced(by: $0) }
+        do {
+            return try await withDeadline(deadline) { try await body(deadline) }
+        } catch is CancellationError {
+            throw KithError(.cancelled, "The call was cancelled.")
+        }
+    }
+
+    private static func header(
+        _ method: String, _ input: [UInt8], deadline: ContinuousClock.Instant?, trace: TraceContext?
+    ) throws -> StreamHeader {
+        let left = try deadline.map { deadline in
+            let (seconds, attoseconds) = (deadline - .now).components
+            guard seconds > 0 || attoseconds > 0 else {
+                throw KithError(.timedOut, "The deadline passed before \(method) was sent.")
+            }
+            return UInt64(max(1, min(seconds, 1 << 40) * 1000 + attoseconds / 1_000_000_000_000_000))
+        }
+        return StreamHeader(method: method, millisecondsLeft: left, trace: trace, input: input)
+    }
+
+    /// Abandons the stream when `body` fails, so that the other end stops working.
+    private static func guarded<Result>(
+        _ stream: any ByteStream, _ body: () async throws -> Result
+    ) async throws -> Result {
+        do {
+            return try await body()
+        } catch {
+            stream.abort(.cancelled)
+            throw error
+        }
+    }
+
+    /// A fresh stream; a connection found dead before anything was sent is replaced once.
+    private func freshStream(to target: KnownDevice, deadline: ContinuousClock.Instant?) async throws
+        -> (any PeerLink, any ByteStream)
+    {
+        var isRetry = false
+        while true {
+            let timeout = min(options.connectTimeout, deadline.map { $0 - .now } ?? options.connectTimeout)
+            let link = try await link(to: target, timeout: timeout)
+            do {
+                return (link, try await link.openStream())
+            } catch let error as KithError where error.code == .closed && !isRetry {
+                isRetry = true
+            }
+        }
+    }
+
+    private func link(to target: KnownDevice, timeout: Duration) async throws -> any PeerLink {
+        guard target.id != id else { throw KithError(.invalid, "\(target.name) is this device itself.") }
+        guard let dialer else {
+            throw KithError(.unreachable, "This device is not on the network now; `kith up` starts it.")
+        }
+        if let link = dialer.current(target.id), link.isOpen { return link }
+        guard !target.addresses.isEmpty else {
+            throw KithError(.unreachable, "No address of \(target.name) is known. It will be when it connects to this device.")
+        }
+        guard timeout > .zero else { throw KithError(.timedOut, "The deadline passed before \(target.name) was reached.") }
+        do {
+            return try await dialer.dial(target.id, at: target.addresses, timeout: timeout)
+        } catch let error as KithError where error.code == .timedOut {
+            throw KithError(.unreachable, "\(target.name) cannot be reached now: \(error.message)", cause: error)
+        }
+    }
+}

@@ -1,0 +1,63 @@
+public import KithAPI
+import KithWire
+
+extension Node: Carrier {
+    public func call<M: Method>(
+        _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
+    ) async throws -> M.Output {
+        let coding = AnyMethod(method)
+        guard let device else {
+            return try Self.output(
+                of: method, coding, try await callHere(M.name, .value(input), options: options))
+        }
+        guard case .cbor(let bytes) = try coding.input.encode(input, .cbor) else { throw Self.otherForm }
+        return try Self.output(
+            of: method, coding, .cbor(try await call(coding, bytes, on: device, options: options)))
+    }
+
+    public func open<M: Method>(
+        _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
+    ) async throws -> OpenedStream<M.Output> {
+        let coding = AnyMethod(method)
+        guard let device else {
+            let (output, stream) = try await openHere(M.name, .value(input), options: options)
+            return OpenedStream(output: try Self.output(of: method, coding, output), stream: stream)
+        }
+        guard case .cbor(let bytes) = try coding.input.encode(input, .cbor) else { throw Self.otherForm }
+        let (output, stream) = try await open(coding, bytes, on: device, options: options)
+        return OpenedStream(output: try Self.output(of: method, coding, .cbor(output)), stream: stream)
+    }
+}
+
+extension Node: Dispatcher {
+    package func kind(of method: String) -> MethodKind? { kindOfMethod(method) }
+
+    package func dispatch(_ call: IncomingCall) async throws -> Payload {
+        guard let device = call.device else {
+            return try await callHere(call.method, call.input, options: call.options)
+        }
+        let method = try method(call.method)
+        guard case .cbor(let input) = try method.input.convert(call.input, to: .cbor) else { throw Self.otherForm }
+        let output = try await self.call(method, input, on: device, options: call.options)
+        return try method.output.convert(.cbor(output), to: call.input.format)
+    }
+
+    package func dispatch(
+        stream call: IncomingCall, accept: @escaping @Sendable (Payload) async throws -> any ByteStream
+    ) async throws {
+        guard let device = call.device else {
+            return try await serveHere(call.method, call.input, options: call.options, accept: accept)
+        }
+        let method = try method(call.method)
+        guard case .cbor(let input) = try method.input.convert(call.input, to: .cbor) else { throw Self.otherForm }
+        let (output, far) = try await open(method, input, on: device, options: call.options)
+        let near: any ByteStream
+        do {
+            near = try await accept(try method.output.convert(.cbor(output), to: call.input.format))
+        } catch {
+            far.abort(.cancelled)
+            throw error
+        }
+        try await splice(near, far)
+    }
+}

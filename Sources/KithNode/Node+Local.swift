@@ -1,0 +1,165 @@
+import KithAPI
+import KithIdentity
+import KithWire
+import Synchronization
+
+/// Calls of this device's own person to this device itself.
+extension Node {
+    /// Runs a query or an action here.
+    func callHere(_ name: String, _ input: Payload, options: CallOptions) async throws -> Payload {
+        let handler = try handler(name)
+        guard case .call(let body) = handler.body else {
+            throw KithError(.invalid, "\(name) is a stream; it cannot be called.")
+        }
+        let value = try handler.method.input.decode(input)
+        let scope = CallScope()
+        let ticket = try begin(scope)
+        defer { end(ticket) }
+        let context = ownContext(options)
+        do {
+            let output = try await scope.run(name, until: context.deadline) { try await body(value, context) }
+            return try handler.method.output.encode(output, input.format)
+        } catch {
+            throw Self.outward(error)
+        }
+    }
+
+    /// Serves a stream here until it is over.
+    func serveHere(
+        _ name: String, _ input: Payload, options: CallOptions,
+        accept: @escaping @Sendable (Payload) async throws -> any ByteStream
+    ) async throws {
+        let handler = try handler(name)
+        let value = try handler.method.input.decode(input)
+        let scope = CallScope()
+        let ticket = try begin(scope)
+        defer { end(ticket) }
+        // The deadline is for the acceptance; a stream that is accepted lasts as long as it lasts.
+        try await serve(handler, value, context: ownContext(options), scope: scope) { output in
+            try await accept(try handler.method.output.encode(output, input.format))
+        }
+    }
+
+    /// Opens a stream here, over a pipe.
+    func openHere(_ name: String, _ input: Payload, options: CallOptions) async throws -> (Payload, any ByteStream) {
+        let opening = Opening()
+        let task = Task(name: name) {
+            do {
+                try await self.serveHere(name, input, options: options) { output in
+                    let pipe = Pipe()
+                    guard opening.fulfil(.success((output, pipe.left))) else { throw CancellationError() }
+                    return pipe.right
+                }
+                opening.fulfil(.failure(KithError(.internal, "\(name) neither accepted the stream nor refused it.")))
+            } catch {
+                opening.fulfil(.failure(error))
+            }
+        }
+        return try await withTaskCancellationHandler {
+            try await opening.value()
+        } onCancel: {
+            if opening.fulfil(.failure(KithError(.cancelled, "The call was cancelled."))) { task.cancel() }
+        }
+    }
+
+    /// Runs a stream handler and keeps its promises: the stream ends when the handler does, and as it does.
+    func serve(
+        _ handler: Handler, _ input: any Sendable, context: CallContext, scope: CallScope,
+        accept: @escaping @Sendable (any Sendable) async throws -> any ByteStream
+    ) async throws {
+        guard case .stream(let body) = handler.body else {
+            throw KithError(.invalid, "\(handler.method.name) is no stream.")
+        }
+        let accepted = Locked<(any ByteStream)?>(nil)
+        let acceptance = AcceptanceDeadline(scope, context.deadline, handler.method.name)
+        defer { acceptance.cancel() }
+        do {
+            try await scope.run(handler.method.name, until: nil) {
+                try await body(input, context) { output in
+                    guard accepted.value == nil else {
+                        throw KithError(.internal, "\(handler.method.name) accepted its stream twice.")
+                    }
+                    if let reason = scope.reason { throw reason }
+                    let stream = try await accept(output)
+                    accepted.set(stream)
+                    acceptance.cancel()
+                    try scope.attach(stream)
+                    return stream
+                }
+            }
+            guard let stream = accepted.value else {
+                throw KithError(
+                    .internal, "\(handler.method.name) neither accepted the stream nor refused it.")
+            }
+            try? await stream.finish()  // finished already, or abandoned: as the handler wanted
+        } catch {
+            let error = Self.outward(error)
+            accepted.value?.abort(error.code)
+            throw error
+        }
+    }
+
+    func ownContext(_ options: CallOptions) -> CallContext {
+        CallContext(
+            caller: .owner, grants: [], deadline: options.timeout.map { .now.advanced(by: $0) }, trace: options.trace,
+            client: client)
+    }
+
+    /// The failure as a caller sees it; what is none of theirs is logged here and becomes `internal`.
+    static func outward(_ error: any Error) -> KithError {
+        switch error {
+        case let error as KithError: error
+        case is CancellationError: KithError(.cancelled, "The call was cancelled.")
+        case let error as WireError: KithError(.invalid, "The request is malformed.", cause: error)
+        default: KithError(.internal, "The service failed.", cause: error)
+        }
+    }
+}
+
+/// Calls a stream off that is not accepted in time.
+private final class AcceptanceDeadline: Sendable {
+    private let timer: Task<Void, Never>?
+
+    init(_ scope: CallScope, _ deadline: ContinuousClock.Instant?, _ name: String) {
+        timer = deadline.map { deadline in
+            Task(name: "kith deadline") {
+                guard (try? await Task.sleep(until: deadline, clock: .continuous)) != nil else { return }  // in time
+                scope.cancel(KithError(.timedOut, "The deadline passed before \(name) was accepted."))
+            }
+        }
+    }
+
+    func cancel() { timer?.cancel() }
+}
+
+/// A stream being opened: an acceptance or a refusal, once.
+private final class Opening: Sendable {
+    typealias Opened = (Payload, any ByteStream)
+    private enum State {
+        case pending(CheckedContinuation<Opened, any Error>?)
+        case done(Result<Opened, any Error>)
+    }
+    private let state = Mutex(State.pending(nil))
+
+    /// Only the first counts. Returns whether this was it.
+    @discardableResult func fulfil(_ result: Result<Opened, any Error>) -> Bool {
+        let (isFirst, waiter) = state.withLock { state -> (Bool, CheckedContinuation<Opened, any Error>?) in
+            guard case .pending(let waiter) = state else { return (false, nil) }
+            state = .done(result)
+            return (true, waiter)
+        }
+        waiter?.resume(with: result)
+        return isFirst
+    }
+
+    func value() async throws -> Opened {
+        try await withCheckedThrowingContinuation { continuation in
+            let result = state.withLock { state -> Result<Opened, any Error>? in
+                if case .done(let result) = state { return result }
+                state = .pending(continuation)
+                return nil
+            }
+            if let result { continuation.resume(with: result) }
+        }
+    }
+}

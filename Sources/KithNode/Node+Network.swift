@@ -1,0 +1,117 @@
+public import KithAPI
+public import KithIdentity
+public import KithNet
+public import KithStore
+import KithWire
+public import Logging
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
+extension Node {
+    /// Makes the node of the device `id`, whose friends and audit log are in `store`.
+    ///
+    /// - Parameter methods: those it passes on to other devices without serving them itself.
+    public convenience init(
+        id: DeviceID, store: Store, methods: [AnyMethod] = [], options: Options = Options(), logger: Logger
+    ) {
+        self.init(id: id, directory: StoreDirectory(store: store), methods: methods, options: options, logger: logger)
+    }
+
+    /// Serves every connection of `endpoint`, and makes calls to other devices through it.
+    ///
+    /// Returns when the endpoint shuts down, after a graceful shutdown, or, ending every call at once, when the task
+    /// is cancelled. The endpoint stays open; closing it is its owner's.
+    public func serve(_ endpoint: Endpoint) async {
+        dialer = EndpointDialer(endpoint: endpoint)
+        defer { dialer = nil }
+        await serve { accept in
+            for await connection in endpoint.established {
+                guard let link = ConnectionLink(connection) else {
+                    connection.close(code: .unpaired, reason: "Only devices with a key of this network are served.")
+                    continue
+                }
+                accept(link)
+            }
+        }
+    }
+}
+
+/// A QUIC connection as the node sees it.
+private final class ConnectionLink: PeerLink {
+    private let connection: Connection
+    let peer: DeviceID
+    private let incoming: Incoming
+
+    /// Only the one task that asks for streams touches it.
+    private final class Incoming: @unchecked Sendable {  // `nextStream` says so
+        var iterator: Connection.IncomingStreams.AsyncIterator
+        init(_ streams: Connection.IncomingStreams) { iterator = streams.makeAsyncIterator() }
+    }
+
+    init?(_ connection: Connection) {
+        guard let peer = connection.peerID else { return nil }
+        self.connection = connection
+        self.peer = peer
+        incoming = Incoming(connection.incomingStreams)
+    }
+
+    var isOpen: Bool { connection.isOpen }
+    func openStream() async throws -> any ByteStream { try await connection.openStream() }
+    func nextStream() async -> (any ByteStream)? { await incoming.iterator.next() }
+    func close(_ code: KithError.Code, reason: String) { connection.close(code: code, reason: reason) }
+    func drain(_ limit: Duration) async { await connection.drain(deadline: limit) }
+
+    func status() async -> LinkStatus? {
+        let statistics = await connection.statistics()
+        return LinkStatus(address: statistics.remoteAddress, roundTrip: statistics.roundTrip)
+    }
+
+    func exportKeyingMaterial(label: String, context: [UInt8]) async throws -> [UInt8] {
+        try await connection.exportKeyingMaterial(label: label, context: context, count: 32)
+    }
+}
+
+/// Dials through an endpoint. The links it gives are for calling only: `nextStream` belongs to who serves.
+private struct EndpointDialer: PeerDialer {
+    let endpoint: Endpoint
+
+    func current(_ id: DeviceID) -> (any PeerLink)? { endpoint.connection(to: id).flatMap { ConnectionLink($0) } }
+
+    func dial(_ id: DeviceID, at addresses: [NetworkAddress], timeout: Duration) async throws -> any PeerLink {
+        guard let link = ConnectionLink(try await endpoint.connect(to: id, at: addresses, timeout: timeout)) else {
+            throw KithError(.denied, "What answers at \(addresses.map(\.description).joined(separator: ", ")) is no device.")
+        }
+        return link
+    }
+}
+
+/// The store as the node sees it.
+private struct StoreDirectory: DeviceDirectory {
+    let store: Store
+
+    func device(_ id: DeviceID) throws -> KnownDevice? { try store.device(id).map(Self.known) }
+    func devices() throws -> [KnownDevice] { try store.devices().map(Self.known) }
+
+    func record(_ record: AuditRecord) throws {
+        try store.record(
+            AuditEntry(
+                time: Self.now, device: record.name, method: record.method,
+                decision: record.isAllowed ? .allowed : .denied, detail: record.detail))
+    }
+
+    func seen(_ id: DeviceID, at address: NetworkAddress?) throws {
+        try store.sawDevice(id, at: address, time: Self.now)
+    }
+
+    private static func known(_ device: PairedDevice) -> KnownDevice {
+        KnownDevice(id: device.id, name: device.name, grants: device.grants, addresses: device.addresses)
+    }
+
+    private static var now: Int64 { Int64(time(nil)) }
+}

@@ -1,0 +1,253 @@
+import KithAPI
+import KithIdentity
+import KithWire
+import Logging
+import Synchronization
+
+/// Calls of other devices to this one.
+extension Node {
+    /// Serves the connections that `accept` is given, until the listener ends or a graceful shutdown is done.
+    package func serve(_ listener: @escaping @Sendable (_ accept: @Sendable (any PeerLink) -> Void) async -> Void) async {
+        let (links, arrivals) = AsyncStream.makeStream(of: (any PeerLink).self)
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask {
+                await listener { arrivals.yield($0) }
+                arrivals.finish()
+            }
+            group.addTask {
+                await withDiscardingTaskGroup { connections in
+                    for await link in links { connections.addTask { await self.serve(link: link) } }
+                }
+            }
+            group.addTask {
+                await self.shutdown.wait()
+                // The limit is kept by cancelling the wait.
+                try? await withDeadline(self.options.drain) { await self.waitUntilIdle() }
+                arrivals.finish()
+            }
+            // The listener or the shutdown ends first; then everything else does.
+            await group.next()
+            group.cancelAll()
+        }
+        cancelOwnCalls(Self.stopping)
+        audit.flush()
+    }
+
+    /// Serves one connection until it is over. Cancelling it ends every call and closes the connection.
+    package func serve(link: any PeerLink) async {
+        let session: Session
+        do {
+            guard let admitted = try admit(link) else {
+                link.close(.exhausted, reason: "Too many devices that are not paired are connected.")
+                return
+            }
+            session = admitted
+        } catch {
+            link.close(Self.outward(error).code, reason: Self.outward(error).message)
+            return
+        }
+        defer { dismiss(session) }
+        await note(link, isPaired: session.isPaired)
+        await withTaskCancellationHandler {
+            await withDiscardingTaskGroup { group in
+                let watch = session.isPaired ? nil : Task(name: "kith unpaired") { await self.watch(session) }
+                while let stream = await link.nextStream() {
+                    group.addTask { await self.serve(stream: stream, in: session) }
+                }
+                watch?.cancel()
+                session.end(KithError(.closed, "The connection ended."))
+            }
+        } onCancel: {
+            session.end(Self.stopping)
+            link.close(.closed, reason: Self.stopping.message)
+        }
+        await note(link, isPaired: session.isPaired)
+    }
+
+    /// Remembers when and where a paired device was connected.
+    private func note(_ link: any PeerLink, isPaired: Bool) async {
+        guard isPaired else { return }
+        let address = link.isOpen ? await link.status()?.address : nil
+        do {
+            try directory.seen(link.peer, at: address)
+        } catch {
+            logger.warning("could not note that a device was seen", metadata: ["error": "\(error)"])
+        }
+    }
+
+    /// Closes the connection of a device that is not paired when it does nothing, or stays too long.
+    private func watch(_ session: Session) async {
+        let end = ContinuousClock.now + options.unpairedLifetime
+        while !session.isPaired, session.link.isOpen {
+            let idle = ContinuousClock.now + options.unpairedIdle
+            guard (try? await Task.sleep(until: min(idle, end), clock: .continuous)) != nil else { return }  // over
+            if session.isPaired { return }
+            if session.running == 0 || ContinuousClock.now >= end {
+                session.end(KithError(.unpaired, "This device is not paired with the other one."))
+                session.link.close(.unpaired, reason: "The devices are not paired.")
+                return
+            }
+        }
+    }
+
+    /// Serves one stream another device opened.
+    func serve(stream: any ByteStream, in session: Session) async {
+        do {
+            let arrival = try await withDeadline(options.headerTimeout) {
+                try await HeaderExchange.receiveHeader(from: stream)
+            }
+            guard let (header, stream) = arrival else { return stream.abort(.cancelled) }
+            await answer(header, on: stream, in: session)
+        } catch {
+            await refuse(error, on: stream)
+        }
+    }
+
+    private func answer(_ header: StreamHeader, on stream: any ByteStream, in session: Session) async {
+        let reply = StreamReply(stream)
+        do {
+            try await run(header, reply: reply, in: session)
+        } catch {
+            let failure = Self.outward(error)
+            if failure.code == .internal {
+                logger.error(
+                    "a call failed", metadata: ["method": "\(header.method)", "error": "\(failure.cause ?? failure)"])
+            }
+            if reply.isAccepted {
+                stream.abort(failure.code)
+            } else {
+                await refuse(failure, on: stream)
+            }
+        }
+        if !session.isPaired, session.running == 0, reply.wasRefused {
+            // It asked for what it may not have: the answer still arrives, then the connection ends.
+            await session.link.drain(.seconds(1))
+        }
+    }
+
+    private func run(_ header: StreamHeader, reply: StreamReply, in session: Session) async throws {
+        let deadline = header.millisecondsLeft.map { ms in
+            ContinuousClock.now.advanced(by: .milliseconds(Int64(min(ms, 1 << 52))))
+        }
+        if isShuttingDown { throw Self.stopping }
+        let scope = CallScope()
+        let handler: Handler
+        let input: any Sendable
+        let access: Access
+        do {
+            // A stranger learns nothing about what is served here.
+            if !session.isPaired, (try? self.handler(header.method))?.method.kind == nil {
+                throw Access.paired.refusal(of: session.caller, holding: [], method: header.method)
+                    ?? KithError(.unpaired, "The devices are not paired.")
+            }
+            handler = try self.handler(header.method)
+            input = try handler.method.input.decode(.cbor(header.input))
+            access = try handler.method.access(input)
+        } catch {
+            if !session.isPaired { reply.noteRefusal() }
+            throw error
+        }
+        let ticket: UInt64
+        let caller: Caller
+        let grants: [Grant]
+        do {
+            (ticket, caller, grants) = try session.begin(
+                scope, access: access, method: header.method, limit: options.callsPerConnection,
+                unpairedLimit: options.callsPerUnpairedConnection)
+        } catch let error as KithError where error.code == .denied || error.code == .unpaired {
+            reply.noteRefusal()
+            if session.countRefusal() { audit(session, header.method, isAllowed: false, access.reason) }
+            throw error
+        }
+        defer {
+            session.end(ticket)
+            noteIdle()
+        }
+        if handler.method.kind != .query { audit(session, header.method, isAllowed: true, access.reason) }
+        let link = session.link
+        let context = CallContext(
+            caller: caller, grants: grants, deadline: deadline, trace: header.trace, client: client,
+            exportKeyingMaterial: { try await link.exportKeyingMaterial(label: $0, context: $1) })
+        let watcher = CallerWatch(reply.stream) { scope.cancel($0) }
+        defer { watcher.cancel() }
+        switch handler.body {
+        case .call(let body):
+            let output = try await scope.run(header.method, until: deadline) { try await body(input, context) }
+            guard case .cbor(let bytes) = try handler.method.output.encode(output, .cbor) else { return }
+            try await reply.stream.write(try ResponseHead.success(bytes).encoded())
+            try await reply.stream.finish()
+        case .stream:
+            try await serve(handler, input, context: context, scope: scope) { output in
+                guard case .cbor(let bytes) = try handler.method.output.encode(output, .cbor) else {
+                    throw KithError(.internal, "The answer has another form than the request.")
+                }
+                let stream = try await watcher.handOver()
+                try await stream.write(try ResponseHead.success(bytes).encoded())
+                reply.noteAcceptance()
+                return stream
+            }
+        }
+    }
+
+    /// Answers with an error, and ends the stream.
+    private func refuse(_ error: any Error, on stream: any ByteStream) async {
+        let failure = Self.outward(error)
+        do {
+            try await stream.write(try ResponseHead(failure).encoded())
+            try await stream.finish()
+        } catch {
+            stream.abort(failure.code)  // nobody listens any more
+        }
+    }
+
+    private func audit(_ session: Session, _ method: String, isAllowed: Bool, _ detail: String) {
+        var name = session.link.peer.description
+        if case .device(_, let known, paired: true) = session.caller { name = known }
+        audit.write(
+            AuditRecord(device: session.link.peer, name: name, method: method, isAllowed: isAllowed, detail: detail))
+    }
+}
+
+/// Where the answer to one stream stands.
+private final class StreamReply: Sendable {
+    let stream: any ByteStream
+    private let state = Mutex((isAccepted: false, wasRefused: false))
+
+    init(_ stream: any ByteStream) { self.stream = stream }
+
+    var isAccepted: Bool { state.withLock { $0.isAccepted } }
+    var wasRefused: Bool { state.withLock { $0.wasRefused } }
+    func noteAcceptance() { state.withLock { $0.isAccepted = true } }
+    func noteRefusal() { state.withLock { $0.wasRefused = true } }
+}
+
+/// Listens to a caller that has nothing more to say until it is answered: a reset calls the work off.
+private final class CallerWatch: Sendable {
+    private let stream: any ByteStream
+    private let task: Task<[UInt8]?, any Error>
+
+    init(_ stream: any ByteStream, gone: @escaping @Sendable (KithError) -> Void) {
+        self.stream = stream
+        task = Task(name: "kith caller") {
+            do {
+                return try await stream.read(upTo: 4096)
+            } catch let error as KithError {
+                gone(KithError(.cancelled, "The caller is gone.", cause: error))
+                throw error
+            }
+        }
+    }
+
+    func cancel() { task.cancel() }
+
+    /// Stops listening and gives the stream back with whatever was heard.
+    func handOver() async throws -> any ByteStream {
+        task.cancel()
+        switch await task.result {
+        case .success(let bytes?): return PrefixedStream(bytes, before: stream)
+        case .success(nil): return stream
+        case .failure(is CancellationError): return stream
+        case .failure(let error): throw error
+        }
+    }
+}

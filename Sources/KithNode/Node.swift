@@ -1,0 +1,277 @@
+public import KithAPI
+public import KithIdentity
+import KithWire
+package import Logging
+import Synchronization
+
+/// One device at work: its services, who may call them, and its calls to other devices.
+///
+/// A node serves the calls of its own person, who is allowed everything, and those of other devices, which are
+/// allowed what the store says at that moment: the check comes before a service sees anything, and what loses its
+/// grant while it runs is called off. Refusals are written to the audit log, and so are the actions and streams of
+/// other devices that were allowed; queries that were, and the owner's calls, are not.
+///
+/// ```swift
+/// let node = Node(id: key.id, store: store, logger: logger)
+/// try node.add(FilesService())
+/// async let serving: Void = node.serve(endpoint)
+/// let entries = try await node.client.call(Files.List.self, .init(path: "/srv"), on: "laptop")
+/// ```
+public final class Node: Sendable {
+    /// The limits of a node.
+    public struct Options: Hashable, Sendable {
+        /// How many calls of one paired device run at once; the next is refused with `.exhausted`.
+        public var callsPerConnection = 256
+        /// How many connections of devices that are not paired may be open at once; the next is closed.
+        public var unpairedConnections = 16
+        /// How many calls a device that is not paired may have running.
+        public var callsPerUnpairedConnection = 2
+        /// How long a device that is not paired may do nothing.
+        public var unpairedIdle = Duration.seconds(30)
+        /// How long a device that is not paired may stay: pairing waits for two people.
+        public var unpairedLifetime = Duration.seconds(300)
+        /// How long the header of a stream may take to arrive.
+        public var headerTimeout = Duration.seconds(10)
+        /// How long connecting to another device may take.
+        public var connectTimeout = Duration.seconds(10)
+        /// How long running calls are waited for on a graceful shutdown.
+        public var drain = Duration.seconds(5)
+
+        /// The defaults.
+        public init() {}
+    }
+
+    /// Who this device is.
+    public let id: DeviceID
+    /// The limits.
+    public let options: Options
+
+    let directory: any DeviceDirectory
+    let logger: Logger
+    let audit: AuditWriter
+    let shutdown = Latch()
+    private let state: Mutex<State>
+
+    private struct State {
+        var handlers: [String: Handler] = [:]
+        /// What is known, served here or not.
+        var methods: [String: AnyMethod] = [:]
+        var sessions: [ObjectIdentifier: Session] = [:]
+        var dialer: (any PeerDialer)?
+        var calls: [UInt64: CallScope] = [:]
+        var nextCall: UInt64 = 0
+        var isShuttingDown = false
+        /// Opened when nothing runs any more.
+        var idle: Latch?
+
+        var isIdle: Bool { calls.isEmpty && sessions.values.allSatisfy { $0.running == 0 } }
+    }
+
+    package init(
+        id: DeviceID, directory: any DeviceDirectory, methods: [AnyMethod] = [], options: Options = Options(),
+        logger: Logger
+    ) {
+        self.id = id
+        self.directory = directory
+        self.options = options
+        self.logger = logger
+        audit = AuditWriter(directory, logger: logger)
+        let table = Dictionary(methods.map { ($0.name, $0) }) { $1 }
+        state = Mutex(State(methods: table))
+        let describe = Handler.call(API.Describe.self) { [weak self] _, _ in
+            API.Describe.Output(methods: self?.table ?? [])
+        }
+        state.withLock { state in
+            state.handlers[describe.method.name] = describe
+            state.methods[describe.method.name] = describe.method
+        }
+    }
+
+    /// Calls methods as this device's own person: here, and on the devices it is paired with.
+    public var client: Client { Client(self) }
+
+    // MARK: - Services
+
+    /// Begins to serve the methods of `service`.
+    ///
+    /// - Throws: ``KithError`` `.conflict` when one of them is served already; none is added then.
+    public func add(_ service: some Service) throws {
+        let handlers = service.handlers
+        try state.withLock { state throws in
+            var names: Set<String> = []
+            for handler in handlers {
+                let name = handler.method.name
+                guard state.handlers[name] == nil, names.insert(name).inserted else {
+                    throw KithError(.conflict, "\(name) is served already.")
+                }
+            }
+            for handler in handlers {
+                state.handlers[handler.method.name] = handler
+                state.methods[handler.method.name] = handler.method
+            }
+        }
+    }
+
+    /// Stops serving methods; calls that run go on.
+    public func remove(_ methods: [String]) {
+        state.withLock { state in
+            for name in methods { state.handlers[name] = nil }
+        }
+    }
+
+    /// What is served, in the order of the names.
+    var table: [API.Describe.Entry] {
+        state.withLock { $0.handlers.values.map(\.method) }
+            .sorted { $0.name < $1.name }
+            .map { API.Describe.Entry(name: $0.name, kind: $0.kind, summary: $0.summary) }
+    }
+
+    func handler(_ name: String) throws(KithError) -> Handler {
+        guard let handler = state.withLock({ $0.handlers[name] }) else {
+            throw KithError(.unsupported, "This device does not serve the method \(name.prefix(128)).")
+        }
+        return handler
+    }
+
+    func method(_ name: String) throws(KithError) -> AnyMethod {
+        guard let method = state.withLock({ $0.methods[name] }) else {
+            throw KithError(.unsupported, "This device does not know the method \(name.prefix(128)).")
+        }
+        return method
+    }
+
+    func kindOfMethod(_ name: String) -> MethodKind? { state.withLock { $0.methods[name]?.kind } }
+
+    // MARK: - Who is connected
+
+    /// The paired devices a connection stands with.
+    public var onlineDevices: Set<DeviceID> { Set(sessions.filter { $0.isPaired && $0.link.isOpen }.map(\.link.peer)) }
+
+    /// How the connection with a device does; `nil` while there is none.
+    public func link(to device: DeviceID) async -> LinkStatus? {
+        await sessions(with: device).first { $0.link.isOpen }?.link.status()
+    }
+
+    /// Finds the paired device a name, a DeviceID or the beginning of one stands for.
+    ///
+    /// - Throws: ``KithError`` `.notFound` for none, `.invalid` naming the candidates for several.
+    package func resolve(_ device: String) throws -> KnownDevice {
+        // Devices that are connected are known without asking the disk.
+        if let known = sessions.lazy.compactMap(\.known).first(where: { $0.name == device }) { return known }
+        return try directory.devices().resolve(device)
+    }
+
+    /// Cuts a device off at once: ends what it is doing here and closes its connections.
+    ///
+    /// Call it after the store has forgotten the device.
+    public func revoke(_ device: DeviceID) {
+        let reason = KithError(.unpaired, "This device is not paired with the other one any more.")
+        for session in sessions(with: device) {
+            session.update(nil)
+            session.end(reason)
+            session.link.close(.unpaired, reason: reason.message)
+        }
+    }
+
+    /// Looks again at what a device may do, and ends what it may not do any more.
+    ///
+    /// Call it after the store has changed: grants given or taken, a device paired, renamed or forgotten.
+    public func grantsChanged(for device: DeviceID) {
+        let sessions = sessions(with: device)
+        guard !sessions.isEmpty else { return }
+        let known: KnownDevice?
+        do {
+            known = try directory.device(device)
+        } catch {
+            logger.error("the store could not be read; the device is cut off", metadata: ["error": "\(error)"])
+            known = nil
+        }
+        for session in sessions { session.update(known) }
+    }
+
+    /// Takes a device that has just been paired for what it is now, on the connection it has.
+    public func paired(_ device: DeviceID) { grantsChanged(for: device) }
+
+    var sessions: [Session] { state.withLock { Array($0.sessions.values) } }
+
+    func sessions(with device: DeviceID) -> [Session] { sessions.filter { $0.link.peer == device } }
+
+    /// Takes a connection in; `nil` when it is one too many of those that are not paired.
+    func admit(_ link: any PeerLink) throws -> Session? {
+        let known = try directory.device(link.peer)
+        return try state.withLock { state throws in
+            guard !state.isShuttingDown else { throw Self.stopping }
+            if known == nil, state.sessions.values.count(where: { !$0.isPaired }) >= options.unpairedConnections {
+                return nil
+            }
+            let session = Session(link, known: known)
+            state.sessions[ObjectIdentifier(session)] = session
+            return session
+        }
+    }
+
+    func dismiss(_ session: Session) {
+        state.withLock { _ = $0.sessions.removeValue(forKey: ObjectIdentifier(session)) }
+        noteIdle()
+    }
+
+    /// Makes calls to other devices through `dialer`; ``serve(_:)`` does so with its endpoint.
+    package func use(_ dialer: (any PeerDialer)?) { self.dialer = dialer }
+
+    var dialer: (any PeerDialer)? {
+        get { state.withLock { $0.dialer } }
+        set { state.withLock { $0.dialer = newValue } }
+    }
+
+    // MARK: - Lifecycle
+
+    static let stopping = KithError(.closed, "The device is stopping.")
+
+    /// Refuses new calls from now on, here and from other devices, and lets those that run end.
+    ///
+    /// ``serve(_:)`` returns when they have, or after ``Options/drain``.
+    public func beginGracefulShutdown() {
+        state.withLock { $0.isShuttingDown = true }
+        shutdown.open()
+    }
+
+    /// Waits until no call runs.
+    func waitUntilIdle() async {
+        let idle = state.withLock { state -> Latch in
+            let idle = state.idle ?? Latch()
+            state.idle = idle
+            return idle
+        }
+        noteIdle()
+        await idle.wait()
+    }
+
+    func noteIdle() {
+        state.withLock { state -> Latch? in
+            guard state.idle != nil, state.isIdle else { return nil }
+            return state.idle
+        }?.open()
+    }
+
+    /// Ends every call of the owner.
+    func cancelOwnCalls(_ reason: KithError) {
+        for scope in state.withLock({ Array($0.calls.values) }) { scope.cancel(reason) }
+    }
+
+    /// Puts a call of the owner among those a shutdown waits for.
+    func begin(_ scope: CallScope) throws -> UInt64 {
+        try state.withLock { state throws in
+            guard !state.isShuttingDown else { throw Self.stopping }
+            state.nextCall += 1
+            state.calls[state.nextCall] = scope
+            return state.nextCall
+        }
+    }
+
+    func end(_ ticket: UInt64) {
+        state.withLock { _ = $0.calls.removeValue(forKey: ticket) }
+        noteIdle()
+    }
+
+    var isShuttingDown: Bool { state.withLock { $0.isShuttingDown } }
+}

@@ -1,0 +1,45 @@
+public import KithWire
+package import KithAPI
+package import KithIdentity
+
+/// How a connection to another device does.
+public struct LinkStatus: Hashable, Sendable {
+    /// Where the other end is.
+    public var address: NetworkAddress
+    /// The smoothed round-trip time.
+    public var roundTrip: Duration
+
+    /// Makes a status.
+    public init(address: NetworkAddress, roundTrip: Duration) {
+        self.address = address
+        self.roundTrip = roundTrip
+    }
+}
+
+/// One connection to another device, as the node sees it: QUIC, or pipes in a test.
+package protocol PeerLink: AnyObject, Sendable {
+    /// Whose key the other end has proven.
+    var peer: DeviceID { get }
+    /// Whether it can still open streams.
+    var isOpen: Bool { get }
+    /// Opens a stream.
+    func openStream() async throws -> any ByteStream
+    /// Waits for a stream the other end opens; `nil` when the connection is over. One task asks.
+    func nextStream() async -> (any ByteStream)?
+    /// Closes at once, telling the other end why.
+    func close(_ code: KithError.Code, reason: String)
+    /// Lets open streams end for a while, then closes.
+    func drain(_ limit: Duration) async
+    /// How it does now.
+    func status() async -> LinkStatus?
+    /// Exports 32 bytes of keying material (RFC 8446 §7.5).
+    func exportKeyingMaterial(label: String, context: [UInt8]) async throws -> [UInt8]
+}
+
+/// Makes connections to other devices.
+package protocol PeerDialer: Sendable {
+    /// The connection that is open now, if one is.
+    func current(_ id: DeviceID) -> (any PeerLink)?
+    /// The open connection, or a new one.
+    func dial(_ id: DeviceID, at addresses: [NetworkAddress], timeout: Duration) async throws -> any PeerLink
+}

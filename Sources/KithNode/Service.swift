@@ -1,0 +1,63 @@
+public import KithAPI
+public import KithIdentity
+import KithWire
+
+/// One capability of a device: a set of handlers, added to a ``Node`` as one.
+public protocol Service: Sendable {
+    /// The methods it serves. Asked once, when it is added.
+    var handlers: [Handler] { get }
+}
+
+/// Who makes a call.
+public enum Caller: Hashable, Sendable {
+    /// This device's own person, through a local door: holds every grant.
+    case owner
+    /// Another device, proven by its key in the TLS handshake; `paired` is false only for ``Access/anyone``.
+    case device(DeviceID, name: String, paired: Bool)
+}
+
+/// What a handler knows about the call it serves.
+public struct CallContext: Sendable {
+    /// Who calls.
+    public var caller: Caller
+    /// What the caller holds on this device, at the time of the call. Empty for the owner, who needs none.
+    public var grants: [Grant]
+    /// When the caller stops waiting.
+    public var deadline: ContinuousClock.Instant?
+    /// The trace the call belongs to.
+    public var trace: TraceContext?
+    /// Calls methods as this device: on itself (`on: nil`) and on the devices it is paired with.
+    public var client: Client
+    /// Of a call from another device: exports keying material of its connection (RFC 8446 §7.5), 32 bytes.
+    public var exportKeyingMaterial: (@Sendable (_ label: String, _ context: [UInt8]) async throws -> [UInt8])?
+
+    /// Makes a context.
+    public init(
+        caller: Caller, grants: [Grant], deadline: ContinuousClock.Instant? = nil, trace: TraceContext? = nil,
+        client: Client,
+        exportKeyingMaterial: (@Sendable (_ label: String, _ context: [UInt8]) async throws -> [UInt8])? = nil
+    ) {
+        self.caller = caller
+        self.grants = grants
+        self.deadline = deadline
+        self.trace = trace
+        self.client = client
+        self.exportKeyingMaterial = exportKeyingMaterial
+    }
+}
+
+/// A stream a caller has asked for and the handler has not yet accepted.
+///
+/// A handler that throws before ``accept(_:)`` refuses the stream with its error;
+/// one that throws after it aborts the stream with the error's code.
+public struct PendingStream<Output: Codable & Sendable>: Sendable {
+    let acceptance: @Sendable (Output) async throws -> any ByteStream
+
+    /// Makes a stream to be accepted by `acceptance`.
+    public init(acceptance: @escaping @Sendable (Output) async throws -> any ByteStream) {
+        self.acceptance = acceptance
+    }
+
+    /// Answers `output` and hands over the bytes. Call it once.
+    public func accept(_ output: Output) async throws -> any ByteStream { try await acceptance(output) }
+}

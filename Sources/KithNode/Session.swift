@@ -1,0 +1,96 @@
+import KithAPI
+import KithIdentity
+import KithWire
+import Synchronization
+
+/// One connection with another device while it lasts: who that is, what it holds, what it is doing here.
+final class Session: Sendable {
+    let link: any PeerLink
+    private let state: Mutex<State>
+
+    private struct State {
+        /// As the store says; `nil` while not paired.
+        var known: KnownDevice?
+        var calls: [UInt64: (access: Access, method: String, scope: CallScope)] = [:]
+        var next: UInt64 = 0
+        var refusals = 0
+        var ended: KithError?
+    }
+
+    /// How many refusals of one connection are written down: the log must not be a way to fill the disk.
+    private static let refusalLimit = 100
+
+    init(_ link: any PeerLink, known: KnownDevice?) {
+        self.link = link
+        state = Mutex(State(known: known))
+    }
+
+    /// The other end as the store knows it; `nil` while it is not paired.
+    var known: KnownDevice? { state.withLock { $0.known } }
+
+    /// Whether the other end is paired with this device.
+    var isPaired: Bool { known != nil }
+
+    /// How many calls run.
+    var running: Int { state.withLock { $0.calls.count } }
+
+    /// Who calls.
+    var caller: Caller { state.withLock { caller($0) } }
+
+    private func caller(_ state: borrowing State) -> Caller {
+        .device(link.peer, name: state.known?.name ?? link.peer.short, paired: state.known != nil)
+    }
+
+    /// Whether one more refusal is to be written down.
+    func countRefusal() -> Bool {
+        state.withLock { state in
+            state.refusals += 1
+            return state.refusals <= Self.refusalLimit
+        }
+    }
+
+    /// Checks the access and, in the same step, puts the call among those a change of grants can end.
+    ///
+    /// - Parameter limit: how many calls the session may run; one more is `.exhausted`.
+    func begin(_ scope: CallScope, access: Access, method: String, limit: Int, unpairedLimit: Int) throws
+        -> (ticket: UInt64, caller: Caller, grants: [Grant])
+    {
+        try state.withLock { state throws in
+            if let ended = state.ended { throw ended }
+            let caller = caller(state)
+            let grants = state.known?.grants ?? []
+            if let refusal = access.refusal(of: caller, holding: grants, method: method) { throw refusal }
+            guard state.calls.count < (state.known == nil ? unpairedLimit : limit) else {
+                throw KithError(.exhausted, "Too many calls at once on one connection. Try again when some are done.")
+            }
+            state.next += 1
+            state.calls[state.next] = (access, method, scope)
+            return (state.next, caller, grants)
+        }
+    }
+
+    /// The call is over.
+    func end(_ ticket: UInt64) { state.withLock { _ = $0.calls.removeValue(forKey: ticket) } }
+
+    /// Takes what the store says now, and calls off what is no longer allowed.
+    func update(_ known: KnownDevice?) {
+        let refused = state.withLock { state -> [(CallScope, KithError)] in
+            state.known = known
+            let caller = caller(state)
+            return state.calls.values.compactMap { call in
+                call.access.refusal(of: caller, holding: known?.grants ?? [], method: call.method)
+                    .map { (call.scope, $0) }
+            }
+        }
+        for (scope, refusal) in refused { scope.cancel(refusal) }
+    }
+
+    /// Calls off everything, and whatever would begin later.
+    func end(_ reason: KithError) {
+        let scopes = state.withLock { state in
+            if state.ended == nil { state.ended = reason }
+            return state.calls.values.map(\.scope)
+        }
+        for scope in scopes { scope.cancel(reason) }
+    }
+}

@@ -1,0 +1,115 @@
+public import KithWire
+
+extension QUICConnection {
+    /// What happened on a connection.
+    public enum Event: Hashable, Sendable {
+        /// Datagrams to this id belong to this connection from now on.
+        case connectionIDAdded(ConnectionID)
+        /// The id ended; it is never used again.
+        case connectionIDRetired(ConnectionID)
+        /// The handshake is complete and the peer verified: streams may be opened.
+        case connected
+        /// Both ends know that the handshake is complete (RFC 9001 §4.1.2).
+        case handshakeConfirmed
+        /// The peer opened a stream; comes before any other event of it.
+        case streamOpened(StreamID)
+        /// There are bytes, or the end, to read; comes again only after a read emptied the stream.
+        case readable(StreamID)
+        /// There is room after a write that was not taken whole.
+        case writable(StreamID)
+        /// The peer abandoned its direction of the stream.
+        case streamReset(StreamID, code: UInt64)
+        /// The peer wants no more bytes of the stream; our direction has been reset.
+        case sendStopped(StreamID, code: UInt64)
+        /// All our bytes and the end have been acknowledged.
+        case streamFinished(StreamID)
+        /// A stream of that direction can be opened after `openStream` answered nil.
+        case streamsAvailable(StreamDirection)
+        /// A datagram came.
+        case datagram([UInt8])
+        /// The peer moved to another address, and has proven it.
+        case pathChanged(NetworkAddress)
+        /// The connection ended; comes exactly once.
+        case closed(CloseReason)
+        /// Nothing more will be sent or is waited for: forget the connection.
+        case drained
+    }
+
+    /// Why a connection ended.
+    public enum CloseReason: Hashable, Sendable {
+        /// An application closed it.
+        case application(code: UInt64, reason: [UInt8], isRemote: Bool)
+        /// A transport closed it (RFC 9000 §20.1); 0x100 plus the alert stands for TLS, 0x131 for a refused peer.
+        case transport(code: UInt64, frameType: UInt64, reason: [UInt8], isRemote: Bool)
+        /// Nothing was heard for the idle time-out.
+        case idleTimeout
+        /// The handshake did not complete in time.
+        case handshakeTimeout
+        /// The peer has forgotten the connection (RFC 9000 §10.3).
+        case statelessReset
+        /// The peer does not speak QUIC version 1.
+        case versionMismatch
+    }
+
+    /// The next thing the driver should know; nil when there is none.
+    public mutating func nextEvent() -> Event? {
+        if let event = events.next() {
+            if case .datagram = event { waitingDatagramEvents -= 1 }
+            return event
+        }
+        guard phase == .established || phase == .handshaking, let event = streams.nextEvent() else { return nil }
+        return Self.event(event)
+    }
+
+    static func event(_ event: StreamEvent) -> Event {
+        switch event {
+        case .opened(let id): .streamOpened(id)
+        case .readable(let id): .readable(id)
+        case .writable(let id): .writable(id)
+        case .reset(let id, let code): .streamReset(id, code: code)
+        case .stopped(let id, let code): .sendStopped(id, code: code)
+        case .finished(let id): .streamFinished(id)
+        case .available(let direction): .streamsAvailable(direction)
+        }
+    }
+}
+
+/// Events in order; keeps its memory when emptied.
+struct EventQueue {
+    private var items: [QUICConnection.Event] = []
+    private var head = 0
+
+    var isEmpty: Bool { head == items.count }
+
+    mutating func append(_ event: QUICConnection.Event) { items.append(event) }
+
+    mutating func next() -> QUICConnection.Event? {
+        guard head < items.count else { return nil }
+        let event = items[head]
+        head += 1
+        if head == items.count {
+            items.removeAll(keepingCapacity: true)
+            head = 0
+        }
+        return event
+    }
+}
+
+/// Datagrams waiting to be sent.
+struct DatagramQueue {
+    private var items: [[UInt8]] = []
+    private var head = 0
+
+    var count: Int { items.count - head }
+    var first: [UInt8]? { head < items.count ? items[head] : nil }
+
+    mutating func append(_ datagram: [UInt8]) { items.append(datagram) }
+
+    mutating func removeFirst() {
+        head += 1
+        if head == items.count {
+            items.removeAll(keepingCapacity: true)
+            head = 0
+        }
+    }
+}

@@ -1,0 +1,231 @@
+import KithWire
+
+/// What the frames of one packet amount to.
+struct FrameSummary {
+    var isAckEliciting = false
+    /// Whether there are only frames that may probe another path.
+    var isProbing = true
+}
+
+// Frames in (RFC 9000 §12.4, §19).
+extension QUICConnection {
+    /// Carries out the frames of one packet.
+    mutating func processFrames(
+        _ payload: UnsafeRawBufferPointer, _ space: PacketSpace, destination: ConnectionID,
+        size: Int, from remote: NetworkAddress, at now: Timestamp
+    ) throws(TransportError) -> FrameSummary {
+        var reader = unsafe PacketReader(payload)
+        var summary = FrameSummary()
+        while !reader.isAtEnd {
+            let frame = try Frame.read(&reader)
+            if frame.isAckEliciting { summary.isAckEliciting = true }
+            if !frame.isProbing { summary.isProbing = false }
+            switch frame {
+            case .stream(let id, let offset, let bytes, let isFinished):
+                guard space == .application else { throw Self.misplaced(FrameType.stream) }
+                try stream(FrameType.stream) { connection throws(StreamViolation) in
+                    unsafe try connection.streams.receivedStream(
+                        StreamID(rawValue: id), offset: offset, bytes: bytes, isFinished: isFinished)
+                }
+            case .acknowledgement(let acknowledgement):
+                try receivedAcknowledgement(acknowledgement, space, at: now)
+            case .padding, .ping: break
+            case .crypto(let offset, let bytes): unsafe try receivedCrypto(offset: offset, bytes, space)
+            case .connectionClose(let code, let frameType, let reason):
+                unsafe enterDraining(
+                    .transport(code: code, frameType: frameType, reason: Self.reason(reason), isRemote: true), at: now)
+                return summary
+            default:
+                guard space == .application else { throw Self.misplaced(0) }
+                try applicationFrame(frame, destination: destination, size: size, from: remote, at: now)
+                guard isOpen else { return summary }
+            }
+        }
+        return summary
+    }
+
+    private static func misplaced(_ type: UInt64) -> TransportError {
+        TransportError(.protocolViolation, frameType: type, "a frame not allowed in this kind of packet")
+    }
+
+    /// A peer's words are cut before they are kept.
+    private static func reason(_ bytes: UnsafeRawBufferPointer) -> [UInt8] { unsafe [UInt8](bytes.prefix(1024)) }
+
+    @inline(__always)
+    private mutating func stream(
+        _ type: UInt64, _ body: (inout QUICConnection) throws(StreamViolation) -> Void
+    ) throws(TransportError) {
+        do {
+            try body(&self)
+        } catch {
+            throw TransportError(code: error.transportErrorCode, frameType: type, "stream violation")
+        }
+    }
+
+    /// Carries out a frame that only 1-RTT packets may carry.
+    private mutating func applicationFrame(
+        _ frame: Frame, destination: ConnectionID, size: Int, from remote: NetworkAddress, at now: Timestamp
+    ) throws(TransportError) {
+        switch frame {
+        case .resetStream(let id, let code, let finalSize):
+            try stream(FrameType.resetStream) { connection throws(StreamViolation) in
+                try connection.streams.receivedReset(StreamID(rawValue: id), code: code, finalSize: finalSize)
+            }
+        case .stopSending(let id, let code):
+            try stream(FrameType.stopSending) { connection throws(StreamViolation) in
+                try connection.streams.receivedStopSending(StreamID(rawValue: id), code: code)
+            }
+        case .maxData(let limit): streams.receivedMaxData(limit)
+        case .maxStreamData(let id, let limit):
+            try stream(FrameType.maxStreamData) { connection throws(StreamViolation) in
+                try connection.streams.receivedMaxStreamData(StreamID(rawValue: id), limit)
+            }
+        case .maxStreams(let isBidirectional, let limit):
+            streams.receivedMaxStreams(isBidirectional ? .bidirectional : .unidirectional, limit)
+        case .dataBlocked(let limit): streams.receivedDataBlocked(limit)
+        case .streamDataBlocked(let id, let limit):
+            try stream(FrameType.streamDataBlocked) { connection throws(StreamViolation) in
+                try connection.streams.receivedStreamDataBlocked(StreamID(rawValue: id), limit)
+            }
+        case .streamsBlocked(let isBidirectional, let limit):
+            streams.receivedStreamsBlocked(isBidirectional ? .bidirectional : .unidirectional, limit)
+        case .newConnectionID(let sequence, let retirePriorTo, let id, let token):
+            try peerIDs.add(sequence: sequence, retirePriorTo: retirePriorTo, id: id, token: token)
+        case .retireConnectionID(let sequence):
+            if let id = try localIDs.retire(sequence, receivedOn: destination) {
+                events.append(.connectionIDRetired(id))
+                issueConnectionIDs()
+            }
+        case .pathChallenge(let data):
+            // The newest four are answered: nobody needs more at once.
+            if pathResponses.count >= 4 { pathResponses.removeFirst() }
+            // Full size shows that the path carries it, but never more than three times what asked (§8.2.2).
+            let size = remote == path.remote && path.isValidated ? 1200 : min(1200, 3 * size)
+            pathResponses.append(PathAnswer(data: data, remote: remote, size: size))
+        case .pathResponse(let data): receivedPathResponse(data, at: now)
+        case .applicationClose(let code, let reason):
+            unsafe enterDraining(.application(code: code, reason: Self.reason(reason), isRemote: true), at: now)
+        case .handshakeDone:
+            guard isClient else {
+                throw TransportError(
+                    .protocolViolation, frameType: FrameType.handshakeDone, "HANDSHAKE_DONE from a client")
+            }
+            if phase == .established { confirmHandshake(at: now) }
+        case .newToken:
+            guard isClient else {
+                throw TransportError(.protocolViolation, frameType: FrameType.newToken, "NEW_TOKEN from a client")
+            }
+        case .datagram(let bytes): unsafe try receivedDatagram(bytes)
+        case .padding, .ping, .acknowledgement, .crypto, .stream, .connectionClose:
+            preconditionFailure("handled where every packet's frames are")
+        }
+    }
+
+    private mutating func receivedDatagram(_ bytes: UnsafeRawBufferPointer) throws(TransportError) {
+        let limit = configuration.maxDatagramFrameSize
+        guard limit > 0, PacketWriter.datagramLength(bytes.count) <= limit + 8 else {
+            throw TransportError(.protocolViolation, frameType: FrameType.datagram, "a datagram larger than allowed")
+        }
+        guard waitingDatagramEvents < configuration.maxQueuedDatagrams else { return }
+        waitingDatagramEvents += 1
+        unsafe events.append(.datagram([UInt8](bytes)))
+    }
+
+    private mutating func receivedCrypto(
+        offset: UInt64, _ bytes: UnsafeRawBufferPointer, _ space: PacketSpace
+    ) throws(TransportError) {
+        guard offset + UInt64(bytes.count) <= spaces[space].cryptoReceive.readOffset + 65536 else {
+            throw TransportError(.cryptoBufferExceeded, frameType: FrameType.crypto, "too many handshake bytes ahead")
+        }
+        do {
+            unsafe try spaces[space].cryptoReceive.receive(offset: offset, bytes: bytes, isFinished: false)
+        } catch {
+            throw TransportError(.cryptoBufferExceeded, frameType: FrameType.crypto, "handshake bytes too fragmented")
+        }
+        if spaces[space].cryptoReceive.readableCount > 0 { isTLSReady = true }
+    }
+
+    // MARK: - Acknowledgements
+
+    @inline(__always)
+    private mutating func receivedAcknowledgement(
+        _ frame: AcknowledgementFrame, _ space: PacketSpace, at now: Timestamp
+    ) throws(TransportError) {
+        var blocks: [AckBlock] = []
+        swap(&blocks, &ackBlocks)
+        blocks.removeAll(keepingCapacity: true)
+        frame.forEachRange { smallest, largest in blocks.append(AckBlock(smallest: smallest, largest: largest)) }
+        defer { swap(&blocks, &ackBlocks) }
+        let exponent = space == .application ? peerParameters?.ackDelayExponent ?? 3 : 3
+        let delay = space == .initial ? 0 : Self.nanoseconds(delay: frame.delay, exponent: exponent)
+        do {
+            try recovery.receivedAck(
+                space, blocks: blocks, delay: delay, ecnCE: frame.congestionExperienced, at: now)
+        } catch {
+            throw TransportError(
+                .protocolViolation, frameType: FrameType.acknowledgement, "acknowledged a packet never sent")
+        }
+        consecutiveProbes = 0
+        if space == .handshake, isClient { recovery.addressValidated() }
+        settleAcknowledged(at: now)
+        settleLost(at: now)
+        if space == .application {
+            // What is kept for repetition covers two windows, so that it never limits a long fat path.
+            streams.sendCapacity = min(max(configuration.sendCapacity, 2 * recovery.congestionWindow), 16 << 20)
+        }
+        log?.metrics(recovery, at: now)
+    }
+
+    private static func nanoseconds(delay: UInt64, exponent: UInt64) -> Int64 {
+        // Longer than a minute is nonsense, and would overflow.
+        Int64(min(delay, 60_000_000) << exponent) * 1000
+    }
+
+    /// Forgets what the peer is now known to have.
+    mutating func settleAcknowledged(at now: Timestamp) {
+        while let (space, content) = recovery.nextAcknowledged() {
+            if let largest = content.largestAcknowledged {
+                spaces[space].received.acknowledgementAcknowledged(upTo: largest)
+            }
+            if let crypto = content.crypto {
+                spaces[space].cryptoSend.acknowledged(
+                    offset: crypto.lowerBound, length: crypto.count, isFinished: false)
+            }
+            if space == .application { streams.acknowledged(content) }
+            if content.control.contains(.pathProbe), let size = sizeProbe.acknowledged() {
+                datagramSize = size
+                recovery.setMaxDatagramSize(size)
+            }
+            for item in content.items {
+                switch item {
+                case .crypto(let offset, let length):
+                    spaces[space].cryptoSend.acknowledged(offset: offset, length: length, isFinished: false)
+                case .retireConnectionID: peerIDs.retirementAcknowledged()
+                default: break
+                }
+            }
+        }
+    }
+
+    /// Queues again what packets carried that were lost.
+    mutating func settleLost(at now: Timestamp) {
+        while let (space, content) = recovery.nextLost() {
+            if let crypto = content.crypto {
+                spaces[space].cryptoSend.lost(offset: crypto.lowerBound, length: crypto.count, isFinished: false)
+            }
+            if space == .application { streams.lost(content) }
+            if content.control.contains(.handshakeDone) { isHandshakeDonePending = true }
+            if content.control.contains(.pathProbe) { sizeProbe.lost() }
+            for item in content.items {
+                switch item {
+                case .crypto(let offset, let length):
+                    spaces[space].cryptoSend.lost(offset: offset, length: length, isFinished: false)
+                case .newConnectionID(let sequence): localIDs.announceAgain(sequence)
+                case .retireConnectionID(let sequence): peerIDs.retirementLost(sequence)
+                default: break
+                }
+            }
+            log?.packetLost(space, at: now)
+        }
+    }
+}

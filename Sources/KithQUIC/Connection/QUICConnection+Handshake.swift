@@ -1,0 +1,188 @@
+import KithWire
+
+// TLS in and out, keys, transport parameters, Retry and Version Negotiation (RFC 9001 §4, RFC 9000 §7, §17.2.5).
+extension QUICConnection {
+    /// Gives TLS the handshake bytes that arrived, and takes secrets and bytes to send from it.
+    mutating func driveHandshake(at now: Timestamp) {
+        isTLSReady = false
+        guard isOpen else { return }
+        var alert: TLSAlert?
+        do throws(TLSAlert) {
+            if !hasReceivedPacket { try tls.advance() }
+            drainTLS(at: now)
+            for space in PacketSpace.allCases {
+                while spaces[space].cryptoReceive.readableCount > 0 {
+                    try provide(space)
+                    try tls.advance()
+                    drainTLS(at: now)
+                    guard isOpen else { return }
+                }
+            }
+        } catch {
+            alert = error
+        }
+        drainTLS(at: now)
+        guard isOpen else { return }
+        if let alert {
+            close(for: TransportError(code: alert.transportErrorCode, alert.reason), at: now)
+            return
+        }
+        if peerParameters == nil, let bytes = tls.peerTransportParameters {
+            do throws(TransportError) {
+                try apply(try TransportParameters.decode(bytes, fromServer: isClient))
+            } catch {
+                close(for: error, at: now)
+                return
+            }
+        }
+        if phase == .handshaking, tls.isComplete { completeHandshake(at: now) }
+    }
+
+    private mutating func provide(_ space: PacketSpace) throws(TLSAlert) {
+        let level: EncryptionLevel = space == .initial ? .initial : space == .handshake ? .handshake : .oneRTT
+        // Handshake bytes are few; the copy keeps TLS away from our buffers.
+        var bytes = [UInt8](repeating: 0, count: spaces[space].cryptoReceive.readableCount)
+        _ = unsafe bytes.withUnsafeMutableBytes { unsafe spaces[space].cryptoReceive.read(into: $0) }
+        try tls.provide(level, bytes)
+    }
+
+    private mutating func drainTLS(at now: Timestamp) {
+        while let secret = tls.nextSecret() { install(secret) }
+        while let output = tls.nextOutput() {
+            let space: PacketSpace =
+                output.level == .initial ? .initial : output.level == .handshake ? .handshake : .application
+            let taken = unsafe output.bytes.withUnsafeBytes { unsafe spaces[space].cryptoSend.append($0) }
+            precondition(taken == output.bytes.count, "the handshake's send buffer has no bound")
+        }
+        // Tickets belong to resumption, which this connection does not offer.
+        while tls.nextTicket() != nil {}
+    }
+
+    private mutating func install(_ secret: TrafficSecret) {
+        let space: PacketSpace
+        switch secret.level {
+        case .handshake: space = .handshake
+        case .oneRTT: space = .application
+        case .initial, .zeroRTT: return
+        }
+        guard !spaces[space].isDiscarded else { return }
+        switch secret.direction {
+        case .read: spaces[space].readKeys = PacketKeys(secret)
+        case .write: spaces[space].writeKeys = PacketKeys(secret)
+        }
+        if space == .handshake, secret.direction == .write { recovery.handshakeKeysAvailable() }
+    }
+
+    private mutating func completeHandshake(at now: Timestamp) {
+        guard peerParameters != nil else {
+            let code = TransportError.alert(TLSAlert.missingExtension)
+            close(for: TransportError(code: code, "no transport parameters"), at: now)
+            return
+        }
+        phase = .established
+        path.isValidated = true
+        recovery.isAmplificationBlocked = false
+        events.append(.connected)
+        log?.connected(at: now)
+        issueConnectionIDs()
+        let limit = Int(clamping: peerParameters?.maxUDPPayloadSize ?? 1200)
+        sizeProbe.start(target: min(max(configuration.udpPayloadSize, 1200), limit, 65527))
+        if !isClient {
+            // For a server complete is confirmed (RFC 9001 §4.1.2).
+            isHandshakeDonePending = true
+            confirmHandshake(at: now)
+        }
+    }
+
+    /// Notes that both ends have completed the handshake; Handshake keys go.
+    mutating func confirmHandshake(at now: Timestamp) {
+        guard !isHandshakeConfirmed else { return }
+        isHandshakeConfirmed = true
+        if !spaces.initial.isDiscarded { discard(.initial, at: now) }
+        discard(.handshake, at: now)
+        recovery.handshakeConfirmed()
+        events.append(.handshakeConfirmed)
+    }
+
+    /// Drops the keys of a space and everything about it (RFC 9001 §4.9).
+    mutating func discard(_ space: PacketSpace, at now: Timestamp) {
+        recovery.discard(space, at: now)
+        spaces[space] = PacketSpaceState(space)
+        spaces[space].isDiscarded = true
+        heldPackets.removeAll { $0.space == space }
+    }
+
+    /// Keeps as many ids with the peer as it wants, within ours.
+    mutating func issueConnectionIDs() {
+        guard let peerParameters else { return }
+        let wanted = Int(min(peerParameters.activeConnectionIDLimit, UInt64(LocalConnectionIDs.target)))
+        while localIDs.count < wanted {
+            let id = ConnectionID(random: configuration.random())
+            localIDs.issue(id)
+            events.append(.connectionIDAdded(id))
+        }
+    }
+
+    private mutating func apply(_ parameters: TransportParameters) throws(TransportError) {
+        // The ids seen on the wire must be the ones the handshake authenticates (RFC 9000 §7.3).
+        var agrees = parameters.initialSource == peerIDs.handshakeID
+        if isClient {
+            agrees =
+                agrees && parameters.originalDestination == originalDestination
+                && parameters.retrySource == retrySource
+        }
+        guard agrees else {
+            throw TransportError(.transportParameter, "the connection ids do not agree with the handshake")
+        }
+        peerParameters = parameters
+        recovery.peerMaxAckDelay = .milliseconds(Int64(parameters.maxAckDelay))
+        var limits = PeerStreamLimits()
+        limits.maxData = parameters.initialMaxData
+        limits.maxStreamDataBidiLocal = parameters.initialMaxStreamDataBidiLocal
+        limits.maxStreamDataBidiRemote = parameters.initialMaxStreamDataBidiRemote
+        limits.maxStreamDataUni = parameters.initialMaxStreamDataUni
+        limits.maxStreamsBidi = parameters.initialMaxStreamsBidi
+        limits.maxStreamsUni = parameters.initialMaxStreamsUni
+        streams.receivedPeerLimits(limits)
+        if let token = parameters.statelessResetToken { peerIDs.setFirstToken(token) }
+        let theirs = Int64(clamping: parameters.maxIdleTimeout).multipliedReportingOverflow(by: 1_000_000)
+        if parameters.maxIdleTimeout > 0, !theirs.overflow {
+            idleTimeout = idleTimeout == 0 ? theirs.partialValue : min(idleTimeout, theirs.partialValue)
+        }
+    }
+
+    // MARK: - Retry and Version Negotiation
+
+    /// Takes a Retry in: the server wants our address proven by its token (RFC 9000 §17.2.5.2).
+    mutating func receiveRetry(_ packet: UnsafeRawBufferPointer, _ header: PacketHeader, at now: Timestamp) {
+        guard isClient, phase == .handshaking, !hasReceivedPacket, retrySource == nil, unsafe header.token.count > 16,
+            header.source != peerIDs.current,
+            unsafe RetryIntegrity.isValid(original: originalDestination.bytes, retry: packet)
+        else { return }
+        retrySource = header.source
+        token = unsafe [UInt8](header.token.dropLast(16))
+        guard token.count <= 512 else {
+            close(for: TransportError(.internalError, "a Retry token too long to return"), at: now)
+            return
+        }
+        peerIDs.replaceFirst(header.source)
+        recovery.retried(at: now)
+        settleLost(at: now)
+        spaces.initial.cryptoSend.rewind()
+        let (read, write) = PacketKeys.initial(destination: header.source.bytes, isClient: true)
+        spaces.initial.readKeys = read
+        spaces.initial.writeKeys = write
+    }
+
+    /// Takes a Version Negotiation in: unless it is an echo, the server does not speak version 1 (RFC 9000 §6.2).
+    mutating func receiveVersionNegotiation(_ header: PacketHeader, at now: Timestamp) {
+        guard isClient, phase == .handshaking, !hasReceivedPacket, retrySource == nil,
+            header.destination == firstLocalID, header.source == peerIDs.current
+        else { return }
+        var reader = unsafe PacketReader(header.token)
+        while let version = try? reader.uint32() {  // ends where the list does
+            if version == Version.one { return }
+        }
+        finish(.versionMismatch, at: now)
+    }
+}

@@ -1,0 +1,262 @@
+public import KithWire
+
+// Datagrams in: coalesced packets apart, protection off, duplicates out (RFC 9000 §12, §5.2; RFC 9001 §5).
+extension QUICConnection {
+    /// Takes one UDP datagram in, decrypting it in place.
+    ///
+    /// - Parameters:
+    ///   - datagram: its bytes; they are garbage afterwards.
+    ///   - remote: the sender's address.
+    ///   - ecn: the two ECN bits of the IP header.
+    ///   - now: when it arrived.
+    public mutating func receive(
+        _ datagram: UnsafeMutableRawBufferPointer, from remote: NetworkAddress, ecn: UInt8, at now: Timestamp
+    ) {
+        guard phase != .drained, unsafe !datagram.isEmpty else { return }
+        // A server that moves by itself is not followed (RFC 9000 §9).
+        if isClient, remote != path.remote { return }
+        traffic.datagramsReceived += 1
+        traffic.bytesReceived += UInt64(datagram.count)
+        if remote == path.remote {
+            path.bytesReceived += UInt64(datagram.count)
+            if recovery.isAmplificationBlocked { recovery.isAmplificationBlocked = false }
+        } else {
+            candidate?.noteReceived(datagram.count, from: remote)
+        }
+        switch phase {
+        case .closing:
+            closing.received()
+            return
+        case .draining, .drained: return
+        case .handshaking, .established: break
+        }
+        streams.advance(to: now, rtt: recovery.rtt.smoothed)
+        var offset = 0
+        while offset < datagram.count, isOpen {
+            let rest = unsafe UnsafeMutableRawBufferPointer(rebasing: datagram[offset...])
+            guard
+                let header = unsafe PacketHeader.read(
+                    UnsafeRawBufferPointer(rest), localConnectionIDLength: ConnectionID.localLength)
+            else {
+                if offset == 0 { unsafe checkStatelessReset(rest, at: now) }
+                break
+            }
+            let packet = unsafe UnsafeMutableRawBufferPointer(rebasing: rest[..<header.length])
+            unsafe receivePacket(packet, header, wholeDatagram: datagram.count, from: remote, ecn: ecn, at: now)
+            offset += header.length
+        }
+        if isTLSReady { driveHandshake(at: now) }
+        if !heldPackets.isEmpty { replayHeldPackets(at: now) }
+    }
+
+    /// Whether packets are still processed.
+    @inline(__always)
+    var isOpen: Bool { phase == .handshaking || phase == .established }
+
+    private mutating func receivePacket(
+        _ packet: UnsafeMutableRawBufferPointer, _ header: PacketHeader, wholeDatagram: Int,
+        from remote: NetworkAddress, ecn: UInt8, at now: Timestamp
+    ) {
+        let space: PacketSpace
+        switch header.kind {
+        case .short: space = .application
+        case .initial:
+            // A client's Initial comes in a full datagram, a server's carries no token (RFC 9000 §14.1, §17.2.2).
+            if unsafe isClient ? !header.token.isEmpty : wholeDatagram < 1200 { return }
+            space = .initial
+        case .handshake: space = .handshake
+        case .zeroRTT: return
+        case .retry:
+            unsafe receiveRetry(UnsafeRawBufferPointer(packet), header, at: now)
+            return
+        case .versionNegotiation:
+            receiveVersionNegotiation(header, at: now)
+            return
+        }
+        if spaces[space].isDiscarded { return }
+        // A server reads no 1-RTT packet before the client's Finished (RFC 9001 §5.7).
+        let isEarly = space == .application && !isClient && phase == .handshaking
+        guard let readKeys = spaces[space].readKeys, !isEarly else {
+            unsafe hold(packet, space, from: remote, ecn: ecn)
+            return
+        }
+        guard let unmasked = unsafe readKeys.unmask(packet, packetNumberOffset: header.numberOffset) else {
+            if space == .application { unsafe checkStatelessReset(packet, at: now) }
+            return
+        }
+        let number = PacketNumber.decode(
+            UInt64(unmasked.truncatedPacketNumber), length: unmasked.packetNumberLength,
+            largestReceived: spaces[space].received.largest)
+        let headerLength = header.numberOffset + unmasked.packetNumberLength
+        let payloadLength: Int?
+        if space == .application {
+            payloadLength = unsafe openApplication(
+                packet, readKeys, headerLength: headerLength, number: number,
+                isOdd: unmasked.firstByte & 0x04 != 0, at: now)
+        } else {
+            payloadLength = unsafe readKeys.open(packet, headerLength: headerLength, packetNumber: number)
+        }
+        guard let payloadLength else {
+            traffic.packetsDropped += 1
+            if space == .application, isOpen {
+                unsafe checkStatelessReset(packet, at: now)
+                countFailure(readKeys, at: now)
+            }
+            return
+        }
+        if spaces[space].received.isDuplicate(number) { return }
+        let payload = unsafe UnsafeRawBufferPointer(rebasing: packet[headerLength..<headerLength + payloadLength])
+        guard unmasked.firstByte & (space == .application ? 0x18 : 0x0C) == 0 else {
+            close(for: TransportError(.protocolViolation, "reserved bits are set"), at: now)
+            return
+        }
+        guard acceptSource(header, space) else { return }
+        opened(space, header, at: now)
+        unsafe process(
+            payload, space, number: number, destination: header.destination, size: packet.count, from: remote,
+            ecn: ecn, at: now)
+    }
+
+    /// Ties the connection to the peer's own id (RFC 9000 §7.2); false for a packet with another one.
+    private mutating func acceptSource(_ header: PacketHeader, _ space: PacketSpace) -> Bool {
+        guard space != .application else { return true }
+        if isClient, !hasPeerSource {
+            hasPeerSource = true
+            peerIDs.replaceFirst(header.source)
+            return true
+        }
+        hasPeerSource = true
+        return header.source == peerIDs.handshakeID
+    }
+
+    /// What an authentic packet changes apart from its frames.
+    private mutating func opened(_ space: PacketSpace, _ header: PacketHeader, at now: Timestamp) {
+        traffic.packetsReceived += 1
+        hasReceivedPacket = true
+        lastActivity = now
+        hasSentSinceReceipt = false
+        if space == .handshake, !isClient {
+            // Only somebody who received our Initial can make a Handshake packet (RFC 9000 §8.1).
+            path.isValidated = true
+            recovery.isAmplificationBlocked = false
+            if !spaces.initial.isDiscarded { discard(.initial, at: now) }
+        }
+    }
+
+    private mutating func process(
+        _ payload: UnsafeRawBufferPointer, _ space: PacketSpace, number: UInt64, destination: ConnectionID, size: Int,
+        from remote: NetworkAddress, ecn: UInt8, at now: Timestamp
+    ) {
+        log?.packetReceived(space, number: number, size: size, at: now)
+        let summary: FrameSummary
+        do throws(TransportError) {
+            guard unsafe !payload.isEmpty else { throw TransportError(.protocolViolation, "a packet without frames") }
+            summary = unsafe try processFrames(payload, space, destination: destination, size: size, from: remote, at: now)
+        } catch {
+            close(for: error, at: now)
+            return
+        }
+        guard isOpen || phase == .closing else { return }
+        let isNewest = spaces[space].received.largest.map { number > $0 } ?? true
+        spaces[space].received.received(number, isAckEliciting: summary.isAckEliciting, ecn: ecn, at: now)
+        if remote != path.remote, isNewest, !summary.isProbing, space == .application, isOpen {
+            peerMoved(to: remote, size: size, at: now)
+        }
+    }
+
+    // MARK: - Packets that cannot be read
+
+    private mutating func hold(
+        _ packet: UnsafeMutableRawBufferPointer, _ space: PacketSpace, from remote: NetworkAddress, ecn: UInt8
+    ) {
+        guard space != .initial, heldPackets.count < HeldPacket.limit, packet.count <= 1500 else { return }
+        unsafe heldPackets.append(HeldPacket(bytes: [UInt8](packet), remote: remote, ecn: ecn, space: space))
+    }
+
+    private mutating func replayHeldPackets(at now: Timestamp) {
+        let canReadApplication = spaces.application.readKeys != nil && (isClient || phase == .established)
+        let canReadHandshake = spaces.handshake.readKeys != nil || spaces.handshake.isDiscarded
+        var ready: [HeldPacket] = []
+        var waiting: [HeldPacket] = []
+        for packet in heldPackets {
+            let canRead = packet.space == .handshake ? canReadHandshake : canReadApplication
+            if canRead { ready.append(packet) } else { waiting.append(packet) }
+        }
+        guard !ready.isEmpty else { return }
+        heldPackets = waiting
+        for packet in ready {
+            guard isOpen else { return }
+            var bytes = packet.bytes
+            unsafe bytes.withUnsafeMutableBytes { buffer in
+                guard
+                    let header = unsafe PacketHeader.read(
+                        UnsafeRawBufferPointer(buffer), localConnectionIDLength: ConnectionID.localLength)
+                else { return }
+                unsafe receivePacket(
+                    buffer, header, wholeDatagram: buffer.count, from: packet.remote, ecn: packet.ecn, at: now)
+            }
+            if isTLSReady { driveHandshake(at: now) }
+        }
+        // The handshake may have got further by these, and read what still waits.
+        if !heldPackets.isEmpty { replayHeldPackets(at: now) }
+    }
+
+    /// A datagram that cannot be read may say that the peer has forgotten us (RFC 9000 §10.3.1).
+    private mutating func checkStatelessReset(_ packet: UnsafeMutableRawBufferPointer, at now: Timestamp) {
+        guard packet.count >= 21, isOpen else { return }
+        let token = unsafe ResetToken(copying: UnsafeRawBufferPointer(rebasing: packet[(packet.count - 16)...]))
+        guard peerIDs.isReset(token) else { return }
+        enterDraining(.statelessReset, at: now)
+    }
+
+    /// Bounds how often forgeries may be tried on one key (RFC 9001 §6.6).
+    private mutating func countFailure(_ keysUsed: PacketKeys, at now: Timestamp) {
+        guard isOpen else { return }
+        keys.failures += 1
+        if keys.failures >= keysUsed.suite.integrityLimit {
+            close(for: TransportError(.aeadLimitReached, "too many forged packets"), at: now)
+        }
+    }
+
+    // MARK: - Key phases
+
+    /// Opens a 1-RTT packet with the keys of its phase, and follows the peer to the next one (RFC 9001 §6.2, §6.3).
+    @inline(__always)
+    private mutating func openApplication(
+        _ packet: UnsafeMutableRawBufferPointer, _ current: PacketKeys, headerLength: Int, number: UInt64, isOdd: Bool,
+        at now: Timestamp
+    ) -> Int? {
+        if isOdd == keys.isOdd {
+            let length = unsafe current.open(packet, headerLength: headerLength, packetNumber: number)
+            if length != nil { keys.opened(number) }
+            return length
+        }
+        return unsafe openOtherPhase(packet, current, headerLength: headerLength, number: number, at: now)
+    }
+
+    private mutating func openOtherPhase(
+        _ packet: UnsafeMutableRawBufferPointer, _ current: PacketKeys, headerLength: Int, number: UInt64,
+        at now: Timestamp
+    ) -> Int? {
+        // Overtaken by the update: keys of the phase before.
+        if let previous = keys.previousRead, keys.firstReceived.map({ number < $0 }) ?? true {
+            return unsafe previous.open(packet, headerLength: headerLength, packetNumber: number)
+        }
+        guard isOpen, phase == .established else { return nil }
+        let next = keys.nextRead ?? current.updated()
+        keys.nextRead = next
+        guard let length = unsafe next.open(packet, headerLength: headerLength, packetNumber: number) else { return nil }
+        updateKeys(read: next, firstReceived: number, at: now)
+        return length
+    }
+
+    /// Moves both directions to the next key phase.
+    mutating func updateKeys(read next: PacketKeys, firstReceived: UInt64?, at now: Timestamp) {
+        keys.previousRead = spaces.application.readKeys
+        keys.previousExpiry = now.advanced(nanoseconds: 3 * recovery.probeTimeout)
+        spaces.application.readKeys = next
+        spaces.application.writeKeys = spaces.application.writeKeys.map { $0.updated() }
+        keys.advance(firstReceived: firstReceived, firstSent: recovery.nextPacketNumber(.application))
+        log?.keyUpdated(at: now)
+    }
+}

@@ -1,0 +1,146 @@
+public import KithWire
+
+// What the application does with streams and datagrams.
+extension QUICConnection {
+    /// Opens a stream; nil when the peer's limit is reached or the handshake is not complete.
+    ///
+    /// ``Event/streamsAvailable(_:)`` tells when it is worth another try.
+    public mutating func openStream(_ direction: StreamDirection) -> StreamID? {
+        guard phase == .established else { return nil }
+        return streams.open(direction)
+    }
+
+    /// Queues bytes to be sent, as many as there is room for.
+    ///
+    /// - Returns: how many were taken; fewer than given means that ``Event/writable(_:)`` will come.
+    public mutating func write(_ bytes: UnsafeRawBufferPointer, to stream: StreamID) throws(StreamError) -> Int {
+        guard isOpen else { throw .unknown }
+        return unsafe try streams.write(bytes, to: stream)
+    }
+
+    /// Moves received bytes to the caller.
+    public mutating func read(
+        _ stream: StreamID, into buffer: UnsafeMutableRawBufferPointer
+    ) throws(StreamError) -> ReadResult {
+        unsafe try streams.read(stream, into: buffer)
+    }
+
+    /// Ends this end's direction after what was written.
+    public mutating func finish(_ stream: StreamID) throws(StreamError) {
+        try streams.finish(stream)
+    }
+
+    /// Abandons this end's direction; bytes not delivered yet may never be.
+    public mutating func reset(_ stream: StreamID, code: UInt64) throws(StreamError) {
+        try streams.reset(stream, code: code)
+    }
+
+    /// Asks the peer to abandon its direction.
+    public mutating func stopSending(_ stream: StreamID, code: UInt64) throws(StreamError) {
+        try streams.stopSending(stream, code: code)
+    }
+
+    /// Sets how urgent a stream is: 0 goes first, 255 last, 128 is usual.
+    public mutating func setPriority(_ stream: StreamID, _ urgency: UInt8) {
+        streams.setPriority(stream, urgency)
+    }
+
+    /// The largest datagram that can be sent now; nil when the peer takes none.
+    public var maxDatagramSize: Int? {
+        guard let limit = peerParameters?.maxDatagramFrameSize, limit > 0 else { return nil }
+        // Header with its longest number, tag, frame type and length.
+        let room = datagramSize - 1 - peerIDs.current.count - 4 - CipherSuite.tagLength - 3
+        return max(0, min(room, Int(clamping: limit) - 3))
+    }
+
+    /// Queues a datagram, which may be lost on the way.
+    ///
+    /// - Returns: false when it is too large, the peer takes none, or too many wait already.
+    public mutating func sendDatagram(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        guard phase == .established, let limit = maxDatagramSize, bytes.count <= limit,
+            outgoingDatagrams.count < configuration.maxQueuedDatagrams
+        else { return false }
+        unsafe outgoingDatagrams.append([UInt8](bytes))
+        return true
+    }
+}
+
+// What the application can ask.
+extension QUICConnection {
+    /// Whether the handshake is complete and the connection has not ended.
+    public var isConnected: Bool { phase == .established }
+    /// Whether the connection has ended.
+    public var isClosed: Bool { !isOpen }
+    /// Whether there is nothing left to do for it.
+    public var isDrained: Bool { phase == .drained }
+    /// The peer's address.
+    public var remote: NetworkAddress { path.remote }
+    /// What the peer has proven itself with; ``PeerCredential/none`` before ``Event/connected``.
+    public var peerCredential: PeerCredential { tls.peerCredential }
+    /// The application protocol both agreed on.
+    public var negotiatedALPN: String? { tls.negotiatedALPN }
+
+    /// Bytes both ends can compute and nobody else (RFC 8446 §7.5); nil before the handshake is complete.
+    public func exportKeyingMaterial(label: String, context: [UInt8], count: Int) -> [UInt8]? {
+        guard tls.isComplete else { return nil }
+        return tls.exportKeyingMaterial(label: label, context: context, count: count)
+    }
+
+    /// How the connection fares.
+    public var statistics: QUICStatistics {
+        QUICStatistics(
+            latestRTT: recovery.rtt.latest, smoothedRTT: recovery.rtt.smoothed, minimumRTT: recovery.rtt.minimum,
+            congestionWindow: recovery.congestionWindow, bytesInFlight: recovery.bytesInFlight,
+            pacingRate: recovery.pacingRate, udpPayloadSize: datagramSize, bytesSent: traffic.bytesSent,
+            bytesReceived: traffic.bytesReceived, datagramsSent: traffic.datagramsSent,
+            datagramsReceived: traffic.datagramsReceived, packetsSent: recovery.statistics.packetsSent,
+            packetsReceived: traffic.packetsReceived, packetsLost: recovery.statistics.packetsLost,
+            openStreams: streams.openCount)
+    }
+}
+
+/// How a connection fares; times in nanoseconds.
+public struct QUICStatistics: Hashable, Sendable {
+    /// The newest round-trip time.
+    public var latestRTT: Int64
+    /// The smoothed round-trip time.
+    public var smoothedRTT: Int64
+    /// The smallest round-trip time seen.
+    public var minimumRTT: Int64
+    /// How many bytes may be on their way at once.
+    public var congestionWindow: Int
+    /// How many bytes are on their way.
+    public var bytesInFlight: Int
+    /// The rate packets leave at, in bytes per second.
+    public var pacingRate: Int64
+    /// The largest UDP payload sent now.
+    public var udpPayloadSize: Int
+    /// UDP payload bytes sent.
+    public var bytesSent: UInt64
+    /// UDP payload bytes received.
+    public var bytesReceived: UInt64
+    /// Datagrams sent.
+    public var datagramsSent: UInt64
+    /// Datagrams received.
+    public var datagramsReceived: UInt64
+    /// Packets sent.
+    public var packetsSent: UInt64
+    /// Packets received and authentic.
+    public var packetsReceived: UInt64
+    /// Packets declared lost.
+    public var packetsLost: UInt64
+    /// Streams open now, both ends' together.
+    public var openStreams: Int
+}
+
+/// Where to send what ``QUICConnection/nextTransmit(into:at:)`` wrote.
+public struct Transmit: Hashable, Sendable {
+    /// The peer's address.
+    public var remote: NetworkAddress
+    /// How many bytes were written.
+    public var length: Int
+    /// The size of every datagram in them but the last, which may be shorter.
+    public var segmentSize: Int
+    /// The two ECN bits to send with.
+    public var ecn: UInt8
+}

@@ -1,0 +1,89 @@
+// Everything that happens because time passes.
+extension QUICConnection {
+    /// When to call ``timedOut(at:)``; nil when nothing is waited for.
+    public var nextDeadline: Timestamp? {
+        switch phase {
+        case .drained: return nil
+        case .closing, .draining: return closing.end
+        case .handshaking, .established: break
+        }
+        var earliest = recovery.deadline ?? .distantFuture
+        func consider(_ time: Timestamp?) {
+            if let time, time < earliest { earliest = time }
+        }
+        consider(spaces.application.received.deadline)
+        consider(pacedUntil)
+        consider(idleDeadline)
+        consider(keepAliveDeadline)
+        consider(candidate?.nextAttempt)
+        consider(keys.previousExpiry)
+        if phase == .handshaking {
+            consider(created.advanced(by: configuration.handshakeTimeout))
+            consider(spaces.initial.received.deadline)
+            consider(spaces.handshake.received.deadline)
+        }
+        return earliest == .distantFuture ? nil : earliest
+    }
+
+    private var idleDeadline: Timestamp? {
+        guard idleTimeout > 0 else { return nil }
+        // Never so short that a lost packet could not be repeated (RFC 9000 §10.1).
+        return lastActivity.advanced(nanoseconds: max(idleTimeout, 3 * recovery.probeTimeout))
+    }
+
+    private var keepAliveDeadline: Timestamp? {
+        guard phase == .established, !isPingPending, let keepAlive = configuration.keepAlive else { return nil }
+        return max(lastActivity, lastKeepAlive).advanced(by: keepAlive)
+    }
+
+    /// Says that time has passed; nothing happens before ``nextDeadline``.
+    public mutating func timedOut(at now: Timestamp) {
+        switch phase {
+        case .drained: return
+        case .closing, .draining:
+            if let end = closing.end, end <= now { becomeDrained() }
+            return
+        case .handshaking, .established: break
+        }
+        if let pacedUntil, pacedUntil <= now { self.pacedUntil = nil }
+        if let idleDeadline, idleDeadline <= now {
+            finish(.idleTimeout, at: now)
+            return
+        }
+        if phase == .handshaking, created.advanced(by: configuration.handshakeTimeout) <= now {
+            finish(.handshakeTimeout, at: now)
+            return
+        }
+        if let expiry = keys.previousExpiry, expiry <= now {
+            if keys.firstReceived == nil {
+                // We updated and the peer has not followed yet: what it sends still needs the old keys.
+                keys.previousExpiry = now.advanced(nanoseconds: 3 * recovery.probeTimeout)
+            } else {
+                keys.previousRead = nil
+                keys.previousExpiry = nil
+            }
+        }
+        if let keepAliveDeadline, keepAliveDeadline <= now {
+            // An unanswered one is repeated by the probe time-out, not at once by this timer.
+            lastKeepAlive = now
+            isPingPending = true
+        }
+        if let deadline = recovery.deadline, deadline <= now { recoveryTimedOut(at: now) }
+    }
+
+    private mutating func recoveryTimedOut(at now: Timestamp) {
+        switch recovery.timedOut(at: now) {
+        case .none: break
+        case .lossDetected: settleLost(at: now)
+        case .probe(let space, let packets):
+            settleLost(at: now)
+            spaces[space].probes = packets
+            consecutiveProbes += 1
+            if consecutiveProbes == 3, datagramSize > 1200 {
+                // Large packets may have stopped getting through (RFC 8899 §4.3).
+                datagramSize = 1200
+                recovery.setMaxDatagramSize(1200)
+            }
+        }
+    }
+}

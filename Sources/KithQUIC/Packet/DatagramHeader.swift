@@ -1,0 +1,70 @@
+/// What can be read of a datagram without any keys: enough to find its connection, or to answer without one.
+public struct DatagramHeader: Hashable, Sendable {
+    /// What the first packet of the datagram is.
+    public enum Form: Hashable, Sendable {
+        /// It asks for a connection, or continues to.
+        case initial
+        /// Early data.
+        case zeroRTT
+        /// A later packet of the handshake.
+        case handshake
+        /// The server wants the client's address proven first.
+        case retry
+        /// The server lists the versions it speaks.
+        case versionNegotiation
+        /// A packet of an established connection, or a stateless reset.
+        case short
+        /// A long header of a version this engine does not speak.
+        case unknownVersion
+    }
+
+    /// What the first packet is.
+    public var form: Form
+    /// The version in a long header; 0 in a short one.
+    public var version: UInt32
+    /// Where the datagram is meant to go.
+    public var destination: ConnectionID
+    /// The sender's own id; empty in a short header.
+    public var source: ConnectionID
+
+    /// Reads the front of `datagram`; nil when it cannot be QUIC.
+    ///
+    /// - Parameters:
+    ///   - datagram: the bytes as received; they are not changed.
+    ///   - localConnectionIDLength: how long the ids of this endpoint are, which a short header does not say.
+    public init?(_ datagram: UnsafeRawBufferPointer, localConnectionIDLength: Int = ConnectionID.localLength) {
+        guard let parsed = unsafe try? Self.parse(datagram, localConnectionIDLength) else { return nil }
+        self = parsed
+    }
+
+    private init(form: Form, version: UInt32, destination: ConnectionID, source: ConnectionID) {
+        self.form = form
+        self.version = version
+        self.destination = destination
+        self.source = source
+    }
+
+    private static func parse(_ datagram: UnsafeRawBufferPointer, _ localLength: Int) throws(Truncated) -> DatagramHeader? {
+        var reader = unsafe PacketReader(datagram)
+        let first = try reader.byte()
+        if first & 0x80 == 0 {
+            guard first & 0x40 != 0 else { return nil }
+            let destination = unsafe ConnectionID(copying: try reader.bytes(localLength))
+            return DatagramHeader(form: .short, version: 0, destination: destination, source: ConnectionID())
+        }
+        let version = try reader.uint32()
+        guard
+            let destination = try PacketHeader.connectionID(&reader),
+            let source = try PacketHeader.connectionID(&reader)
+        else { return nil }
+        let form: Form
+        switch version {
+        case Version.negotiation: form = .versionNegotiation
+        case Version.one:
+            guard first & 0x40 != 0 else { return nil }
+            form = [.initial, .zeroRTT, .handshake, .retry][Int(first >> 4 & 3)]
+        default: form = .unknownVersion
+        }
+        return DatagramHeader(form: form, version: version, destination: destination, source: source)
+    }
+}

@@ -1,0 +1,94 @@
+/// How one end of a connection behaves: who it is, whom it trusts, and every limit it sets.
+public struct QUICConfiguration: Sendable {
+    /// What this end proves itself with, best first.
+    public var credentials: [Credential]
+    /// The application protocols it speaks, best first; one must be common to both ends.
+    public var alpn: [String]
+    /// The name a client asks for (SNI); nil sends none.
+    public var serverName: String?
+    /// Whether a peer that has proven `PeerCredential` may connect; called during the handshake, must not wait.
+    public var verify: @Sendable (PeerCredential) -> Bool = { _ in false }
+    /// Whether the peer must prove itself; a client always requires it of the server.
+    public var requirePeerCredential = true
+    /// Whether the first flight carries a post-quantum key share, and so needs two datagrams.
+    public var offersPostQuantumKeyShare = false
+
+    /// How long a silent connection lives; zero for ever. The smaller of both ends' values counts.
+    public var maxIdleTimeout: Duration = .seconds(30)
+    /// After how much silence to send something; nil never.
+    public var keepAlive: Duration?
+    /// How long the handshake may take.
+    public var handshakeTimeout: Duration = .seconds(10)
+
+    /// How many bytes of one stream the peer may send ahead, at first.
+    public var streamWindow = 1 << 20
+    /// The bound of ``streamWindow``'s growth.
+    public var maxStreamWindow = 16 << 20
+    /// How many bytes of all streams the peer may send ahead, at first.
+    public var connectionWindow = 3 << 19
+    /// The bound of ``connectionWindow``'s growth.
+    public var maxConnectionWindow = 64 << 20
+    /// How many written and unacknowledged bytes one stream holds before `write` takes no more.
+    public var sendCapacity = 1 << 20
+    /// How many bidirectional streams the peer may have open.
+    public var maxIncomingBidirectionalStreams = 128
+    /// How many unidirectional streams the peer may have open.
+    public var maxIncomingUnidirectionalStreams = 128
+
+    /// The largest DATAGRAM frame accepted; 0 turns datagrams off.
+    public var maxDatagramFrameSize = 65535
+    /// How many datagrams wait to be sent, and how many to be read. Beyond it a new one is refused or dropped.
+    public var maxQueuedDatagrams = 256
+
+    /// The largest UDP payload to send once the path has shown that it carries it; 1200…65527.
+    public var udpPayloadSize = 1452
+    /// The largest UDP payload the driver's buffers take; the peer is told.
+    public var maxReceivedPayloadSize = 65527
+    /// The rule by which the sending rate is found.
+    public var congestionController = CongestionControllerKind.bbr
+    /// The secret of this endpoint's stateless resets: 32 bytes that outlive connections.
+    public var statelessResetKey: [UInt8]
+    /// Takes one qlog record (JSON text sequence, RFC 7464) per call; nil costs nothing.
+    public var qlog: (@Sendable ([UInt8]) -> Void)?
+    /// Where randomness that needs no secrecy towards this process comes from; tests seed it.
+    public var random: @Sendable () -> UInt64
+
+    /// Makes a configuration that trusts nobody yet: set ``verify``.
+    public init(credentials: [Credential], alpn: [String]) {
+        self.credentials = credentials
+        self.alpn = alpn
+        random = { UInt64.random(in: .min ... .max) }
+        statelessResetKey = (0..<32).map { _ in UInt8.random(in: .min ... .max) }
+    }
+
+    /// The part the stream table needs.
+    var streamConfiguration: StreamConfiguration {
+        var configuration = StreamConfiguration()
+        configuration.streamWindow = UInt64(max(0, streamWindow))
+        configuration.maxStreamWindow = UInt64(max(streamWindow, maxStreamWindow))
+        configuration.connectionWindow = UInt64(max(0, connectionWindow))
+        configuration.maxConnectionWindow = UInt64(max(connectionWindow, maxConnectionWindow))
+        configuration.maxStreamsBidirectional = UInt64(max(0, maxIncomingBidirectionalStreams))
+        configuration.maxStreamsUnidirectional = UInt64(max(0, maxIncomingUnidirectionalStreams))
+        configuration.sendCapacity = sendCapacity
+        return configuration
+    }
+
+    /// The transport parameters that say all this to the peer.
+    func transportParameters(source: ConnectionID) -> TransportParameters {
+        var parameters = TransportParameters()
+        let streams = streamConfiguration
+        parameters.maxIdleTimeout = UInt64(max(0, maxIdleTimeout.inNanoseconds) / 1_000_000)
+        parameters.maxUDPPayloadSize = UInt64(min(max(maxReceivedPayloadSize, 1200), 65527))
+        parameters.initialMaxData = streams.connectionWindow
+        parameters.initialMaxStreamDataBidiLocal = streams.streamWindow
+        parameters.initialMaxStreamDataBidiRemote = streams.streamWindow
+        parameters.initialMaxStreamDataUni = streams.streamWindow
+        parameters.initialMaxStreamsBidi = min(streams.maxStreamsBidirectional, 1 << 60)
+        parameters.initialMaxStreamsUni = min(streams.maxStreamsUnidirectional, 1 << 60)
+        parameters.activeConnectionIDLimit = UInt64(PeerConnectionIDs.limit)
+        parameters.initialSource = source
+        parameters.maxDatagramFrameSize = UInt64(max(0, maxDatagramFrameSize))
+        return parameters
+    }
+}

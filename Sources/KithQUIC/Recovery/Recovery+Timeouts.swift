@@ -1,0 +1,75 @@
+// When something has to happen without an acknowledgement: losses by time, probe time-outs (RFC 9002 §6.2).
+extension Recovery {
+    /// When to call ``timedOut(at:)``; pacing is separate.
+    package var deadline: Timestamp? {
+        if let loss = earliestLoss { return loss.time }
+        guard !isAmplificationBlocked else { return nil }
+        return nextProbe?.time
+    }
+
+    private var earliestLoss: (time: Timestamp, space: PacketSpace)? {
+        var earliest: (time: Timestamp, space: PacketSpace)?
+        for space in PacketSpace.allCases {
+            if let time = spaces[space.rawValue].lossTime, earliest.map({ time < $0.time }) ?? true {
+                earliest = (time, space)
+            }
+        }
+        return earliest
+    }
+
+    private var backoff: Int64 { 1 << Int64(min(probeCount, Self.maximumBackoff)) }
+
+    /// The next probe time-out and its space.
+    private var nextProbe: (time: Timestamp, space: PacketSpace)? {
+        let base = rtt.probeTimeout
+        var earliest: (time: Timestamp, space: PacketSpace)?
+        for space in PacketSpace.allCases where !isDiscarded[space.rawValue] {
+            let packets = spaces[space.rawValue]
+            guard packets.outstanding > 0, let last = packets.lastAckEliciting else { continue }
+            var span = base
+            if space == .application {
+                // Before confirmation the peer may be unable to read 1-RTT packets.
+                guard isHandshakeConfirmed else { continue }
+                span += peerMaxAckDelay
+            }
+            let time = last.advanced(nanoseconds: span * backoff)
+            if earliest.map({ time < $0.time }) ?? true { earliest = (time, space) }
+        }
+        if earliest == nil, !isPeerValidated, let antiDeadlockBase {
+            let time = antiDeadlockBase.advanced(nanoseconds: base * backoff)
+            return (time, hasHandshakeKeys ? .handshake : .initial)
+        }
+        return earliest
+    }
+
+    /// Says that the deadline has passed.
+    package mutating func timedOut(at now: Timestamp) -> TimeoutAction {
+        if let loss = earliestLoss {
+            guard loss.time <= now else { return .none }
+            detectLosses(loss.space, at: now)
+            return .lossDetected
+        }
+        guard !isAmplificationBlocked, let probe = nextProbe, probe.time <= now else { return .none }
+        probeCount += 1
+        statistics.probes += 1
+        let index = probe.space.rawValue
+        guard spaces[index].outstanding > 0 else {
+            antiDeadlockBase = now
+            return .probe(probe.space, packets: 1)
+        }
+        // The oldest contents are offered again, so that a probe carries what is most likely missing.
+        var number = spaces[index].base
+        var offered = 0
+        while number < spaces[index].next, offered < 2 {
+            if spaces[index].state(number) == .outstanding {
+                let content = spaces[index].content(number)
+                if !content.isEmpty {
+                    lostQueue.append((probe.space, content))
+                    offered += 1
+                }
+            }
+            number += 1
+        }
+        return .probe(probe.space, packets: 2)
+    }
+}

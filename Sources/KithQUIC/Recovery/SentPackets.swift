@@ -1,0 +1,112 @@
+/// A packet on its way: what is needed once it is acknowledged or lost.
+struct SentPacket: Sendable {
+    enum State: UInt8 {
+        /// Skipped number, or settled.
+        case empty
+        /// Carries nothing that elicits an acknowledgement; not waited for.
+        case quiet
+        case outstanding
+    }
+
+    var state = State.empty
+    var isInFlight = false
+    var size: UInt16 = 0
+    var time = Timestamp.zero
+    var content = SentContent()
+    var rate = RateSnapshot()
+}
+
+/// The packets of one packet-number space on their way, in a ring indexed by packet number.
+///
+/// Spans the first outstanding number to the next one; grows by doubling, and no operation on a packet allocates.
+struct SentPackets: Sendable {
+    private var slots: ContiguousArray<SentPacket> = []
+    private var mask: UInt64 = 0
+    /// The first number that may be outstanding.
+    private(set) var base: UInt64 = 0
+    /// The number of the next packet.
+    private(set) var next: UInt64 = 0
+    /// The largest number acknowledged.
+    var largestAcknowledged: UInt64?
+    /// When the last ack-eliciting packet was sent.
+    var lastAckEliciting: Timestamp?
+    /// How many outstanding packets elicit an acknowledgement.
+    private(set) var outstanding = 0
+    /// When the next packet will be lost by time.
+    var lossTime: Timestamp?
+
+    /// Leaves a number out.
+    mutating func skip() {
+        append(SentPacket())
+    }
+
+    /// Adds the packet with the next number.
+    mutating func append(_ packet: consuming SentPacket) {
+        if next - base >= UInt64(slots.count) { grow() }
+        if packet.state == .outstanding {
+            outstanding += 1
+            lastAckEliciting = packet.time
+        }
+        slots[Int(next & mask)] = packet
+        next += 1
+        advance()
+    }
+
+    private mutating func grow() {
+        let capacity = max(16, slots.count * 2)
+        var larger = ContiguousArray(repeating: SentPacket(), count: capacity)
+        let newMask = UInt64(capacity - 1)
+        var number = base
+        while number < next {
+            larger[Int(number & newMask)] = slots[Int(number & mask)]
+            number += 1
+        }
+        slots = larger
+        mask = newMask
+    }
+
+    /// Whether a packet is waited for.
+    func isOutstanding(_ number: UInt64) -> Bool {
+        number >= base && number < next && slots[Int(number & mask)].state == .outstanding
+    }
+
+    /// The state of a number between ``base`` and ``next``.
+    func state(_ number: UInt64) -> SentPacket.State { slots[Int(number & mask)].state }
+
+    /// When an outstanding packet was sent.
+    func time(_ number: UInt64) -> Timestamp { slots[Int(number & mask)].time }
+
+    /// What a packet carried.
+    func content(_ number: UInt64) -> SentContent { slots[Int(number & mask)].content }
+
+    /// Takes a packet out; it must not be empty.
+    mutating func take(_ number: UInt64) -> SentPacket {
+        let index = Int(number & mask)
+        if slots[index].state == .outstanding { outstanding -= 1 }
+        slots[index].state = .empty
+        var packet = SentPacket()
+        swap(&packet, &slots[index])
+        return packet
+    }
+
+    /// Moves ``base`` over what is settled.
+    mutating func advance() {
+        while base < next, slots[Int(base & mask)].state != .outstanding {
+            // A spilled list is not kept alive by a settled slot.
+            if slots[Int(base & mask)].state == .quiet { slots[Int(base & mask)] = SentPacket() }
+            base += 1
+        }
+    }
+
+    /// How many slots are held, for tests of bounds.
+    var capacity: Int { slots.count }
+}
+
+/// A packet declared lost, remembered for a while in case it arrives after all.
+struct LostPacket: Sendable {
+    var number: UInt64
+    var declared: Timestamp
+    var distance: UInt64
+    var size: Int
+    var content: SentContent
+}

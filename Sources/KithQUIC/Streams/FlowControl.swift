@@ -1,0 +1,97 @@
+/// How much we let the peer send, on one stream or in all (RFC 9000 §4.1), with a window that grows with the path.
+///
+/// The window doubles whenever half of it was used up within two round trips: then it, not the path, sets the pace.
+struct ReceiveWindow: Sendable {
+    /// The offset the peer may not pass, as last announced.
+    private(set) var limit: UInt64
+    private(set) var consumed: UInt64 = 0
+    private(set) var window: UInt64
+    private let maximum: UInt64
+    private var lastUpdate: Timestamp?
+
+    init(window: UInt64, maximum: UInt64) {
+        self.window = window
+        self.maximum = max(window, maximum)
+        limit = window
+    }
+
+    /// Notes that the reader took `count` bytes, or that they were thrown away.
+    mutating func consume(_ count: UInt64) {
+        consumed += count
+    }
+
+    /// Whether a new limit is worth a frame.
+    var needsUpdate: Bool { limit - consumed <= window / 2 }
+
+    /// Moves the limit up, widening the window if it was used up fast.
+    mutating func update(at now: Timestamp, rtt: Int64) {
+        if let lastUpdate, now - lastUpdate < 2 * max(rtt, 1) {
+            window = min(window * 2, maximum)
+        }
+        lastUpdate = now
+        limit = max(limit, consumed + window)
+    }
+
+    /// Raises the window to at least `other`, as the connection's must not be smaller than a stream's.
+    mutating func widen(to other: UInt64) {
+        window = max(window, min(other, maximum))
+    }
+}
+
+/// How much the peer lets us send, on one stream or in all.
+struct SendWindow: Sendable {
+    private(set) var limit: UInt64
+    private(set) var used: UInt64 = 0
+    /// The limit at which we last said that it stops us.
+    var announcedBlocked: UInt64?
+
+    init(limit: UInt64) {
+        self.limit = limit
+    }
+
+    var room: UInt64 { limit - used }
+
+    mutating func use(_ count: UInt64) {
+        precondition(count <= room, "never more than the peer allows")
+        used += count
+    }
+
+    /// Takes a new limit and tells whether it is larger; a smaller one is an old one (RFC 9000 §4.1).
+    mutating func raise(to limit: UInt64) -> Bool {
+        guard limit > self.limit else { return false }
+        self.limit = limit
+        return true
+    }
+}
+
+/// What a peer's transport parameters allow us at the start.
+package struct PeerStreamLimits: Hashable, Sendable {
+    package var maxData: UInt64 = 0
+    package var maxStreamDataBidiLocal: UInt64 = 0
+    package var maxStreamDataBidiRemote: UInt64 = 0
+    package var maxStreamDataUni: UInt64 = 0
+    package var maxStreamsBidi: UInt64 = 0
+    package var maxStreamsUni: UInt64 = 0
+
+    package init() {}
+}
+
+/// What we allow the peer, and how much we buffer ourselves.
+package struct StreamConfiguration: Hashable, Sendable {
+    /// A stream's first receive window in bytes.
+    package var streamWindow: UInt64 = 1 << 20
+    /// What a stream's window grows to at most.
+    package var maxStreamWindow: UInt64 = 16 << 20
+    /// The connection's first receive window in bytes.
+    package var connectionWindow: UInt64 = 3 << 19
+    /// What the connection's window grows to at most.
+    package var maxConnectionWindow: UInt64 = 64 << 20
+    /// How many bidirectional streams the peer may have open at once.
+    package var maxStreamsBidirectional: UInt64 = 128
+    /// How many unidirectional streams the peer may have open at once.
+    package var maxStreamsUnidirectional: UInt64 = 128
+    /// How many written bytes a stream holds until they are acknowledged.
+    package var sendCapacity = 1 << 20
+
+    package init() {}
+}

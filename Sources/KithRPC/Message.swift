@@ -1,0 +1,252 @@
+public import KithWire
+
+/// What pairs a JSON-RPC answer with its request.
+public enum RPCIdentifier: Hashable, Sendable {
+    /// A string.
+    case string(String)
+    /// A number, by its literal.
+    case number(String)
+    /// The answer to something whose identifier could not be read.
+    case null
+
+    package init?(_ text: JSONText) {
+        switch text.bytes.first {
+        case UInt8(ascii: "\""): self = .string(JSONScanner.unescaped(text.bytes[...]))
+        case UInt8(ascii: "n"): self = .null
+        case UInt8(ascii: "-"), .some(UInt8(ascii: "0")...UInt8(ascii: "9")): self = .number(text.description)
+        default: return nil
+        }
+    }
+
+    package var json: [UInt8] {
+        switch self {
+        case .string(let text): JSONText.quoted(text)
+        case .number(let literal): Array(literal.utf8)
+        case .null: Array("null".utf8)
+        }
+    }
+}
+
+/// A JSON-RPC 2.0 call, or, without an identifier, a notification.
+public struct RPCRequest: Hashable, Sendable {
+    /// What the answer will carry; `nil` when none is wanted.
+    public var id: RPCIdentifier?
+    /// What to do.
+    public var method: String
+    /// With what: an object or an array.
+    public var params: JSONText?
+
+    /// Makes a request.
+    public init(id: RPCIdentifier?, method: String, params: JSONText?) {
+        self.id = id
+        self.method = method
+        self.params = params
+    }
+
+    /// The request as JSON in one line, without the line feed.
+    public var json: [UInt8] {
+        var text = Array("{\"jsonrpc\":\"2.0\"".utf8)
+        if let id { text += Array(",\"id\":".utf8) + id.json }
+        text += Array(",\"method\":".utf8) + JSONText.quoted(method)
+        if let params { text += Array(",\"params\":".utf8) + params.bytes }
+        text.append(UInt8(ascii: "}"))
+        return text
+    }
+
+    /// The notification that calls off the request with `id`.
+    package static func cancel(_ id: RPCIdentifier) -> RPCRequest {
+        let params = JSONText(members: [(name: "id", value: JSONText(scanned: id.json))])
+        return RPCRequest(id: nil, method: cancelMethod, params: params)
+    }
+
+    package static let cancelMethod = "$/cancel"
+
+    /// Of a ``cancel(_:)`` notification, the request it calls off.
+    package var cancelled: RPCIdentifier? {
+        guard id == nil, method == Self.cancelMethod else { return nil }
+        return params?.members()?.first { $0.name == "id" }.flatMap { RPCIdentifier($0.value) }
+    }
+}
+
+/// Why a JSON-RPC request failed.
+public struct RPCError: Error, Hashable, Sendable {
+    /// The number; -32700…-32600 are the standard's.
+    public var code: Int
+    /// One sentence.
+    public var message: String
+    /// More, if there is more.
+    public var data: JSONText?
+
+    /// Makes an error.
+    public init(code: Int, message: String, data: JSONText? = nil) {
+        self.code = code
+        self.message = message
+        self.data = data
+    }
+
+    /// The bytes are not JSON.
+    public static let parseError = RPCError(code: -32700, message: "Parse error")
+    /// The JSON is no request.
+    public static let invalidRequest = RPCError(code: -32600, message: "Invalid Request")
+
+    /// The same failure as it leaves this door; the cause stays behind.
+    public init(_ error: KithError) {
+        self.init(code: error.code.rpcCode, message: error.message)
+    }
+
+    /// The same failure inside the house.
+    public var kithError: KithError {
+        switch code {
+        case Self.parseError.code, Self.invalidRequest.code: KithError(.invalid, message)
+        default: KithError(.init(rpcCode: code), message)
+        }
+    }
+
+    package var json: [UInt8] {
+        var text = Array("{\"code\":\(code),\"message\":".utf8) + JSONText.quoted(message)
+        if let data { text += Array(",\"data\":".utf8) + data.bytes }
+        text.append(UInt8(ascii: "}"))
+        return text
+    }
+}
+
+/// The answer to an ``RPCRequest``.
+public struct RPCResponse: Hashable, Sendable {
+    /// Which request it answers.
+    public var id: RPCIdentifier
+    /// What came of it.
+    public var result: Result<JSONText, RPCError>
+
+    /// Makes an answer.
+    public init(id: RPCIdentifier, result: Result<JSONText, RPCError>) {
+        self.id = id
+        self.result = result
+    }
+
+    /// The answer as JSON in one line, without the line feed.
+    public var json: [UInt8] {
+        var text = Array("{\"jsonrpc\":\"2.0\",\"id\":".utf8) + id.json
+        switch result {
+        case .success(let value): text += Array(",\"result\":".utf8) + value.bytes
+        case .failure(let error): text += Array(",\"error\":".utf8) + error.json
+        }
+        text.append(UInt8(ascii: "}"))
+        return text
+    }
+}
+
+/// One thing that came in.
+public enum RPCMessage: Hashable, Sendable {
+    /// A request or a notification.
+    case request(RPCRequest)
+    /// An answer.
+    case response(RPCResponse)
+    /// Neither; send back this answer.
+    case malformed(RPCResponse)
+}
+
+/// One line of the door: a message, or several at once.
+public enum RPCPacket: Hashable, Sendable {
+    /// One message.
+    case single(RPCMessage)
+    /// Several, answered together, in any order.
+    case batch([RPCMessage])
+
+    /// How many messages one batch may hold.
+    public static let batchLimit = 1000
+
+    /// Reads what came in. Whatever it is, it is one of the cases.
+    public init(parsing line: [UInt8]) {
+        guard JSONText.isUTF8(line) else {
+            self = .single(.malformed(RPCResponse(id: .null, result: .failure(.parseError))))
+            return
+        }
+        do {
+            var scanner = JSONScanner(line)
+            let isBatch = scanner.peek() == UInt8(ascii: "[")
+            let range = try scanner.value()
+            try scanner.finish()
+            guard isBatch else {
+                self = .single(RPCMessage(line, in: range))
+                return
+            }
+            var list = JSONScanner(line, in: range)
+            let elements = try list.elements()
+            guard !elements.isEmpty, elements.count <= Self.batchLimit else {
+                self = .single(.malformed(RPCResponse(id: .null, result: .failure(.invalidRequest))))
+                return
+            }
+            self = .batch(elements.map { RPCMessage(line, in: $0) })
+        } catch {
+            var failure = RPCError.parseError
+            failure.data = JSONText(
+                scanned: JSONText.quoted("expected \(error.expected) at byte \(error.offset)"))
+            self = .single(.malformed(RPCResponse(id: .null, result: .failure(failure))))
+        }
+    }
+}
+
+extension RPCMessage {
+    /// Reads one message from text that is JSON.
+    fileprivate init(_ line: [UInt8], in range: Range<Int>) {
+        var id: RPCIdentifier?
+        func malformed(_ why: String) -> RPCMessage {
+            var error = RPCError.invalidRequest
+            error.data = JSONText(scanned: JSONText.quoted(why))
+            return .malformed(RPCResponse(id: id ?? .null, result: .failure(error)))
+        }
+        var scanner = JSONScanner(line, in: range)
+        guard let members = try? scanner.members() else {  // no object, or one that repeats a name
+            self = malformed("expected an object that names each member once")
+            return
+        }
+        func member(_ name: String) -> JSONText? {
+            members.first { $0.name == name }.map { JSONText(scanned: Array(line[$0.value])) }
+        }
+        if let text = member("id") {
+            guard let known = RPCIdentifier(text) else {
+                self = malformed("`id` must be a string, a number or null")
+                return
+            }
+            id = known
+        }
+        guard member("jsonrpc")?.string == "2.0" else {
+            self = malformed("`jsonrpc` must be \"2.0\"")
+            return
+        }
+        if let method = member("method") {
+            guard let name = method.string else {
+                self = malformed("`method` must be a string")
+                return
+            }
+            let params = member("params")
+            if let first = params?.bytes.first, first != UInt8(ascii: "{"), first != UInt8(ascii: "[") {
+                self = malformed("`params` must be an object or an array")
+                return
+            }
+            self = .request(RPCRequest(id: id, method: name, params: params))
+            return
+        }
+        guard let id else {
+            self = malformed("`method` is missing")
+            return
+        }
+        switch (member("result"), member("error")) {
+        case (let result?, nil):
+            self = .response(RPCResponse(id: id, result: .success(result)))
+        case (nil, let error?):
+            let parts = error.members() ?? []
+            guard let code = parts.first(where: { $0.name == "code" })?.value.integer,
+                let message = parts.first(where: { $0.name == "message" })?.value.string
+            else {
+                self = malformed("`error` must have a `code` and a `message`")
+                return
+            }
+            let data = parts.first { $0.name == "data" }?.value
+            self = .response(
+                RPCResponse(id: id, result: .failure(RPCError(code: Int(code), message: message, data: data))))
+        default:
+            self = malformed("`method` is missing")
+        }
+    }
+}

@@ -1,0 +1,67 @@
+/// Finds the escapes in what a person types: a tilde at the beginning of a line, then a key.
+///
+/// | typed | means                                  |
+/// | ----- | -------------------------------------- |
+/// | `~.`  | disconnect                             |
+/// | `~?`  | show the escapes                       |
+/// | `~^Z` | suspend this end                       |
+/// | `~~`  | a tilde                                |
+///
+/// Anything else passes through, tilde included. A pure value.
+package struct EscapeKeys: Sendable {
+    /// What to do next.
+    package enum Action: Hashable, Sendable {
+        case send([UInt8])
+        case disconnect
+        case suspend
+        case help
+    }
+
+    private let escape: UInt8?
+    private var isAtLineStart = true
+    private var sawEscape = false
+
+    /// Watches for `escape` (an ASCII character); `nil` lets everything through.
+    package init(escape: UInt8? = 0x7E) { self.escape = escape }
+
+    /// Takes in what was typed.
+    package mutating func typed(_ bytes: [UInt8]) -> [Action] {
+        guard let escape else { return [.send(bytes)] }
+        var actions: [Action] = []
+        var plain: [UInt8] = []
+        func flush() {
+            if !plain.isEmpty { actions.append(.send(plain)) }
+            plain = []
+        }
+        for byte in bytes {
+            if sawEscape {
+                sawEscape = false
+                switch byte {
+                case 0x2E:
+                    flush()
+                    actions.append(.disconnect)
+                    return actions
+                case 0x3F:
+                    flush()
+                    actions.append(.help)
+                    isAtLineStart = true
+                    continue
+                case 0x1A:
+                    flush()
+                    actions.append(.suspend)
+                    isAtLineStart = true
+                    continue
+                case escape: break
+                default: plain.append(escape)
+                }
+            } else if byte == escape, isAtLineStart {
+                sawEscape = true
+                continue
+            }
+            plain.append(byte)
+            isAtLineStart = byte == 0x0D || byte == 0x0A
+        }
+        flush()
+        return actions
+    }
+}

@@ -1,0 +1,124 @@
+import CKithSystem
+import Foundation
+package import KithWire
+import Synchronization
+
+/// Tells tasks when file descriptors can be read or written: one thread waits for all of them.
+///
+/// The thread ends with the last reference.
+package final class Readiness: Sendable {
+    /// What a task waits for.
+    package enum Direction: Sendable {
+        case reading, writing
+    }
+
+    private let loop: Loop
+
+    /// Starts the thread.
+    ///
+    /// - Throws: `.exhausted` when no descriptor is free.
+    package init() throws(KithError) {
+        loop = try Loop()
+        let thread = Thread { [loop] in loop.run() }
+        thread.name = "kith-shell"
+        thread.start()
+    }
+
+    deinit { loop.stop() }
+
+    /// Waits until one of the descriptors is ready, at its end, or broken; a regular file always is.
+    ///
+    /// Never waited for by two tasks at once: a descriptor (a terminal's two directions are two descriptors).
+    ///
+    /// - Throws: `CancellationError`, unless `ignoringCancellation`.
+    package func wait(
+        anyOf descriptors: [Int32], _ direction: Direction, ignoringCancellation: Bool = false
+    ) async throws {
+        let token = loop.makeToken()
+        if ignoringCancellation {
+            return try await loop.wait(descriptors, direction, token, isCancelled: { false })
+        }
+        try await withTaskCancellationHandler {
+            try await loop.wait(descriptors, direction, token, isCancelled: { Task.isCancelled })
+        } onCancel: {
+            loop.resume(token, with: .failure(CancellationError()))
+        }
+    }
+
+    /// Must come before a descriptor that was waited for is closed.
+    package func forget(_ descriptor: Int32) { kith_poller_forget(loop.poller, descriptor) }
+}
+
+/// What the thread and the tasks share.
+private final class Loop: Sendable {
+    private struct State {
+        /// 0 is the token of the wake-up pipe.
+        var lastToken: UInt64 = 0
+        var waiting: [UInt64: CheckedContinuation<Void, any Error>] = [:]
+        var isStopping = false
+    }
+
+    let poller: Int32
+    private let wake: (read: Int32, write: Int32)
+    private let state = Mutex(State())
+
+    init() throws(KithError) {
+        poller = kith_poller_open()
+        guard poller >= 0 else { throw KithError(.exhausted, "No file descriptor is free for another shell.") }
+        var ends: [Int32] = [-1, -1]
+        guard unsafe pipe(&ends) == 0 else {
+            close(poller)
+            throw KithError(.exhausted, "No file descriptor is free for another shell.")
+        }
+        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        wake = (ends[0], ends[1])
+        kith_poller_arm(poller, wake.read, 0, 0)
+    }
+
+    deinit {
+        close(poller)
+        close(wake.read)
+        close(wake.write)
+    }
+
+    func stop() {
+        state.withLock { $0.isStopping = true }
+        var byte: UInt8 = 0
+        _ = unsafe write(wake.write, &byte, 1)
+    }
+
+    func run() {
+        var tokens = [UInt64](repeating: 0, count: 64)
+        while !state.withLock({ $0.isStopping }) {
+            let count = unsafe kith_poller_wait(poller, &tokens, 64)
+            guard count > 0 else { continue }
+            for token in tokens[..<Int(count)] where token != 0 { resume(token, with: .success(())) }
+        }
+    }
+
+    func makeToken() -> UInt64 {
+        state.withLock { state in
+            state.lastToken += 1
+            return state.lastToken
+        }
+    }
+
+    func wait(
+        _ descriptors: [Int32], _ direction: Readiness.Direction, _ token: UInt64, isCancelled: () -> Bool
+    ) async throws {
+        try await withCheckedThrowingContinuation { continuation in
+            state.withLock { $0.waiting[token] = continuation }
+            // The cancellation handler may have run before there was anything to resume.
+            if isCancelled() { return resume(token, with: .failure(CancellationError())) }
+            for descriptor in descriptors {
+                let result = kith_poller_arm(poller, descriptor, direction == .writing ? 1 : 0, token)
+                // What cannot be waited for (a regular file) does not make anybody wait; an error shows when used.
+                if result < 0 { resume(token, with: .success(())) }
+            }
+        }
+    }
+
+    func resume(_ token: UInt64, with result: Result<Void, any Error>) {
+        state.withLock { $0.waiting.removeValue(forKey: token) }?.resume(with: result)
+    }
+}

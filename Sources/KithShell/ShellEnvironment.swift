@@ -1,0 +1,126 @@
+import CKithSystem
+import Foundation
+package import KithAPI
+import KithIdentity
+package import KithNode
+package import KithWire
+
+/// The account shells run as: that of the process itself.
+package struct ShellAccount: Hashable, Sendable {
+    package var name: String
+    package var home: String
+    /// The login shell, absolute.
+    package var shell: String
+
+    /// Reads the account of this process from the user database; what is missing there gets a plain default.
+    package static func current() -> ShellAccount {
+        var entry = kith_account()
+        // An account that is in no database (a container) still has a home and a shell.
+        _ = unsafe kith_account_read(&entry)
+        let name = unsafe withUnsafeBytes(of: &entry.name) { unsafe text($0) }
+        let home = unsafe withUnsafeBytes(of: &entry.home) { unsafe text($0) }
+        let shell = unsafe withUnsafeBytes(of: &entry.shell) { unsafe text($0) }
+        return ShellAccount(
+            name: name.isEmpty ? String(geteuid()) : name,
+            home: home.isEmpty ? "/" : home,
+            shell: shell.isEmpty ? "/bin/sh" : shell)
+    }
+
+    private static func text(_ bytes: UnsafeRawBufferPointer) -> String {
+        unsafe String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+    }
+}
+
+extension ShellService.Options {
+    /// The plan for what a caller asks for.
+    ///
+    /// - Throws: `.invalid` for a request that contradicts itself or is larger than any honest one.
+    package func plan(
+        for input: Shell.Open.Input, account: ShellAccount, caller: Caller, inherited: [String: String]
+    ) throws(KithError) -> ShellProcess.Plan {
+        guard input.command == nil || input.commandLine == nil else {
+            throw KithError(.invalid, "A shell takes a command or a command line, not both.")
+        }
+        guard input.command?.isEmpty != true else { throw KithError(.invalid, "The command is empty.") }
+        guard input.environment.count <= 256 else {
+            throw KithError(.invalid, "At most 256 environment variables can be sent.")
+        }
+        let shell = self.shell ?? account.shell
+        let line = input.commandLine ?? input.command.map(Self.commandLine(for:))
+        let ownName = shell.split(separator: "/").last.map(String.init) ?? shell
+        return ShellProcess.Plan(
+            path: shell,
+            // By custom a dash before its name makes a shell a login shell.
+            arguments: line.map { [ownName, "-c", $0] } ?? ["-" + ownName],
+            environment: environment(
+                for: input, shell: shell, account: account, caller: caller, inherited: inherited),
+            directory: input.directory.map { absolute($0, home: account.home) } ?? account.home,
+            fallbackDirectory: input.directory == nil ? "/" : nil,
+            terminal: input.terminal?.size,
+            hangUpGrace: hangUpGrace,
+            terminateGrace: terminateGrace)
+    }
+
+    private func absolute(_ path: String, home: String) -> String {
+        if path == "~" || path.isEmpty { return home }
+        if path.hasPrefix("~/") { return home + path.dropFirst() }
+        return path.hasPrefix("/") ? path : home + "/" + path
+    }
+
+    private func environment(
+        for input: Shell.Open.Input, shell: String, account: ShellAccount, caller: Caller,
+        inherited: [String: String]
+    ) -> [String: String] {
+        var result: [String: String] = [:]
+        for name in ["LANG", "LC_ALL", "LC_CTYPE", "TZ", "XDG_RUNTIME_DIR", "TMPDIR"] { result[name] = inherited[name] }
+        for (name, value) in input.environment where accepts(name) { result[name] = value }
+        result["HOME"] = account.home
+        result["USER"] = account.name
+        result["LOGNAME"] = account.name
+        result["SHELL"] = shell
+        result["PATH"] = path ?? inherited["PATH"] ?? "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+        if let terminal = input.terminal { result["TERM"] = terminal.type.isEmpty ? "dumb" : terminal.type }
+        if case .device(let id, let name, _) = caller {
+            result["KITH_PEER"] = name
+            result["KITH_PEER_ID"] = id.description
+        }
+        return result
+    }
+
+    /// Whether a caller may set a variable.
+    package func accepts(_ name: String) -> Bool {
+        guard !name.isEmpty, !name.utf8.contains(where: { $0 == 0x3D || $0 == 0 }) else { return false }
+        return acceptedEnvironment.contains { pattern in
+            pattern.hasSuffix("*") ? name.hasPrefix(pattern.dropLast()) : name == pattern
+        }
+    }
+
+    /// A line that a POSIX shell, and fish, splits into exactly these words.
+    package static func commandLine(for words: [String]) -> String {
+        words.map(quoted).joined(separator: " ")
+    }
+
+    private static func quoted(_ word: String) -> String {
+        let isPlain = word.utf8.allSatisfy { byte in
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
+            // % + , - . / : = @ _
+            case 0x25, 0x2B, 0x2C, 0x2D, 0x2E, 0x2F, 0x3A, 0x3D, 0x40, 0x5F: true
+            default: false
+            }
+        }
+        if isPlain, !word.isEmpty { return word }
+        var result = "'"
+        for character in word.unicodeScalars {
+            // A quote and a backslash stand outside of the quotes: fish gives both a meaning inside.
+            if character == "'" || character == "\\" {
+                result += "'\\"
+                result.unicodeScalars.append(character)
+                result += "'"
+            } else {
+                result.unicodeScalars.append(character)
+            }
+        }
+        return result + "'"
+    }
+}

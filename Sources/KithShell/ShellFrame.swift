@@ -1,0 +1,154 @@
+package import KithAPI
+package import KithWire
+
+/// One message on a shell's stream, either way.
+///
+///     type (1 byte) | length (varint, at most 64 KiB) | that many bytes
+///
+/// | type | from   | means           | bytes                                                     |
+/// | ---- | ------ | --------------- | --------------------------------------------------------- |
+/// | 0x01 | caller | input           | for standard input                                        |
+/// | 0x02 | caller | endOfInput      | none                                                      |
+/// | 0x03 | caller | resize          | columns, rows, pixel width, pixel height: 2 bytes each    |
+/// | 0x04 | caller | signal          | its name in ASCII without SIG: "INT"                      |
+/// | 0x11 | device | output          | from standard output, or from the terminal                |
+/// | 0x12 | device | errorOutput     | from standard error                                       |
+/// | 0x13 | device | exited          | 0 then the status as varint, or 1, core (0/1), signal name |
+/// | 0x14 | device | taken           | varint: so many more bytes of input may be sent           |
+///
+/// The caller starts with ``inputWindow`` bytes of input it may send, so input nobody reads never stands in the way
+/// of a resize or a signal. It ends its direction only after `exited`: an earlier end is a hang-up. A frame of an
+/// unknown type is skipped.
+package enum ShellFrame: Hashable, Sendable {
+    case input([UInt8])
+    case endOfInput
+    case resize(Shell.Size)
+    case signal(ShellSignal)
+    case output([UInt8])
+    case errorOutput([UInt8])
+    case exited(ShellExit)
+    case taken(Int)
+
+    /// The most bytes after a frame's length.
+    package static let limit = 64 << 10
+    /// How many bytes of input the caller may send before the device says it took some.
+    package static let inputWindow = 1 << 20
+
+    /// The frame as it travels.
+    package var encoded: [UInt8] {
+        switch self {
+        case .input(let bytes): return Self.frame(0x01, bytes)
+        case .endOfInput: return Self.frame(0x02, [])
+        case .resize(let size):
+            var writer = ByteWriter()
+            writer.integer(size.columns)
+            writer.integer(size.rows)
+            writer.integer(size.pixelWidth)
+            writer.integer(size.pixelHeight)
+            return Self.frame(0x03, writer.bytes)
+        case .signal(let signal): return Self.frame(0x04, Array(signal.name.utf8))
+        case .output(let bytes): return Self.frame(0x11, bytes)
+        case .errorOutput(let bytes): return Self.frame(0x12, bytes)
+        case .exited(.status(let status)):
+            var writer = ByteWriter()
+            writer.integer(UInt8(0))
+            writer.varint(UInt64(UInt32(bitPattern: status)))
+            return Self.frame(0x13, writer.bytes)
+        case .exited(.signal(let signal, let dumpedCore)):
+            return Self.frame(0x13, [1, dumpedCore ? 1 : 0] + Array(signal.name.utf8))
+        case .taken(let count):
+            var writer = ByteWriter()
+            writer.varint(UInt64(count))
+            return Self.frame(0x14, writer.bytes)
+        }
+    }
+
+    private static func frame(_ type: UInt8, _ bytes: [UInt8]) -> [UInt8] {
+        precondition(bytes.count <= limit, "a shell frame holds at most \(limit) bytes")
+        var writer = ByteWriter(capacity: bytes.count + 5)
+        writer.integer(type)
+        writer.prefixedBytes(bytes)
+        return writer.bytes
+    }
+
+    /// Reads a frame's bytes; `nil` when the type is unknown.
+    fileprivate init?(type: UInt8, bytes: [UInt8]) throws(KithError) {
+        do {
+            var reader = ByteReader(bytes.span)
+            switch type {
+            case 0x01: self = .input(bytes)
+            case 0x02: self = .endOfInput
+            case 0x03:
+                self = .resize(
+                    Shell.Size(
+                        columns: try reader.integer(), rows: try reader.integer(), pixelWidth: try reader.integer(),
+                        pixelHeight: try reader.integer()))
+            case 0x04: self = .signal(try Self.signal(bytes[...]))
+            case 0x11: self = .output(bytes)
+            case 0x12: self = .errorOutput(bytes)
+            case 0x13:
+                let kind = try reader.integer(as: UInt8.self)
+                if kind == 0 {
+                    self = .exited(.status(Int32(truncatingIfNeeded: try reader.varint())))
+                } else {
+                    let dumpedCore = try reader.integer(as: UInt8.self) != 0
+                    self = .exited(.signal(try Self.signal(bytes[2...]), dumpedCore: dumpedCore))
+                }
+            case 0x14: self = .taken(Int(clamping: try reader.varint()))
+            default: return nil
+            }
+        } catch {
+            throw KithError(.invalid, "The other end sent a malformed shell frame of type \(type).", cause: error)
+        }
+    }
+
+    private static func signal(_ bytes: ArraySlice<UInt8>) throws(WireError) -> ShellSignal {
+        let name = String(decoding: bytes, as: UTF8.self)
+        guard let signal = ShellSignal(name) else { throw WireError.invalid("a signal's name") }
+        return signal
+    }
+}
+
+/// Cuts a stream of bytes into frames.
+///
+/// A pure value; holds at most one incomplete frame and what was appended.
+package struct ShellFrameDecoder: Sendable {
+    private var buffer: [UInt8] = []
+    private var start = 0
+
+    package init() {}
+
+    /// Takes in more bytes.
+    package mutating func append(_ bytes: [UInt8]) {
+        if start == buffer.count {
+            buffer = bytes
+        } else {
+            buffer.removeFirst(start)
+            buffer += bytes
+        }
+        start = 0
+    }
+
+    /// Gives the next whole frame of a known type; `nil` when more bytes are needed.
+    ///
+    /// - Throws: `.invalid` for a frame that is too long or malformed.
+    package mutating func next() throws(KithError) -> ShellFrame? {
+        while true {
+            guard buffer.count - start >= 2 else { return nil }
+            let type = buffer[start]
+            let prefix = 1 << Int(buffer[start + 1] >> 6)
+            guard buffer.count - start >= 1 + prefix else { return nil }
+            var length = UInt64(buffer[start + 1] & 0x3F)
+            for byte in buffer[start + 2..<start + 1 + prefix] { length = length << 8 | UInt64(byte) }
+            guard length <= UInt64(ShellFrame.limit) else {
+                throw KithError(.invalid, "The other end announced a shell frame of \(length) bytes.")
+            }
+            let from = start + 1 + prefix
+            let end = from + Int(length)
+            guard buffer.count >= end else { return nil }
+            let bytes = Array(buffer[from..<end])
+            start = end
+            if let frame = try ShellFrame(type: type, bytes: bytes) { return frame }
+        }
+    }
+}

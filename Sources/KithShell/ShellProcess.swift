@@ -1,0 +1,234 @@
+import CKithSystem
+import Foundation
+package import KithAPI
+package import KithWire
+import Synchronization
+
+/// A running shell or command, with its supervisor: see KithSpawn.h for who ends whom.
+package final class ShellProcess: Sendable {
+    /// What to start.
+    package struct Plan: Hashable, Sendable {
+        /// The program, absolute.
+        package var path: String
+        /// Its arguments, the first being its own name.
+        package var arguments: [String]
+        /// Its whole environment.
+        package var environment: [String: String]
+        /// Where it starts.
+        package var directory: String
+        /// Where it starts when that cannot be entered; `nil` makes it an error.
+        package var fallbackDirectory: String?
+        /// The size of its terminal; `nil`: pipes.
+        package var terminal: Shell.Size?
+        /// How long a process may take over SIGHUP before it gets SIGTERM.
+        package var hangUpGrace = Duration.milliseconds(500)
+        /// How long it may take over SIGTERM before it gets SIGKILL.
+        package var terminateGrace = Duration.milliseconds(1000)
+    }
+
+    /// What a read found.
+    package enum Read: Sendable {
+        case bytes([UInt8])
+        case nothingYet
+        case end
+    }
+
+    /// Where it writes.
+    package enum Source: Hashable, Sendable {
+        case output, errorOutput
+    }
+
+    /// The number of the process and of its session.
+    package let leader: Int32
+    package let isTerminal: Bool
+    private let supervisor: Int32
+    private let readiness: Readiness
+    private let control: Int32
+    private let output: Int32
+    private let errorOutput: Int32
+    private let input: Mutex<Int32>
+
+    /// Starts it, and returns when it runs.
+    ///
+    /// - Throws: `.notFound` or `.denied` for a folder or a program that cannot be used, `.exhausted` when there is
+    ///   no room for another process, `.invalid` for text with a NUL.
+    package init(_ plan: Plan, readiness: Readiness) throws(KithError) {
+        let arguments = try Self.packed(plan.arguments)
+        let environment = try Self.packed(plan.environment.map { "\($0.key)=\($0.value)" }.sorted())
+        var options = kith_spawn_options()
+        if let size = plan.terminal {
+            options.terminal = 1
+            options.columns = size.columns
+            options.rows = size.rows
+            options.pixel_width = size.pixelWidth
+            options.pixel_height = size.pixelHeight
+        }
+        options.hangup_milliseconds = UInt32(clamping: Int(plan.hangUpGrace / .milliseconds(1)))
+        options.terminate_milliseconds = UInt32(clamping: Int(plan.terminateGrace / .milliseconds(1)))
+        var spawned = kith_spawned()
+        var stage: Int32 = 0
+        let result = unsafe kith_spawn(
+            plan.path, arguments, arguments.count, environment, environment.count, plan.directory,
+            plan.fallbackDirectory ?? "", &options, &spawned, &stage)
+        guard result == 0 else { throw Self.failure(-result, stage: Int(stage), plan) }
+        leader = spawned.leader
+        isTerminal = plan.terminal != nil
+        supervisor = spawned.supervisor
+        control = spawned.control
+        output = spawned.output
+        errorOutput = spawned.error
+        input = Mutex(spawned.input)
+        self.readiness = readiness
+    }
+
+    private static func packed(_ strings: [String]) throws(KithError) -> [CChar] {
+        var bytes: [CChar] = []
+        for string in strings {
+            for byte in string.utf8 {
+                guard byte != 0 else {
+                    throw KithError(.invalid, "A command, a folder or a variable may not hold a NUL character.")
+                }
+                bytes.append(CChar(bitPattern: byte))
+            }
+            bytes.append(0)
+        }
+        return bytes
+    }
+
+    private static func failure(_ error: Int32, stage: Int, _ plan: Plan) -> KithError {
+        let reason = unsafe String(cString: strerror(error))
+        let code: KithError.Code
+        switch error {
+        case ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG: code = .notFound
+        case EACCES, EPERM, ENOEXEC: code = .denied
+        case E2BIG: code = .invalid
+        case EAGAIN, ENOMEM, EMFILE, ENFILE, ENOSPC: code = .exhausted
+        default: code = .internal
+        }
+        return switch stage {
+        case KITH_SPAWN_DIRECTORY: KithError(code, "Cannot start in \(plan.directory): \(reason).")
+        case KITH_SPAWN_EXECUTE: KithError(code, "Cannot run \(plan.path): \(reason).")
+        default: KithError(code, "Cannot start a process: \(reason).")
+        }
+    }
+
+    // MARK: - Reading
+
+    /// Reads what is there, at most `buffer.count` bytes.
+    package func read(_ source: Source, using buffer: inout [UInt8]) throws(KithError) -> Read {
+        let count = unsafe kith_read_available(descriptor(source), &buffer, buffer.count)
+        if count > 0 { return .bytes(Array(buffer[..<count])) }
+        if count == 0 { return .end }
+        if Int32(-count) == EAGAIN { return .nothingYet }
+        throw KithError(
+            .internal, unsafe "Reading a shell's output failed: \(String(cString: strerror(Int32(-count)))).")
+    }
+
+    /// How it ended; `nil` while it runs.
+    ///
+    /// - Throws: `.internal` when its supervisor was killed.
+    package func exit() throws(KithError) -> ShellExit? {
+        var end = kith_spawn_end()
+        let result = unsafe kith_spawn_ended(control, &end)
+        if result == 0 { return nil }
+        guard result == 1 else { throw KithError(.internal, "The process that watches over the shell was killed.") }
+        if end.by_signal == 0 { return .status(end.code) }
+        return .signal(ShellSignal(number: end.code), dumpedCore: end.dumped_core != 0)
+    }
+
+    /// Waits until one of the sources has something or, with `exit`, the process has ended.
+    package func wait(for sources: [Source], exit: Bool) async throws {
+        try await readiness.wait(anyOf: sources.map(descriptor) + (exit ? [control] : []), .reading)
+    }
+
+    private func descriptor(_ source: Source) -> Int32 { source == .output ? output : errorOutput }
+
+    // MARK: - Writing
+
+    /// Writes to its standard input, waiting while it does not read.
+    ///
+    /// Input nobody will ever read any more is dropped, as a pipe would.
+    package func write(_ bytes: [UInt8]) async throws {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let descriptor = input.withLock { $0 }
+            guard descriptor >= 0 else { return }
+            let count = unsafe rest.withUnsafeBytes {
+                unsafe kith_write_available(descriptor, $0.baseAddress, $0.count)
+            }
+            if count >= 0 {
+                rest = rest.dropFirst(count)
+            } else if Int32(-count) == EAGAIN {
+                try await readiness.wait(anyOf: [descriptor], .writing)
+            } else {
+                return endInputNow()
+            }
+        }
+    }
+
+    /// Ends its standard input: closes the pipe, or types the terminal's end-of-file key.
+    package func endInput() async throws {
+        guard isTerminal else { return endInputNow() }
+        var key: UInt8 = 0
+        guard unsafe kith_spawn_end_of_file(output, &key) != 0 else { return }
+        // On a line already begun the first only sends the line.
+        try await write([key, key])
+    }
+
+    private func endInputNow() {
+        guard !isTerminal else { return }
+        input.withLock { descriptor in
+            guard descriptor >= 0 else { return }
+            readiness.forget(descriptor)
+            _ = Foundation.close(descriptor)
+            descriptor = -1
+        }
+    }
+
+    /// Tells it the new size of its terminal; without one it does nothing.
+    package func resize(_ size: Shell.Size) {
+        guard isTerminal else { return }
+        // A size that cannot be set leaves the old one, which is what a person would see anyway.
+        _ = kith_spawn_resize(output, size.columns, size.rows, size.pixelWidth, size.pixelHeight)
+    }
+
+    /// Signals what runs in the foreground of its terminal, or without one its first process's group.
+    package func signal(_ signal: ShellSignal) {
+        guard let number = signal.number, number > 0, number < 65 else { return }
+        // A process that has just ended needs no signal.
+        _ = kith_spawn_signal(control, isTerminal ? output : -1, number)
+    }
+
+    // MARK: - The end
+
+    /// Lets go of it, and returns when its supervisor has done its work.
+    ///
+    /// Call it once, after the last use. Does not react to cancellation; takes at most the two graces and a second.
+    ///
+    /// - Parameter endingAll: ends every process of the session; otherwise what is left only gets SIGHUP.
+    package func close(endingAll: Bool) async {
+        if !endingAll { _ = kith_spawn_release(control) }
+        let input = self.input.withLock { descriptor in
+            defer { descriptor = -1 }
+            return descriptor
+        }
+        for descriptor in [input, output, errorOutput] where descriptor >= 0 {
+            readiness.forget(descriptor)
+            _ = Foundation.close(descriptor)
+        }
+        // Half-closing tells the supervisor; its own exit then shows as the end of what can be read.
+        kith_spawn_hang_up(control)
+        var end = kith_spawn_end()
+        var status = unsafe kith_spawn_ended(control, &end)
+        while status >= 0 {
+            // Only a lost poller throws here; then there is nothing left to wait with.
+            guard (try? await readiness.wait(anyOf: [control], .reading, ignoringCancellation: true)) != nil else {
+                break
+            }
+            status = unsafe kith_spawn_ended(control, &end)
+        }
+        readiness.forget(control)
+        _ = Foundation.close(control)
+        if kith_spawn_reap(supervisor) == 0, endingAll { kith_spawn_kill_session(leader) }
+    }
+}

@@ -1,0 +1,88 @@
+import KithRPC
+import KithWire
+import Synchronization
+
+/// A socket connection that speaks JSON-RPC, one packet a line: one task reads, any number write.
+final class LineConnection: Sendable {
+    let descriptor: SocketDescriptor
+    let poller: Poller
+    private let reading: Reading
+    private let turn = TurnLock()
+
+    /// Only the one reading task touches it.
+    private final class Reading: @unchecked Sendable {  // `nextLine` says so
+        var framer: LineFramer
+        init(limit: Int) { framer = LineFramer(limit: limit) }
+    }
+
+    init(_ descriptor: SocketDescriptor, poller: Poller, lineLimit: Int) {
+        self.descriptor = descriptor
+        self.poller = poller
+        reading = Reading(limit: lineLimit)
+    }
+
+    /// Waits for the next line; `nil` at the end. One task at a time.
+    func nextLine() async throws -> [UInt8]? {
+        while true {
+            if let line = try reading.framer.next() { return line }
+            try Task.checkCancellation()
+            switch try descriptor.receive(upTo: 64 << 10) {
+            case .bytes(let bytes): reading.framer.append(bytes)
+            case .end: return nil
+            case .wouldBlock: await poller.wait(for: .read, of: descriptor)
+            }
+        }
+    }
+
+    /// What came in behind the last line. Only the reading task asks.
+    func takeRest() -> [UInt8] { reading.framer.takeRest() }
+
+    /// Sends a line whole, after those before it.
+    ///
+    /// Cancelling the task does not end it, half a line would end the connection; shutting the socket down does.
+    func send(_ line: [UInt8]) async throws(KithError) {
+        let line = line + [0x0A]
+        await turn.take()
+        defer { turn.give() }
+        var offset = 0
+        while offset < line.count {
+            let count = try descriptor.send(line, from: offset)
+            offset += count
+            if count == 0 { await poller.wait(for: .write, of: descriptor, isCancellable: false) }
+        }
+    }
+}
+
+/// Lets tasks through one after the other, in the order they came.
+private final class TurnLock: Sendable {
+    private struct State {
+        var isTaken = false
+        var waiting: [CheckedContinuation<Void, Never>] = []
+    }
+    private let state = Mutex(State())
+
+    func take() async {
+        await withCheckedContinuation { continuation in
+            let goesOn = state.withLock { state -> Bool in
+                guard state.isTaken else {
+                    state.isTaken = true
+                    return true
+                }
+                state.waiting.append(continuation)
+                return false
+            }
+            if goesOn { continuation.resume() }
+        }
+    }
+
+    func give() {
+        let next = state.withLock { state -> CheckedContinuation<Void, Never>? in
+            guard !state.waiting.isEmpty else {
+                state.isTaken = false
+                return nil
+            }
+            return state.waiting.removeFirst()
+        }
+        next?.resume()
+    }
+}

@@ -1,0 +1,50 @@
+#if os(Linux)
+#if canImport(Glibc)
+import Glibc
+#else
+import Musl
+#endif
+import KithWire
+
+/// What sockets and threads are called on Linux.
+enum Platform {
+    /// Flags of every send: a vanished reader is an error to handle, not a signal.
+    static let sendFlags = Int32(MSG_NOSIGNAL)
+
+    /// Opens a stream socket of the Unix family; negative on failure.
+    static func makeSocket() -> Int32 {
+        socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+    }
+
+    /// Does what can be said only after opening.
+    static func configure(_ descriptor: Int32) {}
+
+    /// The user at the other end of a connected socket; `nil` when the system does not say.
+    static func peerUser(_ descriptor: Int32) -> uid_t? {
+        // struct ucred { pid, uid, gid }: glibc hides it from Swift.
+        var credentials: (pid: Int32, uid: UInt32, gid: UInt32) = (0, 0, 0)
+        var length = socklen_t(MemoryLayout.size(ofValue: credentials))
+        guard getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0,
+            Int(length) == MemoryLayout.size(ofValue: credentials)
+        else { return nil }
+        return credentials.uid
+    }
+
+    /// Runs `body` on a thread of its own.
+    static func startThread(_ body: @escaping @Sendable () -> Void) throws(KithError) {
+        var thread = pthread_t()
+        let box = Unmanaged.passRetained(ThreadBody(body))
+        let status = pthread_create(
+            &thread, nil,
+            { argument in
+                if let argument { Unmanaged<ThreadBody>.fromOpaque(argument).takeRetainedValue().run() }
+                return nil
+            }, box.toOpaque())
+        guard status == 0 else {
+            box.release()
+            throw KithError(.exhausted, "Could not start a thread (error \(status)).")
+        }
+        pthread_detach(thread)
+    }
+}
+#endif

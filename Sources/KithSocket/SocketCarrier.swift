@@ -1,0 +1,206 @@
+public import KithAPI
+import KithRPC
+import KithWire
+import Synchronization
+
+/// Calls to a device that runs in another process, through the socket in its data directory.
+///
+/// All calls share one connection; each stream gets its own.
+public final class SocketCarrier: Carrier {
+    private let path: String
+    private let poller: Poller
+    private let core: Core
+    private let reader: Task<Void, Never>
+
+    /// Connects to the device that runs on `directory`; `nil` when none listens.
+    ///
+    /// - Throws: ``KithError`` `.denied` when another user's process listens there.
+    public static func connect(directory: String) async throws -> SocketCarrier? {
+        guard let path = SocketPath.forConnecting(in: directory),
+            let descriptor = try SocketDescriptor.connect(to: path)
+        else { return nil }
+        return try SocketCarrier(path: path, descriptor: descriptor)
+    }
+
+    private init(path: String, descriptor: SocketDescriptor) throws(KithError) {
+        self.path = path
+        poller = try Poller()
+        // Our own device answers: it may say more than a caller may.
+        let core = Core(LineConnection(descriptor, poller: poller, lineLimit: 4 * LineFramer.defaultLimit))
+        self.core = core
+        reader = Task(name: "kith socket") { await core.run() }
+    }
+
+    deinit { close() }
+
+    /// Ends the connection; calls that wait fail with `.closed`. Streams go on.
+    public func close() {
+        core.connection.descriptor.shutDown()
+        reader.cancel()
+    }
+
+    public func call<M: Method>(
+        _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
+    ) async throws -> M.Output {
+        let id = core.makeIdentifier()
+        let request = try RPCCall.request(
+            id: id, method: M.name, input: JSONText.encode(input), on: device, options: options)
+        let response = try await withDeadline(options.timeout.map { $0 + Self.grace }) { [core] in
+            try await core.exchange(request, id: id)
+        }
+        return try Self.output(of: method, from: response)
+    }
+
+    public func open<M: Method>(
+        _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
+    ) async throws -> OpenedStream<M.Output> {
+        let request = try RPCCall.request(
+            id: .number("1"), method: M.name, input: JSONText.encode(input), on: device, options: options)
+        guard let descriptor = try SocketDescriptor.connect(to: path) else {
+            throw KithError(.closed, "The device at \(path) has stopped.")
+        }
+        let connection = LineConnection(descriptor, poller: poller, lineLimit: 4 * LineFramer.defaultLimit)
+        do {
+            return try await withDeadline(options.timeout.map { $0 + Self.grace }) {
+                try await connection.send(request.json)
+                guard let line = try await connection.nextLine() else {
+                    throw KithError(.closed, "The device at \(self.path) stopped before it answered.")
+                }
+                guard case .single(.response(let response)) = RPCPacket(parsing: line) else {
+                    throw KithError(.corrupt, "The device at \(self.path) answered with something else.")
+                }
+                let output = try Self.output(of: method, from: response)
+                let stream = SocketStream(descriptor, poller: connection.poller, ahead: connection.takeRest())
+                return OpenedStream(output: output, stream: stream)
+            }
+        } catch {
+            descriptor.shutDown()
+            throw error is CancellationError ? KithError(.cancelled, "The call was cancelled.") : error
+        }
+    }
+
+    /// Calls a query or an action by its name, for programs that bring their own JSON.
+    ///
+    /// - Parameter json: the method's input, one JSON object.
+    /// - Returns: the answer, one JSON value.
+    public func call(named name: String, json: [UInt8], on device: String?) async throws -> [UInt8] {
+        let id = core.makeIdentifier()
+        let request = try RPCCall.request(
+            id: id, method: name, input: try JSONText(json).bytes, on: device, options: CallOptions())
+        switch try await core.exchange(request, id: id).result {
+        case .failure(let error): throw error.kithError
+        case .success(let text): return text.bytes
+        }
+    }
+
+    /// The device itself answers when the deadline passes; we give up a little later, should it not.
+    private static let grace = Duration.milliseconds(500)
+
+    private static func output<M: Method>(of method: M.Type, from response: RPCResponse) throws -> M.Output {
+        switch response.result {
+        case .failure(let error): throw error.kithError
+        case .success(let text):
+            do {
+                return try text.decode(M.Output.self)
+            } catch {
+                throw KithError(.corrupt, "The answer to \(M.name) is not what the method gives.", cause: error)
+            }
+        }
+    }
+
+    /// The calls that wait on one connection.
+    private final class Core: Sendable {
+        let connection: LineConnection
+        private let state = Mutex(State())
+
+        private struct State {
+            var next = 0
+            var waiting: [RPCIdentifier: Reply] = [:]
+            var closed: KithError?
+        }
+
+        init(_ connection: LineConnection) { self.connection = connection }
+
+        func makeIdentifier() -> RPCIdentifier {
+            state.withLock { state in
+                state.next += 1
+                return .number(String(state.next))
+            }
+        }
+
+        /// Hands answers to those who wait for them, until the connection ends.
+        func run() async {
+            var reason = KithError(.closed, "The device has stopped.")
+            do {
+                while let line = try await connection.nextLine() {
+                    guard case .single(.response(let response)) = RPCPacket(parsing: line) else {
+                        throw KithError(.corrupt, "The device answered with something that is no answer.")
+                    }
+                    state.withLock { $0.waiting.removeValue(forKey: response.id) }?.fulfil(.success(response))
+                }
+            } catch let error as KithError {
+                reason = error
+            } catch {
+                // Cancelled: closed by us.
+            }
+            let reasonFound = reason
+            let waiting = state.withLock { state in
+                state.closed = reasonFound
+                defer { state.waiting = [:] }
+                return state.waiting.values
+            }
+            for reply in waiting { reply.fulfil(.failure(reasonFound)) }
+            connection.descriptor.shutDown()
+        }
+
+        func exchange(_ request: RPCRequest, id: RPCIdentifier) async throws -> RPCResponse {
+            let reply = Reply()
+            try state.withLock { state throws in
+                if let closed = state.closed { throw closed }
+                state.waiting[id] = reply
+            }
+            defer { state.withLock { _ = $0.waiting.removeValue(forKey: id) } }
+            let connection = connection
+            return try await withTaskCancellationHandler {
+                try await connection.send(request.json)
+                return try await reply.value()
+            } onCancel: {
+                guard reply.fulfil(.failure(KithError(.cancelled, "The call was cancelled."))) else { return }
+                // Nobody to tell when the connection is gone: then the call is cancelled as well.
+                Task(name: "kith cancel") { try? await connection.send(RPCRequest.cancel(id).json) }
+            }
+        }
+    }
+}
+
+/// An answer that comes once.
+private final class Reply: Sendable {
+    private enum State {
+        case pending(CheckedContinuation<RPCResponse, any Error>?)
+        case done(Result<RPCResponse, any Error>)
+    }
+    private let state = Mutex(State.pending(nil))
+
+    /// Takes the answer; only the first counts. Returns whether this was it.
+    @discardableResult func fulfil(_ result: Result<RPCResponse, any Error>) -> Bool {
+        let (isFirst, waiter) = state.withLock { state -> (Bool, CheckedContinuation<RPCResponse, any Error>?) in
+            guard case .pending(let waiter) = state else { return (false, nil) }
+            state = .done(result)
+            return (true, waiter)
+        }
+        waiter?.resume(with: result)
+        return isFirst
+    }
+
+    /// Waits for the answer. One task.
+    func value() async throws -> RPCResponse {
+        try await withCheckedThrowingContinuation { continuation in
+            let result = state.withLock { state -> Result<RPCResponse, any Error>? in
+                if case .done(let result) = state { return result }
+                state = .pending(continuation)
+                return nil
+            }
+            if let result { continuation.resume(with: result) }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+import KithWire
+
+/// Where the socket of a data directory is.
+///
+/// `kith.sock` in the directory itself. The system allows about a hundred bytes for a socket's path; when the
+/// directory's is longer, the socket stands in a short folder of this user, and the file `kith.sock.path`
+/// in the directory says where.
+struct SocketPath: Hashable, Sendable {
+    /// The socket's path.
+    var path: String
+    /// The file that names it, when it is not in the directory.
+    var pointer: String?
+
+    /// Where a server of `directory` listens.
+    static func forListening(in directory: String) throws(KithError) -> SocketPath {
+        let direct = directory + "/kith.sock"
+        if direct.utf8.count <= SocketDescriptor.pathLimit { return SocketPath(path: direct, pointer: nil) }
+        let folder = "/tmp/kith-\(geteuid())"
+        // Others can write to /tmp: the folder must be ours, and closed to them.
+        guard mkdir(folder, 0o700) == 0 || errno == EEXIST else {
+            throw KithError(.denied, "Could not make the folder \(folder): \(SocketDescriptor.text(errno)).")
+        }
+        guard isPrivate(folder) else {
+            throw KithError(.denied, "The folder \(folder) is not this user's alone. Remove it and try again.")
+        }
+        let hash = direct.utf8.reduce(0xCBF2_9CE4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 }
+        return SocketPath(path: folder + "/\(String(hash, radix: 36)).sock", pointer: direct + ".path")
+    }
+
+    /// Where a client of `directory` connects; `nil` when no server has said so.
+    static func forConnecting(in directory: String) -> String? {
+        let direct = directory + "/kith.sock"
+        if direct.utf8.count <= SocketDescriptor.pathLimit { return direct }
+        guard let path = read(direct + ".path"), path.hasPrefix("/"), path.utf8.count <= SocketDescriptor.pathLimit
+        else { return nil }
+        return path
+    }
+
+    /// Writes the file that names the socket.
+    func announce() throws(KithError) {
+        guard let pointer else { return }
+        let temporary = pointer + ".new"
+        let descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard descriptor >= 0 else {
+            throw KithError(.denied, "Could not write \(temporary): \(SocketDescriptor.text(errno)).")
+        }
+        let text = Array(path.utf8)
+        let written = write(descriptor, text, text.count)
+        close(descriptor)
+        guard written == text.count, rename(temporary, pointer) == 0 else {
+            throw KithError(.denied, "Could not write \(pointer): \(SocketDescriptor.text(errno)).")
+        }
+    }
+
+    /// Removes the socket and the file that names it.
+    func remove() {
+        unlink(path)
+        if let pointer { unlink(pointer) }
+    }
+
+    private static func isPrivate(_ folder: String) -> Bool {
+        var status = stat()
+        return lstat(folder, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR && status.st_uid == geteuid()
+            && status.st_mode & 0o077 == 0
+    }
+
+    private static func read(_ path: String) -> String? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        let bytes = [UInt8](unsafeUninitializedCapacity: 512) { buffer, count in
+            count = max(systemRead(descriptor, buffer.baseAddress, 512), 0)
+        }
+        return String(validating: bytes, as: UTF8.self)
+    }
+}
+
+/// The C function whose name the method above hides.
+private func systemRead(_ descriptor: Int32, _ bytes: UnsafeMutablePointer<UInt8>?, _ count: Int) -> Int {
+    read(descriptor, bytes, count)
+}

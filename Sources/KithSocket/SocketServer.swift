@@ -1,0 +1,97 @@
+package import KithAPI
+package import KithWire
+package import Logging
+import Synchronization
+
+/// The JSON-RPC door of a device: a Unix socket in its data directory, for this user's processes only.
+///
+/// A connection carries any number of calls at once; a stream takes over the connection it was asked for on.
+/// ``run()`` serves until it is cancelled, which ends every call, or ``beginGracefulShutdown()``,
+/// after which nobody new gets in and the calls that run end on their own.
+public final class SocketServer: Sendable {
+    /// How many connections there may be at once; more wait in the system's queue.
+    package static let connectionLimit = 256
+
+    private let dispatcher: any Dispatcher
+    private let logger: Logger
+    private let place: SocketPath
+    private let listener: SocketDescriptor
+    private let poller: Poller
+    private let state = Mutex(State())
+
+    private struct State {
+        var isShuttingDown = false
+        var connections: [ObjectIdentifier: ServerConnection] = [:]
+    }
+
+    /// Begins to listen; callers wait until ``run()``.
+    ///
+    /// Whoever calls this holds the lock of the data directory: a socket left there by a process that is gone
+    /// is removed.
+    ///
+    /// - Throws: ``KithError`` `.conflict` when another process answers at the socket, `.denied` when the system refuses.
+    package init(directory: String, dispatcher: any Dispatcher, logger: Logger) throws(KithError) {
+        self.dispatcher = dispatcher
+        self.logger = logger
+        place = try SocketPath.forListening(in: directory)
+        if try SocketDescriptor.connect(to: place.path) != nil {
+            throw KithError(.conflict, "Another process answers at \(place.path).")
+        }
+        place.remove()
+        poller = try Poller()
+        listener = try SocketDescriptor.listen(at: place.path)
+        try place.announce()
+    }
+
+    /// Where it listens.
+    public var path: String { place.path }
+
+    /// Serves callers until the task is cancelled or a graceful shutdown is done.
+    public func run() async throws {
+        defer { place.remove() }
+        try await withTaskCancellationHandler {
+            try await withThrowingDiscardingTaskGroup { group in
+                while !isShuttingDown {
+                    try Task.checkCancellation()
+                    switch try listener.accept() {
+                    case .connection(let descriptor): admit(descriptor, to: &group)
+                    case .wouldBlock: await poller.wait(for: .read, of: listener)
+                    case .notNow: try await Task.sleep(for: .milliseconds(10))
+                    }
+                }
+            }
+        } onCancel: {
+            listener.shutDown()
+        }
+    }
+
+    /// Lets nobody new in; calls that run end on their own, idle connections are closed.
+    public func beginGracefulShutdown() {
+        let connections = state.withLock { state in
+            state.isShuttingDown = true
+            return state.connections.values
+        }
+        listener.shutDown()
+        for connection in connections { connection.beginGracefulShutdown() }
+    }
+
+    private var isShuttingDown: Bool { state.withLock { $0.isShuttingDown } }
+
+    private func admit(_ descriptor: SocketDescriptor, to group: inout ThrowingDiscardingTaskGroup<any Error>) {
+        guard descriptor.isOwnUser else {
+            logger.warning("refused a caller of another user at the socket")
+            return
+        }
+        let connection = ServerConnection(descriptor, poller: poller, dispatcher: dispatcher, logger: logger)
+        let isAdmitted = state.withLock { state -> Bool in
+            guard !state.isShuttingDown, state.connections.count < Self.connectionLimit else { return false }
+            state.connections[ObjectIdentifier(connection)] = connection
+            return true
+        }
+        guard isAdmitted else { return }  // closed: the caller sees the end at once
+        group.addTask {
+            await connection.serve()
+            self.state.withLock { _ = $0.connections.removeValue(forKey: ObjectIdentifier(connection)) }
+        }
+    }
+}

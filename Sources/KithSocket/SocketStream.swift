@@ -1,0 +1,229 @@
+import KithAPI
+import KithWire
+import Synchronization
+
+/// The bytes of one stream over a socket connection that carries nothing else.
+///
+/// A bare socket cannot tell an abandoned stream from one that ended well, so each direction is a run of frames:
+///
+/// | four bytes, big endian | what follows |
+/// | --- | --- |
+/// | 1…2³¹−1 | so many bytes of the stream |
+/// | 0 | nothing: this direction has ended |
+/// | 2³¹ + code | nothing: both directions are abandoned with this ``KithError/Code/wireCode`` |
+///
+/// A connection that closes without the last two was `.closed`.
+final class SocketStream: ByteStream {
+    private let descriptor: SocketDescriptor
+    private let poller: Poller
+    private let reading: Reading
+    private let state = Mutex(State())
+
+    private struct State {
+        var aborted: KithError?
+        /// A frame is partly sent: nothing else may go out before its rest.
+        var isWriting = false
+        var hasFinished = false
+        var hasEnded = false
+    }
+
+    /// Where the reader stands; only the one reading task touches it.
+    private final class Reading: @unchecked Sendable {  // one reader at a time is the contract of `ByteStream`
+        /// How many bytes of the current frame are still to come.
+        var left = 0
+        /// Bytes received beyond what was asked for.
+        var ahead: [UInt8]
+        init(ahead: [UInt8]) { self.ahead = ahead }
+    }
+
+    private static let abortBit: UInt32 = 1 << 31
+    private static let largestRead = 256 << 10
+
+    /// Takes over a connection; `ahead` came in with the last line.
+    init(_ descriptor: SocketDescriptor, poller: Poller, ahead: [UInt8]) {
+        self.descriptor = descriptor
+        self.poller = poller
+        reading = Reading(ahead: ahead)
+    }
+
+    deinit { descriptor.shutDown() }
+
+    /// Whether both directions have ended well.
+    var isOver: Bool { state.withLock { $0.hasFinished && $0.hasEnded } }
+
+    func read(upTo limit: Int) async throws -> [UInt8]? {
+        precondition(limit > 0, "read(upTo:) needs room for at least one byte")
+        let limit = min(limit, Self.largestRead)
+        while true {
+            try Task.checkCancellation()
+            let hasEnded = try state.withLock { state throws -> Bool in
+                if let error = state.aborted { throw error }
+                return state.hasEnded
+            }
+            if hasEnded { return nil }
+            if reading.left > 0 {
+                if let bytes = try await readBody(upTo: limit) { return bytes }
+            } else if let bytes = try await readHead(upTo: limit) {
+                return bytes
+            }
+        }
+    }
+
+    /// Bytes of the current frame; `nil` after waiting for some.
+    private func readBody(upTo limit: Int) async throws -> [UInt8]? {
+        if !reading.ahead.isEmpty {
+            let bytes = Array(reading.ahead.prefix(min(limit, reading.left)))
+            reading.ahead.removeFirst(bytes.count)
+            reading.left -= bytes.count
+            return bytes
+        }
+        switch try descriptor.receive(upTo: min(limit, max(reading.left, 4096))) {
+        case .wouldBlock:
+            await poller.wait(for: .read, of: descriptor)
+            return nil
+        case .end: throw ended()
+        case .bytes(let bytes): return keep(bytes)
+        }
+    }
+
+    /// Gives what of `bytes` belongs to the current frame and keeps the rest.
+    private func keep(_ bytes: [UInt8]) -> [UInt8] {
+        guard bytes.count > reading.left else {
+            reading.left -= bytes.count
+            return bytes
+        }
+        let own = Array(bytes[..<reading.left])
+        reading.ahead = Array(bytes[reading.left...])
+        reading.left = 0
+        return own
+    }
+
+    /// The next frame's head, and with luck its first bytes.
+    private func readHead(upTo limit: Int) async throws -> [UInt8]? {
+        if reading.ahead.isEmpty {
+            var head: (UInt8, UInt8, UInt8, UInt8) = (0, 0, 0, 0)
+            let (received, count) = try descriptor.receive(head: &head, upTo: limit)
+            switch received {
+            case .wouldBlock:
+                await poller.wait(for: .read, of: descriptor)
+                return nil
+            case .end: throw ended()
+            case .bytes(let bytes):
+                let parts = [head.0, head.1, head.2, head.3]
+                guard count == 4 else {
+                    reading.ahead = Array(parts[..<count])
+                    return nil
+                }
+                try begin(parts)
+                guard reading.left > 0, !bytes.isEmpty else {
+                    reading.ahead = bytes
+                    return nil
+                }
+                return keep(bytes)
+            }
+        }
+        if reading.ahead.count >= 4 {
+            let parts = Array(reading.ahead[..<4])
+            reading.ahead.removeFirst(4)
+            try begin(parts)
+            return nil
+        }
+        switch try descriptor.receive(upTo: 4096) {
+        case .wouldBlock: await poller.wait(for: .read, of: descriptor)
+        case .end: throw ended()
+        case .bytes(let bytes): reading.ahead += bytes
+        }
+        return nil
+    }
+
+    private func begin(_ head: [UInt8]) throws {
+        let value = head.reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
+        if value & Self.abortBit != 0 {
+            let code = KithError.Code(wireCode: UInt64(value & ~Self.abortBit))
+            throw fail(KithError(code, "The other end abandoned the stream (\(code.rawValue))."))
+        }
+        if value == 0 { state.withLock { $0.hasEnded = true } }
+        reading.left = Int(value)
+    }
+
+    private func ended() -> KithError { fail(KithError(.closed, "The other end of the socket is gone.")) }
+
+    /// Remembers the first failure, ends the connection, and says what to throw.
+    private func fail(_ error: KithError) -> KithError {
+        let first = state.withLock { state -> KithError in
+            if state.aborted == nil { state.aborted = error }
+            return state.aborted ?? error
+        }
+        descriptor.shutDown()
+        return first
+    }
+
+    func write(_ bytes: [UInt8]) async throws {
+        guard !bytes.isEmpty else { return }
+        guard bytes.count < Int(Self.abortBit) else {
+            throw KithError(.invalid, "One write may be at most 2 GiB.")
+        }
+        try await send(head: UInt32(bytes.count), bytes)
+    }
+
+    func finish() async throws {
+        let isFirst = try state.withLock { state throws -> Bool in
+            if let error = state.aborted { throw error }
+            return !state.hasFinished
+        }
+        guard isFirst else { return }
+        try await send(head: 0, [])
+        state.withLock { $0.hasFinished = true }
+    }
+
+    private func send(head: UInt32, _ bytes: [UInt8]) async throws {
+        try Task.checkCancellation()
+        try state.withLock { state throws in
+            if let error = state.aborted { throw error }
+            guard !state.hasFinished else { throw KithError(.internal, "The stream was written to after its end.") }
+            guard !state.isWriting else {
+                throw KithError(.internal, "The stream was written to after a write that was cancelled, or by two tasks.")
+            }
+            state.isWriting = true
+        }
+        let head = Self.bytes(head)
+        var offset = 0
+        while offset < head.count + bytes.count {
+            let count: Int
+            do {
+                count = try descriptor.send(head: head, bytes, from: offset)
+            } catch {
+                // What the other end said last explains more than a closed socket.
+                throw fail(error)
+            }
+            offset += count
+            if count == 0 {
+                await poller.wait(for: .write, of: descriptor)
+                if let error = state.withLock({ $0.aborted }) { throw error }
+                // A frame begun cannot be taken back: the stream is good only for abort() now.
+                if Task.isCancelled {
+                    if offset == 0 { state.withLock { $0.isWriting = false } }
+                    throw CancellationError()
+                }
+            }
+        }
+        state.withLock { $0.isWriting = false }
+    }
+
+    func abort(_ code: KithError.Code) {
+        let isFirst = state.withLock { state -> Bool in
+            guard state.aborted == nil, !(state.hasFinished && state.hasEnded) else { return false }
+            state.aborted = KithError(code, "The stream was abandoned (\(code.rawValue)).")
+            if !state.isWriting {
+                // One try: a full socket loses the code, and the other end learns `.closed`.
+                _ = try? descriptor.send(Self.bytes(Self.abortBit | UInt32(code.wireCode)), from: 0)
+            }
+            return true
+        }
+        if isFirst { descriptor.shutDown() }
+    }
+
+    private static func bytes(_ value: UInt32) -> [UInt8] {
+        [UInt8(value >> 24), UInt8(value >> 16 & 0xFF), UInt8(value >> 8 & 0xFF), UInt8(value & 0xFF)]
+    }
+}

@@ -1,0 +1,116 @@
+public import KithIdentity
+public import KithWire
+
+/// A device this one is paired with.
+public struct PairedDevice: Hashable, Sendable {
+    /// Its key.
+    public var id: DeviceID
+    /// What it is called here; no two have the same name.
+    public var name: String
+    /// Where it was last reached, best first.
+    public var addresses: [NetworkAddress]
+    /// The relays it can be reached through.
+    public var relays: [String]
+    /// What it may do here.
+    public var grants: [Grant]
+    /// When it was paired, in seconds since 1970.
+    public var pairedAt: Int64
+    /// When it was last connected, in seconds since 1970.
+    public var lastSeen: Int64?
+
+    /// Makes a record.
+    public init(
+        id: DeviceID, name: String, addresses: [NetworkAddress] = [], relays: [String] = [], grants: [Grant] = [],
+        pairedAt: Int64, lastSeen: Int64? = nil
+    ) {
+        self.id = id
+        self.name = name
+        self.addresses = addresses
+        self.relays = relays
+        self.grants = grants
+        self.pairedAt = pairedAt
+        self.lastSeen = lastSeen
+    }
+
+    /// A name as it may be stored: letters, digits, `-`, `_` and `.`, at most 63 bytes; others become `-`.
+    ///
+    /// Names come from other devices and are typed in shells: nothing in them needs quoting.
+    public static func plainName(_ name: String) -> String {
+        var plain = String(
+            name.unicodeScalars.map { scalar -> Character in
+                let isPlain =
+                    scalar.properties.isAlphabetic || ("0"..."9").contains(scalar)
+                    || "-_.".unicodeScalars.contains(scalar)
+                return isPlain ? Character(scalar) : "-"
+            })
+        while plain.utf8.count > 63 { plain.removeLast() }
+        while let first = plain.first, first == "-" || first == "." { plain.removeFirst() }
+        return plain.isEmpty ? "device" : plain
+    }
+}
+
+/// An invitation this device has made, without the secret that is in its text.
+public struct InvitationRecord: Hashable, Sendable {
+    /// Its public name: ``Invitation/id``.
+    public var id: String
+    /// What proves knowledge of the secret.
+    package var proofKey: [UInt8]
+    /// What the device that uses it may do here.
+    public var grants: [Grant]
+    /// When it stops working, in seconds since 1970.
+    public var expiresAt: Int64
+    /// Whether this end asks no question when it is used.
+    public var isAutomatic: Bool
+
+    /// Remembers an invitation.
+    public init(_ invitation: Invitation, grants: [Grant], isAutomatic: Bool) {
+        id = invitation.id
+        proofKey = invitation.proofKey
+        self.grants = grants
+        expiresAt = invitation.expiresAt
+        self.isAutomatic = isAutomatic
+    }
+
+    init(id: String, proofKey: [UInt8], grants: [Grant], expiresAt: Int64, isAutomatic: Bool) {
+        self.id = id
+        self.proofKey = proofKey
+        self.grants = grants
+        self.expiresAt = expiresAt
+        self.isAutomatic = isAutomatic
+    }
+}
+
+extension InvitationRecord: CustomStringConvertible {
+    public var description: String { "invitation \(id)" }
+}
+
+/// One line of the audit log.
+public struct AuditEntry: Hashable, Sendable {
+    /// What the node decided.
+    public enum Decision: String, Hashable, Sendable {
+        /// It was let through.
+        case allowed
+        /// It was refused.
+        case denied
+    }
+
+    /// When, in seconds since 1970.
+    public var time: Int64
+    /// Who: a device's name, or its DeviceID when it has none here.
+    public var device: String
+    /// Which method, or which event.
+    public var method: String
+    /// What was decided.
+    public var decision: Decision
+    /// What more there is to say; never a secret.
+    public var detail: String
+
+    /// Makes an entry.
+    public init(time: Int64, device: String, method: String, decision: Decision, detail: String) {
+        self.time = time
+        self.device = device
+        self.method = method
+        self.decision = decision
+        self.detail = detail
+    }
+}

@@ -1,0 +1,141 @@
+import Foundation
+import GRDB
+public import KithIdentity
+public import KithWire
+
+extension Store {
+    /// How many addresses of a device are remembered.
+    public static let addressLimit = 16
+
+    /// The paired devices, by name.
+    public func devices() throws(KithError) -> [PairedDevice] {
+        try transaction("list the devices") { database in
+            try Row.fetchAll(database, sql: "SELECT * FROM devices ORDER BY name").map { try Self.device($0, database) }
+        }
+    }
+
+    /// A paired device, or `nil` when there is none with that key.
+    public func device(_ id: DeviceID) throws(KithError) -> PairedDevice? {
+        try transaction("look up a device") { database in try Self.find(id, database) }
+    }
+
+    /// Adds a device, or replaces the one with its key; returns it with the name it got, which may end in a number.
+    public func add(_ device: PairedDevice) throws(KithError) -> PairedDevice {
+        try transaction("add a device") { database in try Self.insert(device, database) }
+    }
+
+    /// Gives a device another name.
+    ///
+    /// - Throws: ``KithError`` `.conflict` when another has that name, `.notFound` when the device is not paired.
+    public func rename(_ id: DeviceID, to name: String) throws(KithError) {
+        try transaction("rename a device") { database in
+            let taken = try Data.fetchOne(
+                database, sql: "SELECT id FROM devices WHERE name = ? AND id <> ?", arguments: [name, Data(id.bytes)])
+            guard taken == nil else { throw KithError(.conflict, "Another device is called \(name) already.") }
+            try database.execute(
+                sql: "UPDATE devices SET name = ? WHERE id = ?", arguments: [name, Data(id.bytes)])
+            guard database.changesCount == 1 else { throw Self.notPaired }
+        }
+    }
+
+    /// Ends the pairing with a device; whether there was one.
+    public func forget(_ id: DeviceID) throws(KithError) -> Bool {
+        try transaction("forget a device") { database in
+            try database.execute(sql: "DELETE FROM devices WHERE id = ?", arguments: [Data(id.bytes)])
+            return database.changesCount == 1
+        }
+    }
+
+    /// Sets what a device may do here.
+    public func setGrants(_ grants: [Grant], of id: DeviceID) throws(KithError) {
+        try transaction("change grants") { database in
+            guard try Self.find(id, database) != nil else { throw Self.notPaired }
+            try Self.write(grants, of: id, database)
+        }
+    }
+
+    /// Notes that a device was connected, and where: that address is tried first the next time.
+    public func sawDevice(_ id: DeviceID, at address: NetworkAddress?, time: Int64) throws(KithError) {
+        try transaction("note a connection") { database in
+            guard let device = try Self.find(id, database) else { return }
+            var addresses = device.addresses
+            if let address {
+                addresses.removeAll { $0 == address }
+                addresses.insert(address, at: 0)
+            }
+            try database.execute(
+                sql: "UPDATE devices SET last_seen = ?, addresses = ? WHERE id = ?",
+                arguments: [time, Self.text(addresses.prefix(Self.addressLimit)), Data(id.bytes)])
+        }
+    }
+
+    /// Sets where a device is to be found.
+    public func setAddresses(_ addresses: [NetworkAddress], of id: DeviceID) throws(KithError) {
+        try transaction("store addresses") { database in
+            try database.execute(
+                sql: "UPDATE devices SET addresses = ? WHERE id = ?",
+                arguments: [Self.text(addresses.prefix(Self.addressLimit)), Data(id.bytes)])
+        }
+    }
+
+    static var notPaired: KithError { KithError(.notFound, "That device is not paired with this one.") }
+
+    static func find(_ id: DeviceID, _ database: Database) throws -> PairedDevice? {
+        try Row.fetchOne(database, sql: "SELECT * FROM devices WHERE id = ?", arguments: [Data(id.bytes)])
+            .map { try device($0, database) }
+    }
+
+    static func insert(_ device: PairedDevice, _ database: Database) throws -> PairedDevice {
+        try database.execute(sql: "DELETE FROM devices WHERE id = ?", arguments: [Data(device.id.bytes)])
+        var device = device
+        let wanted = PairedDevice.plainName(device.name)
+        device.name = wanted
+        var number = 2
+        while try Data.fetchOne(database, sql: "SELECT id FROM devices WHERE name = ?", arguments: [device.name]) != nil
+        {
+            device.name = "\(wanted.prefix(50))-\(number)"
+            number += 1
+        }
+        try database.execute(
+            sql: "INSERT INTO devices VALUES (?, ?, ?, ?, ?, ?)",
+            arguments: [
+                Data(device.id.bytes), device.name, text(device.addresses.prefix(addressLimit)),
+                device.relays.joined(separator: "\n"), device.pairedAt, device.lastSeen,
+            ])
+        try write(device.grants, of: device.id, database)
+        // As it will be read from now on: limits applied, grants in order and each once.
+        return try find(device.id, database) ?? device
+    }
+
+    private static func write(_ grants: [Grant], of id: DeviceID, _ database: Database) throws {
+        try database.execute(sql: "DELETE FROM grants WHERE device = ?", arguments: [Data(id.bytes)])
+        for grant in Set(grants) {
+            try database.execute(
+                sql: "INSERT INTO grants VALUES (?, ?)", arguments: [Data(id.bytes), grant.description])
+        }
+    }
+
+    private static func device(_ row: Row, _ database: Database) throws -> PairedDevice {
+        let key: Data = row["id"]
+        let addresses: String = row["addresses"]
+        let relays: String = row["relays"]
+        let texts = try String.fetchAll(
+            database, sql: "SELECT grant_text FROM grants WHERE device = ? ORDER BY grant_text", arguments: [key])
+        return PairedDevice(
+            id: try DeviceID(publicKey: Array(key)), name: row["name"],
+            addresses: addresses.split(separator: "\n").compactMap { NetworkAddress(String($0)) },
+            relays: relays.split(separator: "\n").map(String.init),
+            grants: try texts.map { text in
+                // A grant of a later version must not silently become nothing, nor something else.
+                guard let grant = Grant(text) else {
+                    throw KithError(.corrupt, "The store holds an unknown grant: \(text).")
+                }
+                return grant
+            },
+            pairedAt: row["paired_at"], lastSeen: row["last_seen"])
+    }
+
+    private static func text(_ addresses: some Sequence<NetworkAddress>) -> String {
+        addresses.map(\.description).joined(separator: "\n")
+    }
+}

@@ -1,0 +1,171 @@
+import GRDB
+import KithIdentity
+public import KithWire
+public import Logging
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
+/// A device's data directory, held by this process: who it is paired with, what they may do, what happened.
+///
+/// The folder is 0700. `kith.sqlite` is in write-ahead mode with full synchronisation: killed at any moment, it opens
+/// with every change that was reported done. A file that cannot be opened is never overwritten.
+///
+/// Calls are synchronous and short (well under a millisecond, a flush to the disk for a change); any thread may make them.
+public final class Store: Sendable {
+    /// How many audit entries are kept; the oldest go first.
+    public static let auditLimit = 10_000
+
+    /// The data directory, absolute.
+    public let directory: String
+    let database: DatabaseQueue
+    private let lock: DirectoryLock
+    private let logger: Logger
+
+    /// Opens a data directory, making it when it is not there.
+    ///
+    /// - Throws: ``KithError`` `.conflict` when another process uses it, `.denied` when we may not, `.corrupt` when the
+    ///   database is damaged or of a later version of Kith.
+    public static func open(directory: String, logger: Logger) throws(KithError) -> Store {
+        try prepare(directory)
+        let lock = try DirectoryLock(directory: directory)
+        let path = directory + "/kith.sqlite"
+        var configuration = Configuration()
+        configuration.foreignKeysEnabled = true
+        configuration.busyMode = .timeout(5)
+        configuration.label = "kith.store"
+        configuration.prepareDatabase { database in
+            try database.execute(sql: "PRAGMA journal_mode = WAL")
+            try database.execute(sql: "PRAGMA synchronous = FULL")
+            try database.execute(sql: "PRAGMA secure_delete = ON")
+        }
+        makePrivate(path)
+        do {
+            let database = try DatabaseQueue(path: path, configuration: configuration)
+            let migrator = Migrations.migrator
+            if try database.read({ try migrator.hasBeenSuperseded($0) }) {
+                throw KithError(.corrupt, "\(path) was written by a later version of Kith. Update this one.")
+            }
+            try migrator.migrate(database)
+            return Store(directory: directory, database: database, lock: lock, logger: logger)
+        } catch let error as KithError {
+            lock.release()
+            throw error
+        } catch {
+            lock.release()
+            throw failure("open \(path)", error)
+        }
+    }
+
+    private init(directory: String, database: DatabaseQueue, lock: DirectoryLock, logger: Logger) {
+        self.directory = directory
+        self.database = database
+        self.lock = lock
+        self.logger = logger
+    }
+
+    /// The process that uses a data directory now; `nil` when none does, 0 when it did not say.
+    public static func holder(of directory: String) -> Int32? { DirectoryLock.holder(of: directory) }
+
+    /// Closes the database and gives the directory back.
+    ///
+    /// Nothing else may be called after it.
+    public func close() {
+        do {
+            try database.close()
+        } catch {
+            logger.warning("closing the store: \(error)")
+        }
+        lock.release()
+    }
+
+    private static func prepare(_ directory: String) throws(KithError) {
+        guard directory.hasPrefix("/") else {
+            throw KithError(.invalid, "The data directory must be an absolute path, not \(directory).")
+        }
+        var path = ""
+        for part in directory.split(separator: "/") {
+            path += "/\(part)"
+            let isLast = path.utf8.count >= directory.utf8.count - (directory.hasSuffix("/") ? 1 : 0)
+            guard unsafe mkdir(path, isLast ? 0o700 : 0o755) == 0 || errno == EEXIST || errno == EISDIR else {
+                throw KithError(
+                    errno == EACCES || errno == EROFS ? .denied : .internal,
+                    "Could not make the data directory \(path): \(unsafe String(cString: strerror(errno))).")
+            }
+        }
+        var info = stat()
+        guard unsafe stat(directory, &info) == 0, info.st_mode & S_IFMT == S_IFDIR else {
+            throw KithError(.invalid, "\(directory) is not a folder, so it cannot be the data directory.")
+        }
+        guard info.st_uid == geteuid() else {
+            throw KithError(.denied, "The data directory \(directory) belongs to another user.")
+        }
+        if info.st_mode & 0o077 != 0, unsafe chmod(directory, 0o700) != 0 {
+            throw KithError(.denied, "Others may read \(directory). Run: chmod 700 \(directory)")
+        }
+    }
+
+    /// Reads or writes in one transaction, and words what goes wrong.
+    func transaction<Value>(_ what: String, _ body: (Database) throws -> Value) throws(KithError) -> Value {
+        do {
+            return try database.write(body)
+        } catch let error as KithError {
+            throw error
+        } catch {
+            throw Self.failure(what, error)
+        }
+    }
+
+    private static func failure(_ what: String, _ error: any Error) -> KithError {
+        guard let error = error as? DatabaseError else {
+            return KithError(.internal, "Could not \(what): \(error).", cause: error)
+        }
+        return switch error.resultCode {
+        case .SQLITE_FULL: KithError(.exhausted, "Could not \(what): the disk is full.", cause: error)
+        case .SQLITE_PERM, .SQLITE_READONLY, .SQLITE_CANTOPEN, .SQLITE_AUTH:
+            KithError(.denied, "Could not \(what): permission denied.", cause: error)
+        case .SQLITE_CORRUPT, .SQLITE_NOTADB:
+            KithError(
+                .corrupt, "Could not \(what): the database is damaged. Restore it from a backup; it was left as it is.",
+                cause: error)
+        case .SQLITE_BUSY, .SQLITE_LOCKED:
+            KithError(.conflict, "Could not \(what): another program holds the database.", cause: error)
+        default: KithError(.internal, "Could not \(what): \(error.message ?? "SQLite failed").", cause: error)
+        }
+    }
+}
+
+/// Makes a file that only its owner may read, or makes one so; SQLite gives its other files the same mode.
+///
+/// What goes wrong here goes wrong again, and is reported, when the file is opened.
+private func makePrivate(_ path: String) {
+    let descriptor = unsafe open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+    guard descriptor >= 0 else { return }
+    _ = fchmod(descriptor, 0o600)
+    close(descriptor)
+}
+
+// MARK: - Settings
+
+extension Store {
+    /// A setting, or `nil` when it was never made.
+    public func setting(_ name: String) throws(KithError) -> String? {
+        try transaction("read a setting") { database in
+            try String.fetchOne(database, sql: "SELECT value FROM settings WHERE name = ?", arguments: [name])
+        }
+    }
+
+    /// Makes or changes a setting.
+    public func setSetting(_ name: String, _ value: String) throws(KithError) {
+        try transaction("store a setting") { database in
+            try database.execute(
+                sql: "INSERT INTO settings VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value",
+                arguments: [name, value])
+        }
+    }
+}

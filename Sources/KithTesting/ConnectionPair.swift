@@ -1,0 +1,166 @@
+public import KithQUIC
+public import KithWire
+import Synchronization
+
+/// Two QUIC engines on a simulated network, run event by event in simulated time.
+///
+/// The server comes to be when the client's first datagram arrives, as it would behind a socket. After each
+/// ``step()`` take the events of ``client`` and ``server`` and use their streams; then step again.
+public struct ConnectionPair: ~Copyable {
+    /// Where the client is.
+    public static let clientAddress = NetworkAddress(ipv4: 0xC000_0201, port: 4_001)
+    /// Where the server is.
+    public static let serverAddress = NetworkAddress(ipv4: 0xC000_0202, port: 4_002)
+
+    /// The dialing end.
+    public var client: QUICConnection
+    /// The answering end, once a datagram has reached it.
+    public var server: QUICConnection?
+    /// What lies between.
+    public var network: SimulatedNetwork<NetworkAddress>
+    /// The simulated time.
+    public private(set) var now: Timestamp
+    /// Whether datagrams of the server are swallowed, as when it lost its power.
+    public var isServerGone = false
+    /// Whether datagrams of the client are swallowed.
+    public var isClientGone = false
+    /// How many calls of ``step()`` did something.
+    public private(set) var steps = 0
+    private let serverConfiguration: QUICConfiguration
+    private var buffer: [UInt8]
+
+    /// Dials.
+    ///
+    /// - Throws: ``KithError`` when the client's configuration cannot be used.
+    public init(
+        client: QUICConfiguration, server: QUICConfiguration, network: SimulatedNetwork<NetworkAddress>,
+        at now: Timestamp = Timestamp(nanoseconds: 1_000_000_000_000)
+    ) throws {
+        self.now = now
+        self.network = network
+        serverConfiguration = server
+        buffer = [UInt8](repeating: 0, count: 24 * 1024)
+        self.client = try QUICConnection.client(client, remote: Self.serverAddress, at: now)
+    }
+
+    /// Moves everything the two have to say onto the network.
+    public mutating func pump() {
+        while let transmit = client.nextTransmit(into: &buffer, at: now) {
+            if !isClientGone { put(transmit, from: Self.clientAddress) }
+        }
+        while let transmit = server?.nextTransmit(into: &buffer, at: now) {
+            if !isServerGone { put(transmit, from: Self.serverAddress) }
+        }
+    }
+
+    private mutating func put(_ transmit: Transmit, from source: NetworkAddress) {
+        var start = 0
+        while start < transmit.length {
+            let end = min(start + max(1, transmit.segmentSize), transmit.length)
+            network.send(Array(buffer[start..<end]), from: source, to: transmit.remote, at: now)
+            start = end
+        }
+    }
+
+    /// Goes on to whatever happens next, and lets it happen.
+    ///
+    /// - Returns: false when nothing ever will.
+    public mutating func step() -> Bool {
+        pump()
+        var next = Timestamp.distantFuture
+        if let arrival = network.nextArrival { next = min(next, arrival) }
+        if let deadline = client.nextDeadline { next = min(next, deadline) }
+        if let deadline = server?.nextDeadline { next = min(next, deadline) }
+        guard next < .distantFuture else { return false }
+        steps += 1
+        now = max(now, next)
+        while var datagram = network.receive(by: now) {
+            if datagram.destination == Self.clientAddress {
+                datagram.bytes.withUnsafeMutableBytes {
+                    unsafe client.receive($0, from: datagram.source, ecn: 0, at: now)
+                }
+            } else if datagram.destination == Self.serverAddress {
+                arrive(&datagram.bytes, from: datagram.source)
+            }
+        }
+        if let deadline = client.nextDeadline, deadline <= now { client.timedOut(at: now) }
+        if let deadline = server?.nextDeadline, deadline <= now { server?.timedOut(at: now) }
+        return true
+    }
+
+    private mutating func arrive(_ bytes: inout [UInt8], from source: NetworkAddress) {
+        if server == nil {
+            let header = bytes.withUnsafeBytes { unsafe DatagramHeader($0) }
+            guard let header, header.form == .initial, bytes.count >= 1_200 else { return }
+            // A configuration that cannot be used leaves the client unanswered, and its test with a time-out.
+            server = try? QUICConnection.server(serverConfiguration, remote: source, initial: header, at: now)
+        }
+        bytes.withUnsafeMutableBytes { unsafe server?.receive($0, from: source, ecn: 0, at: now) }
+    }
+
+    /// Lets time pass with nothing but the engines' own deadlines and what is on its way.
+    public mutating func run(until time: Timestamp) {
+        while true {
+            pump()
+            var next = network.nextArrival ?? .distantFuture
+            if let deadline = client.nextDeadline { next = min(next, deadline) }
+            if let deadline = server?.nextDeadline { next = min(next, deadline) }
+            guard next <= time else { break }
+            guard step() else { break }
+        }
+        now = max(now, time)
+    }
+}
+
+extension QUICConnection {
+    /// Fills an array's memory; the first `length` bytes are the datagrams.
+    public mutating func nextTransmit(into buffer: inout [UInt8], at now: Timestamp) -> Transmit? {
+        var result: Transmit?
+        buffer.withUnsafeMutableBytes { result = unsafe nextTransmit(into: $0, at: now) }
+        return result
+    }
+
+    /// Writes an array.
+    public mutating func write(_ bytes: ArraySlice<UInt8>, to stream: StreamID) throws(StreamError) -> Int {
+        var result = Result<Int, StreamError>.success(0)
+        bytes.withUnsafeBytes { raw in
+            do throws(StreamError) {
+                result = .success(unsafe try write(raw, to: stream))
+            } catch {
+                result = .failure(error)
+            }
+        }
+        return try result.get()
+    }
+
+    /// Reads at most `limit` bytes.
+    public mutating func read(
+        _ stream: StreamID, upTo limit: Int
+    ) throws(StreamError) -> (bytes: [UInt8], isFinished: Bool) {
+        var buffer = [UInt8](repeating: 0, count: limit)
+        var result = Result<ReadResult, StreamError>.success(ReadResult(count: 0, isFinished: false))
+        buffer.withUnsafeMutableBytes { raw in
+            do throws(StreamError) {
+                result = .success(unsafe try read(stream, into: raw))
+            } catch {
+                result = .failure(error)
+            }
+        }
+        let outcome = try result.get()
+        buffer.removeLast(limit - outcome.count)
+        return (buffer, outcome.isFinished)
+    }
+}
+
+/// A source of seeded random numbers that a configuration's closure can hold.
+public final class SharedRandom: Sendable {
+    private let random: Mutex<SeededRandom>
+
+    /// Starts the sequence of a seed.
+    public init(seed: UInt64) {
+        random = Mutex(SeededRandom(seed: seed))
+    }
+
+    /// The next 64 bits.
+    public func next() -> UInt64 { random.withLock { $0.next() } }
+}

@@ -1,0 +1,179 @@
+internal import KithAPI
+internal import KithIdentity
+internal import KithQUIC
+internal import KithWire
+
+/// A parser of bytes from strangers, and what must hold for whatever they send.
+///
+/// `scripts/fuzz` feeds these from libFuzzer; the test suite replays the inputs in `Fuzz/Crashes` and `Fuzz/Corpus`.
+/// A broken promise is a trap, because that is what a fuzzer notices.
+public enum FuzzTarget: String, CaseIterable, Sendable {
+    /// A UDP datagram, before and after the removal of header protection with keys anybody can derive.
+    case packet
+    /// The frames of a decrypted packet, and transport parameters.
+    case frame
+    /// An established connection whose peer sends authentic packets with anything in them.
+    case connection
+    /// A ticket and an invitation, binary and as text.
+    case ticket
+    /// A CBOR value, and the types that cross between devices in it.
+    case cbor
+    /// The head of a request and of a response on a stream.
+    case header
+
+    /// Gives `bytes` to the parser.
+    public func run(_ bytes: UnsafeRawBufferPointer) {
+        switch self {
+        case .packet: unsafe Self.packet(bytes)
+        case .frame: unsafe Self.frame(bytes)
+        case .connection: unsafe FuzzedConnection.run(bytes)
+        case .ticket: unsafe Self.ticket(Array(bytes))
+        case .cbor: unsafe Self.cbor(Array(bytes))
+        case .header: unsafe Self.header(Array(bytes))
+        }
+    }
+
+    // MARK: - KithQUIC
+
+    private static let keys = PacketKeys.initial(destination: [1, 2, 3, 4, 5, 6, 7, 8], isClient: false).read
+
+    private static func packet(_ bytes: UnsafeRawBufferPointer) {
+        _ = unsafe DatagramHeader(bytes)
+        precondition(unsafe PacketInspection.packets(in: bytes) <= bytes.count, "A packet has a byte at least")
+        guard let first = unsafe bytes.first else { return }
+        // The first byte says where the packet number is taken to begin; any place must be safe.
+        var packet = unsafe Array(bytes)
+        unsafe packet.withUnsafeMutableBytes { packet in
+            let offset = Int(first)
+            guard let header = unsafe keys.unmask(packet, packetNumberOffset: offset) else { return }
+            let opened = unsafe keys.open(
+                packet, headerLength: offset + header.packetNumberLength, packetNumber: 7)
+            precondition(opened == nil, "Nobody forges AES-GCM by chance")
+        }
+    }
+
+    private static func frame(_ bytes: UnsafeRawBufferPointer) {
+        // A refusal is an answer.
+        if let count = unsafe try? PacketInspection.frames(in: bytes) {
+            precondition(count <= bytes.count, "A frame has a byte at least")
+        }
+        for fromServer in [false, true] {
+            let survive = unsafe try? PacketInspection.transportParametersSurvive(Array(bytes), fromServer: fromServer)
+            precondition(survive != false, "Transport parameters mean the same when written again")
+        }
+    }
+
+    // MARK: - KithIdentity
+
+    private static func ticket(_ bytes: [UInt8]) {
+        if let ticket = try? Ticket(bytes: bytes) {
+            precondition((try? Ticket(bytes: ticket.bytes)) == ticket, "A ticket survives its binary form")
+            precondition((try? Ticket(text: ticket.text)) == ticket, "A ticket survives its text form")
+        }
+        if let invitation = try? Invitation(bytes: bytes) {
+            precondition(
+                (try? Invitation(text: invitation.text)) == invitation, "An invitation survives its text form")
+        }
+        let text = String(decoding: bytes, as: UTF8.self)
+        _ = try? Ticket(text: text)
+        _ = try? Ticket(text: "kith1" + text)
+        _ = try? Invitation(text: "kith-invite1" + text)
+        if let id = DeviceID(text) { precondition(DeviceID(id.description) == id, "An id survives its text form") }
+        if let grant = Grant(text) {
+            precondition(Grant(grant.description) == grant, "A grant survives its text form")
+            precondition(grant.covers(grant), "A grant covers itself")
+        }
+        if let address = NetworkAddress(text) {
+            precondition(NetworkAddress(address.description) == address, "An address survives its text form")
+        }
+    }
+
+    // MARK: - KithWire
+
+    /// Any CBOR value, for decoding what no type was promised for.
+    private enum Anything: Codable, Hashable {
+        case null
+        case bool(Bool)
+        case unsigned(UInt64)
+        case integer(Int64)
+        case number(Double)
+        case text(String)
+        case bytes(ByteString)
+        case array([Anything])
+        case map([String: Anything])
+
+        init(from decoder: any Decoder) throws {
+            let container = try decoder.singleValueContainer()
+            if container.decodeNil() {
+                self = .null
+            } else if let value = try? container.decode(Bool.self) {
+                self = .bool(value)
+            } else if let value = try? container.decode(UInt64.self) {
+                self = .unsigned(value)
+            } else if let value = try? container.decode(Int64.self) {
+                self = .integer(value)
+            } else if let value = try? container.decode(Double.self) {
+                self = .number(value)
+            } else if let value = try? container.decode(String.self) {
+                self = .text(value)
+            } else if let value = try? container.decode(ByteString.self) {
+                self = .bytes(value)
+            } else if let value = try? container.decode([Anything].self) {
+                self = .array(value)
+            } else {
+                self = .map(try container.decode([String: Anything].self))
+            }
+        }
+
+        func encode(to encoder: any Encoder) throws {
+            var container = encoder.singleValueContainer()
+            switch self {
+            case .null: try container.encodeNil()
+            case .bool(let value): try container.encode(value)
+            case .unsigned(let value): try container.encode(value)
+            case .integer(let value): try container.encode(value)
+            case .number(let value): try container.encode(value)
+            case .text(let value): try container.encode(value)
+            case .bytes(let value): try container.encode(value)
+            case .array(let value): try container.encode(value)
+            case .map(let value): try container.encode(value)
+            }
+        }
+    }
+
+    private static func cbor(_ bytes: [UInt8]) {
+        if let value = try? CBORDecoder().decode(Anything.self, from: bytes) {
+            guard let written = try? CBOREncoder().encode(value) else {
+                preconditionFailure("What was read can be written")
+            }
+            // The encoding is deterministic, so it has one form; a number may change its type, once.
+            guard let again = try? CBORDecoder().decode(Anything.self, from: written) else {
+                preconditionFailure("What was written can be read")
+            }
+            precondition((try? CBOREncoder().encode(again)) == written, "The second writing is the first")
+        }
+        _ = try? CBORDecoder().decode(DeviceID.self, from: bytes)
+        _ = try? CBORDecoder().decode(Grant.self, from: bytes)
+        _ = try? CBORDecoder().decode([NetworkAddress].self, from: bytes)
+    }
+
+    // MARK: - KithAPI
+
+    private static func header(_ bytes: [UInt8]) {
+        if let (header, count) = try? StreamHeader.parse(bytes) {
+            precondition(count <= bytes.count, "A header ends within its bytes")
+            guard let written = try? header.encoded(), let again = try? StreamHeader.parse(written) else {
+                preconditionFailure("What was read can be written and read")
+            }
+            precondition(again.header == header && again.count == written.count, "A request survives")
+        }
+        if let (head, count) = try? ResponseHead.parse(bytes) {
+            precondition(count <= bytes.count, "A head ends within its bytes")
+            // An error message longer than the limit is cut when written; the code stays.
+            guard let written = try? head.encoded(), let again = try? ResponseHead.parse(written) else {
+                preconditionFailure("What was read can be written and read")
+            }
+            precondition(again.count == written.count, "A response survives")
+        }
+    }
+}

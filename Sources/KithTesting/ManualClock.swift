@@ -1,0 +1,96 @@
+public import KithQUIC
+import Synchronization
+
+/// A clock that stands still until a test moves it, for code that sleeps and for engines that are told the time.
+///
+/// Sleepers wake in the order of their deadlines while ``advance(by:)`` passes them. A cancelled sleep throws at once.
+public final class ManualClock: Clock, Sendable {
+    /// Its instants are those of the real clock, so that code need not know the difference.
+    public typealias Instant = ContinuousClock.Instant
+
+    private struct Sleeper {
+        var deadline: Instant
+        var continuation: CheckedContinuation<Void, any Error>
+    }
+
+    private struct State {
+        var now: Instant
+        var nextID: UInt64 = 0
+        var sleepers: [UInt64: Sleeper] = [:]
+        var cancelled: Set<UInt64> = []
+    }
+
+    private let start: Instant
+    private let state: Mutex<State>
+
+    /// Makes a clock that stands at an arbitrary instant.
+    public init() {
+        start = ContinuousClock.now
+        state = Mutex(State(now: start))
+    }
+
+    /// The time it stands at.
+    public var now: Instant { state.withLock { $0.now } }
+
+    /// The time it stands at as engines are told it: nanoseconds since the clock was made.
+    public var timestamp: Timestamp { Timestamp(nanoseconds: 0).advanced(by: start.duration(to: now)) }
+
+    /// One nanosecond.
+    public var minimumResolution: Duration { .nanoseconds(1) }
+
+    /// How many tasks sleep on it.
+    public var sleeperCount: Int { state.withLock { $0.sleepers.count } }
+
+    /// Moves the time on and wakes whoever's deadline has come.
+    public func advance(by duration: Duration) {
+        let due = state.withLock { state in
+            state.now = state.now.advanced(by: duration)
+            let due = state.sleepers.filter { $0.value.deadline <= state.now }
+            for id in due.keys { state.sleepers[id] = nil }
+            return due.values.sorted { $0.deadline < $1.deadline }.map(\.continuation)
+        }
+        for continuation in due { continuation.resume() }
+    }
+
+    /// Moves the time to the next deadline anyone sleeps for; false when nobody does.
+    @discardableResult
+    public func advanceToNextDeadline() -> Bool {
+        guard let next = state.withLock({ $0.sleepers.values.map(\.deadline).min() }) else { return false }
+        advance(by: now.duration(to: next))
+        return true
+    }
+
+    /// Waits until a test has moved the time to `deadline`.
+    ///
+    /// - Throws: `CancellationError` when the task is cancelled first.
+    public func sleep(until deadline: Instant, tolerance: Duration?) async throws {
+        let id = state.withLock { state in
+            state.nextID += 1
+            return state.nextID
+        }
+        try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
+                enum Outcome { case wait, wake, cancel }
+                let outcome: Outcome = state.withLock { state in
+                    if state.cancelled.remove(id) != nil { return .cancel }
+                    if deadline <= state.now { return .wake }
+                    state.sleepers[id] = Sleeper(deadline: deadline, continuation: continuation)
+                    return .wait
+                }
+                switch outcome {
+                case .wait: break
+                case .wake: continuation.resume()
+                case .cancel: continuation.resume(throwing: CancellationError())
+                }
+            }
+        } onCancel: {
+            let sleeper = state.withLock { state in
+                let sleeper = state.sleepers.removeValue(forKey: id)
+                if sleeper == nil { state.cancelled.insert(id) }
+                return sleeper
+            }
+            sleeper?.continuation.resume(throwing: CancellationError())
+        }
+        _ = state.withLock { $0.cancelled.remove(id) }
+    }
+}

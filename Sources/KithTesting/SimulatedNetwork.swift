@@ -1,0 +1,179 @@
+public import KithQUIC
+
+/// What a network does to datagrams on their way.
+public struct NetworkConditions: Hashable, Sendable {
+    /// How long a datagram takes at least, one way.
+    public var delay: Duration = .milliseconds(10)
+    /// By how much more it may take, evenly spread; without ``reordering`` the order is kept.
+    public var jitter: Duration = .zero
+    /// The share that is lost, 0…1.
+    public var loss = 0.0
+    /// The share that overtakes: delivered after half the delay.
+    public var reordering = 0.0
+    /// The share that arrives twice.
+    public var duplication = 0.0
+    /// The share with one bit turned.
+    public var corruption = 0.0
+    /// The largest datagram that passes; larger ones vanish.
+    public var maximumSize = 1_500
+    /// The bytes a second that pass, or nil for no bound.
+    public var bytesPerSecond: Int?
+    /// The bytes that wait for the bottleneck before the newest are dropped.
+    public var queue = 256 * 1024
+
+    /// Makes the conditions of a good link: 10 ms, nothing lost.
+    public init() {}
+}
+
+/// A network in memory: datagrams go in with the time, and come out later, elsewhere, changed, twice or never.
+///
+/// A value: what happens depends on the seed and the calls alone. Addresses are whatever a test tells ends apart by.
+/// Each pair of sender and receiver has its own bottleneck, each with the network's conditions.
+public struct SimulatedNetwork<Address: Hashable & Sendable>: Sendable {
+    /// A datagram as it arrives.
+    public struct Datagram: Sendable {
+        /// Who sent it.
+        public var source: Address
+        /// Who gets it.
+        public var destination: Address
+        /// What it holds.
+        public var bytes: [UInt8]
+        /// When it arrives.
+        public var time: Timestamp
+    }
+
+    private struct Link: Hashable {
+        var source: Address
+        var destination: Address
+    }
+
+    private struct Flow {
+        /// When the bottleneck will have sent what it holds.
+        var busyUntil = Timestamp.zero
+        var lastArrival = Timestamp.zero
+    }
+
+    private struct Flight {
+        var datagram: Datagram
+        var order: UInt64
+    }
+
+    /// What the network does now; may be changed at any time, for datagrams sent from then on.
+    public var conditions: NetworkConditions
+    /// How many datagrams did not make it.
+    public private(set) var dropped = 0
+    /// How many datagrams were delivered.
+    public private(set) var delivered = 0
+    private var random: SeededRandom
+    private var heap: [Flight] = []
+    private var order: UInt64 = 0
+    private var flows: [Link: Flow] = [:]
+
+    /// Makes a network whose accidents follow from the generator.
+    public init(_ conditions: NetworkConditions = NetworkConditions(), random: SeededRandom) {
+        self.conditions = conditions
+        self.random = random
+    }
+
+    /// How many datagrams are on their way.
+    public var inFlight: Int { heap.count }
+
+    /// When the next datagram arrives, or nil when none is on its way.
+    public var nextArrival: Timestamp? { heap.first?.datagram.time }
+
+    /// Puts a datagram on its way.
+    public mutating func send(_ bytes: [UInt8], from source: Address, to destination: Address, at now: Timestamp) {
+        guard bytes.count <= conditions.maximumSize, !random.chance(conditions.loss) else {
+            dropped += 1
+            return
+        }
+        var departure = now
+        let link = Link(source: source, destination: destination)
+        if let rate = conditions.bytesPerSecond {
+            var flow = flows[link] ?? Flow()
+            let start = max(now, flow.busyUntil)
+            let waiting = Double(start - now) * Double(rate) / 1e9
+            guard waiting + Double(bytes.count) <= Double(conditions.queue) else {
+                dropped += 1
+                return
+            }
+            departure = start + Int64(Double(bytes.count) * 1e9 / Double(rate))
+            flow.busyUntil = departure
+            flows[link] = flow
+        }
+        var bytes = bytes
+        if !bytes.isEmpty, random.chance(conditions.corruption) {
+            let position = Int.random(in: 0..<bytes.count, using: &random)
+            bytes[position] ^= 1 << UInt8.random(in: 0..<8, using: &random)
+        }
+        deliver(bytes, link, departure: departure)
+        if random.chance(conditions.duplication) { deliver(bytes, link, departure: departure) }
+    }
+
+    private mutating func deliver(_ bytes: [UInt8], _ link: Link, departure: Timestamp) {
+        let delay = nanoseconds(conditions.delay)
+        var arrival = departure + delay
+        if conditions.jitter > .zero {
+            arrival = arrival + Int64.random(in: 0...nanoseconds(conditions.jitter), using: &random)
+        }
+        if random.chance(conditions.reordering) {
+            arrival = departure + delay / 2
+        } else {
+            var flow = flows[link] ?? Flow()
+            if conditions.reordering == 0 { arrival = max(arrival, flow.lastArrival) }
+            flow.lastArrival = arrival
+            flows[link] = flow
+        }
+        push(
+            Datagram(source: link.source, destination: link.destination, bytes: bytes, time: arrival))
+    }
+
+    private func nanoseconds(_ duration: Duration) -> Int64 {
+        Timestamp.zero.advanced(by: duration).nanoseconds
+    }
+
+    /// Takes the next datagram that has arrived by `now`.
+    public mutating func receive(by now: Timestamp) -> Datagram? {
+        guard let first = heap.first, first.datagram.time <= now else { return nil }
+        delivered += 1
+        return pop()
+    }
+
+    /// Forgets everything on its way, as a cable that is pulled.
+    public mutating func clear() {
+        dropped += heap.count
+        heap.removeAll()
+    }
+
+    // MARK: - A binary heap by time, then by order of sending
+
+    private func isBefore(_ left: Int, _ right: Int) -> Bool {
+        let (a, b) = (heap[left], heap[right])
+        return a.datagram.time == b.datagram.time ? a.order < b.order : a.datagram.time < b.datagram.time
+    }
+
+    private mutating func push(_ datagram: Datagram) {
+        heap.append(Flight(datagram: datagram, order: order))
+        order += 1
+        var child = heap.count - 1
+        while child > 0, isBefore(child, (child - 1) / 2) {
+            heap.swapAt(child, (child - 1) / 2)
+            child = (child - 1) / 2
+        }
+    }
+
+    private mutating func pop() -> Datagram {
+        heap.swapAt(0, heap.count - 1)
+        let datagram = heap.removeLast().datagram
+        var parent = 0
+        while true {
+            var smallest = parent
+            for child in [2 * parent + 1, 2 * parent + 2] where child < heap.count && isBefore(child, smallest) {
+                smallest = child
+            }
+            if smallest == parent { return datagram }
+            heap.swapAt(parent, smallest)
+            parent = smallest
+        }
+    }
+}

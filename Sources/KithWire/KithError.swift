@@ -1,0 +1,131 @@
+/// Why an operation failed, in a form that crosses every door of the house.
+///
+/// Switch on ``code`` to react; show ``message`` to a person. The same value travels between
+/// devices (code and message), out of the JSON-RPC doors (``Code/rpcCode``) and out of the
+/// `kith` command (``Code/exitStatus``).
+///
+/// A message says what was attempted, on what, and what to do next. It never holds a secret.
+public struct KithError: Error, Sendable {
+    /// What kind of failure it is, and so what a caller can do about it.
+    @nonexhaustive
+    public enum Code: String, Hashable, Sendable, Codable, CaseIterable {
+        /// The request itself is wrong: an argument, a path, a name. Trying it again unchanged will not help.
+        case invalid
+        /// What was asked for does not exist.
+        case notFound
+        /// Something of that name is already there, or changed meanwhile.
+        case conflict
+        /// The caller is known and lacks the grant, or the file system refused.
+        case denied
+        /// The caller is not paired with this device.
+        case unpaired
+        /// The other device cannot be reached now. Trying again later may work.
+        case unreachable
+        /// The deadline passed first.
+        case timedOut
+        /// The caller, or the other end, called it off.
+        case cancelled
+        /// This device does not know the method, or cannot do it on this platform.
+        case unsupported
+        /// A limit was met: a full disk, a full queue, too many of something.
+        case exhausted
+        /// Bytes that should agree do not: a hash, a signature, a stored file.
+        case corrupt
+        /// The connection or the stream ended before the operation did.
+        case closed
+        /// A fault of ours.
+        case `internal`
+    }
+
+    /// The kind of failure.
+    public var code: Code
+    /// One sentence for a person.
+    public var message: String
+    /// What lay beneath, for a log on this device; it does not travel.
+    public var cause: (any Error)?
+
+    /// Makes an error.
+    public init(_ code: Code, _ message: String, cause: (any Error)? = nil) {
+        self.code = code
+        self.message = message
+        self.cause = cause
+    }
+}
+
+extension KithError: CustomStringConvertible {
+    public var description: String { message }
+}
+
+extension KithError: Equatable {
+    /// Compares the codes only: messages are for people.
+    public static func == (left: KithError, right: KithError) -> Bool { left.code == right.code }
+}
+
+extension KithError.Code {
+    /// The JSON-RPC 2.0 error number of this code (−32000…−32099 is the range left to implementations).
+    public var rpcCode: Int {
+        switch self {
+        case .invalid: -32602
+        case .unsupported: -32601
+        case .internal: -32603
+        case .notFound: -32001
+        case .conflict: -32002
+        case .denied: -32003
+        case .unpaired: -32004
+        case .unreachable: -32005
+        case .timedOut: -32006
+        case .cancelled: -32007
+        case .exhausted: -32008
+        case .corrupt: -32009
+        case .closed: -32010
+        }
+    }
+
+    /// The code a JSON-RPC error number stands for; an unknown number is ``internal``.
+    public init(rpcCode: Int) {
+        self = Self.allCases.first { $0.rpcCode == rpcCode } ?? .internal
+    }
+
+    /// The number that resets a QUIC stream or closes a connection with this code.
+    public var wireCode: UInt64 {
+        switch self {
+        case .internal: 0x1
+        case .invalid: 0x2
+        case .notFound: 0x3
+        case .conflict: 0x4
+        case .denied: 0x5
+        case .unpaired: 0x6
+        case .unreachable: 0x7
+        case .timedOut: 0x8
+        case .cancelled: 0x9
+        case .unsupported: 0xA
+        case .exhausted: 0xB
+        case .corrupt: 0xC
+        case .closed: 0xD
+        }
+    }
+
+    /// The code a stream was reset with; an unknown number is ``closed``.
+    public init(wireCode: UInt64) {
+        self = Self.allCases.first { $0.wireCode == wireCode } ?? .closed
+    }
+
+    /// The exit status of the `kith` command: 64 for a wrong request, 3…14 for the rest, 1 for a fault of ours.
+    public var exitStatus: Int32 {
+        switch self {
+        case .internal: 1
+        case .notFound: 3
+        case .conflict: 4
+        case .denied: 5
+        case .unpaired: 6
+        case .unreachable: 7
+        case .timedOut: 8
+        case .cancelled: 9
+        case .unsupported: 10
+        case .exhausted: 11
+        case .corrupt: 12
+        case .closed: 13
+        case .invalid: 64
+        }
+    }
+}

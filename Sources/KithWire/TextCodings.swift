@@ -1,0 +1,146 @@
+/// Bytes as hexadecimal digits, lower case.
+public enum Hex {
+    /// Two digits for every byte.
+    public static func encode(_ bytes: some Sequence<UInt8>) -> String {
+        var text = ""
+        for byte in bytes {
+            text.unicodeScalars.append(digit(byte >> 4))
+            text.unicodeScalars.append(digit(byte & 15))
+        }
+        return text
+    }
+
+    /// The bytes of an even number of digits, either case; `nil` for anything else.
+    public static func decode(_ text: some StringProtocol) -> [UInt8]? {
+        let digits = Array(text.utf8)
+        guard digits.count.isMultiple(of: 2) else { return nil }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(digits.count / 2)
+        for index in stride(from: 0, to: digits.count, by: 2) {
+            guard let high = value(digits[index]), let low = value(digits[index + 1]) else { return nil }
+            bytes.append(high << 4 | low)
+        }
+        return bytes
+    }
+
+    private static func digit(_ value: UInt8) -> Unicode.Scalar {
+        Unicode.Scalar(value < 10 ? 48 + value : 87 + value)
+    }
+
+    private static func value(_ digit: UInt8) -> UInt8? {
+        switch digit {
+        case 48...57: digit - 48
+        case 97...102: digit - 87
+        case 65...70: digit - 55
+        default: nil
+        }
+    }
+}
+
+/// Base32 (RFC 4648 §6), lower case, without padding.
+public enum Base32 {
+    /// Five bits a letter: `a`…`z`, `2`…`7`.
+    public static func encode(_ bytes: some Sequence<UInt8>) -> String {
+        BitText.encode(bytes, bits: 5) { $0 < 26 ? 97 + $0 : 24 + $0 }
+    }
+
+    /// The bytes a text stands for, either case; `nil` when it is not the one text of any bytes.
+    public static func decode(_ text: some StringProtocol) -> [UInt8]? {
+        BitText.decode(text, bits: 5) { letter in
+            switch letter {
+            case 97...122: letter - 97
+            case 65...90: letter - 65
+            case 50...55: letter - 24
+            default: nil
+            }
+        }
+    }
+}
+
+/// Base64 (RFC 4648 §4 and §5).
+public enum Base64 {
+    /// The common alphabet, with padding: what JSON doors carry byte strings as.
+    public static func encode(_ bytes: some Sequence<UInt8>) -> String {
+        let text = BitText.encode(bytes, bits: 6) { letter($0, 43, 47) }
+        return text + String(repeating: "=", count: (4 - text.utf8.count % 4) % 4)
+    }
+
+    /// The bytes of a text in the common alphabet, padded; `nil` when it is not the one text of any bytes.
+    public static func decode(_ text: some StringProtocol) -> [UInt8]? {
+        guard text.utf8.count.isMultiple(of: 4) else { return nil }
+        let body = text.utf8.reversed().drop { $0 == 61 }
+        guard text.utf8.count - body.count <= 2 else { return nil }
+        return BitText.decode(String(decoding: body.reversed(), as: UTF8.self), bits: 6) { value($0, 43, 47) }
+    }
+
+    /// The alphabet for file names and links, without padding.
+    public static func encodeURL(_ bytes: some Sequence<UInt8>) -> String {
+        BitText.encode(bytes, bits: 6) { letter($0, 45, 95) }
+    }
+
+    /// The bytes of a text in the alphabet for file names and links; `nil` when it is not the one text of any bytes.
+    public static func decodeURL(_ text: some StringProtocol) -> [UInt8]? {
+        BitText.decode(text, bits: 6) { value($0, 45, 95) }
+    }
+
+    private static func letter(_ value: UInt8, _ letter62: UInt8, _ letter63: UInt8) -> UInt8 {
+        switch value {
+        case 0..<26: 65 + value
+        case 26..<52: 71 + value
+        case 52..<62: value - 4
+        case 62: letter62
+        default: letter63
+        }
+    }
+
+    private static func value(_ letter: UInt8, _ letter62: UInt8, _ letter63: UInt8) -> UInt8? {
+        switch letter {
+        case 65...90: letter - 65
+        case 97...122: letter - 71
+        case 48...57: letter + 4
+        case letter62: 62
+        case letter63: 63
+        default: nil
+        }
+    }
+}
+
+/// Bytes as letters of a few bits each, most significant first; the last letter is filled with zero bits.
+private enum BitText {
+    static func encode(_ bytes: some Sequence<UInt8>, bits: Int, letter: (UInt8) -> UInt8) -> String {
+        var letters: [UInt8] = []
+        var buffer: UInt32 = 0
+        var count = 0
+        for byte in bytes {
+            buffer = buffer << 8 | UInt32(byte)
+            count += 8
+            while count >= bits {
+                count -= bits
+                letters.append(letter(UInt8(truncatingIfNeeded: buffer >> count) & (1 << bits - 1)))
+            }
+            buffer &= 1 << count - 1
+        }
+        if count > 0 { letters.append(letter(UInt8(truncatingIfNeeded: buffer << (bits - count)) & (1 << bits - 1))) }
+        return String(decoding: letters, as: UTF8.self)
+    }
+
+    static func decode(_ text: some StringProtocol, bits: Int, value: (UInt8) -> UInt8?) -> [UInt8]? {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(text.utf8.count * bits / 8)
+        var buffer: UInt32 = 0
+        var count = 0
+        for letter in text.utf8 {
+            guard let value = value(letter) else { return nil }
+            buffer = buffer << bits | UInt32(value)
+            count += bits
+            if count >= 8 {
+                count -= 8
+                bytes.append(UInt8(truncatingIfNeeded: buffer >> count))
+            }
+            buffer &= 1 << count - 1
+        }
+        // What is left over are filling bits: fewer than a letter has, all zero, or two texts would mean the same.
+        guard count < bits, buffer == 0 else { return nil }
+        return bytes
+    }
+}

@@ -1,0 +1,58 @@
+import KithAPI
+import KithWire
+import Testing
+
+enum Add: Method {
+    struct Input: Codable, Sendable, Hashable {
+        var a: Int
+        var b: Int
+        var note: ByteString?
+    }
+    typealias Output = Int
+    static let name = "test.add"
+    static let kind = MethodKind.query
+    static let summary = "Adds."
+    static func access(for input: Input) -> Access { input.a < 0 ? .owner : .paired }
+}
+
+@Suite struct `Methods without their types` {
+    let method = AnyMethod(Add.self)
+
+    @Test func `every form of an input means the same`() throws {
+        let input = Add.Input(a: 1, b: 2, note: ByteString([0, 255]))
+        for format in [Payload.Format.cbor, .json, .value] {
+            let payload = try method.input.encode(input, format)
+            #expect(payload.format == format)
+            #expect(try method.input.decode(payload) as? Add.Input == input)
+            guard case .cbor(let bytes) = try method.input.convert(payload, to: .cbor),
+                case .cbor(let direct) = try method.input.encode(input, .cbor)
+            else {
+                Issue.record("another form")
+                return
+            }
+            #expect(bytes == direct)
+        }
+    }
+
+    @Test func `access is asked for the very input`() throws {
+        #expect(try method.access(Add.Input(a: 1, b: 2)) == .paired)
+        #expect(try method.access(Add.Input(a: -1, b: 2)) == .owner)
+    }
+
+    @Test(arguments: [
+        Payload.cbor([]), .cbor([0xFF]), .cbor([0xA0]), .json([]), .json(Array("{}".utf8)), .json(Array("[1]".utf8)),
+        .json(Array(#"{"a":"x","b":1}"#.utf8)), .value("text"),
+    ])
+    func `an input of another form is invalid`(payload: Payload) {
+        #expect(throws: KithError(.invalid, "")) { try method.input.decode(payload) }
+    }
+
+    @Test func `a missing member is named`() throws {
+        do {
+            _ = try method.input.decode(.json(Array(#"{"a":1}"#.utf8)))
+            Issue.record("accepted")
+        } catch let error as KithError {
+            #expect(error.message.contains("`b`"))
+        }
+    }
+}

@@ -1,0 +1,166 @@
+import Foundation
+import Testing
+
+/// One of a person's machines: a data directory and the real `kith` command.
+final class Machine: Sendable {
+    let name: String
+    /// A folder of this machine's own: `data` is its data directory, the rest is free for the test.
+    let folder: URL
+    var data: String { folder.appendingPathComponent("data").path }
+
+    /// Makes a machine that is not up yet.
+    init(_ name: String) throws {
+        self.name = name
+        folder = FileManager.default.temporaryDirectory.appendingPathComponent("kith-\(name)-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    }
+
+    /// What a command printed, and how it ended.
+    struct Outcome: CustomStringConvertible {
+        var status: Int32
+        var output: String
+        var error: String
+        var description: String { "exit \(status)\n\(output)\n\(error)" }
+    }
+
+    /// Runs `kith` on this machine and waits for it, for at most `seconds`.
+    @discardableResult
+    func kith(_ arguments: [String], input: Data? = nil, seconds: Double = 60) async throws -> Outcome {
+        try await start(arguments, input: input).outcome(seconds: seconds)
+    }
+
+    /// Runs `kith` and expects it to succeed.
+    @discardableResult
+    func expect(
+        _ arguments: String..., input: Data? = nil, sourceLocation: SourceLocation = #_sourceLocation
+    ) async throws -> String {
+        let outcome = try await kith(arguments, input: input)
+        try #require(outcome.status == 0, "\(arguments): \(outcome)", sourceLocation: sourceLocation)
+        return outcome.output
+    }
+
+    /// Starts `kith` on this machine.
+    func start(_ arguments: [String], input: Data? = nil) throws -> Running {
+        let running = Running()
+        running.process.executableURL = Machine.program
+        running.process.arguments = Array(arguments.prefix(1)) + ["--data", data] + arguments.dropFirst()
+        var environment = ProcessInfo.processInfo.environment
+        environment["NO_COLOR"] = "1"
+        running.process.environment = environment
+        running.process.currentDirectoryURL = folder
+        try running.launch(input: input)
+        return running
+    }
+
+    /// Starts the daemon and waits until it answers.
+    func up(_ more: String...) async throws {
+        try await expect("up", input: nil, more: ["--detach", "--no-invite", "--name", name] + more)
+    }
+
+    private func expect(_ command: String, input: Data?, more: [String]) async throws {
+        let outcome = try await kith([command] + more)
+        try #require(outcome.status == 0, "\(outcome)")
+    }
+
+    /// Stops the daemon, if there is one, and removes everything.
+    func remove() async {
+        _ = try? await kith(["down"], seconds: 15)  // down already is fine
+        try? FileManager.default.removeItem(at: folder)  // the next boot empties /tmp at the latest
+    }
+
+    /// The pid of the daemon.
+    func daemonPID() async throws -> pid_t {
+        let status = try JSONSerialization.jsonObject(with: Data(try await expect("status", "--json").utf8))
+        return pid_t(try #require((status as? [String: Any])?["pid"] as? Int))
+    }
+
+    /// Pairs `other` with this machine: `other` may then do here what `grants` say.
+    func invite(_ other: Machine, _ grants: String...) async throws {
+        var arguments = ["invite", "--yes", "--text"]
+        for grant in grants { arguments += ["--grant", grant] }
+        let invitation = try await kith(arguments)
+        try #require(invitation.status == 0, "\(invitation)")
+        try await other.expect("pair", invitation.output.trimmingCharacters(in: .whitespacesAndNewlines), "--yes")
+    }
+
+    /// A path in this machine's folder.
+    func path(_ name: String) -> String { folder.appendingPathComponent(name).path }
+
+    /// The `kith` built beside this test bundle.
+    static let program: URL = {
+        let bundle = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent()
+        return bundle.appendingPathComponent("kith")
+    }()
+}
+
+/// A running `kith`.
+final class Running: @unchecked Sendable {  // set up before it is shared; Process and its pipes are thread-safe after
+    let process = Process()
+    private let output = Pipe()
+    private let error = Pipe()
+    private var readers: [Task<Data, Never>] = []
+
+    fileprivate func launch(input: Data?) throws {
+        process.standardOutput = output
+        process.standardError = error
+        if let input {
+            let file = FileManager.default.temporaryDirectory.appendingPathComponent("kith-input-\(UUID().uuidString)")
+            try input.write(to: file)
+            process.standardInput = try FileHandle(forReadingFrom: file)
+            try FileManager.default.removeItem(at: file)
+        } else {
+            process.standardInput = FileHandle.nullDevice
+        }
+        try process.run()
+        readers = [output, error].map { pipe in
+            let handle = pipe.fileHandleForReading
+            return Task.detached { await Running.readAll(handle) }
+        }
+    }
+
+    /// Waits for the end; kills the process when it takes longer.
+    func outcome(seconds: Double) async throws -> Machine.Outcome {
+        let process = process
+        let watchdog = Task.detached {
+            try await Task.sleep(for: .seconds(seconds))
+            kill(process.processIdentifier, SIGKILL)
+        }
+        let texts = [await readers[0].value, await readers[1].value]
+        await withCheckedContinuation { continuation in
+            Thread.detachNewThread {
+                process.waitUntilExit()
+                continuation.resume()
+            }
+        }
+        watchdog.cancel()
+        let status = process.terminationReason == .exit ? process.terminationStatus : 128 + process.terminationStatus
+        return Machine.Outcome(
+            status: status, output: String(decoding: texts[0], as: UTF8.self),
+            error: String(decoding: texts[1], as: UTF8.self))
+    }
+
+    private static func readAll(_ handle: FileHandle) async -> Data {
+        await withCheckedContinuation { continuation in
+            Thread.detachNewThread {
+                continuation.resume(returning: handle.readDataToEndOfFile())
+            }
+        }
+    }
+}
+
+/// Runs `body` with two machines that are up, and takes them down after it.
+func withTwoMachines(_ body: (_ laptop: Machine, _ phone: Machine) async throws -> Void) async throws {
+    let laptop = try Machine("laptop")
+    let phone = try Machine("phone")
+    do {
+        try await laptop.up()
+        try await phone.up()
+        try await body(laptop, phone)
+    } catch {
+        await laptop.remove()
+        await phone.remove()
+        throw error
+    }
+    await laptop.remove()
+    await phone.remove()
+}

@@ -1,0 +1,128 @@
+import Foundation
+import Testing
+
+@Suite struct PairingTests {
+    @Test func `two devices pair by an invitation and see each other`() async throws {
+        try await withTwoMachines { laptop, phone in
+            try await laptop.invite(phone, "shell")
+            let seen = try await phone.expect("devices", "--json")
+            #expect(seen.contains("\"name\" : \"laptop\""))
+            #expect(seen.contains("\"isOnline\" : true"))
+            let back = try await laptop.expect("devices", "--json")
+            #expect(back.contains("\"name\" : \"phone\""))
+            #expect(back.contains("\"shell\""))
+            let ping = try await phone.expect("ping", "laptop", "--count", "2")
+            #expect(ping.contains("2 of 2 came back"))
+        }
+    }
+
+    @Test func `an invitation works once`() async throws {
+        try await withTwoMachines { laptop, phone in
+            let invitation = try await laptop.expect("invite", "--yes", "--text").trimmingCharacters(in: .newlines)
+            try await phone.expect("pair", invitation, "--yes")
+            let thief = try Machine("thief")
+            let second = try await thief.kith(["pair", invitation, "--yes"])
+            #expect(second.status != 0)
+            #expect(second.error.contains("invitation"))
+            #expect(try await !laptop.expect("devices", "--cached").contains("thief"))
+            await thief.remove()
+        }
+    }
+
+    @Test func `an expired, a revoked and a tampered invitation are refused`() async throws {
+        try await withTwoMachines { laptop, phone in
+            let short = try await laptop.expect("invite", "--yes", "--text", "--expires", "1s")
+            try await Task.sleep(for: .seconds(2))  // the invitation's own second must pass on the daemon's clock
+            let expired = try await phone.kith(["pair", short.trimmingCharacters(in: .newlines), "--yes"])
+            #expect(expired.status != 0)
+            #expect(expired.error.contains("expired"))
+
+            let json = try await laptop.expect("invite", "--yes", "--json")
+            let made = try #require(try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any])
+            let text = try #require(made["text"] as? String)
+            let id = try #require((made["info"] as? [String: Any])?["id"] as? String)
+            try await laptop.expect("invite", "--revoke", id)
+            #expect(try await phone.kith(["pair", text, "--yes"]).status != 0)
+
+            let good = try await laptop.expect("invite", "--yes", "--text").trimmingCharacters(in: .newlines)
+            var letters = Array(good)
+            let middle = letters.count / 2
+            letters[middle] = letters[middle] == "a" ? "b" : "a"
+            let tampered = try await phone.kith(["pair", String(letters), "--yes"])
+            #expect(tampered.status == 64)
+            #expect(try await laptop.expect("devices", "--json") == "[\n\n]\n")
+        }
+    }
+
+    @Test func `no terminal and no --yes pairs nobody`() async throws {
+        try await withTwoMachines { laptop, phone in
+            let invitation = try await laptop.expect("invite", "--yes", "--text").trimmingCharacters(in: .newlines)
+            let outcome = try await phone.kith(["pair", invitation])
+            #expect(outcome.status == 64)
+            #expect(outcome.error.contains("--yes"))
+            #expect(try await laptop.expect("devices", "--json", "--cached") == "[\n\n]\n")
+        }
+    }
+
+    @Test func `both ends show the same code and the inviting end is asked`() async throws {
+        try await withTwoMachines { laptop, phone in
+            let invitation = try await laptop.expect("invite", "--text").trimmingCharacters(in: .newlines)
+            let joining = try phone.start(["pair", invitation, "--yes"])
+            // The daemon has no terminal: its log names the pairing, `kith accept` answers it.
+            let request = try await laptop.waitForLog(/kith accept (\S+)/)
+            let code = try await laptop.waitForLog(/show the code  ([0-9 ]+[0-9])/)
+            try await laptop.expect("accept", request)
+            let outcome = try await joining.outcome(seconds: 30)
+            #expect(outcome.status == 0, "\(outcome)")
+            #expect(outcome.error.contains(code))
+        }
+    }
+
+    @Test func `a refused pairing leaves no device behind`() async throws {
+        try await withTwoMachines { laptop, phone in
+            let invitation = try await laptop.expect("invite", "--text", "--grant", "shell")
+            let joining = try phone.start(["pair", invitation.trimmingCharacters(in: .newlines), "--yes"])
+            let request = try await laptop.waitForLog(/kith accept (\S+)/)
+            try await laptop.expect("accept", "--refuse", request)
+            let outcome = try await joining.outcome(seconds: 30)
+            #expect(outcome.status != 0)
+            #expect(try await laptop.expect("devices", "--json", "--cached") == "[\n\n]\n")
+            #expect(try await phone.expect("devices", "--json", "--cached") == "[\n\n]\n")
+        }
+    }
+
+    @Test func `a second daemon on one data directory is refused and changes nothing`() async throws {
+        let laptop = try Machine("laptop")
+        try await laptop.up()
+        let second = try await laptop.kith(["up", "--no-invite"])
+        #expect(second.status == 4)
+        #expect(second.error.split(separator: "\n").count == 1)
+        try await laptop.expect("status")
+        await laptop.remove()
+    }
+
+    @Test func `an identity survives kill -9 and a restart`() async throws {
+        let laptop = try Machine("laptop")
+        try await laptop.up()
+        let before = try await laptop.expect("status", "--json")
+        kill(try await laptop.daemonPID(), SIGKILL)
+        try await laptop.up()
+        let after = try await laptop.expect("status", "--json")
+        let pattern = /"id" : "([^"]+)"/
+        #expect(before.firstMatch(of: pattern)?.1 == after.firstMatch(of: pattern)?.1)
+        await laptop.remove()
+    }
+}
+
+extension Machine {
+    /// Waits until the daemon's log matches, and returns the first capture.
+    func waitForLog(_ pattern: Regex<(Substring, Substring)>, seconds: Double = 20) async throws -> String {
+        let deadline = ContinuousClock.now + .seconds(seconds)
+        while ContinuousClock.now < deadline {
+            let log = (try? String(contentsOfFile: data + "/kith.log", encoding: .utf8)) ?? ""  // not written yet
+            if let match = log.firstMatch(of: pattern) { return String(match.1) }
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        throw CocoaError(.fileReadNoSuchFile, userInfo: [NSFilePathErrorKey: data + "/kith.log"])
+    }
+}

@@ -1,0 +1,57 @@
+import Foundation
+import Testing
+
+@Suite struct ShellTests {
+    @Test func `a command's output, errors and exit status come back apart`() async throws {
+        try await withTwoMachines { laptop, phone in
+            try await laptop.invite(phone, "shell")
+            let outcome = try await phone.kith(["shell", "laptop", "--", "echo out; echo err >&2; exit 7"])
+            #expect(outcome.status == 7)
+            #expect(outcome.output == "out\n")
+            #expect(outcome.error == "err\n")
+        }
+    }
+
+    @Test func `standard input is a pipe with an end`() async throws {
+        try await withTwoMachines { laptop, phone in
+            try await laptop.invite(phone, "shell")
+            let bytes = CopyTests.bytes(3_000_000, seed: 9)
+            let outcome = try await phone.kith(["shell", "laptop", "--", "sha256sum"], input: bytes)
+            let here = try await phone.kith(["shell", "laptop", "--", "cat | wc -c"], input: bytes)
+            #expect(outcome.status == 0)
+            #expect(here.output.trimmingCharacters(in: .whitespacesAndNewlines) == "3000000")
+        }
+    }
+
+    @Test func `nothing is left behind when the caller vanishes`() async throws {
+        try await withTwoMachines { laptop, phone in
+            try await laptop.invite(phone, "shell")
+            let marker = laptop.path("alive")
+            let command = "(while :; do touch \(marker); sleep 0.05; done) & sleep 1000"
+            let shell = try phone.start(["shell", "laptop", "--", command])
+            try await laptop.waitForFile(marker)
+            kill(shell.process.processIdentifier, SIGKILL)
+            _ = try await shell.outcome(seconds: 5)
+            let deadline = ContinuousClock.now + .seconds(10)
+            var isQuiet = false
+            while !isQuiet, ContinuousClock.now < deadline {
+                try? FileManager.default.removeItem(atPath: marker)  // may be gone already
+                try await Task.sleep(for: .milliseconds(300))
+                isQuiet = !FileManager.default.fileExists(atPath: marker)
+            }
+            #expect(isQuiet, "a background loop outlived the shell it was started from")
+        }
+    }
+
+    @Test func `a terminal gives a terminal there`() async throws {
+        try await withTwoMachines { laptop, phone in
+            try await laptop.invite(phone, "shell")
+            let plain = try await phone.kith(["shell", "laptop", "--", "test -t 0 && echo terminal || echo pipe"])
+            #expect(plain.output == "pipe\n")
+            let forced = try await phone.kith([
+                "shell", "-t", "laptop", "--", "test -t 0 && echo terminal || echo pipe",
+            ])
+            #expect(forced.output.trimmingCharacters(in: .whitespacesAndNewlines) == "terminal")
+        }
+    }
+}

@@ -1,0 +1,200 @@
+import Foundation
+import KithAPI
+import KithIdentity
+import KithWire
+import Testing
+
+@Suite struct CopyTests {
+    @Test(arguments: [0, 1, 65_535, 65_536, 65_537, 524_288, 3_000_001])
+    func `a file arrives as it is, both ways`(size: Int) async throws {
+        let folders = try Folders()
+        let content = bytes(size, seed: UInt64(size))
+        try folders.write("local/file", content)
+        try FileManager.default.setAttributes([.posixPermissions: 0o640], ofItemAtPath: folders.local + "/file")
+        var times = [timespec(tv_sec: 0, tv_nsec: 0), timespec(tv_sec: 1_234_567_890, tv_nsec: 123_456_789)]
+        #expect(utimensat(AT_FDCWD, folders.local + "/file", &times, 0) == 0)
+
+        let client = folders.client()
+        let (summary, _) = try await client.copy([here(folders.local + "/file")], to: there(folders.srv + "/"))
+        #expect(summary.files == 1 && summary.bytes == UInt64(size))
+        #expect(try folders.data("srv/file") == content)
+        let entry = try await client.call(Files.Stat.self, .init(path: Files.Path(folders.srv + "/file")), on: "laptop")
+        #expect(entry.mode == 0o640 && entry.modified == 1_234_567_890 && entry.modifiedNanoseconds == 123_456_789)
+
+        try await client.copy([there(folders.srv + "/file")], to: here(folders.local + "/back"))
+        #expect(try folders.data("local/back") == content)
+    }
+
+    @Test func `a tree keeps links, empty folders, modes, times and names of any bytes`() async throws {
+        let folders = try Folders()
+        try folders.write("local/tree/a/one", "one")
+        try folders.write("local/tree/new\nline\u{1B}[31m", "odd")
+        try FileManager.default.createDirectory(atPath: folders.local + "/tree/empty", withIntermediateDirectories: true)
+        #expect(symlink("a/one", folders.local + "/tree/link") == 0)
+        #expect(symlink("/etc/passwd", folders.local + "/tree/absolute") == 0)
+        let raw: [CChar] = Array((folders.local + "/tree/").utf8CString.dropLast()) + [CChar(bitPattern: 0xFF), 65, 0]
+        let descriptor = raw.withUnsafeBufferPointer { open($0.baseAddress!, O_CREAT | O_WRONLY, 0o600) }
+        #expect(descriptor >= 0)
+        close(descriptor)
+        chmod(folders.local + "/tree/empty", 0o711)
+        var times = [timespec(tv_sec: 0, tv_nsec: 0), timespec(tv_sec: 1_000_000_000, tv_nsec: 5)]
+        #expect(utimensat(AT_FDCWD, folders.local + "/tree/a", &times, 0) == 0)
+
+        let client = folders.client()
+        let (summary, _) = try await client.copy([here(folders.local + "/tree")], to: there(folders.srv))
+        #expect(summary.files == 3 && summary.folders == 3 && summary.links == 2)
+        try await client.copy([there(folders.srv + "/tree")], to: here(folders.local + "/again"))
+        for base in ["srv/tree", "local/again"] {
+            #expect(try folders.text(base + "/a/one") == "one")
+            #expect(try folders.text(base + "/new\nline\u{1B}[31m") == "odd")
+            #expect(try FileManager.default.destinationOfSymbolicLink(atPath: "\(folders.top)/\(base)/link") == "a/one")
+            #expect(
+                try FileManager.default.destinationOfSymbolicLink(atPath: "\(folders.top)/\(base)/absolute")
+                    == "/etc/passwd")
+            var status = stat()
+            #expect(stat("\(folders.top)/\(base)/empty", &status) == 0 && status.st_mode & 0o777 == 0o711)
+            #expect(stat("\(folders.top)/\(base)/a", &status) == 0 && status.st_mtim.tv_sec == 1_000_000_000)
+            #expect(status.st_mtim.tv_nsec == 5)
+            let list = try await client.call(
+                Files.List.self, .init(path: Files.Path("\(folders.top)/\(base)")), on: nil)
+            #expect(list.entries.contains { $0.name.bytes == [0xFF, 65] })
+        }
+        #expect(try folders.names("srv") == ["tree"])
+    }
+
+    @Test func `ten thousand small files arrive`() async throws {
+        let folders = try Folders()
+        for index in 0..<100 {
+            for inner in 0..<100 { try folders.write("local/many/\(index)/\(inner)", "\(index) \(inner)") }
+        }
+        let (summary, _) = try await folders.client().copy(
+            [here(folders.local + "/many")], to: there(folders.srv + "/many"))
+        #expect(summary.files == 10_000 && summary.folders == 101)
+        #expect(try folders.text("srv/many/99/42") == "99 42")
+    }
+
+    @Test func `several sources want a folder`() async throws {
+        let folders = try Folders()
+        try folders.write("local/a", "a")
+        try folders.write("local/b", "b")
+        let client = folders.client()
+        let sources = [here(folders.local + "/a"), here(folders.local + "/b")]
+        try await client.copy(sources, to: there(folders.srv))
+        #expect(try folders.names("srv") == ["a", "b"])
+        await #expect(throws: KithError(.notFound, "")) {
+            try await client.copy(sources, to: there(folders.srv + "/none"))
+        }
+        try await client.copy([there(folders.srv + "/a"), there(folders.srv + "/b")], to: here(folders.local + "/"))
+    }
+
+    @Test func `between two other devices the bytes pass through this one`() async throws {
+        let folders = try Folders()
+        try folders.write("srv/from/file", bytes(700_000, seed: 9))
+        let (summary, _) = try await folders.client().copy(
+            [there(folders.srv + "/from")], to: there(folders.srv + "/to"))
+        #expect(summary.files == 1)
+        #expect(try folders.data("srv/to/file") == bytes(700_000, seed: 9))
+    }
+
+    @Test func `existing files are replaced at once, or left alone on request`() async throws {
+        let folders = try Folders()
+        try folders.write("local/file", "new")
+        try folders.write("srv/file", "old")
+        let client = folders.client()
+        let (summary, _) = try await client.copy(
+            [here(folders.local + "/file")], to: there(folders.srv), landing: .init(overwrite: false))
+        #expect(summary.files == 0 && summary.skipped == 1)
+        #expect(try folders.text("srv/file") == "old")
+        try await client.copy([here(folders.local + "/file")], to: there(folders.srv), landing: .init(sync: true))
+        #expect(try folders.text("srv/file") == "new")
+        #expect(try folders.names("srv") == ["file"])
+    }
+
+    @Test func `pipes are left out with the reason, and nothing waits for them`() async throws {
+        let folders = try Folders()
+        try folders.write("local/tree/file", "file")
+        #expect(mkfifo(folders.local + "/tree/pipe", 0o600) == 0)
+        let (summary, skipped) = try await folders.client().copy(
+            [here(folders.local + "/tree")], to: there(folders.srv))
+        #expect(summary.files == 1 && summary.skipped == 1)
+        #expect(skipped.map(\.path.description) == ["tree/pipe"])
+        await #expect(throws: KithError(.unsupported, "")) {
+            try await folders.client().copy([here(folders.local + "/tree/pipe")], to: there(folders.srv))
+        }
+    }
+
+    @Test func `failures have their code and leave nothing`() async throws {
+        let folders = try Folders()
+        let client = folders.client()
+        try folders.write("local/file", "file")
+        try folders.write("local/tree/inner", "inner")
+        try folders.write("srv/occupied", "file")
+        try folders.write("srv/folder/file/deep", "deep")
+        func expect(
+            _ code: KithError.Code, _ source: Files.Location, _ destination: Files.Location, recursive: Bool = true,
+            _ location: SourceLocation = #_sourceLocation
+        ) async {
+            await #expect(throws: KithError(code, ""), sourceLocation: location) {
+                try await client.copy([source], to: destination, recursive: recursive)
+            }
+        }
+        await expect(.notFound, here(folders.local + "/none"), there(folders.srv))
+        await expect(.notFound, there(folders.srv + "/none"), here(folders.local))
+        await expect(.denied, here(folders.local + "/file"), there("/etc/kith-test"))
+        await expect(.denied, there("/etc/passwd"), here(folders.local))
+        await expect(.invalid, here(folders.local + "/file"), here(folders.local + "/other"))
+        await expect(.invalid, here(folders.local + "/tree"), there(folders.srv), recursive: false)
+        await expect(.conflict, here(folders.local + "/tree"), there(folders.srv + "/occupied"))
+        await expect(.conflict, here(folders.local + "/file"), there(folders.srv + "/folder"))
+        await expect(.invalid, there(folders.srv + "/../x"), here(folders.local))
+        #expect(try folders.names("srv") == ["folder", "occupied"])
+        #expect(try folders.names("local") == ["file", "tree"])
+        #expect(!FileManager.default.fileExists(atPath: "/etc/kith-test"))
+    }
+
+    @Test func `damaged bytes are refused and nothing is put in place`() async throws {
+        let folders = try Folders()
+        try folders.write("local/file", bytes(2_000_000, seed: 4))
+        let client = folders.client { bytes in
+            // A byte of the contents of the file, far behind its header.
+            var bytes = bytes
+            if bytes.count > 100_000 { bytes[90_000] ^= 1 }
+            return bytes
+        }
+        await #expect(throws: KithError(.corrupt, "")) {
+            try await client.copy([here(folders.local + "/file")], to: there(folders.srv))
+        }
+        #expect(try folders.names("srv").isEmpty)
+    }
+
+    @Test(.enabled(if: geteuid() == 0, "needs root: mounts a small file system"))
+    func `a full disk is told, and nothing is left`() async throws {
+        let folders = try Folders()
+        let mounted = mount("tmpfs", folders.srv, "tmpfs", 0, "size=1m")
+        guard mounted == 0 else {
+            print("skipped: this root may not mount a file system")
+            return
+        }
+        defer { umount2(folders.srv, 2) }
+        try folders.write("local/large", bytes(4_000_000, seed: 5))
+        try folders.write("local/tree/small", "small")
+        try folders.write("local/tree/large", bytes(4_000_000, seed: 6))
+        for name in ["large", "tree"] {
+            await #expect(throws: KithError(.exhausted, "")) {
+                try await folders.client().copy([here(folders.local + "/" + name)], to: there(folders.srv))
+            }
+            #expect(try folders.names("srv").isEmpty)
+        }
+    }
+
+    @Test func `what a killed transfer left is removed by the next one`() async throws {
+        let folders = try Folders()
+        let stale = ".kith-partial-abcdefghijklmnopqrst"
+        try folders.write("srv/" + stale, "half")
+        try folders.write("srv/.kith-partial-bbcdefghijklmnopqrst/half", "half")
+        try folders.write("srv/.kith-partial-mine", "not ours")
+        try folders.write("local/file", "file")
+        try await folders.client().copy([here(folders.local + "/file")], to: there(folders.srv))
+        #expect(try folders.names("srv") == [".kith-partial-mine", "file"])
+    }
+}

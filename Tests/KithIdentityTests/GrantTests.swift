@@ -1,0 +1,56 @@
+import KithIdentity
+import KithWire
+import Testing
+
+@Suite struct GrantTests {
+    @Test(arguments: [
+        "shell", "forward", "library", "screen:view", "screen:control", "files:read=/", "files:write=/srv",
+        "files:read=/home/ana/Büro=1:2", "node:a.b/*",
+    ])
+    func `the text form survives`(text: String) throws {
+        let grant = try #require(Grant(text))
+        #expect(grant.description == text)
+        #expect(try CBORDecoder().decode(Grant.self, from: CBOREncoder().encode(grant)) == grant)
+    }
+
+    @Test func `slashes at the end of a root do not matter`() {
+        #expect(Grant("files:read=/srv/") == .files(.read, root: "/srv"))
+        #expect(Grant("files:read=//") == .files(.read, root: "/"))
+    }
+
+    @Test(arguments: [
+        "", "shell:", "shell:x", "Shell", "files", "files:", "files:read", "files:read=", "files:read=srv",
+        "files:all=/srv",
+        "files:read=/srv/../etc", "files:read=/srv/./a", "files:read=/srv//a", "files:read=/..", "files:read=/a\0b",
+        "screen", "screen:", "screen:see", "node:", "forward:", "unknown",
+        "files:read=/" + String(repeating: "a", count: 5_000),
+    ])
+    func `other texts are refused`(text: String) {
+        #expect(Grant(text) == nil)
+    }
+
+    @Test(arguments: [
+        ("shell", "shell", true), ("shell", "forward", false), ("forward", "shell", false),
+        ("files:read=/srv", "files:read=/srv", true), ("files:read=/srv", "files:read=/srv/a/b", true),
+        ("files:read=/srv", "files:write=/srv/a", false), ("files:write=/srv", "files:read=/srv/a", true),
+        ("files:read=/srv", "files:read=/srvx", false), ("files:read=/srv", "files:read=/", false),
+        ("files:read=/srv/a", "files:read=/srv", false), ("files:read=/", "files:read=/etc/passwd", true),
+        ("files:write=/", "shell", false), ("shell", "files:read=/", false),
+        ("screen:control", "screen:view", true), ("screen:view", "screen:control", false), ("node:a", "node:b", false),
+    ])
+    func `a grant covers what it says and no more`(held: String, needed: String, covers: Bool) throws {
+        let held = try #require(Grant(held))
+        let needed = try #require(Grant(needed))
+        #expect(held.covers(needed) == covers)
+        #expect([.library, held].allows(needed) == covers)
+        #expect(![Grant]().allows(needed))
+    }
+
+    @Test(arguments: [
+        "/srv/..", "/srv/../etc/passwd", "/srv/./../x", "/srv//../x", "srv/a", "", "/srv/a/", "/srv/\0/x",
+    ])
+    func `a path that is not plain is covered by nothing`(path: String) {
+        #expect(!Grant.files(.write, root: "/").covers(.files(.read, root: path)))
+        #expect(!Grant.files(.write, root: "/srv").covers(.files(.read, root: path)))
+    }
+}

@@ -1,0 +1,258 @@
+import Foundation
+import KithIdentity
+import KithWire
+import Testing
+
+/// A folder of its own for a test, gone with it.
+final class TemporaryFolder: Sendable {
+    let path: String
+
+    init() throws {
+        path = FileManager.default.temporaryDirectory.appending(path: "kith-\(UUID().uuidString)").path
+        try FileManager.default.createDirectory(
+            atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: path) }
+
+    func files() throws -> [String] { try FileManager.default.contentsOfDirectory(atPath: path).sorted() }
+    func bytes(_ name: String) throws -> [UInt8] { Array(try Data(contentsOf: URL(filePath: "\(path)/\(name)"))) }
+    func write(_ bytes: [UInt8], to name: String) throws {
+        let url = URL(filePath: "\(path)/\(name)")
+        try Data(bytes).write(to: url)
+        try setMode(0o600, of: name)
+    }
+    func mode(of name: String) throws -> Int {
+        let attributes = try FileManager.default.attributesOfItem(atPath: "\(path)/\(name)")
+        return try #require(attributes[.posixPermissions] as? Int)
+    }
+    func setMode(_ mode: Int, of name: String) throws {
+        try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: "\(path)/\(name)")
+    }
+}
+
+/// The stores, each of which must behave as ``KeyStore`` says.
+enum StoreKind: CaseIterable {
+    case memory, machineKey, passphrase
+
+    func make(in folder: TemporaryFolder) -> any KeyStore {
+        switch self {
+        case .memory: MemoryKeyStore()
+        case .machineKey: FileKeyStore(directory: folder.path, seal: .machineKey)
+        case .passphrase: FileKeyStore(directory: folder.path, seal: .passphrase("correct horse", cost: 10))
+        }
+    }
+}
+
+@Suite struct KeyStoreConformanceTests {
+    @Test(arguments: StoreKind.allCases)
+    func `what is stored is found, replaced and forgotten by its name`(kind: StoreKind) throws {
+        let folder = try TemporaryFolder()
+        let store = kind.make(in: folder)
+        #expect(try store.secret(named: "a") == nil)
+        try store.removeSecret(named: "a")
+        try store.store([1, 2, 3], named: "a")
+        try store.store([], named: "b.c-D")
+        #expect(try store.secret(named: "a") == [1, 2, 3])
+        #expect(try store.secret(named: "b.c-D") == [])
+        try store.store([9], named: "a")
+        #expect(try store.secret(named: "a") == [9])
+        try store.removeSecret(named: "a")
+        #expect(try store.secret(named: "a") == nil)
+        #expect(try store.secret(named: "b.c-D") == [])
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func `a secret has at most 4096 bytes`(kind: StoreKind) throws {
+        let folder = try TemporaryFolder()
+        let store = kind.make(in: folder)
+        let largest = [UInt8](repeating: 0xA5, count: 4_096)
+        try store.store(largest, named: "a")
+        #expect(throws: KithError(.invalid, "")) { try store.store(largest + [0], named: "a") }
+        #expect(try store.secret(named: "a") == largest)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func `a name is no path`(kind: StoreKind) throws {
+        let folder = try TemporaryFolder()
+        let store = kind.make(in: folder)
+        for name in [
+            "", "..", ".", ".a", "a/b", "../a", "/etc/passwd", "a b", "é", "a\0", String(repeating: "a", count: 65),
+        ] {
+            #expect(throws: KithError(.invalid, "")) { try store.store([1], named: name) }
+            #expect(throws: KithError(.invalid, "")) { _ = try store.secret(named: name) }
+            #expect(throws: KithError(.invalid, "")) { try store.removeSecret(named: name) }
+        }
+        #expect(try folder.files().isEmpty)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func `the device's key is made once`(kind: StoreKind) throws {
+        let folder = try TemporaryFolder()
+        let store = kind.make(in: folder)
+        let key = try store.deviceKey()
+        #expect(try store.deviceKey().id == key.id)
+        #expect(try store.deviceKey(named: "other").id != key.id)
+        // A file store finds it again when it is opened anew.
+        if kind != .memory { #expect(try kind.make(in: folder).deviceKey().id == key.id) }
+    }
+}
+
+@Suite struct FileKeyStoreTests {
+    private func passphrase(_ text: String, in folder: TemporaryFolder) -> FileKeyStore {
+        FileKeyStore(directory: folder.path, seal: .passphrase(text, cost: 10))
+    }
+
+    @Test func `files are for their owner only, and nothing is left beside them`() throws {
+        let folder = try TemporaryFolder()
+        let store = FileKeyStore(directory: folder.path, seal: .machineKey)
+        try store.store([1], named: "identity")
+        try store.store([2], named: "identity")
+        #expect(try folder.files() == ["identity.sealed", "machine.key"])
+        for name in try folder.files() { #expect(try folder.mode(of: name) == 0o600) }
+    }
+
+    @Test func `the file is as drawn and does not show the secret`() throws {
+        let folder = try TemporaryFolder()
+        let secret = [UInt8](64..<96)
+        try passphrase("pass", in: folder).store(secret, named: "a")
+        let file = try folder.bytes("a.sealed")
+        #expect(Array(file[..<10]) == Array("kithkey1".utf8) + [2, 10] as [UInt8])
+        #expect(file.count == 26 + 12 + 32 + 16)
+        #expect(!(0..<file.count - 4).contains { file[$0..<$0 + 4] == secret[0..<4] })
+        // Sealed anew it has another salt and another nonce.
+        try passphrase("pass", in: folder).store(secret, named: "a")
+        let again = try folder.bytes("a.sealed")
+        #expect(again[10..<26] != file[10..<26] && again[26...] != file[26...])
+    }
+
+    @Test func `a wrong passphrase is denied, and the file stays as it is`() throws {
+        let folder = try TemporaryFolder()
+        let id = try passphrase("right", in: folder).deviceKey().id
+        let before = try folder.bytes("identity.sealed")
+        for wrong in ["wrong", "", "right ", "Right"] {
+            #expect(throws: KithError(.denied, "")) { _ = try passphrase(wrong, in: folder).deviceKey() }
+        }
+        #expect(throws: KithError(.denied, "")) {
+            _ = try FileKeyStore(directory: folder.path, seal: .machineKey).deviceKey()
+        }
+        #expect(try folder.bytes("identity.sealed") == before)
+        #expect(try folder.files() == ["identity.sealed"])
+        #expect(try passphrase("right", in: folder).deviceKey().id == id)
+    }
+
+    @Test func `no changed byte of a file goes unnoticed`() throws {
+        let folder = try TemporaryFolder()
+        let store = FileKeyStore(directory: folder.path, seal: .machineKey)
+        try store.store([1, 2, 3, 4], named: "a")
+        let right = try folder.bytes("a.sealed")
+        for index in right.indices {
+            var wrong = right
+            wrong[index] ^= 0x10
+            try folder.write(wrong, to: "a.sealed")
+            #expect(throws: KithError.self, "byte \(index)") { _ = try store.secret(named: "a") }
+        }
+        for count in 0..<right.count {
+            try folder.write(Array(right.prefix(count)), to: "a.sealed")
+            #expect(throws: KithError(.corrupt, "")) { _ = try store.secret(named: "a") }
+        }
+        // Nor is a file opened under another name.
+        try folder.write(right, to: "b.sealed")
+        #expect(throws: KithError(.corrupt, "")) { _ = try store.secret(named: "b") }
+        try folder.write(right, to: "a.sealed")
+        #expect(try store.secret(named: "a") == [1, 2, 3, 4])
+    }
+
+    @Test func `the cost that users get works, and stands in the file`() throws {
+        let folder = try TemporaryFolder()
+        let store = FileKeyStore(directory: folder.path, seal: .passphrase("right"))
+        try store.store([1, 2, 3], named: "a")
+        #expect(try folder.bytes("a.sealed")[9] == 17)
+        #expect(try store.secret(named: "a") == [1, 2, 3])
+        // What is in the file counts, not what the store would write now.
+        #expect(try passphrase("right", in: folder).secret(named: "a") == [1, 2, 3])
+    }
+
+    @Test func `a damaged file cannot make us take gigabytes`() throws {
+        let folder = try TemporaryFolder()
+        let store = passphrase("p", in: folder)
+        try store.store([1], named: "a")
+        var file = try folder.bytes("a.sealed")
+        for cost in [0, 9, 23, 40, 255] as [UInt8] {
+            file[9] = cost
+            try folder.write(file, to: "a.sealed")
+            #expect(throws: KithError(.corrupt, "")) { _ = try store.secret(named: "a") }
+        }
+        #expect(throws: KithError(.invalid, "")) {
+            try FileKeyStore(directory: folder.path, seal: .passphrase("p", cost: 30)).store([1], named: "b")
+        }
+    }
+
+    @Test func `without the machine's key nothing opens, and none is made in its place`() throws {
+        let folder = try TemporaryFolder()
+        let store = FileKeyStore(directory: folder.path, seal: .machineKey)
+        try store.store([1], named: "a")
+        let key = try folder.bytes("machine.key")
+        #expect(key.count == 32)
+        try FileManager.default.removeItem(atPath: "\(folder.path)/machine.key")
+        #expect(throws: KithError(.corrupt, "")) { _ = try store.secret(named: "a") }
+        #expect(try folder.files() == ["a.sealed"])
+        try folder.write([UInt8](repeating: 0, count: 32), to: "machine.key")
+        #expect(throws: KithError(.corrupt, "")) { _ = try store.secret(named: "a") }
+        try folder.write([1, 2, 3], to: "machine.key")
+        #expect(throws: KithError(.corrupt, "")) { _ = try store.secret(named: "a") }
+        try folder.write(key, to: "machine.key")
+        #expect(try store.secret(named: "a") == [1])
+    }
+
+    @Test func `a key file that others may read is refused`() throws {
+        let folder = try TemporaryFolder()
+        let store = FileKeyStore(directory: folder.path, seal: .machineKey)
+        try store.store([1], named: "a")
+        for name in ["a.sealed", "machine.key"] {
+            for mode in [0o640, 0o604, 0o660, 0o601] {
+                try folder.setMode(mode, of: name)
+                do {
+                    _ = try store.secret(named: "a")
+                    Issue.record("\(name) was read with mode \(String(mode, radix: 8))")
+                } catch {
+                    #expect(error.code == .denied && error.message.contains("chmod 600"))
+                }
+            }
+            try folder.setMode(0o600, of: name)
+        }
+        #expect(try store.secret(named: "a") == [1])
+    }
+
+    @Test func `a link, a folder and a huge file are refused`() throws {
+        let folder = try TemporaryFolder()
+        let store = FileKeyStore(directory: folder.path, seal: .machineKey)
+        try store.store([1], named: "a")
+        try FileManager.default.createSymbolicLink(
+            atPath: "\(folder.path)/b.sealed", withDestinationPath: "\(folder.path)/a.sealed")
+        #expect(throws: KithError(.denied, "")) { _ = try store.secret(named: "b") }
+        try FileManager.default.createDirectory(
+            atPath: "\(folder.path)/c.sealed", withIntermediateDirectories: false)
+        #expect(throws: KithError(.corrupt, "")) { _ = try store.secret(named: "c") }
+        try folder.write([UInt8](repeating: 0, count: 1 << 20), to: "d.sealed")
+        #expect(throws: KithError(.corrupt, "")) { _ = try store.secret(named: "d") }
+    }
+
+    @Test func `a file is replaced whole, or stays`() throws {
+        let folder = try TemporaryFolder()
+        let path = "\(folder.path)/file"
+        try SecretFile.write(Array("old".utf8), to: path)
+        try SecretFile.write([UInt8](repeating: 7, count: 100_000), to: path, mode: 0o400)
+        #expect(try SecretFile.read(path, limit: 100_000)?.count == 100_000)
+        #expect(try folder.mode(of: "file") == 0o400)
+        #expect(throws: KithError(.corrupt, "")) { _ = try SecretFile.read(path, limit: 99_999) }
+        // A folder in its place cannot be replaced by a file: what was begun is taken away again.
+        try FileManager.default.createDirectory(atPath: "\(folder.path)/there/in", withIntermediateDirectories: true)
+        #expect(throws: KithError.self) { try SecretFile.write([1], to: "\(folder.path)/there") }
+        #expect(try folder.files() == ["file", "there"])
+        #expect(throws: KithError(.notFound, "")) { try SecretFile.write([1], to: "\(folder.path)/no/file") }
+        try SecretFile.remove(path)
+        try SecretFile.remove(path)
+        #expect(try SecretFile.read(path, limit: 10) == nil)
+    }
+}

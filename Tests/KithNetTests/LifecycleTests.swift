@@ -1,0 +1,142 @@
+import KithIdentity
+import KithNet
+import KithWire
+import Testing
+
+@Suite struct LifecycleTests {
+    @Test func `a peer that vanishes is noticed by the idle timeout`() async throws {
+        var options = Endpoint.Options()
+        options.idleTimeout = .milliseconds(400)
+        options.keepAlive = .milliseconds(100)
+        try await withEndpoint(.v4, options) { server in
+            try await withEndpoint(.v4, options) { client in
+                try await Cable.to(server.localAddresses[0]) { cable, address in
+                    let near = try await client.connect(to: server.id, at: [address])
+                    let far = try await next(server.established)
+                    let stream = try await near.openStream()
+                    try await stream.write([1])
+                    let farStream = try await next(far.incomingStreams)
+                    #expect(try await farStream.read(upTo: 1) == [1])
+                    cable.cut()
+                    #expect(await near.closed().origin == .idleTimeout)
+                    #expect(await far.closed().origin == .idleTimeout)
+                    await #expect(throws: KithError(.unreachable, "")) { try await stream.read(upTo: 1) }
+                    await #expect(throws: KithError(.unreachable, "")) { try await farStream.write([1]) }
+                    #expect(client.connections.isEmpty && server.connections.isEmpty)
+                }
+            }
+        }
+    }
+
+    @Test func `a keep-alive keeps a quiet connection open past its idle timeout`() async throws {
+        var options = Endpoint.Options()
+        options.idleTimeout = .milliseconds(300)
+        options.keepAlive = .milliseconds(50)
+        try await withPair(clientOptions: options, serverOptions: options) { pair in
+            let before = await pair.outgoing.statistics()
+            // The connection's own age is the clock: quiet for three idle timeouts, and still open.
+            while await pair.outgoing.statistics().age - before.age < .milliseconds(900) { await Task.yield() }
+            #expect(pair.outgoing.isOpen && pair.incoming.isOpen)
+        }
+    }
+
+    @Test func `a shutdown with grace lets a running stream finish`() async throws {
+        try await withEndpoint { server in
+            try await withEndpoint { client in
+                let near = try await client.connect(to: server.id, at: server.localAddresses)
+                let far = try await next(server.established)
+                let stream = try await near.openStream()
+                let bytes = SplitMixBytes.make(2_000_000)
+                try await stream.write(Array(bytes[..<1000]))
+                let farStream = try await next(far.incomingStreams)
+                let shutdown = Task { await client.shutdown(grace: .seconds(60)) }
+                let reader = Task { try await farStream.readAll() }
+                try await stream.write(Array(bytes[1000...]))
+                try await stream.finish()
+                try await farStream.finish()
+                #expect(try await stream.readAll().isEmpty)
+                #expect(try await reader.value == bytes)
+                await shutdown.value
+                #expect(await far.closed().origin == .remote)
+            }
+        }
+    }
+
+    @Test func `a drained connection takes no new streams`() async throws {
+        try await withPair { pair in
+            let (near, far) = try await pair.stream()
+            let drain = Task { [outgoing = pair.outgoing] in await outgoing.drain(deadline: .seconds(60)) }
+            // The order reaches the event loop some time; from then on opening is refused.
+            var refused = false
+            while !refused {
+                do throws(KithError) {
+                    try await pair.outgoing.openStream().abort(.cancelled)
+                } catch {
+                    #expect(error.code == .closed)
+                    refused = true
+                }
+            }
+            #expect(pair.outgoing.isOpen)
+            try await near.finish()
+            try await far.finish()
+            #expect(try await near.readAll().isEmpty)
+            #expect(try await far.readAll().isEmpty)
+            await drain.value
+            #expect(!pair.outgoing.isOpen)
+        }
+    }
+
+    @Test func `a shut down endpoint refuses everything and wakes everyone`() async throws {
+        try await withPair { pair in
+            let (near, far) = try await pair.stream()
+            let reader = Task { try await near.read(upTo: 1) }
+            let acceptor = Task { [client = pair.client] in
+                for await _ in client.established {}
+                return true
+            }
+            await pair.client.shutdown()
+            await #expect(throws: KithError(.closed, "")) { try await reader.value }
+            #expect(await acceptor.value)
+            await #expect(throws: KithError(.closed, "")) { try await pair.outgoing.openStream() }
+            await #expect(throws: KithError(.closed, "")) {
+                try await pair.client.connect(to: DeviceKey().id, at: pair.server.localAddresses)
+            }
+            await pair.client.shutdown()
+            #expect(await pair.incoming.closed().origin == .remote)
+            await #expect(throws: KithError(.closed, "")) { try await far.read(upTo: 1) }
+        }
+    }
+
+    @Test func `a restarted device replaces its old connection`() async throws {
+        let key = DeviceKey()
+        try await withEndpoint { server in
+            try await Cable.to(server.localAddresses[0]) { cable, address in
+                try await withEndpoint(key: key) { first in
+                    let old = try await first.connect(to: server.id, at: [address])
+                    let oldFar = try await next(server.established)
+                    cable.cut()
+                    try await withEndpoint(key: key) { second in
+                        let new = try await second.connect(to: server.id, at: server.localAddresses)
+                        let newFar = try await next(server.established)
+                        #expect(oldFar !== newFar)
+                        #expect(server.connection(to: key.id) === newFar)
+                        #expect(new.isOpen && old.isOpen)
+                    }
+                }
+            }
+        }
+    }
+
+    @Test func `a peer is told when there are too many connections`() async throws {
+        var options = Endpoint.Options()
+        options.maxConnections = 1
+        try await withPair(serverOptions: options) { pair in
+            let server = pair.server
+            try await withEndpoint { late in
+                let connection = try await late.connect(to: server.id, at: server.localAddresses)
+                #expect(await connection.closed().code == .exhausted)
+                #expect(pair.incoming.isOpen)
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+import KithIdentity
+import KithQUIC
+import KithWire
+import Testing
+
+@testable import KithNet
+
+@Suite struct ChunkQueueTests {
+    @Test func `bytes come out in the order they went in, whatever the sizes`() {
+        let seed = UInt64.random(in: .min ... .max)
+        print("seed \(seed)")
+        var random = SplitMix(seed: seed)
+        for _ in 0..<200 {
+            var queue = ChunkQueue()
+            var expected: [UInt8] = []
+            var seen: [UInt8] = []
+            for _ in 0..<Int.random(in: 1...80, using: &random) {
+                let size = Int.random(in: 0...5000, using: &random)
+                let bytes = random.bytes(size)
+                switch Int.random(in: 0..<4, using: &random) {
+                case 0:
+                    queue.append(bytes)
+                    expected += bytes
+                case 1:
+                    bytes.withUnsafeBytes { queue.append(copying: $0, joiningBelow: 2000) }
+                    expected += bytes
+                case 2:
+                    if let taken = queue.take(upTo: max(1, size)) {
+                        #expect(!taken.isEmpty && taken.count <= max(1, size))
+                        seen += taken
+                    } else {
+                        #expect(queue.isEmpty)
+                    }
+                default:
+                    let amount = min(size, queue.count)
+                    let rest = expected[seen.count..<seen.count + amount]
+                    queue.drop(amount)
+                    seen += rest
+                }
+                #expect(queue.count == expected.count - seen.count)
+                if let (chunk, offset) = queue.first { #expect(chunk[offset] == expected[seen.count]) }
+            }
+            while let taken = queue.take(upTo: 3000) { seen += taken }
+            #expect(seen == expected)
+        }
+    }
+
+    @Test func `a large chunk is handed over whole`() {
+        var queue = ChunkQueue()
+        queue.append([UInt8](repeating: 1, count: 100_000))
+        queue.append([2])
+        #expect(queue.take(upTo: 256 << 10)?.count == 100_000)
+        #expect(queue.take(upTo: 256 << 10) == [2])
+        #expect(queue.take(upTo: 1) == nil)
+    }
+}
+
+@Suite struct PeerTableTests {
+    private final class Item {}
+
+    private let small: DeviceID
+    private let large: DeviceID
+
+    init() {
+        let ids = [DeviceKey().id, DeviceKey().id].sorted()
+        (small, large) = (ids[0], ids[1])
+    }
+
+    @Test(arguments: [true, false])
+    func `of two crossing dials both ends keep the smaller id's, in whatever order they see them`(smallFirst: Bool) {
+        var table = PeerTable<Item>()
+        let (bySmall, byLarge) = (Item(), Item())
+        let order = smallFirst ? [(bySmall, small), (byLarge, large)] : [(byLarge, large), (bySmall, small)]
+        for (index, (item, dialer)) in order.enumerated() {
+            table.add(item, to: large, dialedBy: dialer, at: Timestamp(nanoseconds: Int64(index) * 1_000_000))
+        }
+        #expect(table.current(large) === bySmall)
+        #expect(table.count == 2 && table.all(large).count == 2)
+    }
+
+    @Test func `of two dialed by one end the newer wins, and the older returns when it ends`() {
+        var table = PeerTable<Item>()
+        let (old, new) = (Item(), Item())
+        table.add(old, to: large, dialedBy: large, at: Timestamp(nanoseconds: 0))
+        table.add(new, to: large, dialedBy: large, at: Timestamp(nanoseconds: 1))
+        #expect(table.current(large) === new)
+        table.remove(new, to: large)
+        #expect(table.current(large) === old)
+        table.remove(new, to: large)
+        table.remove(old, to: large)
+        #expect(table.current(large) == nil && table.count == 0)
+    }
+
+    @Test func `a dial long after the first means the other end has lost it`() {
+        var table = PeerTable<Item>()
+        let (bySmall, byLarge) = (Item(), Item())
+        table.add(bySmall, to: large, dialedBy: small, at: Timestamp(nanoseconds: 0))
+        table.add(byLarge, to: large, dialedBy: large, at: Timestamp(nanoseconds: 6_000_000_000))
+        #expect(table.current(large) === byLarge)
+    }
+}
+
+@Suite struct AcceptLimiterTests {
+    @Test func `handshakes under way are bounded`() {
+        var limiter = AcceptLimiter(maxHalfOpen: 2, perSecond: 1000, at: Timestamp(nanoseconds: 0))
+        let now = Timestamp(nanoseconds: 1)
+        let first = limiter.begin(at: now)
+        let second = limiter.begin(at: now)
+        #expect(first && second)
+        let third = limiter.begin(at: now)
+        #expect(!third)
+        limiter.end()
+        let fourth = limiter.begin(at: now)
+        #expect(fourth)
+    }
+
+    @Test func `handshakes per second are bounded and refill evenly`() {
+        var limiter = AcceptLimiter(maxHalfOpen: 1000, perSecond: 10, at: Timestamp(nanoseconds: 0))
+        let start = Timestamp(nanoseconds: 0)
+        #expect(accepted(20) { limiter.begin(at: start) } == 10)
+        let later = Timestamp(nanoseconds: 300_000_000)
+        #expect(accepted(20) { limiter.begin(at: later) } == 3)
+        let muchLater = Timestamp(nanoseconds: 100_000_000_000)
+        #expect(accepted(50) { limiter.begin(at: muchLater) } == 10)
+    }
+
+    @Test func `answers to strays are bounded per second`() {
+        var limiter = AnswerLimiter(perSecond: 3, at: Timestamp(nanoseconds: 0))
+        #expect(accepted(10) { limiter.allows(at: Timestamp(nanoseconds: 5)) } == 3)
+        #expect(accepted(10) { limiter.allows(at: Timestamp(nanoseconds: 1_000_000_000)) } == 3)
+    }
+}
+
+/// How many of `tries` succeed.
+private func accepted(_ tries: Int, _ body: () -> Bool) -> Int {
+    (0..<tries).count { _ in body() }
+}
+
+@Suite struct MailboxTests {
+    @Test func `it holds no more than its limit`() async {
+        let mailbox = Mailbox<Int>(limit: 2)
+        #expect(mailbox.offer(1) && mailbox.offer(2) && !mailbox.offer(3))
+        #expect(await mailbox.next() == 1)
+        #expect(mailbox.offer(4))
+        mailbox.finish()
+        #expect(!mailbox.offer(5))
+        #expect(await mailbox.next() == 2)
+        #expect(await mailbox.next() == 4)
+        #expect(await mailbox.next() == nil)
+    }
+
+    @Test func `a cancelled consumer leaves the rest to another`() async {
+        let mailbox = Mailbox<Int>(limit: 2)
+        let first = Task { await mailbox.next() }
+        first.cancel()
+        #expect(await first.value == nil)
+        #expect(mailbox.offer(7))
+        #expect(await mailbox.next() == 7)
+    }
+}

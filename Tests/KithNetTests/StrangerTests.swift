@@ -1,0 +1,173 @@
+import KithIdentity
+import KithNet
+import KithWire
+import Logging
+import NIOCore
+import NIOPosix
+import Testing
+
+/// What an endpoint says to datagrams of no connection (RFC 9000 §5.2, §6, §10.3).
+@Suite struct StrangerTests {
+    @Test func `an unknown version is answered with ours, when the datagram is large enough`() async throws {
+        try await withEndpoint { endpoint in
+            try await withStranger(to: endpoint) { stranger in
+                // Too small for an answer: what comes back is the answer to the second.
+                try await stranger.send(initial(version: 0x1A2A_3A4A, destination: 1, size: 1199))
+                try await stranger.send(initial(version: 0x1A2A_3A4A, destination: 2, size: 1200))
+                let answer = try await stranger.next()
+                #expect(answer[0] & 0x80 != 0)
+                #expect(answer[1..<5].allSatisfy { $0 == 0 })
+                // Our source is its destination, our destination its source.
+                #expect(answer[5] == 4 && Array(answer[6..<10]) == [9, 9, 9, 9])
+                #expect(answer[10] == 8 && answer[11..<19].allSatisfy { $0 == 2 })
+                let versions = stride(from: 19, to: answer.count, by: 4).map { Array(answer[$0..<$0 + 4]) }
+                #expect(versions.contains([0, 0, 0, 1]))
+            }
+        }
+    }
+
+    @Test func `a packet of a connection long gone is answered with a shorter reset`() async throws {
+        try await withEndpoint { endpoint in
+            try await withStranger(to: endpoint) { stranger in
+                let packet = [0x40] + [UInt8](repeating: 7, count: 199)
+                try await stranger.send(packet)
+                let answer = try await stranger.next()
+                #expect(answer[0] & 0xC0 == 0x40)
+                #expect(answer.count < packet.count && answer.count >= 21)
+                // The token belongs to the connection id: the same packet gets the same one.
+                try await stranger.send(packet)
+                #expect(try await stranger.next().suffix(16) == answer.suffix(16))
+            }
+        }
+    }
+
+    @Test func `strays are answered a hundred times a second at most`() async throws {
+        try await withEndpoint { endpoint in
+            try await withStranger(to: endpoint) { stranger in
+                for _ in 0..<400 { try await stranger.send([0x40] + [UInt8](repeating: 7, count: 99)) }
+                // The limit is shared, so after it the endpoint still connects but says nothing to strangers.
+                try await withEndpoint { client in
+                    _ = try await client.connect(to: endpoint.id, at: endpoint.localAddresses)
+                }
+                #expect(try await stranger.waiting <= 200)
+            }
+        }
+    }
+
+    @Test func `noise does no harm`() async throws {
+        let seed = UInt64.random(in: .min ... .max)
+        print("seed \(seed)")
+        try await withPair { pair in
+            let server = pair.server
+            try await withStranger(to: server) { stranger in
+                var random = SplitMix(seed: seed)
+                for _ in 0..<2000 {
+                    let size = Int.random(in: 0...1500, using: &random)
+                    var noise = random.bytes(size)
+                    // Half of it looks like version 1, which takes the longest way through.
+                    if Bool.random(using: &random), size >= 7 {
+                        noise.replaceSubrange(0..<6, with: [0xC3, 0, 0, 0, 1, 8])
+                    }
+                    try await stranger.send(noise)
+                }
+            }
+            let (near, far) = try await pair.stream()
+            try await near.finish()
+            #expect(try await far.readAll().isEmpty)
+        }
+    }
+
+    @Test func `an endpoint nobody holds closes its connections`() async throws {
+        try await withEndpoint { server in
+            try await connectAndLetGo(to: server)
+            let connection = try await next(server.established)
+            #expect(await connection.closed().origin == .remote)
+        }
+    }
+
+    private func connectAndLetGo(to server: Endpoint) async throws {
+        var options = Endpoint.Options()
+        options.bindAddresses = [Family.v4.loopback]
+        let client = try await Endpoint.bind(key: DeviceKey(), options: options, logger: .init(label: "test"))
+        _ = try await client.connect(to: server.id, at: server.localAddresses)
+    }
+
+    private func initial(version: UInt32, destination: UInt8, size: Int) -> [UInt8] {
+        var packet: [UInt8] = [0xC0]
+        packet += (0..<4).map { UInt8(truncatingIfNeeded: version >> (24 - 8 * $0)) }
+        packet += [8] + [UInt8](repeating: destination, count: 8) + [4, 9, 9, 9, 9]
+        return packet + [UInt8](repeating: 0, count: size - packet.count)
+    }
+}
+
+/// A UDP socket that belongs to no connection.
+private final class Stranger: Sendable {
+    private let channel: any Channel
+    private let server: SocketAddress
+    private let inbox: Inbox
+
+    /// Keeps what comes; `@unchecked Sendable`: touched on the event loop only.
+    private final class Inbox: ChannelInboundHandler, @unchecked Sendable {
+        typealias InboundIn = AddressedEnvelope<ByteBuffer>
+        private(set) var datagrams: [[UInt8]] = []
+        private var waiter: EventLoopPromise<[UInt8]>?
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            let bytes = Array(unwrapInboundIn(data).data.readableBytesView)
+            if let waiter {
+                self.waiter = nil
+                waiter.succeed(bytes)
+            } else {
+                datagrams.append(bytes)
+            }
+        }
+
+        func next(on loop: any EventLoop) -> EventLoopFuture<[UInt8]> {
+            guard datagrams.isEmpty else { return loop.makeSucceededFuture(datagrams.removeFirst()) }
+            let promise = loop.makePromise(of: [UInt8].self)
+            waiter = promise
+            return promise.futureResult
+        }
+    }
+
+    private init(channel: any Channel, server: SocketAddress, inbox: Inbox) {
+        self.channel = channel
+        self.server = server
+        self.inbox = inbox
+    }
+
+    static func to(_ endpoint: Endpoint) async throws -> Stranger {
+        let inbox = Inbox()
+        let channel = try await DatagramBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(inbox) }
+            }
+            .bind(host: "127.0.0.1", port: 0).get()
+        let server = try SocketAddress(ipAddress: "127.0.0.1", port: Int(endpoint.port))
+        return Stranger(channel: channel, server: server, inbox: inbox)
+    }
+
+    func send(_ bytes: [UInt8]) async throws {
+        let envelope = AddressedEnvelope(remoteAddress: server, data: ByteBuffer(bytes: bytes))
+        try await channel.writeAndFlush(envelope)
+    }
+
+    func next() async throws -> [UInt8] {
+        try await channel.eventLoop.flatSubmit { self.inbox.next(on: self.channel.eventLoop) }.get()
+    }
+
+    var waiting: Int { get async throws { try await channel.eventLoop.submit { self.inbox.datagrams.count }.get() } }
+
+    func close() async throws { try await channel.close() }
+}
+
+private func withStranger(to endpoint: Endpoint, _ body: (Stranger) async throws -> Void) async throws {
+    let stranger = try await Stranger.to(endpoint)
+    do {
+        try await body(stranger)
+    } catch {
+        try await stranger.close()
+        throw error
+    }
+    try await stranger.close()
+}

@@ -1,0 +1,342 @@
+import KithAPI
+import KithIdentity
+import KithNode
+import KithWire
+import Logging
+import Synchronization
+import Testing
+
+/// A table of friends in memory.
+final class MemoryDirectory: DeviceDirectory {
+    private let state = Mutex((devices: [DeviceID: KnownDevice](), audit: [AuditRecord](), seen: [DeviceID]()))
+
+    init(_ devices: KnownDevice...) {
+        for device in devices { set(device) }
+    }
+
+    func set(_ device: KnownDevice) { state.withLock { $0.devices[device.id] = device } }
+    func setGrants(_ grants: [Grant], of id: DeviceID) { state.withLock { $0.devices[id]?.grants = grants } }
+    func forget(_ id: DeviceID) { state.withLock { $0.devices[id] = nil } }
+    var audit: [AuditRecord] { state.withLock { $0.audit } }
+    var seenDevices: [DeviceID] { state.withLock { $0.seen } }
+
+    func device(_ id: DeviceID) throws -> KnownDevice? { state.withLock { $0.devices[id] } }
+    func devices() throws -> [KnownDevice] { state.withLock { $0.devices.values.sorted { $0.name < $1.name } } }
+    func record(_ record: AuditRecord) throws { state.withLock { $0.audit.append(record) } }
+    func seen(_ id: DeviceID, at address: NetworkAddress?) throws { state.withLock { $0.seen.append(id) } }
+}
+
+/// One end of a connection made of pipes.
+final class PipeLink: PeerLink {
+    let peer: DeviceID
+    private let streams: AsyncStream<any ByteStream>
+    private let arrivals: AsyncStream<any ByteStream>.Continuation
+    private let state = Mutex(State())
+
+    private struct State {
+        var isOpen = true
+        var other: PipeLink?
+        var ends: [End] = []
+        var reason: (KithError.Code, String)?
+    }
+
+    /// A stream that somebody may still hold.
+    private struct End {
+        weak var stream: (any ByteStream)?
+    }
+
+    private init(peer: DeviceID) {
+        self.peer = peer
+        (streams, arrivals) = AsyncStream.makeStream()
+    }
+
+    /// Two ends: the first is held by `first` and leads to `second`.
+    static func pair(_ first: DeviceID, _ second: DeviceID) -> (PipeLink, PipeLink) {
+        let (left, right) = (PipeLink(peer: second), PipeLink(peer: first))
+        left.state.withLock { $0.other = right }
+        right.state.withLock { $0.other = left }
+        return (left, right)
+    }
+
+    var isOpen: Bool { state.withLock { $0.isOpen } }
+    /// Why it was closed.
+    var reason: (code: KithError.Code, message: String)? { state.withLock { $0.reason } }
+
+    func openStream() async throws -> any ByteStream {
+        let pipe = Pipe()
+        let other = try state.withLock { state throws -> PipeLink? in
+            guard state.isOpen else { throw KithError(.closed, "The connection is closed.") }
+            state.ends.append(End(stream: pipe.left))
+            return state.other
+        }
+        other?.arrivals.yield(pipe.right)
+        return pipe.left
+    }
+
+    func nextStream() async -> (any ByteStream)? {
+        for await stream in streams { return stream }
+        return nil
+    }
+
+    func close(_ code: KithError.Code, reason: String) {
+        let other = state.withLock { $0.other }
+        for link in [self, other].compactMap({ $0 }) {
+            let ends = link.state.withLock { state -> [End] in
+                guard state.isOpen else { return [] }
+                state.isOpen = false
+                state.reason = (code, reason)
+                defer { state.ends = [] }
+                return state.ends
+            }
+            for end in ends { end.stream?.abort(.closed) }
+            link.arrivals.finish()
+        }
+    }
+
+
+    /// Lets the callers at the other end take their answers.
+    func drain(_ limit: Duration) async {
+        let other = state.withLock { $0.other }
+        while other?.state.withLock({ $0.ends.contains { $0.stream != nil } }) == true { await Task.yield() }
+        close(.closed, reason: "drained")
+    }
+
+    func status() async -> LinkStatus? {
+        LinkStatus(address: NetworkAddress(ipv4: (127, 0, 0, 1), port: 4433), roundTrip: .milliseconds(1))
+    }
+    func exportKeyingMaterial(label: String, context: [UInt8]) async throws -> [UInt8] {
+        Array(label.utf8) + context
+    }
+}
+
+/// Dials by making a pair of pipe links and having the other node serve its end.
+final class PipeDialer: PeerDialer {
+    private let id: DeviceID
+    private let state: Mutex<State>
+
+    private struct State {
+        var peers: [DeviceID: Node]
+        var links: [DeviceID: PipeLink] = [:]
+        var dials = 0
+    }
+
+    init(_ id: DeviceID, peers: [DeviceID: Node]) {
+        self.id = id
+        state = Mutex(State(peers: peers))
+    }
+
+    var dials: Int { state.withLock { $0.dials } }
+    func link(to id: DeviceID) -> PipeLink? { state.withLock { $0.links[id] } }
+
+    func current(_ id: DeviceID) -> (any PeerLink)? { state.withLock { $0.links[id] } }
+
+    func dial(_ id: DeviceID, at addresses: [NetworkAddress], timeout: Duration) async throws -> any PeerLink {
+        let (near, far) = PipeLink.pair(self.id, id)
+        let node = try state.withLock { state throws -> Node in
+            guard let node = state.peers[id] else { throw KithError(.unreachable, "Nobody there.") }
+            state.links[id] = near
+            state.dials += 1
+            return node
+        }
+        Task { await node.serve(link: far) }
+        return near
+    }
+}
+
+/// Two nodes that know each other.
+struct Friends {
+    let laptop: Node
+    let phone: Node
+    let laptopDirectory: MemoryDirectory
+    let dialer: PipeDialer
+    let service: TestService
+    let phoneID: DeviceID
+    let laptopID: DeviceID
+
+    /// The phone calls, the laptop serves; the phone holds `grants` there, or is not paired at all.
+    init(grants: [Grant]?, options: Node.Options = Node.Options()) throws {
+        laptopID = try Self.id(1)
+        phoneID = try Self.id(2)
+        let address = NetworkAddress(ipv4: (127, 0, 0, 1), port: 4433)
+        laptopDirectory = MemoryDirectory()
+        if let grants {
+            laptopDirectory.set(KnownDevice(id: phoneID, name: "phone", grants: grants, addresses: []))
+        }
+        laptop = Node(id: laptopID, directory: laptopDirectory, options: options, logger: .quiet)
+        service = TestService()
+        try laptop.add(service)
+        phone = Node(
+            id: phoneID,
+            directory: MemoryDirectory(
+                KnownDevice(id: laptopID, name: "laptop", grants: [], addresses: [address])),
+            methods: TestService().handlers.map(\.method), options: options, logger: .quiet)
+        dialer = PipeDialer(phoneID, peers: [laptopID: laptop])
+        phone.use(dialer)
+    }
+
+    static func id(_ number: UInt8) throws -> DeviceID {
+        try DeviceID(publicKey: [UInt8](repeating: number, count: 32))
+    }
+}
+
+extension Logger {
+    static var quiet: Logger { Logger(label: "test") { _ in SwiftLogNoOpLogHandler() } }
+}
+
+/// Something that happens once.
+final class Signal: Sendable {
+    private let stream: AsyncStream<Void>
+    private let continuation: AsyncStream<Void>.Continuation
+
+    init() { (stream, continuation) = AsyncStream.makeStream() }
+    func open() { continuation.yield() }
+    func wait() async { for await _ in stream { return } }
+}
+
+// MARK: - Methods
+
+/// A method whose access is in its input.
+enum Guarded: Method {
+    struct Input: Codable, Sendable {
+        enum Rule: String, Codable, Sendable { case anyone, paired, owner, shell, read, holding }
+        var rule: Rule
+    }
+    typealias Output = String
+    static let name = "test.guarded"
+    static let kind = MethodKind.action
+    static let summary = "Guarded."
+    static func access(for input: Input) -> Access {
+        switch input.rule {
+        case .anyone: .anyone
+        case .paired: .paired
+        case .owner: .owner
+        case .shell: .granted(.shell)
+        case .read: .granted(.files(.read, root: "/srv/a"))
+        case .holding: .holding(.files)
+        }
+    }
+}
+
+enum Ask: Method {
+    typealias Input = String
+    typealias Output = String
+    static let name = "test.ask"
+    static let kind = MethodKind.query
+    static let summary = "Answers."
+    static func access(for input: Input) -> Access { .paired }
+}
+
+enum Hang: Method {
+    typealias Input = Nothing
+    typealias Output = Nothing
+    static let name = "test.hang"
+    static let kind = MethodKind.query
+    static let summary = "Never answers."
+    static func access(for input: Input) -> Access { .paired }
+}
+
+enum Dies: Method {
+    typealias Input = Nothing
+    typealias Output = Nothing
+    static let name = "test.dies"
+    static let kind = MethodKind.action
+    static let summary = "Ends the connection while it runs."
+    static func access(for input: Input) -> Access { .paired }
+}
+
+enum Pour: Method {
+    typealias Input = Nothing
+    typealias Output = String
+    static let name = "test.pour"
+    static let kind = MethodKind.stream
+    static let summary = "Sends back what it gets."
+    static func access(for input: Input) -> Access { .granted(.shell) }
+}
+
+enum Stall: Method {
+    typealias Input = Nothing
+    typealias Output = Nothing
+    static let name = "test.stall"
+    static let kind = MethodKind.stream
+    static let summary = "Accepts, then neither reads nor writes."
+    static func access(for input: Input) -> Access { .granted(.shell) }
+}
+
+enum Slow: Method {
+    typealias Input = Nothing
+    typealias Output = Nothing
+    static let name = "test.slow"
+    static let kind = MethodKind.stream
+    static let summary = "Never accepts."
+    static func access(for input: Input) -> Access { .anyone }
+}
+
+enum Fails: Method {
+    struct Input: Codable, Sendable {
+        var code: KithError.Code
+        var accepts: Bool
+    }
+    typealias Output = Nothing
+    static let name = "test.fails"
+    static let kind = MethodKind.stream
+    static let summary = "Fails."
+    static func access(for input: Input) -> Access { .paired }
+}
+
+final class TestService: Service {
+    let started = Signal()
+    let cancelled = Signal()
+    let lastContext = Locked<CallContext?>(nil)
+    let served = Locked(0)
+    let onDies = Locked<(@Sendable () -> Void)?>(nil)
+
+    private func hang() async throws {
+        started.open()
+        do {
+            try await Task.sleep(for: .seconds(3600))
+        } catch {
+            cancelled.open()
+            throw error
+        }
+    }
+
+    var handlers: [Handler] {
+        [
+            .call(Guarded.self) { _, context in
+                self.lastContext.set(context)
+                self.served.set(self.served.value + 1)
+                return "done"
+            },
+            .call(Ask.self) { input, context in
+                self.lastContext.set(context)
+                return input + "!"
+            },
+            .call(Hang.self) { _, context in
+                self.lastContext.set(context)
+                try await self.hang()
+                return Nothing()
+            },
+            .call(Dies.self) { _, _ in
+                self.served.set(self.served.value + 1)
+                self.onDies.value?()
+                return Nothing()
+            },
+            .stream(Pour.self) { _, context, pending in
+                self.lastContext.set(context)
+                let stream = try await pending.accept("ready")
+                while let bytes = try await stream.read(upTo: 64 << 10) { try await stream.write(bytes) }
+                try await stream.finish()
+            },
+            .stream(Stall.self) { _, _, pending in
+                let stream = try await pending.accept(Nothing())
+                try await stream.write([1])
+                try await self.hang()
+            },
+            .stream(Slow.self) { _, _, _ in try await self.hang() },
+            .stream(Fails.self) { input, _, pending in
+                if input.accepts { _ = try await pending.accept(Nothing()) }
+                throw KithError(input.code, "As asked.")
+            },
+        ]
+    }
+}

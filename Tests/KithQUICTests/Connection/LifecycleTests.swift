@@ -1,0 +1,290 @@
+@testable import KithQUIC
+import KithWire
+import Testing
+
+@Suite struct LifecycleTests {
+    @Test func `a post-quantum first flight takes two datagrams and connects`() throws {
+        let pair = try Pair(client: { $0.offersPostQuantumKeyShare = true })
+        pair.flush()
+        #expect(pair.sentByClient == 2)
+        #expect(pair.wire.allSatisfy { $0.bytes.count == 1200 })
+        #expect(pair.connect())
+    }
+
+    @Test func `the two datagrams of a first flight may swap places`() throws {
+        let pair = try Pair(client: { $0.offersPostQuantumKeyShare = true })
+        pair.flush()
+        pair.wire.reverse()
+        #expect(pair.connect())
+    }
+
+    @Test(arguments: 0..<12) func `a handshake survives the loss of any one datagram`(lost: Int) throws {
+        let pair = try Pair()
+        var count = 0
+        pair.filter = { datagram in
+            defer { count += 1 }
+            return count == lost ? [] : [datagram]
+        }
+        #expect(pair.connect(), "datagram \(lost)")
+    }
+
+    @Test(arguments: [UInt64](1...30)) func `a handshake survives heavy loss`(seed: UInt64) throws {
+        let pair = try Pair(
+            client: {
+                $0.offersPostQuantumKeyShare = seed % 2 == 0
+                $0.handshakeTimeout = .seconds(60)
+            }, server: { $0.handshakeTimeout = .seconds(60) })
+        var generator = SeededGenerator(state: seed)
+        pair.filter = { generator.next() % 100 < 30 ? [] : [$0] }
+        #expect(pair.connect(), "seed \(seed)")
+    }
+
+    @Test func `duplicated datagrams change nothing`() throws {
+        let pair = try Pair()
+        pair.filter = { [$0, $0] }
+        #expect(pair.connect())
+        let id = try pair.clientOpen(.unidirectional)
+        _ = try patterned(5000).withUnsafeBytes { try pair.client.write($0, to: id) }
+        try pair.client.finish(id)
+        #expect(pair.run { $0.clientEvents.contains(.streamFinished(id)) })
+        #expect(try pair.serverRead(id).bytes == patterned(5000))
+    }
+
+    @Test func `a server sends no more than three times what an unproven address sent`() throws {
+        let pair = try Pair()
+        pair.flush()
+        let first = pair.wire.removeFirst()
+        pair.now = first.due
+        pair.deliver(first)
+        pair.filter = { _ in [] }
+        for _ in 0..<50 {
+            pair.flush()
+            if let deadline = pair.server?.nextDeadline ?? nil { pair.now = max(pair.now, deadline) }
+            pair.server?.timedOut(at: pair.now)
+        }
+        #expect(pair.bytesSentByServer > 0)
+        #expect(pair.bytesSentByServer <= 3 * 1200)
+    }
+
+    @Test func `silence ends a connection at both ends`() throws {
+        let pair = try Pair(client: { $0.maxIdleTimeout = .seconds(5) })
+        #expect(pair.connect())
+        pair.run(seconds: 20)
+        #expect(Pair.closeReason(pair.clientEvents) == .idleTimeout)
+        #expect(Pair.closeReason(pair.serverEvents) == .idleTimeout)
+        #expect(pair.clientEvents.last == .drained)
+        #expect(pair.serverEvents.last == .drained)
+    }
+
+    @Test func `keep-alive holds a silent connection open`() throws {
+        let pair = try Pair(client: {
+            $0.maxIdleTimeout = .seconds(5)
+            $0.keepAlive = .seconds(2)
+        })
+        #expect(pair.connect())
+        let before = pair.sentByClient
+        pair.run(seconds: 60)
+        let connected = (pair.client.isConnected, pair.server?.isConnected ?? false)
+        #expect(connected == (true, true))
+        let sent = pair.sentByClient - before
+        #expect(sent > 20)
+        #expect(sent < 80)
+    }
+
+    @Test func `keep-alive does not flood a peer that is gone`() throws {
+        let pair = try Pair(client: {
+            $0.maxIdleTimeout = .seconds(20)
+            $0.keepAlive = .seconds(2)
+        })
+        #expect(pair.connect())
+        pair.filter = { _ in [] }
+        let before = pair.sentByClient
+        pair.run(seconds: 60)
+        #expect(Pair.closeReason(pair.clientEvents) == .idleTimeout)
+        let sent = pair.sentByClient - before
+        #expect(sent < 60)
+    }
+
+    @Test func `an application's close carries its code and words`() throws {
+        let pair = try Pair()
+        #expect(pair.connect())
+        pair.client.close(code: 7, reason: "bye", at: pair.now)
+        #expect(pair.run { Pair.closeReason($0.serverEvents) != nil })
+        #expect(
+            Pair.closeReason(pair.serverEvents)
+                == .application(code: 7, reason: Array("bye".utf8), isRemote: true))
+        pair.run(seconds: 5)
+        #expect(pair.clientEvents.last == .drained)
+        #expect(pair.serverEvents.last == .drained)
+        let deadline = pair.client.nextDeadline
+        #expect(deadline == nil)
+    }
+
+    @Test func `what was received before a close is told before it`() throws {
+        let pair = try Pair()
+        #expect(pair.connect())
+        let id = try pair.clientOpen(.unidirectional)
+        _ = try patterned(10).withUnsafeBytes { try pair.client.write($0, to: id) }
+        try pair.client.finish(id)
+        pair.flush()
+        pair.client.close(code: 0, at: pair.now)
+        #expect(pair.run { Pair.closeReason($0.serverEvents) != nil })
+        let readable = pair.serverEvents.firstIndex(of: .readable(id))
+        let closed = pair.serverEvents.firstIndex { if case .closed = $0 { true } else { false } }
+        #expect(readable != nil)
+        #expect((readable ?? 0) < (closed ?? 0))
+        #expect(try pair.serverRead(id).bytes == patterned(10))
+    }
+
+    @Test func `a closed end answers a peer that goes on, ever more rarely`() throws {
+        let pair = try Pair()
+        #expect(pair.connect())
+        pair.filter = { $0.toServer ? [$0] : [] }
+        pair.server?.close(code: 1, at: pair.now)
+        pair.flush()
+        let before = pair.sentByServer
+        let datagram = [UInt8](repeating: 0x40, count: 100)
+        for _ in 0..<100 {
+            pair.deliver(Pair.Datagram(bytes: datagram, from: pair.clientFrom, due: pair.now, toServer: true))
+            pair.flush()
+        }
+        let answers = pair.sentByServer - before
+        #expect(answers > 2)
+        #expect(answers < 10)
+    }
+
+    @Test func `a peer that has forgotten everything resets the connection`() throws {
+        let key = [UInt8](repeating: 9, count: 32)
+        let pair = try Pair(server: { $0.statelessResetKey = key })
+        #expect(pair.connect())
+        // The server restarts: the client's next datagram finds nobody.
+        pair.server = nil
+        let id = try pair.clientOpen(.unidirectional)
+        _ = try patterned(500).withUnsafeBytes { try pair.client.write($0, to: id) }
+        pair.flush()
+        let datagram = try #require(pair.wire.first)
+        let header = try #require(datagram.bytes.withUnsafeBytes { DatagramHeader($0) })
+        var reset = [UInt8](repeating: 0, count: 64)
+        let count = reset.withUnsafeMutableBytes {
+            StatelessPackets.statelessReset(
+                for: header, datagramSize: datagram.bytes.count, key: key, into: $0, random: { 12345 })
+        }
+        #expect(count > 20)
+        #expect(count < datagram.bytes.count)
+        pair.deliver(
+            Pair.Datagram(
+                bytes: Array(reset[..<count]), from: Pair.serverAddress, due: pair.now, toServer: false))
+        pair.flush()
+        #expect(Pair.closeReason(pair.clientEvents) == .statelessReset)
+        pair.run(seconds: 5)
+        #expect(pair.clientEvents.last == .drained)
+    }
+
+    @Test func `a handshake nobody answers ends in time`() throws {
+        let pair = try Pair(client: { $0.handshakeTimeout = .seconds(3) })
+        pair.filter = { _ in [] }
+        pair.run(seconds: 5)
+        #expect(Pair.closeReason(pair.clientEvents) == .handshakeTimeout)
+        #expect(pair.sentByClient > 1)
+        #expect(pair.sentByClient < 20)
+    }
+
+    @Test func `no common protocol ends the handshake`() throws {
+        let pair = try Pair(client: { $0.alpn = ["other"] })
+        #expect(pair.run { Pair.closeReason($0.clientEvents) != nil })
+        guard case .transport(let code, _, _, true) = Pair.closeReason(pair.clientEvents) else {
+            Issue.record("closed for another reason")
+            return
+        }
+        #expect(code == 0x178)
+    }
+
+    @Test func `a refused first datagram ends the attempt`() throws {
+        let pair = try Pair()
+        pair.flush()
+        let header = try #require(pair.wire[0].bytes.withUnsafeBytes { DatagramHeader($0) })
+        var answer = [UInt8](repeating: 0, count: 128)
+        let count = answer.withUnsafeMutableBytes { StatelessPackets.refuse(header, into: $0) }
+        pair.wire = []
+        pair.deliver(
+            Pair.Datagram(bytes: Array(answer[..<count]), from: Pair.serverAddress, due: pair.now, toServer: false))
+        pair.flush()
+        guard case .transport(0x2, 0, _, true) = Pair.closeReason(pair.clientEvents) else {
+            Issue.record("closed for another reason: \(pair.clientEvents)")
+            return
+        }
+    }
+
+    @Test func `version negotiation without our version ends the attempt`() throws {
+        let pair = try Pair()
+        pair.flush()
+        var header = try #require(pair.wire[0].bytes.withUnsafeBytes { DatagramHeader($0) })
+        header.form = .unknownVersion
+        var answer = [UInt8](repeating: 0, count: 64)
+        let count = answer.withUnsafeMutableBytes {
+            StatelessPackets.versionNegotiation(for: header, into: $0, random: 1)
+        }
+        // As written it offers version 1, which a client ignores; then one that does not.
+        pair.deliver(
+            Pair.Datagram(bytes: Array(answer[..<count]), from: Pair.serverAddress, due: pair.now, toServer: false))
+        pair.flush()
+        #expect(Pair.closeReason(pair.clientEvents) == nil)
+        answer[count - 5] = 9
+        pair.deliver(
+            Pair.Datagram(bytes: Array(answer[..<count]), from: Pair.serverAddress, due: pair.now, toServer: false))
+        pair.flush()
+        #expect(Pair.closeReason(pair.clientEvents) == .versionMismatch)
+    }
+
+    @Test func `a client behind a rebound NAT is followed after it has answered`() throws {
+        let pair = try Pair()
+        #expect(pair.connect())
+        pair.clientFrom = NetworkAddress(ipv4: (192, 0, 2, 1), port: 9999)
+        let id = try pair.clientOpen(.unidirectional)
+        _ = try patterned(5000).withUnsafeBytes { try pair.client.write($0, to: id) }
+        try pair.client.finish(id)
+        #expect(pair.run { $0.serverEvents.contains(.pathChanged($0.clientFrom)) })
+        #expect(pair.run { $0.clientEvents.contains(.streamFinished(id)) })
+        let remote = pair.server?.remote
+        #expect(remote == pair.clientFrom)
+    }
+
+    @Test func `keys are updated by either end and data goes on`() throws {
+        let pair = try Pair()
+        #expect(pair.connect())
+        pair.run(seconds: 2)
+        for round in 0..<4 {
+            let isClients = round % 2 == 0
+            if isClients {
+                let next = try #require(pair.client.spaces.application.readKeys?.updated())
+                pair.client.updateKeys(read: next, firstReceived: nil, at: pair.now)
+            } else {
+                let next = try #require(pair.server?.spaces.application.readKeys?.updated())
+                pair.server?.updateKeys(read: next, firstReceived: nil, at: pair.now)
+            }
+            let id = try pair.clientOpen(.unidirectional)
+            _ = try patterned(5000).withUnsafeBytes { try pair.client.write($0, to: id) }
+            try pair.client.finish(id)
+            let back = try pair.serverOpen(.unidirectional)
+            _ = try patterned(5000).withUnsafeBytes { try pair.server?.write($0, to: back) }
+            try pair.server?.finish(back)
+            #expect(pair.run(seconds: 5) { $0.clientEvents.contains(.streamFinished(id)) })
+            #expect(pair.run(seconds: 5) { $0.serverEvents.contains(.streamFinished(back)) })
+            pair.run(seconds: 2)
+            let phases = (pair.client.keys.isOdd, pair.server?.keys.isOdd)
+            #expect(phases.0 == (round % 2 == 0))
+            #expect(phases.1 == phases.0)
+        }
+    }
+
+    @Test func `connection ids are issued, used up and replaced`() throws {
+        let pair = try Pair()
+        #expect(pair.connect())
+        pair.run(seconds: 1)
+        let added = pair.serverEvents.filter { if case .connectionIDAdded = $0 { true } else { false } }
+        // The client's choice, ours, and three more.
+        #expect(added.count == 5)
+        let held = pair.client.peerIDs.count
+        #expect(held == 4)
+    }
+}

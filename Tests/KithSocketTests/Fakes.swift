@@ -1,0 +1,284 @@
+import KithAPI
+import KithSocket
+import KithWire
+import Logging
+import Testing
+
+#if canImport(Glibc)
+import Glibc
+#else
+import Darwin
+#endif
+
+enum Echo: Method {
+    struct Payload: Codable, Sendable { var text: String }
+    typealias Input = Payload
+    typealias Output = Payload
+    static let name = "test.echo"
+    static let kind = MethodKind.query
+    static let summary = ""
+    static func access(for input: Input) -> Access { .owner }
+}
+
+enum Fail: Method {
+    struct Input: Codable, Sendable { var code: KithError.Code }
+    typealias Output = Nothing
+    static let name = "test.fail"
+    static let kind = MethodKind.query
+    static let summary = ""
+    static func access(for input: Input) -> Access { .owner }
+}
+
+/// Methods without input or output of note.
+protocol Plain: Method where Input == Nothing {}
+extension Plain {
+    static var summary: String { "" }
+    static func access(for input: Nothing) -> Access { .owner }
+}
+
+enum Hang: Plain {
+    typealias Output = Nothing
+    static let name = "test.hang"
+    static let kind = MethodKind.query
+}
+enum Wait: Plain {
+    typealias Output = Nothing
+    static let name = "test.wait"
+    static let kind = MethodKind.query
+}
+enum Loop: Plain {
+    typealias Output = String
+    static let name = "test.loop"
+    static let kind = MethodKind.stream
+}
+enum Refuse: Plain {
+    typealias Output = Nothing
+    static let name = "test.refuse"
+    static let kind = MethodKind.stream
+}
+enum AbortLater: Plain {
+    typealias Output = Nothing
+    static let name = "test.abort"
+    static let kind = MethodKind.stream
+}
+enum Listen: Plain {
+    typealias Output = Nothing
+    static let name = "test.listen"
+    static let kind = MethodKind.stream
+}
+enum Idle: Plain {
+    typealias Output = Nothing
+    static let name = "test.idle"
+    static let kind = MethodKind.stream
+}
+enum NeverAccept: Plain {
+    typealias Output = Nothing
+    static let name = "test.never"
+    static let kind = MethodKind.stream
+}
+enum Flood: Plain {
+    typealias Output = Nothing
+    static let name = "test.flood"
+    static let kind = MethodKind.stream
+}
+
+/// Serves the methods above, as a node would.
+final class FakeDispatcher: Dispatcher {
+    static let floodSize = 20 << 20
+
+    let last = Locked<IncomingCall?>(nil)
+    let failure = Locked<KithError.Code?>(nil)
+    let started = Signal()
+    let cancelled = Signal()
+    let proceed = Signal()
+
+    private static let streams: Set<String> = [
+        Loop.name, Refuse.name, AbortLater.name, Listen.name, Idle.name, NeverAccept.name, Flood.name,
+    ]
+
+    func kind(of method: String) -> MethodKind? { Self.streams.contains(method) ? .stream : .query }
+
+    func dispatch(_ call: IncomingCall) async throws -> Payload {
+        last.set(call)
+        switch call.method {
+        case Echo.name:
+            let coding = AnyMethod(Echo.self)
+            return try coding.output.encode(try coding.input.decode(call.input), .json)
+        case Fail.name:
+            guard let input = try AnyMethod(Fail.self).input.decode(call.input) as? Fail.Input else { throw Odd() }
+            throw KithError(input.code, "As asked.")
+        case Hang.name:
+            started.open()
+            do { try await Task.sleep(for: .seconds(3600)) } catch {
+                cancelled.open()
+                throw error
+            }
+        case Wait.name:
+            started.open()
+            await proceed.wait()
+        default: throw KithError(.unsupported, "No such method.")
+        }
+        return .json(Array("{}".utf8))
+    }
+
+    private struct Odd: Error {}
+
+    func dispatch(
+        stream call: IncomingCall, accept: @escaping @Sendable (Payload) async throws -> any ByteStream
+    ) async throws {
+        last.set(call)
+        switch call.method {
+        case Loop.name:
+            let stream = try await accept(.json(Array("\"ready\"".utf8)))
+            while let bytes = try await stream.read(upTo: 128 << 10) { try await stream.write(bytes) }
+            try await stream.finish()
+        case AbortLater.name:
+            let stream = try await accept(.json(Array("{}".utf8)))
+            try await stream.write([1, 2, 3])
+            stream.abort(.unpaired)
+        case Listen.name:
+            let stream = try await accept(.json(Array("{}".utf8)))
+            do {
+                while try await stream.read(upTo: 10) != nil {}
+            } catch let error as KithError {
+                failure.set(error.code)
+                cancelled.open()
+            }
+        case Idle.name:
+            let stream = try await accept(.json(Array("{}".utf8)))
+            try await stream.write([1])
+            do { try await Task.sleep(for: .seconds(3600)) } catch {
+                cancelled.open()
+                stream.abort(.cancelled)
+            }
+        case NeverAccept.name:
+            started.open()
+            do { try await Task.sleep(for: .seconds(3600)) } catch {
+                cancelled.open()
+                throw error
+            }
+        case Flood.name:
+            let stream = try await accept(.json(Array("{}".utf8)))
+            let chunk = [UInt8](repeating: 7, count: 1 << 20)
+            for _ in 0..<20 { try await stream.write(chunk) }
+            try await stream.finish()
+        default: throw KithError(.denied, "Not this one.")
+        }
+    }
+}
+
+/// Something that happens once.
+final class Signal: Sendable {
+    private let stream: AsyncStream<Void>
+    private let continuation: AsyncStream<Void>.Continuation
+
+    init() { (stream, continuation) = AsyncStream.makeStream() }
+    func open() { continuation.yield() }
+    func wait() async { for await _ in stream { return } }
+}
+
+/// A caller that writes bytes and reads lines.
+final class RawPeer: Sendable {
+    private let descriptor: Int32
+    private let buffer = Locked<[UInt8]>([])
+
+    init(_ directory: String) throws {
+        let path = Array((directory + "/kith.sock").utf8)
+        #if canImport(Glibc)
+        descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+        #else
+        descriptor = socket(AF_UNIX, SOCK_STREAM, 0)
+        #endif
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path) }
+        let status = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+            }
+        }
+        guard status == 0 else { throw KithError(.unreachable, "errno \(errno)") }
+        signal(SIGPIPE, SIG_IGN)
+        // A test must not hold one of the few threads the server runs on as well.
+        _ = fcntl(descriptor, F_SETFL, O_NONBLOCK)
+    }
+
+    deinit { close(descriptor) }
+
+    func send(_ text: String) async {
+        let bytes = Array(text.utf8)
+        var offset = 0
+        while offset < bytes.count {
+            let count = bytes.withUnsafeBytes { write(descriptor, $0.baseAddress! + offset, bytes.count - offset) }
+            if count < 0, errno == EAGAIN {
+                await Task.yield()
+                continue
+            }
+            guard count > 0 else { return }
+            offset += count
+        }
+    }
+
+    func endSending() { _ = shutdown(descriptor, Int32(SHUT_WR)) }
+
+    /// The next line, or what was left at the end.
+    func line() async -> String {
+        var bytes = buffer.value
+        while !bytes.contains(0x0A) {
+            var chunk = [UInt8](repeating: 0, count: 65536)
+            let count = read(descriptor, &chunk, chunk.count)
+            if count < 0, errno == EAGAIN {
+                await Task.yield()
+                continue
+            }
+            guard count > 0 else { break }
+            bytes += chunk[..<count]
+        }
+        let end = bytes.firstIndex(of: 0x0A) ?? bytes.count
+        buffer.set(Array(bytes[min(end + 1, bytes.count)...]))
+        return String(decoding: bytes[..<end], as: UTF8.self)
+    }
+}
+
+func temporaryDirectory() throws -> String {
+    let path = "/tmp/kith-test-\(UInt64.random(in: 0...UInt64.max))"
+    guard mkdir(path, 0o700) == 0 else { throw KithError(.denied, "mkdir") }
+    return path
+}
+
+func withServer(
+    in directory: String? = nil, _ body: @Sendable (String, FakeDispatcher) async throws -> Void
+) async throws {
+    let directory = try directory ?? temporaryDirectory()
+    let dispatcher = FakeDispatcher()
+    let server = try SocketServer(directory: directory, dispatcher: dispatcher, logger: .quiet)
+    try await withThrowingTaskGroup(of: Void.self) { group in
+        group.addTask { try await server.run() }
+        try await body(directory, dispatcher)
+        server.beginGracefulShutdown()
+        group.cancelAll()
+        while let result = await group.nextResult() {
+            if case .failure(let error) = result, !(error is CancellationError) { throw error }
+        }
+    }
+}
+
+func connected(_ directory: String) async throws -> Client {
+    Client(try #require(try await SocketCarrier.connect(directory: directory)))
+}
+
+extension Logger {
+    static var quiet: Logger { Logger(label: "test") { _ in SwiftLogNoOpLogHandler() } }
+}
+
+/// SplitMix64, so that a failure can be repeated from its printed seed.
+struct SplitMix: RandomNumberGenerator {
+    var state: UInt64
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var z = state
+        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
+        return z ^ (z >> 31)
+    }
+}
