@@ -16,7 +16,7 @@ private let target: FuzzTarget = {
     let name = environment("KITH_FUZZ_TARGET") ?? ""
     guard let target = FuzzTarget(rawValue: name) else {
         let names = FuzzTarget.allCases.map(\.rawValue).joined(separator: ", ")
-        fputs("Set KITH_FUZZ_TARGET to one of: \(names)\n", stderr)
+        print("Set KITH_FUZZ_TARGET to one of: \(names)")
         exit(64)
     }
     return target

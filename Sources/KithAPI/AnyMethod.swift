@@ -1,4 +1,4 @@
-public import KithWire
+import KithWire
 import KithRPC
 
 /// An input or an output on its way: encoded for a wire, or still a value of this process.
@@ -61,7 +61,8 @@ public struct AnyMethod: Sendable {
                 } catch let error as KithError where error.code != .invalid {
                     throw error
                 } catch {
-                    throw KithError(.invalid, "\(what) is not what the method takes: \(Self.reason(error))", cause: error)
+                    throw KithError(
+                        .invalid, "\(what) is not what the method takes: \(Self.reason(error))", cause: error)
                 }
             }
             encode = { value, format in
@@ -112,5 +113,6 @@ public struct AnyMethod: Sendable {
 }
 
 extension AnyMethod: CustomStringConvertible {
+    /// The name and the kind, for a log.
     public var description: String { "\(name) (\(kind.rawValue))" }
 }

@@ -1,10 +1,10 @@
-public import KithWire
+import KithWire
 
 /// How a call travels: in this process, over a socket to a daemon, or over a connection to another device.
 public protocol Carrier: Sendable {
     /// Calls a query or an action and waits for its answer.
     ///
-    /// - Parameter device: the device to ask, by name, DeviceID or unambiguous beginning of one; `nil` for this one.
+    /// `device` is the one to ask, by name, DeviceID or unambiguous beginning of one; `nil` for this one.
     func call<M: Method>(_ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions) async throws
         -> M.Output
 

@@ -32,7 +32,7 @@ package protocol Dispatcher: Sendable {
 
     /// Serves a stream until it is over.
     ///
-    /// - Parameter accept: called at most once, with the answer in the form of the input; gives the bytes.
+    /// `accept` is called at most once, with the answer in the form of the input; gives the bytes.
     func dispatch(stream call: IncomingCall, accept: @escaping @Sendable (Payload) async throws -> any ByteStream)
         async throws
 }

@@ -4,13 +4,22 @@ package import KithWire
 package enum HeaderExchange {
     /// Sends a header and waits for the head.
     ///
-    /// - Parameter isCall: finishes our direction after the answer, as queries and actions do.
+    /// `isCall` finishes our direction after the answer, as queries and actions do.
     /// - Returns: the output as CBOR, and the stream positioned behind the head.
     /// - Throws: the ``KithError`` the other end answered, or the stream's.
     package static func request(
         _ header: StreamHeader, over stream: any ByteStream, isCall: Bool
     ) async throws -> (output: [UInt8], stream: any ByteStream) {
-        try await stream.write(try header.encoded())
+        let request = try header.encoded()
+        do {
+            try await stream.write(request)
+        } catch let error as KithError {
+            // The other end may have answered without hearing us out; its answer says more.
+            guard let early = try? await stream.read(upTo: 64 << 10),  // no answer either: the first failure it is
+                case .failure(let code, let message)? = try ResponseHead.parse(early)?.head
+            else { throw error }
+            throw KithError(code, message)
+        }
         var bytes: [UInt8] = []
         while true {
             guard let more = try await stream.read(upTo: 64 << 10) else {

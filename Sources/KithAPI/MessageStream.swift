@@ -52,7 +52,8 @@ public final class MessageStream: Sendable {
         for byte in buffer.bytes[1..<prefix] { length = length << 8 | UInt64(byte) }
         guard length <= UInt64(limit) else {
             stream.abort(.invalid)
-            throw KithError(.invalid, "The other end announced a message of \(length) bytes; at most \(limit) may come.")
+            throw KithError(
+                .invalid, "The other end announced a message of \(length) bytes; at most \(limit) may come.")
         }
         let end = prefix + Int(length)
         guard buffer.bytes.count >= end else { return nil }

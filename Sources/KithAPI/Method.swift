@@ -1,5 +1,5 @@
 public import KithIdentity
-public import KithWire
+import KithWire
 
 /// One entry of the table of methods: what it is called, what goes in and out, and who may call it.
 ///

@@ -26,7 +26,9 @@ public struct Pipe: Sendable {
     }
 }
 
-/// One end of a ``Pipe``. An end nobody holds any more aborts the other with `.closed` unless both directions ended.
+/// One end of a ``Pipe``.
+///
+/// An end nobody holds any more aborts the other with `.closed` unless both directions ended.
 private final class PipeEnd: ByteStream {
     private let incoming: ByteQueue
     private let outgoing: ByteQueue
@@ -106,7 +108,9 @@ package final class ByteQueue: Sendable {
         self.capacity = max(capacity, 1)
     }
 
-    /// Waits for bytes; `nil` at the end. Throws what the queue was aborted with, or `CancellationError`.
+    /// Waits for bytes; `nil` at the end.
+    ///
+    /// Throws what the queue was aborted with, or `CancellationError`.
     package func read(upTo limit: Int) async throws -> [UInt8]? {
         precondition(limit > 0, "read(upTo:) needs room for at least one byte")
         while true {
@@ -164,7 +168,9 @@ package final class ByteQueue: Sendable {
         for waiter in wake { waiter.resume() }
     }
 
-    /// Discards what it holds; both sides fail with `code` from now on. The first code stays.
+    /// Discards what it holds; both sides fail with `code` from now on.
+    ///
+    /// The first code stays.
     package func abort(_ code: KithError.Code) {
         let wake = state.withLock { state -> [Waiter] in
             // A direction that has ended and was read to its end ended well.
@@ -188,10 +194,13 @@ package final class ByteQueue: Sendable {
     private typealias Waiter = CheckedContinuation<Void, any Error>
 
     private static func failure(_ code: KithError.Code) -> KithError {
-        KithError(code, code == .closed ? "The other end closed the stream." : "The stream was abandoned (\(code.rawValue)).")
+        KithError(
+            code, code == .closed ? "The other end closed the stream." : "The stream was abandoned (\(code.rawValue)).")
     }
 
-    /// Waits until woken, unless `isBlocked` no longer holds. The caller looks again afterwards.
+    /// Waits until woken, unless `isBlocked` no longer holds.
+    ///
+    /// The caller looks again afterwards.
     private func wait(isReader: Bool, while isBlocked: @Sendable (borrowing State) -> Bool) async throws {
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { (continuation: Waiter) in

@@ -21,12 +21,13 @@ struct Background {
         unsafe posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
         unsafe posix_spawn_file_actions_addopen(&actions, 1, path, O_WRONLY | O_CREAT | O_TRUNC, 0o600)
         unsafe posix_spawn_file_actions_adddup2(&actions, 1, 2)
+        unsafe Self.closeTheRest(&actions)
 
         var attributes = posix_spawnattr_t()
         unsafe posix_spawnattr_init(&attributes)
         defer { unsafe posix_spawnattr_destroy(&attributes) }
         // Not the terminal's session: closing the terminal leaves the device up.
-        unsafe posix_spawnattr_setflags(&attributes, Self.ownSession)
+        unsafe posix_spawnattr_setflags(&attributes, Self.flags)
 
         var words: [UnsafeMutablePointer<CChar>?] = unsafe ([program] + arguments).map { unsafe strdup($0) } + [nil]
         defer {
@@ -52,13 +53,6 @@ struct Background {
         let text = (try? String(contentsOfFile: path, encoding: .utf8)) ?? ""
         return text.split(separator: "\n").last.map(String.init) ?? "it said nothing"
     }
-
-    /// `POSIX_SPAWN_SETSID`, which glibc's headers hide from Swift.
-    #if canImport(Darwin)
-    private static let ownSession = Int16(POSIX_SPAWN_SETSID)
-    #else
-    private static let ownSession: Int16 = 0x80
-    #endif
 
     private static func executablePath() throws -> String {
         guard let path = Bundle.main.executablePath else {

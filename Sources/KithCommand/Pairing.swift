@@ -71,7 +71,7 @@ struct Invite: AsyncParsableCommand {
         note("\nWaiting for the device that uses it (Ctrl-C stops waiting).")
         try await withTimeout(seconds: expires.seconds) {
             try await watchPairings(client, asks: !yes) { event in
-                if case .paired(let request) = event, request.id == id { return false }
+                if case .paired(let request) = event, request.invitation == id { return false }
                 return true
             }
         }

@@ -143,8 +143,8 @@ private func qlogWriter(_ path: String) throws -> @Sendable ([UInt8]) -> Void {
 /// Prints an invitation for a person: how to use it, what it allows, the QR code.
 func show(_ invitation: Invitations.Create.Output) {
     say()
-    if let code = try? QRCode(invitation.text) {  // too long for a QR code: the text alone will do
-        say(code.terminal())
+    if let code = try? QRCode(invitation.text.uppercased()) {  // too long for a QR code: the text alone will do
+        say(code.terminal(colors: wantsColour(STDOUT_FILENO)))
     }
     say(
         "Invite a device \(styled("(once, expires \(relative(invitation.info.expiresAt)))", .dim)); on that device, run:"

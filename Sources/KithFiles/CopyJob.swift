@@ -135,7 +135,9 @@ struct CopyJob: Sendable {
                 on: input.destination.device
             ).stream
         }
-        return try await abandoning([from, to]) { try await TransferRelay(from: from, to: to, progress: progress).run() }
+        return try await abandoning([from, to]) {
+            try await TransferRelay(from: from, to: to, progress: progress).run()
+        }
     }
 
     /// Runs `body`; when it fails, no stream is left open.

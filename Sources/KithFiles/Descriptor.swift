@@ -125,7 +125,9 @@ final class Descriptor: Sendable {
     func rename(_ name: [UInt8], to other: [UInt8], in folder: Descriptor, overwrite: Bool) throws(Errno) {
         _ = try Errno.check(
             unsafe withCString(name) { from in
-                unsafe withCString(other) { unsafe kith_file_rename(number, from, folder.number, $0, overwrite ? 1 : 0) }
+                unsafe withCString(other) {
+                    unsafe kith_file_rename(number, from, folder.number, $0, overwrite ? 1 : 0)
+                }
             })
     }
 

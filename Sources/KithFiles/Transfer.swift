@@ -49,7 +49,8 @@ enum Transfer {
             do {
                 while let part = try await group.next() {
                     switch part {
-                    case .failedToRead(let error): if failure == nil || !(error is CancellationError) { failure = error }
+                    case .failedToRead(let error):
+                        if failure == nil || !(error is CancellationError) { failure = error }
                     case .unwritable(let error): if failure == nil { failure = error }
                     case .acknowledged(let summary):
                         guard progress.isAllSent else {

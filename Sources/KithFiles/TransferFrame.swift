@@ -156,7 +156,8 @@ package enum TransferFrame: Hashable, Sendable {
     private static func name(_ bytes: [UInt8]) throws(KithError) -> [UInt8] {
         guard isSafe(name: bytes) else {
             throw KithError(
-                .invalid, "The other end sent the name “\(String(decoding: bytes, as: UTF8.self))”, which is not allowed.")
+                .invalid,
+                "The other end sent the name “\(String(decoding: bytes, as: UTF8.self))”, which is not allowed.")
         }
         return bytes
     }
@@ -222,7 +223,8 @@ package struct TransferParser: Sendable {
         for byte in chunk.dropFirst(2).prefix(prefix - 1) { length = length << 8 | UInt64(byte) }
         let limit = type == 4 ? TransferFrame.maximumData : TransferFrame.maximumBody
         guard length <= UInt64(limit) else {
-            throw KithError(.invalid, "The other end announced a message of \(length) bytes; at most \(limit) may come.")
+            throw KithError(
+                .invalid, "The other end announced a message of \(length) bytes; at most \(limit) may come.")
         }
         if type == 4 {
             chunk = chunk.dropFirst(1 + prefix)

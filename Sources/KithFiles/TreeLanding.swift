@@ -219,7 +219,8 @@ final class TreeLanding {
         let name = done.attributes.name
         let path = shown(name)
         guard Array(done.hash.finalize()) == sha256 else {
-            throw KithError(.corrupt, "What arrived of \(path) is not what was sent (SHA-256). Nothing was put in place.")
+            throw KithError(
+                .corrupt, "What arrived of \(path) is not what was sent (SHA-256). Nothing was put in place.")
         }
         do throws(Errno) {
             if options.preserve {

@@ -5,7 +5,7 @@ import KithWire
 /// Reads files and folders and turns them into the messages of a transfer, a buffer at a time.
 ///
 /// It runs on a ``DiskExecutor``; the channel's other end writes to the network meanwhile.
-final class TreeSender {
+@safe final class TreeSender {  // the one pointer it holds never leaves it
     /// How much of a file one buffer carries.
     private static let chunk = 512 << 10
     /// Files up to this size share buffers with their neighbours.
@@ -56,7 +56,9 @@ final class TreeSender {
             case .link: try await sendLink(in: folder, path)
             case .special: throw KithError(.unsupported, "It is a pipe, a socket or a device.")
             case .file, .folder:
-                guard TransferFrame.isSafe(name: name) else { throw KithError(.unsupported, "Its name is not allowed.") }
+                guard TransferFrame.isSafe(name: name) else {
+                    throw KithError(.unsupported, "Its name is not allowed.")
+                }
                 let opened = try folder.open(name: name, listed.kind == .folder ? [.folder, .noFollow] : .noFollow)
                 // It may have become something else since it was listed.
                 let info = try opened.info()
@@ -134,7 +136,8 @@ final class TreeSender {
         var read = 0
         let prefix = TransferFrame.dataPrefix
         let buffer = unsafe [UInt8](unsafeUninitializedCapacity: prefix + Self.chunk) { buffer, count in
-            let data = unsafe UnsafeMutableRawBufferPointer(rebasing: unsafe UnsafeMutableRawBufferPointer(buffer)[prefix...])
+            let data = unsafe UnsafeMutableRawBufferPointer(
+                rebasing: unsafe UnsafeMutableRawBufferPointer(buffer)[prefix...])
             do throws(Errno) { read = try unsafe file.read(into: data) } catch { failure = error }
             guard read > 0 else { return }
             unsafe hash.update(bufferPointer: UnsafeRawBufferPointer(rebasing: data[..<read]))

@@ -6,7 +6,9 @@ import X509
 
 /// An X.509 certificate that a device signs for its own key, for peers that know nothing of raw public keys.
 public enum SelfSignedCertificate {
-    /// The DER of a certificate for `key`: subject and issuer are the DeviceID without hyphens, valid for `days` days from an hour ago.
+    /// The DER of a certificate for `key`, valid for `days` days from an hour ago.
+    ///
+    /// Subject and issuer are the DeviceID without hyphens.
     public static func make(for key: DeviceKey, names: [String] = [], days: Int = 30) throws(KithError) -> [UInt8] {
         do {
             let name = try DistinguishedName { CommonName(key.id.description.filter { $0 != "-" }) }

@@ -231,8 +231,9 @@ final class ConnectionDriver: @unchecked Sendable {
         for waiter in drainWaiters { waiter.fulfil(()) }
         drainWaiters = []
         if let connection {
-            connection.ended(reason)
+            // First out of the table: whoever hears of the end may dial again at once.
             endpoint.ended(connection)
+            connection.ended(reason)
         }
     }
 

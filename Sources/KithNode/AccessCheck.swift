@@ -3,7 +3,9 @@ package import KithIdentity
 package import KithWire
 
 extension Access {
-    /// Why `caller`, holding `grants`, may not call; `nil` when it may. What is not allowed here is refused.
+    /// Why `caller`, holding `grants`, may not call; `nil` when it may.
+    ///
+    /// What is not allowed here is refused.
     package func refusal(of caller: Caller, holding grants: [Grant], method: String) -> KithError? {
         switch (caller, self) {
         case (.owner, _), (.device, .anyone):

@@ -14,7 +14,9 @@ final class CallScope: Sendable {
     /// Why it was called off, if it was.
     var reason: KithError? { state.withLock { $0.reason } }
 
-    /// Calls it off: cancels the task and abandons the stream with the reason's code. Only the first reason counts.
+    /// Calls it off: cancels the task and abandons the stream with the reason's code.
+    ///
+    /// Only the first reason counts.
     func cancel(_ reason: KithError) {
         let (cancel, stream) = state.withLock { state -> ((@Sendable () -> Void)?, (any ByteStream)?) in
             guard state.reason == nil else { return (nil, nil) }

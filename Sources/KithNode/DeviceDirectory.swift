@@ -57,8 +57,10 @@ extension [KnownDevice] {
         if let exact = first(where: { $0.name == text }) { return exact }
         if let id = DeviceID(text), let exact = first(where: { $0.id == id }) { return exact }
         let key = Self.key(text)
-        let candidates = key.isEmpty
-            ? [] : filter { Self.key($0.id.description).hasPrefix(key) || $0.name.lowercased().hasPrefix(text.lowercased()) }
+        let candidates =
+            key.isEmpty
+            ? []
+            : filter { Self.key($0.id.description).hasPrefix(key) || $0.name.lowercased().hasPrefix(text.lowercased()) }
         if candidates.count == 1 { return candidates[0] }
         if candidates.isEmpty {
             throw KithError(.notFound, "There is no device named \(text); `kith devices` lists them.")

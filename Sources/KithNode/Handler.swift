@@ -31,7 +31,9 @@ public struct Handler: Sendable {
 
     package let body: Body
 
-    /// Serves a query or an action. The task is cancelled when the caller goes away or its deadline passes.
+    /// Serves a query or an action.
+    ///
+    /// The task is cancelled when the caller goes away or its deadline passes.
     public static func call<M: Method>(
         _ method: M.Type, _ body: @escaping @Sendable (M.Input, CallContext) async throws -> M.Output
     ) -> Handler {
@@ -43,7 +45,9 @@ public struct Handler: Sendable {
             })
     }
 
-    /// Serves a stream. The task is cancelled when the caller goes away or its deadline passes.
+    /// Serves a stream.
+    ///
+    /// The task is cancelled when the caller goes away or its deadline passes.
     ///
     /// The stream is the handler's until it returns; one it leaves unfinished is finished then,
     /// and one it throws from is aborted with the error's code.

@@ -12,7 +12,9 @@ final class Latch: Sendable {
     /// Whether it has happened.
     var isOpen: Bool { state.withLock { $0.isOpen } }
 
-    /// Lets it happen. Again does nothing.
+    /// Lets it happen.
+    ///
+    /// Again does nothing.
     func open() {
         let waiting = state.withLock { state in
             state.isOpen = true

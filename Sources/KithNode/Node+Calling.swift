@@ -150,9 +150,12 @@ extension Node {
         }
         if let link = dialer.current(target.id), link.isOpen { return link }
         guard !target.addresses.isEmpty else {
-            throw KithError(.unreachable, "No address of \(target.name) is known. It will be when it connects to this device.")
+            throw KithError(
+                .unreachable, "No address of \(target.name) is known. It will be when it connects to this device.")
         }
-        guard timeout > .zero else { throw KithError(.timedOut, "The deadline passed before \(target.name) was reached.") }
+        guard timeout > .zero else {
+            throw KithError(.timedOut, "The deadline passed before \(target.name) was reached.")
+        }
         do {
             return try await dialer.dial(target.id, at: target.addresses, timeout: timeout)
         } catch let error as KithError where error.code == .timedOut {

@@ -2,6 +2,7 @@ public import KithAPI
 import KithWire
 
 extension Node: Carrier {
+    /// Calls a query or an action and waits for its answer.
     public func call<M: Method>(
         _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
     ) async throws -> M.Output {
@@ -15,6 +16,7 @@ extension Node: Carrier {
             of: method, coding, .cbor(try await call(coding, bytes, on: device, options: options)))
     }
 
+    /// Opens a stream and waits until the service accepted it.
     public func open<M: Method>(
         _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
     ) async throws -> OpenedStream<M.Output> {

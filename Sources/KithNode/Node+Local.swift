@@ -141,7 +141,9 @@ private final class Opening: Sendable {
     }
     private let state = Mutex(State.pending(nil))
 
-    /// Only the first counts. Returns whether this was it.
+    /// Only the first counts.
+    ///
+    /// Returns whether this was it.
     @discardableResult func fulfil(_ result: Result<Opened, any Error>) -> Bool {
         let (isFirst, waiter) = state.withLock { state -> (Bool, CheckedContinuation<Opened, any Error>?) in
             guard case .pending(let waiter) = state else { return (false, nil) }

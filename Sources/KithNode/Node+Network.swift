@@ -16,7 +16,7 @@ import Darwin
 extension Node {
     /// Makes the node of the device `id`, whose friends and audit log are in `store`.
     ///
-    /// - Parameter methods: those it passes on to other devices without serving them itself.
+    /// `methods` are those it passes on to other devices without serving them itself.
     public convenience init(
         id: DeviceID, store: Store, methods: [AnyMethod] = [], options: Options = Options(), logger: Logger
     ) {
@@ -77,7 +77,9 @@ private final class ConnectionLink: PeerLink {
     }
 }
 
-/// Dials through an endpoint. The links it gives are for calling only: `nextStream` belongs to who serves.
+/// Dials through an endpoint.
+///
+/// The links it gives are for calling only: `nextStream` belongs to who serves.
 private struct EndpointDialer: PeerDialer {
     let endpoint: Endpoint
 
@@ -85,7 +87,8 @@ private struct EndpointDialer: PeerDialer {
 
     func dial(_ id: DeviceID, at addresses: [NetworkAddress], timeout: Duration) async throws -> any PeerLink {
         guard let link = ConnectionLink(try await endpoint.connect(to: id, at: addresses, timeout: timeout)) else {
-            throw KithError(.denied, "What answers at \(addresses.map(\.description).joined(separator: ", ")) is no device.")
+            throw KithError(
+                .denied, "What answers at \(addresses.map(\.description).joined(separator: ", ")) is no device.")
         }
         return link
     }

@@ -7,7 +7,8 @@ import Synchronization
 /// Calls of other devices to this one.
 extension Node {
     /// Serves the connections that `accept` is given, until the listener ends or a graceful shutdown is done.
-    package func serve(_ listener: @escaping @Sendable (_ accept: @Sendable (any PeerLink) -> Void) async -> Void) async {
+    package func serve(_ listener: @escaping @Sendable (_ accept: @Sendable (any PeerLink) -> Void) async -> Void) async
+    {
         let (links, arrivals) = AsyncStream.makeStream(of: (any PeerLink).self)
         await withTaskGroup(of: Void.self) { group in
             group.addTask {
@@ -33,7 +34,9 @@ extension Node {
         audit.flush()
     }
 
-    /// Serves one connection until it is over. Cancelling it ends every call and closes the connection.
+    /// Serves one connection until it is over.
+    ///
+    /// Cancelling it ends every call and closes the connection.
     package func serve(link: any PeerLink) async {
         let session: Session
         do {

@@ -144,6 +144,9 @@ public final class Node: Sendable {
 
     // MARK: - Who is connected
 
+    /// Whether it can call other devices: ``serve(_:)`` runs.
+    public var isOnNetwork: Bool { dialer != nil }
+
     /// The paired devices a connection stands with.
     public var onlineDevices: Set<DeviceID> { Set(sessions.filter { $0.isPaired && $0.link.isOpen }.map(\.link.peer)) }
 

@@ -20,7 +20,9 @@ public enum Caller: Hashable, Sendable {
 public struct CallContext: Sendable {
     /// Who calls.
     public var caller: Caller
-    /// What the caller holds on this device, at the time of the call. Empty for the owner, who needs none.
+    /// What the caller holds on this device, at the time of the call.
+    ///
+    /// Empty for the owner, who needs none.
     public var grants: [Grant]
     /// When the caller stops waiting.
     public var deadline: ContinuousClock.Instant?
@@ -58,6 +60,8 @@ public struct PendingStream<Output: Codable & Sendable>: Sendable {
         self.acceptance = acceptance
     }
 
-    /// Answers `output` and hands over the bytes. Call it once.
+    /// Answers `output` and hands over the bytes.
+    ///
+    /// Call it once.
     public func accept(_ output: Output) async throws -> any ByteStream { try await acceptance(output) }
 }

@@ -51,7 +51,7 @@ final class Session: Sendable {
 
     /// Checks the access and, in the same step, puts the call among those a change of grants can end.
     ///
-    /// - Parameter limit: how many calls the session may run; one more is `.exhausted`.
+    /// `limit` is how many calls the session may run; one more is `.exhausted`.
     func begin(_ scope: CallScope, access: Access, method: String, limit: Int, unpairedLimit: Int) throws
         -> (ticket: UInt64, caller: Caller, grants: [Grant])
     {

@@ -13,7 +13,9 @@ public struct QUICConfiguration: Sendable {
     /// Whether the first flight carries a post-quantum key share, and so needs two datagrams.
     public var offersPostQuantumKeyShare = false
 
-    /// How long a silent connection lives; zero for ever. The smaller of both ends' values counts.
+    /// How long a silent connection lives; zero for ever.
+    ///
+    /// The smaller of both ends' values counts.
     public var maxIdleTimeout: Duration = .seconds(30)
     /// After how much silence to send something; nil never.
     public var keepAlive: Duration?
@@ -37,7 +39,9 @@ public struct QUICConfiguration: Sendable {
 
     /// The largest DATAGRAM frame accepted; 0 turns datagrams off.
     public var maxDatagramFrameSize = 65535
-    /// How many datagrams wait to be sent, and how many to be read. Beyond it a new one is refused or dropped.
+    /// How many datagrams wait to be sent, and how many to be read.
+    ///
+    /// Beyond it a new one is refused or dropped.
     public var maxQueuedDatagrams = 256
 
     /// The largest UDP payload to send once the path has shown that it carries it; 1200…65527.

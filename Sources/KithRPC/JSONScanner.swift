@@ -66,7 +66,9 @@ package struct JSONScanner {
         var names: Set<String> = []
         try object(depth: 0) { (scanner, name) throws(Failure) in
             let text = JSONScanner.unescaped(scanner.bytes[name])
-            guard names.insert(text).inserted else { throw Failure(offset: name.lowerBound, expected: "each name once") }
+            guard names.insert(text).inserted else {
+                throw Failure(offset: name.lowerBound, expected: "each name once")
+            }
             members.append((text, try scanner.value(depth: 1)))
         }
         return members
@@ -179,7 +181,8 @@ package struct JSONScanner {
             let unit = try hexUnit()
             // A surrogate has meaning only in a pair (RFC 8259 §7).
             if (0xD800..<0xDC00).contains(unit) {
-                guard position + 1 < end, bytes[position] == UInt8(ascii: "\\"), bytes[position + 1] == UInt8(ascii: "u")
+                guard position + 1 < end, bytes[position] == UInt8(ascii: "\\"),
+                    bytes[position + 1] == UInt8(ascii: "u")
                 else { throw expected("the second half of a surrogate pair") }
                 position += 2
                 guard (0xDC00..<0xE000).contains(try hexUnit()) else {

@@ -1,5 +1,5 @@
 import FoundationEssentials
-public import KithWire
+import KithWire
 
 /// One JSON value as text: valid JSON, in UTF-8, without a line feed.
 ///
@@ -99,5 +99,6 @@ public struct JSONText: Hashable, Sendable {
 }
 
 extension JSONText: CustomStringConvertible {
+    /// The text itself.
     public var description: String { String(decoding: bytes, as: UTF8.self) }
 }

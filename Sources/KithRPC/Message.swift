@@ -155,7 +155,9 @@ public enum RPCPacket: Hashable, Sendable {
     /// How many messages one batch may hold.
     public static let batchLimit = 1000
 
-    /// Reads what came in. Whatever it is, it is one of the cases.
+    /// Reads what came in.
+    ///
+    /// Whatever it is, it is one of the cases.
     public init(parsing line: [UInt8]) {
         guard JSONText.isUTF8(line) else {
             self = .single(.malformed(RPCResponse(id: .null, result: .failure(.parseError))))

@@ -21,7 +21,9 @@ final class LineConnection: Sendable {
         reading = Reading(limit: lineLimit)
     }
 
-    /// Waits for the next line; `nil` at the end. One task at a time.
+    /// Waits for the next line; `nil` at the end.
+    ///
+    /// One task at a time.
     func nextLine() async throws -> [UInt8]? {
         while true {
             if let line = try reading.framer.next() { return line }
@@ -34,7 +36,9 @@ final class LineConnection: Sendable {
         }
     }
 
-    /// What came in behind the last line. Only the reading task asks.
+    /// What came in behind the last line.
+    ///
+    /// Only the reading task asks.
     func takeRest() -> [UInt8] { reading.framer.takeRest() }
 
     /// Sends a line whole, after those before it.

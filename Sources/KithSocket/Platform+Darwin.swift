@@ -13,31 +13,31 @@ enum Platform {
     /// Does what can be said only after opening.
     static func configure(_ descriptor: Int32) {
         var on: Int32 = 1
-        setsockopt(descriptor, SOL_SOCKET, SO_NOSIGPIPE, &on, socklen_t(MemoryLayout<Int32>.size))
+        unsafe setsockopt(descriptor, SOL_SOCKET, SO_NOSIGPIPE, &on, socklen_t(MemoryLayout<Int32>.size))
     }
 
     /// The user at the other end of a connected socket; `nil` when the system does not say.
     static func peerUser(_ descriptor: Int32) -> uid_t? {
         var user: uid_t = 0
         var group: gid_t = 0
-        return getpeereid(descriptor, &user, &group) == 0 ? user : nil
+        return unsafe getpeereid(descriptor, &user, &group) == 0 ? user : nil
     }
 
     /// Runs `body` on a thread of its own.
     static func startThread(_ body: @escaping @Sendable () -> Void) throws(KithError) {
         var thread: pthread_t?
-        let box = Unmanaged.passRetained(ThreadBody(body))
-        let status = pthread_create(
+        let box = unsafe Unmanaged.passRetained(ThreadBody(body))
+        let status = unsafe pthread_create(
             &thread, nil,
             { argument in
-                Unmanaged<ThreadBody>.fromOpaque(argument).takeRetainedValue().run()
+                unsafe Unmanaged<ThreadBody>.fromOpaque(argument).takeRetainedValue().run()
                 return nil
-            }, box.toOpaque())
-        guard status == 0, let thread else {
-            box.release()
+            }, unsafe box.toOpaque())
+        guard status == 0, let thread = unsafe thread else {
+            unsafe box.release()
             throw KithError(.exhausted, "Could not start a thread (error \(status)).")
         }
-        pthread_detach(thread)
+        unsafe pthread_detach(thread)
     }
 }
 #endif

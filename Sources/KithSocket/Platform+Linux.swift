@@ -24,7 +24,7 @@ enum Platform {
         // struct ucred { pid, uid, gid }: glibc hides it from Swift.
         var credentials: (pid: Int32, uid: UInt32, gid: UInt32) = (0, 0, 0)
         var length = socklen_t(MemoryLayout.size(ofValue: credentials))
-        guard getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0,
+        guard unsafe getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0,
             Int(length) == MemoryLayout.size(ofValue: credentials)
         else { return nil }
         return credentials.uid
@@ -33,15 +33,17 @@ enum Platform {
     /// Runs `body` on a thread of its own.
     static func startThread(_ body: @escaping @Sendable () -> Void) throws(KithError) {
         var thread = pthread_t()
-        let box = Unmanaged.passRetained(ThreadBody(body))
-        let status = pthread_create(
+        let box = unsafe Unmanaged.passRetained(ThreadBody(body))
+        let status = unsafe pthread_create(
             &thread, nil,
             { argument in
-                if let argument { Unmanaged<ThreadBody>.fromOpaque(argument).takeRetainedValue().run() }
+                if let argument = unsafe argument {
+                    unsafe Unmanaged<ThreadBody>.fromOpaque(argument).takeRetainedValue().run()
+                }
                 return nil
-            }, box.toOpaque())
+            }, unsafe box.toOpaque())
         guard status == 0 else {
-            box.release()
+            unsafe box.release()
             throw KithError(.exhausted, "Could not start a thread (error \(status)).")
         }
         pthread_detach(thread)

@@ -13,7 +13,9 @@ import Synchronization
 /// Bytes never pass through it: a task reads and writes its socket itself and comes here only when that would block.
 /// The thread ends when the last reference goes.
 final class Poller: Sendable {
-    /// What to wait for. Every wait also ends when the other end is gone.
+    /// What to wait for.
+    ///
+    /// Every wait also ends when the other end is gone.
     enum Interest: Sendable {
         case read, write
         /// Only that the other end has closed, or given up, both directions.
@@ -31,8 +33,9 @@ final class Poller: Sendable {
 
     deinit { core.stop() }
 
-    /// Waits until `descriptor` is ready, or hung up. With `isCancellable`, cancelling the task ends the wait early;
-    /// the caller finds out by asking its task.
+    /// Waits until `descriptor` is ready, or hung up.
+    ///
+    /// With `isCancellable`, cancelling the task ends the wait early; the caller finds out by asking its task.
     func wait(for interest: Interest, of descriptor: SocketDescriptor, isCancellable: Bool = true) async {
         let ticket = core.makeTicket()
         await withTaskCancellationHandler {
@@ -68,7 +71,9 @@ final class Poller: Sendable {
 
         init() throws(KithError) {
             var ends: (Int32, Int32) = (-1, -1)
-            let status = withUnsafeMutableBytes(of: &ends) { pipe($0.assumingMemoryBound(to: Int32.self).baseAddress) }
+            let status = unsafe withUnsafeMutableBytes(of: &ends) {
+                unsafe pipe($0.assumingMemoryBound(to: Int32.self).baseAddress)
+            }
             guard status == 0 else {
                 throw KithError(.exhausted, "Could not make a pipe: \(SocketDescriptor.text(errno)).")
             }
@@ -119,7 +124,7 @@ final class Poller: Sendable {
 
         private func wake() {
             var byte: UInt8 = 0
-            _ = write(wakeEnd, &byte, 1)  // a full pipe wakes as well
+            _ = unsafe write(wakeEnd, &byte, 1)  // a full pipe wakes as well
         }
 
         func run() {
@@ -148,7 +153,7 @@ final class Poller: Sendable {
                     return state.isStopped
                 }
                 if isStopped { return }
-                guard poll(&polled, nfds_t(polled.count), -1) >= 0 else { continue }  // EINTR: look again
+                guard unsafe poll(&polled, nfds_t(polled.count), -1) >= 0 else { continue }  // EINTR: look again
                 if polled[0].revents != 0 { drain() }
                 let ready = state.withLock { state -> [CheckedContinuation<Void, Never>] in
                     state.isAwake = true
@@ -163,7 +168,7 @@ final class Poller: Sendable {
 
         private func drain() {
             var bytes: (UInt64, UInt64) = (0, 0)
-            while read(sleepEnd, &bytes, 16) == 16 {}
+            while unsafe read(sleepEnd, &bytes, 16) == 16 {}
         }
     }
 }

@@ -61,8 +61,10 @@ enum RPCCall {
 
     private static func milliseconds(_ duration: Duration) -> Int64 {
         let (seconds, attoseconds) = duration.components
-        return max(1, seconds.multipliedReportingOverflow(by: 1000).overflow
-            ? Int64(1) << 52 : min(seconds * 1000 + attoseconds / 1_000_000_000_000_000, 1 << 52))
+        return max(
+            1,
+            seconds.multipliedReportingOverflow(by: 1000).overflow
+                ? Int64(1) << 52 : min(seconds * 1000 + attoseconds / 1_000_000_000_000_000, 1 << 52))
     }
 
     /// The failure as it leaves this door.

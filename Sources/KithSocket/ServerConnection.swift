@@ -26,7 +26,9 @@ final class ServerConnection: Sendable {
         self.logger = logger
     }
 
-    /// Serves until the caller is gone. Cancelling it ends every call.
+    /// Serves until the caller is gone.
+    ///
+    /// Cancelling it ends every call.
     func serve() async {
         await withTaskCancellationHandler {
             await withDiscardingTaskGroup { group in
@@ -170,7 +172,9 @@ final class ServerConnection: Sendable {
         return request
     }
 
-    /// Serves a stream on this connection. Returns whether the connection was used up.
+    /// Serves a stream on this connection.
+    ///
+    /// Returns whether the connection was used up.
     private func serve(stream request: RPCRequest) async -> Bool {
         guard let id = request.id else { return false }
         let connection = connection

@@ -33,12 +33,15 @@ public final class SocketCarrier: Carrier {
 
     deinit { close() }
 
-    /// Ends the connection; calls that wait fail with `.closed`. Streams go on.
+    /// Ends the connection; calls that wait fail with `.closed`.
+    ///
+    /// Streams go on.
     public func close() {
         core.connection.descriptor.shutDown()
         reader.cancel()
     }
 
+    /// Calls a query or an action and waits for its answer.
     public func call<M: Method>(
         _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
     ) async throws -> M.Output {
@@ -51,6 +54,7 @@ public final class SocketCarrier: Carrier {
         return try Self.output(of: method, from: response)
     }
 
+    /// Opens a stream and waits until the service accepted it.
     public func open<M: Method>(
         _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
     ) async throws -> OpenedStream<M.Output> {
@@ -81,7 +85,7 @@ public final class SocketCarrier: Carrier {
 
     /// Calls a query or an action by its name, for programs that bring their own JSON.
     ///
-    /// - Parameter json: the method's input, one JSON object.
+    /// `json` is the method's input, one JSON object.
     /// - Returns: the answer, one JSON value.
     public func call(named name: String, json: [UInt8], on device: String?) async throws -> [UInt8] {
         let id = core.makeIdentifier()
@@ -181,7 +185,9 @@ private final class Reply: Sendable {
     }
     private let state = Mutex(State.pending(nil))
 
-    /// Takes the answer; only the first counts. Returns whether this was it.
+    /// Takes the answer; only the first counts.
+    ///
+    /// Returns whether this was it.
     @discardableResult func fulfil(_ result: Result<RPCResponse, any Error>) -> Bool {
         let (isFirst, waiter) = state.withLock { state -> (Bool, CheckedContinuation<RPCResponse, any Error>?) in
             guard case .pending(let waiter) = state else { return (false, nil) }
@@ -192,7 +198,9 @@ private final class Reply: Sendable {
         return isFirst
     }
 
-    /// Waits for the answer. One task.
+    /// Waits for the answer.
+    ///
+    /// One task.
     func value() async throws -> RPCResponse {
         try await withCheckedThrowingContinuation { continuation in
             let result = state.withLock { state -> Result<RPCResponse, any Error>? in

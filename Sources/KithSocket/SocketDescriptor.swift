@@ -35,8 +35,8 @@ final class SocketDescriptor: Sendable {
         Platform.configure(number)
         // Larger than the default of about 200 KiB: fewer turns between the two processes.
         var size: Int32 = 1 << 20
-        setsockopt(number, SOL_SOCKET, SO_SNDBUF, &size, socklen_t(MemoryLayout<Int32>.size))
-        setsockopt(number, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
+        unsafe setsockopt(number, SOL_SOCKET, SO_SNDBUF, &size, socklen_t(MemoryLayout<Int32>.size))
+        unsafe setsockopt(number, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
     }
 
     deinit { close(number) }
@@ -53,9 +53,9 @@ final class SocketDescriptor: Sendable {
     func receive(upTo limit: Int) throws(KithError) -> Received {
         var count = 0
         var failure: Int32 = 0
-        let bytes = [UInt8](unsafeUninitializedCapacity: limit) { buffer, initialized in
+        let bytes = unsafe [UInt8](unsafeUninitializedCapacity: limit) { buffer, initialized in
             repeat {
-                count = recv(number, buffer.baseAddress, limit, 0)
+                count = unsafe recv(number, buffer.baseAddress, limit, 0)
                 failure = count < 0 ? errno : 0
             } while failure == EINTR
             initialized = max(count, 0)
@@ -67,14 +67,14 @@ final class SocketDescriptor: Sendable {
     func receive(head: inout (UInt8, UInt8, UInt8, UInt8), upTo limit: Int) throws(KithError) -> (Received, head: Int) {
         var count = 0
         var failure: Int32 = 0
-        let bytes = withUnsafeMutableBytes(of: &head) { head in
-            [UInt8](unsafeUninitializedCapacity: limit) { buffer, initialized in
-                var parts = (
+        let bytes = unsafe withUnsafeMutableBytes(of: &head) { head in
+            unsafe [UInt8](unsafeUninitializedCapacity: limit) { buffer, initialized in
+                var parts = unsafe (
                     iovec(iov_base: head.baseAddress, iov_len: 4), iovec(iov_base: buffer.baseAddress, iov_len: limit)
                 )
-                withUnsafeMutableBytes(of: &parts) { parts in
+                unsafe withUnsafeMutableBytes(of: &parts) { parts in
                     repeat {
-                        count = readv(number, parts.assumingMemoryBound(to: iovec.self).baseAddress, 2)
+                        count = unsafe readv(number, parts.assumingMemoryBound(to: iovec.self).baseAddress, 2)
                         failure = count < 0 ? errno : 0
                     } while failure == EINTR
                 }
@@ -98,20 +98,20 @@ final class SocketDescriptor: Sendable {
     func send(head: [UInt8] = [], _ bytes: [UInt8], from offset: Int) throws(KithError) -> Int {
         var count = 0
         var failure: Int32 = 0
-        head.withUnsafeBytes { head in
-            bytes.withUnsafeBytes { bytes in
-                let first = UnsafeRawBufferPointer(rebasing: head[min(offset, head.count)...])
-                let second = UnsafeRawBufferPointer(rebasing: bytes[max(offset - head.count, 0)...])
-                var parts = (
+        unsafe head.withUnsafeBytes { head in
+            unsafe bytes.withUnsafeBytes { bytes in
+                let first = unsafe UnsafeRawBufferPointer(rebasing: head[min(offset, head.count)...])
+                let second = unsafe UnsafeRawBufferPointer(rebasing: bytes[max(offset - head.count, 0)...])
+                var parts = unsafe (
                     iovec(iov_base: UnsafeMutableRawPointer(mutating: first.baseAddress), iov_len: first.count),
                     iovec(iov_base: UnsafeMutableRawPointer(mutating: second.baseAddress), iov_len: second.count)
                 )
-                withUnsafeMutableBytes(of: &parts) { parts in
-                    var message = msghdr()
-                    message.msg_iov = parts.assumingMemoryBound(to: iovec.self).baseAddress
-                    message.msg_iovlen = 2
+                unsafe withUnsafeMutableBytes(of: &parts) { parts in
+                    var message = unsafe msghdr()
+                    unsafe message.msg_iov = unsafe parts.assumingMemoryBound(to: iovec.self).baseAddress
+                    unsafe message.msg_iovlen = 2
                     repeat {
-                        count = sendmsg(number, &message, Platform.sendFlags)
+                        count = unsafe sendmsg(number, &message, Platform.sendFlags)
                         failure = count < 0 ? errno : 0
                     } while failure == EINTR
                 }
@@ -124,7 +124,7 @@ final class SocketDescriptor: Sendable {
         }
     }
 
-    static func text(_ failure: Int32) -> String { String(cString: strerror(failure)) }
+    static func text(_ failure: Int32) -> String { unsafe String(cString: strerror(failure)) }
 
     // MARK: - Names
 
@@ -132,9 +132,9 @@ final class SocketDescriptor: Sendable {
     static func connect(to path: String) throws(KithError) -> SocketDescriptor? {
         let descriptor = try make()
         var failure: Int32 = 0
-        try withAddress(path) { address, length in
+        try unsafe withAddress(path) { address, length in
             repeat {
-                failure = systemConnect(descriptor.number, address, length) == 0 ? 0 : errno
+                failure = unsafe systemConnect(descriptor.number, address, length) == 0 ? 0 : errno
             } while failure == EINTR
         }
         switch failure {
@@ -154,10 +154,10 @@ final class SocketDescriptor: Sendable {
     static func listen(at path: String) throws(KithError) -> SocketDescriptor {
         let descriptor = try make()
         var failure: Int32 = 0
-        try withAddress(path) { address, length in
-            if bind(descriptor.number, address, length) != 0 { failure = errno }
+        try unsafe withAddress(path) { address, length in
+            if unsafe bind(descriptor.number, address, length) != 0 { failure = errno }
         }
-        if failure == 0, chmod(path, 0o600) != 0 { failure = errno }
+        if failure == 0, unsafe chmod(path, 0o600) != 0 { failure = errno }
         if failure == 0, systemListen(descriptor.number, 128) != 0 { failure = errno }
         guard failure == 0 else {
             throw KithError(
@@ -203,9 +203,11 @@ final class SocketDescriptor: Sendable {
         }
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: name) }
-        withUnsafePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { body($0, socklen_t(MemoryLayout<sockaddr_un>.size)) }
+        unsafe withUnsafeMutableBytes(of: &address.sun_path) { unsafe $0.copyBytes(from: name) }
+        unsafe withUnsafePointer(to: &address) { pointer in
+            unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                unsafe body($0, socklen_t(MemoryLayout<sockaddr_un>.size))
+            }
         }
     }
 }
@@ -213,7 +215,7 @@ final class SocketDescriptor: Sendable {
 // The C functions whose names the methods above hide.
 
 private func systemConnect(_ number: Int32, _ address: UnsafePointer<sockaddr>, _ length: socklen_t) -> Int32 {
-    connect(number, address, length)
+    unsafe connect(number, address, length)
 }
 private func systemListen(_ number: Int32, _ backlog: Int32) -> Int32 { listen(number, backlog) }
 private func systemAccept(_ number: Int32) -> Int32 { accept(number, nil, nil) }

@@ -24,7 +24,7 @@ struct SocketPath: Hashable, Sendable {
         if direct.utf8.count <= SocketDescriptor.pathLimit { return SocketPath(path: direct, pointer: nil) }
         let folder = "/tmp/kith-\(geteuid())"
         // Others can write to /tmp: the folder must be ours, and closed to them.
-        guard mkdir(folder, 0o700) == 0 || errno == EEXIST else {
+        guard unsafe mkdir(folder, 0o700) == 0 || errno == EEXIST else {
             throw KithError(.denied, "Could not make the folder \(folder): \(SocketDescriptor.text(errno)).")
         }
         guard isPrivate(folder) else {
@@ -47,36 +47,36 @@ struct SocketPath: Hashable, Sendable {
     func announce() throws(KithError) {
         guard let pointer else { return }
         let temporary = pointer + ".new"
-        let descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        let descriptor = unsafe open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else {
             throw KithError(.denied, "Could not write \(temporary): \(SocketDescriptor.text(errno)).")
         }
         let text = Array(path.utf8)
-        let written = write(descriptor, text, text.count)
+        let written = unsafe write(descriptor, text, text.count)
         close(descriptor)
-        guard written == text.count, rename(temporary, pointer) == 0 else {
+        guard written == text.count, unsafe rename(temporary, pointer) == 0 else {
             throw KithError(.denied, "Could not write \(pointer): \(SocketDescriptor.text(errno)).")
         }
     }
 
     /// Removes the socket and the file that names it.
     func remove() {
-        unlink(path)
-        if let pointer { unlink(pointer) }
+        unsafe unlink(path)
+        if let pointer { unsafe unlink(pointer) }
     }
 
     private static func isPrivate(_ folder: String) -> Bool {
         var status = stat()
-        return lstat(folder, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR && status.st_uid == geteuid()
+        return unsafe lstat(folder, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR && status.st_uid == geteuid()
             && status.st_mode & 0o077 == 0
     }
 
     private static func read(_ path: String) -> String? {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
         guard descriptor >= 0 else { return nil }
         defer { close(descriptor) }
-        let bytes = [UInt8](unsafeUninitializedCapacity: 512) { buffer, count in
-            count = max(systemRead(descriptor, buffer.baseAddress, 512), 0)
+        let bytes = unsafe [UInt8](unsafeUninitializedCapacity: 512) { buffer, count in
+            count = unsafe max(systemRead(descriptor, buffer.baseAddress, 512), 0)
         }
         return String(validating: bytes, as: UTF8.self)
     }
@@ -84,5 +84,5 @@ struct SocketPath: Hashable, Sendable {
 
 /// The C function whose name the method above hides.
 private func systemRead(_ descriptor: Int32, _ bytes: UnsafeMutablePointer<UInt8>?, _ count: Int) -> Int {
-    read(descriptor, bytes, count)
+    unsafe read(descriptor, bytes, count)
 }

@@ -21,6 +21,7 @@ public final class SocketServer: Sendable {
 
     private struct State {
         var isShuttingDown = false
+        var waiting: Task<Void, Never>?
         var connections: [ObjectIdentifier: ServerConnection] = [:]
     }
 
@@ -49,29 +50,50 @@ public final class SocketServer: Sendable {
     /// Serves callers until the task is cancelled or a graceful shutdown is done.
     public func run() async throws {
         defer { place.remove() }
-        try await withTaskCancellationHandler {
-            try await withThrowingDiscardingTaskGroup { group in
-                while !isShuttingDown {
-                    try Task.checkCancellation()
-                    switch try listener.accept() {
-                    case .connection(let descriptor): admit(descriptor, to: &group)
-                    case .wouldBlock: await poller.wait(for: .read, of: listener)
-                    case .notNow: try await Task.sleep(for: .milliseconds(10))
-                    }
-                }
+        try await withThrowingDiscardingTaskGroup { group in
+            while let descriptor = try await nextCaller() { admit(descriptor, to: &group) }
+            // From here on a new caller finds nobody, rather than somebody who does not answer.
+            place.remove()
+        }
+    }
+
+    /// Waits for a caller; `nil` once the door is closing.
+    private func nextCaller() async throws -> SocketDescriptor? {
+        while true {
+            try Task.checkCancellation()
+            if isShuttingDown { return nil }
+            switch try listener.accept() {
+            case .connection(let descriptor): return descriptor
+            case .notNow: try await Task.sleep(for: .milliseconds(10))
+            case .wouldBlock: await waitForCaller()
             }
+        }
+    }
+
+    /// Waits in a task that ``beginGracefulShutdown()`` can cancel.
+    private func waitForCaller() async {
+        let poller = poller
+        let listener = listener
+        let waiting = Task(name: "kith socket accept") { await poller.wait(for: .read, of: listener) }
+        let isClosing = state.withLock { state in
+            state.waiting = waiting
+            return state.isShuttingDown
+        }
+        if isClosing { waiting.cancel() }
+        await withTaskCancellationHandler {
+            await waiting.value
         } onCancel: {
-            listener.shutDown()
+            waiting.cancel()
         }
     }
 
     /// Lets nobody new in; calls that run end on their own, idle connections are closed.
     public func beginGracefulShutdown() {
-        let connections = state.withLock { state in
+        let (connections, waiting) = state.withLock { state in
             state.isShuttingDown = true
-            return state.connections.values
+            return (Array(state.connections.values), state.waiting)
         }
-        listener.shutDown()
+        waiting?.cancel()
         for connection in connections { connection.beginGracefulShutdown() }
     }
 

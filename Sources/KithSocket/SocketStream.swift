@@ -182,7 +182,8 @@ final class SocketStream: ByteStream {
             if let error = state.aborted { throw error }
             guard !state.hasFinished else { throw KithError(.internal, "The stream was written to after its end.") }
             guard !state.isWriting else {
-                throw KithError(.internal, "The stream was written to after a write that was cancelled, or by two tasks.")
+                throw KithError(
+                    .internal, "The stream was written to after a write that was cancelled, or by two tasks.")
             }
             state.isWriting = true
         }

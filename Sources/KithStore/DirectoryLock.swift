@@ -58,7 +58,10 @@ final class DirectoryLock: Sendable {
             defer { value = -1 }
             return value
         }
-        if descriptor >= 0 { close(descriptor) }
+        guard descriptor >= 0 else { return }
+        // Closing is not enough: a process just being spawned shares the lock until it executes its program.
+        flock(descriptor, LOCK_UN)
+        close(descriptor)
     }
 
     deinit { release() }

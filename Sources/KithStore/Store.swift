@@ -16,7 +16,7 @@ import Darwin
 /// The folder is 0700. `kith.sqlite` is in write-ahead mode with full synchronisation: killed at any moment, it opens
 /// with every change that was reported done. A file that cannot be opened is never overwritten.
 ///
-/// Calls are synchronous and short (well under a millisecond, a flush to the disk for a change); any thread may make them.
+/// Calls are synchronous and short (well under a millisecond, a flush to the disk for a change), from any thread.
 public final class Store: Sendable {
     /// How many audit entries are kept; the oldest go first.
     public static let auditLimit = 10_000

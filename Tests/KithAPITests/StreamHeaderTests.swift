@@ -9,7 +9,8 @@ private let trace = TraceContext(
     @Test(arguments: [
         StreamHeader(method: "files.stat", input: [0xA0]),
         StreamHeader(method: "a", millisecondsLeft: 1, input: []),
-        StreamHeader(method: String(repeating: "m", count: 128), millisecondsLeft: 1 << 40, trace: trace, input: [1, 2]),
+        StreamHeader(
+            method: String(repeating: "m", count: 128), millisecondsLeft: 1 << 40, trace: trace, input: [1, 2]),
         StreamHeader(method: "ü", input: [UInt8](repeating: 7, count: 1 << 20)),
     ])
     func `what is written reads the same`(header: StreamHeader) throws {
@@ -21,7 +22,8 @@ private let trace = TraceContext(
     }
 
     @Test func `a header that is not complete yet is waited for`() throws {
-        let bytes = try StreamHeader(method: "files.stat", millisecondsLeft: 9, trace: trace, input: [1, 2, 3]).encoded()
+        let bytes = try StreamHeader(method: "files.stat", millisecondsLeft: 9, trace: trace, input: [1, 2, 3])
+            .encoded()
         for count in 0..<bytes.count {
             #expect(try StreamHeader.parse(Array(bytes[..<count])) == nil)
         }

@@ -1,4 +1,3 @@
-import CKithSystem
 import Foundation
 import KithAPI
 import KithIdentity
@@ -32,7 +31,9 @@ import Testing
                 try await client.copy([there(folders.srv + "/" + path)], to: here(folders.local), recursive: false)
             }
         }
-        for path in ["../secret", folders.srv + "/../secret", folders.srv + "/a\0b", String(repeating: "a", count: 256)] {
+        for path in [
+            "../secret", folders.srv + "/../secret", folders.srv + "/a\0b", String(repeating: "a", count: 256),
+        ] {
             await #expect(throws: KithError(.invalid, "")) { try await read(path) }
         }
         await #expect(throws: KithError(.denied, "")) {
@@ -51,7 +52,8 @@ import Testing
         try folders.write("secret", "secret")
         try folders.write("srv/a/b/file", "file")
         for (target, name) in [
-            ("b/../b/file", "srv/a/in"), ("../../secret", "srv/a/out"), ("/etc/passwd", "srv/abs"), ("loop", "srv/loop"),
+            ("b/../b/file", "srv/a/in"), ("../../secret", "srv/a/out"), ("/etc/passwd", "srv/abs"),
+            ("loop", "srv/loop"),
             ("a/b", "srv/dir"), ("../../../secret", "srv/a/b/deep"),
         ] { #expect(symlink(target, folders.top + "/" + name) == 0) }
         let root = try Descriptor.open(Array(folders.srv.utf8), [.path, .folder])
@@ -63,7 +65,8 @@ import Testing
                 return error.number
             }
         }
-        #expect(number("a/b/file") == 0 && number("a/in") == 0 && number("dir/file") == 0 && number("dir/../b/file") == 0)
+        #expect(
+            number("a/b/file") == 0 && number("a/in") == 0 && number("dir/file") == 0 && number("dir/../b/file") == 0)
         #expect(number("a/out") == EXDEV && number("abs") == EXDEV && number("..") == EXDEV)
         #expect(number("a/b/deep") == EXDEV && number("a/../../srv") == EXDEV)
         #expect(number("loop") == ELOOP && number("none") == ENOENT && number("a/b/file/x") == ENOTDIR)

@@ -1,4 +1,10 @@
 import Foundation
+#if canImport(Glibc)
+import CoreFoundation
+import Glibc
+#elseif canImport(Darwin)
+import Darwin
+#endif
 import KithAPI
 import KithIdentity
 import KithWire
@@ -29,7 +35,8 @@ import Testing
         let folders = try Folders()
         try folders.write("local/tree/a/one", "one")
         try folders.write("local/tree/new\nline\u{1B}[31m", "odd")
-        try FileManager.default.createDirectory(atPath: folders.local + "/tree/empty", withIntermediateDirectories: true)
+        try FileManager.default.createDirectory(
+            atPath: folders.local + "/tree/empty", withIntermediateDirectories: true)
         #expect(symlink("a/one", folders.local + "/tree/link") == 0)
         #expect(symlink("/etc/passwd", folders.local + "/tree/absolute") == 0)
         let raw: [CChar] = Array((folders.local + "/tree/").utf8CString.dropLast()) + [CChar(bitPattern: 0xFF), 65, 0]
@@ -65,7 +72,14 @@ import Testing
     @Test func `ten thousand small files arrive`() async throws {
         let folders = try Folders()
         for index in 0..<100 {
-            for inner in 0..<100 { try folders.write("local/many/\(index)/\(inner)", "\(index) \(inner)") }
+            let folder = folders.local + "/many/\(index)"
+            try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+            for inner in 0..<100 {
+                let descriptor = open(folder + "/\(inner)", O_CREAT | O_WRONLY, 0o644)
+                let text = Array("\(index) \(inner)".utf8)
+                #expect(Foundation.write(descriptor, text, text.count) == text.count)
+                close(descriptor)
+            }
         }
         let (summary, _) = try await folders.client().copy(
             [here(folders.local + "/many")], to: there(folders.srv + "/many"))

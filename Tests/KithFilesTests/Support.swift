@@ -19,7 +19,7 @@ struct LocalCarrier: Carrier {
     ) async throws -> M.Output {
         let input = try roundTrip(input)
         guard case .call(let body) = try handler(method, input, on: device).body else { throw notServed }
-        guard let output = try await body(input, context(device)) as? M.Output else { throw notServed }
+        guard let output = try await body(input, try context(device)) as? M.Output else { throw notServed }
         return try roundTrip(output)
     }
 
@@ -30,7 +30,7 @@ struct LocalCarrier: Carrier {
         guard case .stream(let body) = try handler(method, input, on: device).body else { throw notServed }
         let pipe = KithAPI.Pipe()
         let (answers, answer) = AsyncThrowingStream.makeStream(of: M.Output.self)
-        let context = context(device)
+        let context = try context(device)
         let far: any ByteStream = tamper.map { Tampering(pipe.right, $0) } ?? pipe.right
         Task {
             do {
@@ -50,7 +50,7 @@ struct LocalCarrier: Carrier {
     }
 
     private func handler<M: KithAPI.Method>(_ method: M.Type, _ input: M.Input, on device: String?) throws -> Handler {
-        if device != nil, let refusal = M.access(for: input).refusal(of: caller, holding: grants, method: M.name) {
+        if device != nil, let refusal = try M.access(for: input).refusal(of: caller(), holding: grants, method: M.name) {
             throw refusal
         }
         guard let handler = service.handlers.first(where: { $0.method.name == M.name }) else { throw notServed }
@@ -61,13 +61,14 @@ struct LocalCarrier: Carrier {
         try CBORDecoder().decode(Value.self, from: try CBOREncoder().encode(value))
     }
 
-    private var caller: Caller { .device(Self.id, name: "phone", paired: true) }
-    private static let id = try! DeviceID(publicKey: [UInt8](repeating: 7, count: 32))  // 32 bytes are what it takes
+    private func caller() throws -> Caller {
+        .device(try DeviceID(publicKey: [UInt8](repeating: 7, count: 32)), name: "phone", paired: true)
+    }
 
-    private func context(_ device: String?) -> CallContext {
-        device == nil
+    private func context(_ device: String?) throws -> CallContext {
+        try device == nil
             ? CallContext(caller: .owner, grants: [], client: Client(self))
-            : CallContext(caller: caller, grants: grants, client: Client(self))
+            : CallContext(caller: caller(), grants: grants, client: Client(self))
     }
 
     private var notServed: KithError { KithError(.unsupported, "not served") }

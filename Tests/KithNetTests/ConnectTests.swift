@@ -101,8 +101,14 @@ import Testing
             let reason = await pair.incoming.closed()
             #expect(reason.origin == .remote && reason.code == .cancelled)
             #expect(reason.message.contains("for the test"))
-            let again = try await pair.client.connect(to: pair.server.id, at: pair.server.localAddresses)
-            #expect(again !== pair.outgoing && again.isOpen)
+            var last = pair.outgoing
+            for _ in 0..<20 {
+                let again = try await pair.client.connect(to: pair.server.id, at: pair.server.localAddresses)
+                #expect(again !== last && again.isOpen)
+                again.close()
+                _ = await again.closed()
+                last = again
+            }
         }
     }
 

@@ -93,7 +93,6 @@ final class PipeLink: PeerLink {
         }
     }
 
-
     /// Lets the callers at the other end take their answers.
     func drain(_ limit: Duration) async {
         let other = state.withLock { $0.other }
@@ -285,12 +284,14 @@ enum Fails: Method {
 
 final class TestService: Service {
     let started = Signal()
+    let hasStarted = Locked(false)
     let cancelled = Signal()
     let lastContext = Locked<CallContext?>(nil)
     let served = Locked(0)
     let onDies = Locked<(@Sendable () -> Void)?>(nil)
 
     private func hang() async throws {
+        hasStarted.set(true)
         started.open()
         do {
             try await Task.sleep(for: .seconds(3600))
@@ -332,6 +333,11 @@ final class TestService: Service {
                 try await stream.write([1])
                 try await self.hang()
             },
+            .stream(Export.self) { _, context, pending in
+                let stream = try await pending.accept(Nothing())
+                guard let bytes = try await context.exportKeyingMaterial?("label", [1, 2]) else { return }
+                try await stream.write(bytes)
+            },
             .stream(Slow.self) { _, _, _ in try await self.hang() },
             .stream(Fails.self) { input, _, pending in
                 if input.accepts { _ = try await pending.accept(Nothing()) }
@@ -339,4 +345,14 @@ final class TestService: Service {
             },
         ]
     }
+}
+
+/// Sends what the connection's exporter gives.
+enum Export: Method {
+    typealias Input = Nothing
+    typealias Output = Nothing
+    static let name = "test.export"
+    static let kind = MethodKind.stream
+    static let summary = "Exports."
+    static func access(for input: Input) -> Access { .anyone }
 }

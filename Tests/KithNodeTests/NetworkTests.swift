@@ -1,0 +1,195 @@
+import KithAPI
+import KithIdentity
+import KithNet
+import KithNode
+import KithStore
+import KithWire
+import Logging
+import Testing
+
+#if canImport(Glibc)
+import Glibc
+#else
+import Darwin
+#endif
+
+/// A node with a store and an endpoint of its own, on this machine.
+private struct Machine {
+    let key: DeviceKey
+    let store: Store
+    let endpoint: Endpoint
+    let node: Node
+    let service = TestService()
+
+    init(options: Node.Options = Node.Options()) async throws {
+        key = DeviceKey()
+        let directory = "/tmp/kith-node-\(UInt64.random(in: 0...UInt64.max))"
+        store = try Store.open(directory: directory, logger: .quiet)
+        endpoint = try await Endpoint.bind(key: key, logger: .quiet)
+        node = Node(
+            id: key.id, store: store, methods: TestService().handlers.map(\.method), options: options, logger: .quiet)
+        try node.add(service)
+    }
+
+    func befriend(_ other: Machine, as name: String, grants: [Grant]) throws {
+        _ = try store.add(
+            PairedDevice(
+                id: other.key.id, name: name, addresses: other.endpoint.localAddresses, grants: grants, pairedAt: 0))
+    }
+}
+
+/// Two machines, the phone calling the laptop; both end with the body.
+private func withMachines(
+    grants: [Grant]?, options: Node.Options = Node.Options(),
+    _ body: (_ laptop: Machine, _ phone: Machine) async throws -> Void
+) async throws {
+    let laptop = try await Machine(options: options)
+    let phone = try await Machine()
+    if let grants { try laptop.befriend(phone, as: "phone", grants: grants) }
+    try phone.befriend(laptop, as: "laptop", grants: [])
+    let serving = [laptop, phone].map { machine in Task { await machine.node.serve(machine.endpoint) } }
+    // `serve` tells the node its endpoint first thing.
+    while !phone.node.isOnNetwork { await Task.yield() }
+    do {
+        try await body(laptop, phone)
+    } catch {
+        Issue.record(error)
+    }
+    for task in serving { task.cancel() }
+    for task in serving { await task.value }
+    await laptop.endpoint.shutdown()
+    await phone.endpoint.shutdown()
+}
+
+@Suite(.timeLimit(.minutes(2))) struct `Two nodes over QUIC` {
+    @Test func `a call is answered`() async throws {
+        try await withMachines(grants: []) { laptop, phone in
+            #expect(try await phone.node.client.call(Ask.self, "hi", on: "laptop") == "hi!")
+            #expect(laptop.service.lastContext.value?.caller == .device(phone.key.id, name: "phone", paired: true))
+            #expect(phone.node.onlineDevices == [laptop.key.id])
+            let status = try #require(await phone.node.link(to: laptop.key.id))
+            #expect(status.address.port == laptop.endpoint.port)
+            #expect(try await phone.node.client.call(Ask.self, "more", on: "laptop") == "more!")
+        }
+    }
+
+    @Test func `both ends export the same keying material`() async throws {
+        try await withMachines(grants: []) { laptop, phone in
+            let (opened, export) = try await phone.node.open(
+                Export.self, Nothing(), at: laptop.key.id, addresses: laptop.endpoint.localAddresses)
+            var there: [UInt8] = []
+            while let bytes = try await opened.stream.read(upTo: 64) { there += bytes }
+            #expect(there.count == 32)
+            #expect(try await export("label", [1, 2]) == there)
+        }
+    }
+
+    @Test func `an error keeps its code`() async throws {
+        try await withMachines(grants: []) { _, phone in
+            await #expect(throws: KithError(.denied, "")) {
+                try await phone.node.client.call(Guarded.self, .init(rule: .shell), on: "laptop")
+            }
+            await #expect(throws: KithError(.conflict, "")) {
+                try await phone.node.client.open(Fails.self, .init(code: .conflict, accepts: false), on: "laptop")
+            }
+        }
+    }
+
+    @Test func `a stream carries bytes both ways`() async throws {
+        try await withMachines(grants: [.shell]) { _, phone in
+            let opened = try await phone.node.client.open(Pour.self, Nothing(), on: "laptop")
+            let chunk = (0..<50_000).map { UInt8(truncatingIfNeeded: $0 &* 7) }
+            let stream = opened.stream
+            let writing = Task {
+                for _ in 0..<40 { try await stream.write(chunk) }
+                try await stream.finish()
+            }
+            var received = 0
+            while let bytes = try await stream.read(upTo: 64 << 10) {
+                #expect(bytes[0] == chunk[received % chunk.count])
+                received += bytes.count
+            }
+            try await writing.value
+            #expect(received == 40 * chunk.count)
+        }
+    }
+
+    @Test func `cancelling a call cancels the handler there`() async throws {
+        try await withMachines(grants: []) { laptop, phone in
+            let client = phone.node.client
+            let call = Task { try await client.call(Hang.self, Nothing(), on: "laptop") }
+            await laptop.service.started.wait()
+            call.cancel()
+            await laptop.service.cancelled.wait()
+            await #expect(throws: KithError(.cancelled, "")) { try await call.value }
+        }
+    }
+
+    @Test func `a forgotten device is cut off in the middle of a stream`() async throws {
+        try await withMachines(grants: [.shell]) { laptop, phone in
+            let opened = try await phone.node.client.open(Stall.self, Nothing(), on: "laptop")
+            #expect(try await opened.stream.read(upTo: 1) == [1])
+            #expect(try laptop.store.forget(phone.key.id))
+            laptop.node.revoke(phone.key.id)
+            await laptop.service.cancelled.wait()
+            await #expect(throws: KithError.self) { try await opened.stream.read(upTo: 1) }
+            await #expect(throws: KithError(.unpaired, "")) {
+                try await phone.node.client.call(Ask.self, "hi", on: "laptop")
+            }
+        }
+    }
+
+    @Test func `a grant taken away ends the stream, with its code`() async throws {
+        try await withMachines(grants: [.shell]) { laptop, phone in
+            let opened = try await phone.node.client.open(Stall.self, Nothing(), on: "laptop")
+            #expect(try await opened.stream.read(upTo: 1) == [1])
+            try laptop.store.setGrants([], of: phone.key.id)
+            laptop.node.grantsChanged(for: phone.key.id)
+            await laptop.service.cancelled.wait()
+            await #expect(throws: KithError(.denied, "")) { try await opened.stream.read(upTo: 1) }
+            #expect(try await phone.node.client.call(Ask.self, "hi", on: "laptop") == "hi!")
+        }
+    }
+
+    @Test func `a device that is not paired is refused, and audited`() async throws {
+        try await withMachines(grants: nil) { laptop, phone in
+            #expect(try await phone.node.client.call(Guarded.self, .init(rule: .anyone), on: "laptop") == "done")
+            await #expect(throws: KithError(.unpaired, "")) {
+                try await phone.node.client.call(Guarded.self, .init(rule: .shell), on: "laptop")
+            }
+            #expect(laptop.service.served.value == 1)
+            let audit = try laptop.store.audit(limit: 10)
+            #expect(audit.first?.decision == .denied)
+            #expect(audit.first?.device == phone.key.id.description)
+        }
+    }
+
+    @Test func `a connection that was closed is made again`() async throws {
+        try await withMachines(grants: []) { laptop, phone in
+            let one = try await phone.node.client.call(Ask.self, "one", on: "laptop")
+            #expect(one == "one!")
+            for connection in laptop.endpoint.connections { connection.close(code: .closed, reason: "test") }
+            let two = try await phone.node.client.call(Ask.self, "two", on: "laptop")
+            #expect(two == "two!")
+        }
+    }
+
+    @Test func `the store remembers where a device was seen`() async throws {
+        try await withMachines(grants: []) { laptop, phone in
+            _ = try await phone.node.client.call(Ask.self, "hi", on: "laptop")
+            while try laptop.store.device(phone.key.id)?.lastSeen == nil { await Task.yield() }
+            let device = try #require(try laptop.store.device(phone.key.id))
+            #expect(device.addresses.first?.port == phone.endpoint.port)
+        }
+    }
+
+    @Test func `nobody there is unreachable`() async throws {
+        try await withMachines(grants: []) { laptop, phone in
+            await laptop.endpoint.shutdown()
+            await #expect(throws: KithError(.unreachable, "")) {
+                try await phone.node.client.call(
+                    Ask.self, "hi", on: "laptop", options: CallOptions(timeout: .seconds(20)))
+            }
+        }
+    }
+}

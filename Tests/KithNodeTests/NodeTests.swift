@@ -46,6 +46,17 @@ extension DeviceID {
     }
 }
 
+/// Repeats `body` with longer and longer time, until the machine was fast enough for the handler to begin;
+/// then waits until it was cancelled.
+private func untilStarted(_ body: (Duration) async throws -> TestService) async throws {
+    var timeout = Duration.milliseconds(20)
+    while true {
+        let service = try await body(timeout)
+        if service.hasStarted.value { return await service.cancelled.wait() }
+        timeout *= 2
+    }
+}
+
 @Suite struct `Calls to another device` {
     @Test func `a query is answered`() async throws {
         let friends = try Friends(grants: [])
@@ -96,12 +107,14 @@ extension DeviceID {
     }
 
     @Test func `a deadline ends the work there and the wait here`() async throws {
-        let friends = try Friends(grants: [])
-        await #expect(throws: KithError(.timedOut, "")) {
-            try await friends.phone.client.call(
-                Hang.self, Nothing(), on: "laptop", options: CallOptions(timeout: .milliseconds(30)))
+        try await untilStarted { timeout in
+            let friends = try Friends(grants: [])
+            await #expect(throws: KithError(.timedOut, "")) {
+                try await friends.phone.client.call(
+                    Hang.self, Nothing(), on: "laptop", options: CallOptions(timeout: timeout))
+            }
+            return friends.service
         }
-        await friends.service.cancelled.wait()
     }
 
     @Test func `cancelling the call cancels the handler there`() async throws {
@@ -196,9 +209,12 @@ extension DeviceID {
         await #expect(throws: KithError(.conflict, "")) {
             try await friends.phone.client.open(Fails.self, .init(code: .conflict, accepts: false), on: "laptop")
         }
-        let opened = try await friends.phone.client.open(
-            Fails.self, .init(code: .corrupt, accepts: true), on: "laptop")
-        await #expect(throws: KithError(.corrupt, "")) { try await opened.stream.read(upTo: 1) }
+        // The abort may overtake the acceptance: either way the caller learns the code.
+        await #expect(throws: KithError(.corrupt, "")) {
+            let opened = try await friends.phone.client.open(
+                Fails.self, .init(code: .corrupt, accepts: true), on: "laptop")
+            _ = try await opened.stream.read(upTo: 1)
+        }
     }
 
     @Test func `giving up before the acceptance cancels the handler`() async throws {
@@ -210,12 +226,14 @@ extension DeviceID {
     }
 
     @Test func `the deadline is for the acceptance`() async throws {
-        let friends = try Friends(grants: [.shell])
-        await #expect(throws: KithError(.timedOut, "")) {
-            try await friends.phone.client.open(
-                Slow.self, Nothing(), on: "laptop", options: CallOptions(timeout: .milliseconds(30)))
+        try await untilStarted { timeout in
+            let friends = try Friends(grants: [.shell])
+            await #expect(throws: KithError(.timedOut, "")) {
+                try await friends.phone.client.open(
+                    Slow.self, Nothing(), on: "laptop", options: CallOptions(timeout: timeout))
+            }
+            return friends.service
         }
-        await friends.service.cancelled.wait()
     }
 
     @Test func `a grant taken away ends the stream that needed it`() async throws {
@@ -294,14 +312,17 @@ extension DeviceID {
     }
 
     @Test func `cannot stay`() async throws {
-        var options = Node.Options()
-        options.unpairedLifetime = .milliseconds(20)
-        options.unpairedIdle = .milliseconds(10)
-        let friends = try Friends(grants: nil, options: options)
-        let opening = Task { try await friends.phone.client.open(Slow.self, Nothing(), on: "laptop") }
-        await friends.service.cancelled.wait()
-        _ = await opening.result
-        #expect(friends.dialer.link(to: friends.laptopID)?.isOpen == false)
+        try await untilStarted { timeout in
+            var options = Node.Options()
+            options.unpairedLifetime = timeout
+            options.unpairedIdle = timeout / 2
+            let friends = try Friends(grants: nil, options: options)
+            await #expect(throws: KithError.self) {
+                try await friends.phone.client.open(Slow.self, Nothing(), on: "laptop")
+            }
+            #expect(friends.dialer.link(to: friends.laptopID)?.isOpen == false)
+            return friends.service
+        }
     }
 
     @Test func `is one of a few`() async throws {
@@ -333,7 +354,7 @@ extension DeviceID {
         let link = try await friends.dialer.dial(friends.laptopID, at: [], timeout: .seconds(1))
         let stream = try await link.openStream()
         try await stream.write(bytes)
-        try await stream.finish()
+        try? await stream.finish()  // the answer may be there already, and nobody listening
         var answer: [UInt8] = []
         while let more = try await stream.read(upTo: 4096) { answer += more }
         return try ResponseHead.parse(answer)?.head

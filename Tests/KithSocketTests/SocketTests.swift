@@ -61,10 +61,10 @@ import Darwin
                 traceID: Array(1...16), spanID: Array(1...8), flags: 1)
             _ = try await client.call(
                 Echo.self, Echo.Payload(text: "a"), on: "laptop",
-                options: CallOptions(timeout: .seconds(3), trace: trace))
+                options: CallOptions(timeout: .seconds(300), trace: trace))
             let call = try #require(dispatcher.last.value)
             #expect(call.device == "laptop")
-            #expect(call.options.timeout == .seconds(3))
+            #expect(call.options.timeout == .seconds(300))
             #expect(call.options.trace == trace)
             guard case .json(let input) = call.input else { return }
             #expect(String(decoding: input, as: UTF8.self) == #"{"text":"a"}"#)
@@ -175,7 +175,8 @@ import Darwin
             var isRight = true
             while let bytes = try await opened.stream.read(upTo: 256 << 10) {
                 let start = received % chunk.count
-                isRight = isRight && bytes[0] == chunk[start]
+                isRight =
+                    isRight && bytes[0] == chunk[start]
                     && bytes[bytes.count - 1] == chunk[(received + bytes.count - 1) % chunk.count]
                 received += bytes.count
             }

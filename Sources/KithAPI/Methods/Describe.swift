@@ -33,10 +33,15 @@ public enum API {
             }
         }
 
+        /// There is nothing to say.
         public typealias Input = Nothing
+        /// `api.describe`.
         public static let name = "api.describe"
+        /// A query.
         public static let kind = MethodKind.query
+        /// For help.
         public static let summary = "Lists the methods this device serves."
+        /// Any paired device may ask.
         public static func access(for input: Input) -> Access { .paired }
     }
 }

@@ -1,4 +1,4 @@
-public import KithIdentity
+import KithIdentity
 public import KithWire
 
 extension Files {

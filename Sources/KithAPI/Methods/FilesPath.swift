@@ -94,7 +94,8 @@ extension Files.Path: Codable {
             // Text or, when it is not that, the map: two forms of one value, not an error.
             self.init(text)
         } else {
-            self.init(bytes: try decoder.container(keyedBy: CodingKeys.self).decode(ByteString.self, forKey: .bytes).bytes)
+            self.init(
+                bytes: try decoder.container(keyedBy: CodingKeys.self).decode(ByteString.self, forKey: .bytes).bytes)
         }
     }
 

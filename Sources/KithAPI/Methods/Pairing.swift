@@ -146,6 +146,8 @@ public enum PairingMethods {
     public struct Request: Codable, Hashable, Sendable {
         /// What ``Decide`` names it by.
         public var id: String
+        /// The ``Invitations/Info/id`` of the invitation it came with.
+        public var invitation: String
         /// The name the other device gives itself.
         public var name: String
         /// The other device's key.
@@ -158,8 +160,12 @@ public enum PairingMethods {
         public var isAutomatic: Bool
 
         /// Makes a request.
-        public init(id: String, name: String, device: DeviceID, code: String, grants: [Grant], isAutomatic: Bool) {
+        public init(
+            id: String, invitation: String, name: String, device: DeviceID, code: String, grants: [Grant],
+            isAutomatic: Bool
+        ) {
             self.id = id
+            self.invitation = invitation
             self.name = name
             self.device = device
             self.code = code

@@ -1,4 +1,4 @@
-public import KithAPI
+import KithAPI
 import KithIdentity
 public import KithStore
 import KithWire

@@ -1,4 +1,4 @@
-public import KithAPI
+import KithAPI
 import KithIdentity
 public import KithStore
 public import KithWire
@@ -120,7 +120,7 @@ public final class PairingService: Service {
         }
         let name = PairedDevice.plainName(present.name)
         let request = PairingMethods.Request(
-            id: String(Hex.encode(channel.exporter).prefix(8)), name: name, device: channel.joiner,
+            id: Hex.encode((0..<4).map { _ in UInt8.random(in: 0 ... .max) }), invitation: invitation.id, name: name, device: channel.joiner,
             code: try inviter.code(for: reveal), grants: invitation.grants, isAutomatic: invitation.isAutomatic)
         do {
             let device = try await agree(on: request, messages, present, invitation)

@@ -55,7 +55,9 @@ struct LocalConnectionIDs {
     ///
     /// - Throws: PROTOCOL_VIOLATION for a number never given out, or the very id the packet was sent to
     ///   (RFC 9000 §19.16).
-    mutating func retire(_ sequence: UInt64, receivedOn destination: ConnectionID) throws(TransportError) -> ConnectionID? {
+    mutating func retire(_ sequence: UInt64, receivedOn destination: ConnectionID) throws(TransportError)
+        -> ConnectionID?
+    {
         guard sequence < nextSequence else {
             throw TransportError(
                 .protocolViolation, frameType: FrameType.retireConnectionID, "retired an id never issued")

@@ -15,26 +15,19 @@ struct PacketSpaceState {
     }
 }
 
-/// The three packet-number spaces.
-struct PacketSpaces {
-    var initial = PacketSpaceState(.initial)
-    var handshake = PacketSpaceState(.handshake)
-    var application = PacketSpaceState(.application)
+/// Places of the three packet-number spaces in a connection's array of them.
+///
+/// An array, not a struct with a subscript by case: a coroutine accessor (`_read`) makes Swift 6.3's optimiser end
+/// the access too early, and the yielded buffers are used after they are freed.
+extension Int {
+    static var initial: Int { PacketSpace.initial.rawValue }
+    static var handshake: Int { PacketSpace.handshake.rawValue }
+    static var application: Int { PacketSpace.application.rawValue }
+}
 
-    subscript(space: PacketSpace) -> PacketSpaceState {
-        @inline(__always) _read {
-            switch space {
-            case .initial: yield initial
-            case .handshake: yield handshake
-            case .application: yield application
-            }
-        }
-        @inline(__always) _modify {
-            switch space {
-            case .initial: yield &initial
-            case .handshake: yield &handshake
-            case .application: yield &application
-            }
-        }
+extension ContiguousArray<PacketSpaceState> {
+    /// The state of all three, at a connection's start.
+    static var fresh: Self {
+        [PacketSpaceState(.initial), PacketSpaceState(.handshake), PacketSpaceState(.application)]
     }
 }

@@ -1,5 +1,3 @@
-public import KithWire
-
 /// What has to be told about the end of a connection.
 struct ClosingState {
     /// The frame to send.

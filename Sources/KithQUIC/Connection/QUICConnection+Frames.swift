@@ -134,15 +134,15 @@ extension QUICConnection {
     private mutating func receivedCrypto(
         offset: UInt64, _ bytes: UnsafeRawBufferPointer, _ space: PacketSpace
     ) throws(TransportError) {
-        guard offset + UInt64(bytes.count) <= spaces[space].cryptoReceive.readOffset + 65536 else {
+        guard offset + UInt64(bytes.count) <= spaces[space.rawValue].cryptoReceive.readOffset + 65536 else {
             throw TransportError(.cryptoBufferExceeded, frameType: FrameType.crypto, "too many handshake bytes ahead")
         }
         do {
-            unsafe try spaces[space].cryptoReceive.receive(offset: offset, bytes: bytes, isFinished: false)
+            unsafe try spaces[space.rawValue].cryptoReceive.receive(offset: offset, bytes: bytes, isFinished: false)
         } catch {
             throw TransportError(.cryptoBufferExceeded, frameType: FrameType.crypto, "handshake bytes too fragmented")
         }
-        if spaces[space].cryptoReceive.readableCount > 0 { isTLSReady = true }
+        if spaces[space.rawValue].cryptoReceive.readableCount > 0 { isTLSReady = true }
     }
 
     // MARK: - Acknowledgements
@@ -185,10 +185,10 @@ extension QUICConnection {
     mutating func settleAcknowledged(at now: Timestamp) {
         while let (space, content) = recovery.nextAcknowledged() {
             if let largest = content.largestAcknowledged {
-                spaces[space].received.acknowledgementAcknowledged(upTo: largest)
+                spaces[space.rawValue].received.acknowledgementAcknowledged(upTo: largest)
             }
             if let crypto = content.crypto {
-                spaces[space].cryptoSend.acknowledged(
+                spaces[space.rawValue].cryptoSend.acknowledged(
                     offset: crypto.lowerBound, length: crypto.count, isFinished: false)
             }
             if space == .application { streams.acknowledged(content) }
@@ -199,7 +199,7 @@ extension QUICConnection {
             for item in content.items {
                 switch item {
                 case .crypto(let offset, let length):
-                    spaces[space].cryptoSend.acknowledged(offset: offset, length: length, isFinished: false)
+                    spaces[space.rawValue].cryptoSend.acknowledged(offset: offset, length: length, isFinished: false)
                 case .retireConnectionID: peerIDs.retirementAcknowledged()
                 default: break
                 }
@@ -211,7 +211,8 @@ extension QUICConnection {
     mutating func settleLost(at now: Timestamp) {
         while let (space, content) = recovery.nextLost() {
             if let crypto = content.crypto {
-                spaces[space].cryptoSend.lost(offset: crypto.lowerBound, length: crypto.count, isFinished: false)
+                spaces[space.rawValue].cryptoSend.lost(
+                    offset: crypto.lowerBound, length: crypto.count, isFinished: false)
             }
             if space == .application { streams.lost(content) }
             if content.control.contains(.handshakeDone) { isHandshakeDonePending = true }
@@ -219,7 +220,7 @@ extension QUICConnection {
             for item in content.items {
                 switch item {
                 case .crypto(let offset, let length):
-                    spaces[space].cryptoSend.lost(offset: offset, length: length, isFinished: false)
+                    spaces[space.rawValue].cryptoSend.lost(offset: offset, length: length, isFinished: false)
                 case .newConnectionID(let sequence): localIDs.announceAgain(sequence)
                 case .retireConnectionID(let sequence): peerIDs.retirementLost(sequence)
                 default: break

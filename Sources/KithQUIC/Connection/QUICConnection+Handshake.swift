@@ -11,7 +11,7 @@ extension QUICConnection {
             if !hasReceivedPacket { try tls.advance() }
             drainTLS(at: now)
             for space in PacketSpace.allCases {
-                while spaces[space].cryptoReceive.readableCount > 0 {
+                while spaces[space.rawValue].cryptoReceive.readableCount > 0 {
                     try provide(space)
                     try tls.advance()
                     drainTLS(at: now)
@@ -41,8 +41,8 @@ extension QUICConnection {
     private mutating func provide(_ space: PacketSpace) throws(TLSAlert) {
         let level: EncryptionLevel = space == .initial ? .initial : space == .handshake ? .handshake : .oneRTT
         // Handshake bytes are few; the copy keeps TLS away from our buffers.
-        var bytes = [UInt8](repeating: 0, count: spaces[space].cryptoReceive.readableCount)
-        _ = unsafe bytes.withUnsafeMutableBytes { unsafe spaces[space].cryptoReceive.read(into: $0) }
+        var bytes = [UInt8](repeating: 0, count: spaces[space.rawValue].cryptoReceive.readableCount)
+        _ = unsafe bytes.withUnsafeMutableBytes { unsafe spaces[space.rawValue].cryptoReceive.read(into: $0) }
         try tls.provide(level, bytes)
     }
 
@@ -51,7 +51,7 @@ extension QUICConnection {
         while let output = tls.nextOutput() {
             let space: PacketSpace =
                 output.level == .initial ? .initial : output.level == .handshake ? .handshake : .application
-            let taken = unsafe output.bytes.withUnsafeBytes { unsafe spaces[space].cryptoSend.append($0) }
+            let taken = unsafe output.bytes.withUnsafeBytes { unsafe spaces[space.rawValue].cryptoSend.append($0) }
             precondition(taken == output.bytes.count, "the handshake's send buffer has no bound")
         }
         // Tickets belong to resumption, which this connection does not offer.
@@ -65,10 +65,10 @@ extension QUICConnection {
         case .oneRTT: space = .application
         case .initial, .zeroRTT: return
         }
-        guard !spaces[space].isDiscarded else { return }
+        guard !spaces[space.rawValue].isDiscarded else { return }
         switch secret.direction {
-        case .read: spaces[space].readKeys = PacketKeys(secret)
-        case .write: spaces[space].writeKeys = PacketKeys(secret)
+        case .read: spaces[space.rawValue].readKeys = PacketKeys(secret)
+        case .write: spaces[space.rawValue].writeKeys = PacketKeys(secret)
         }
         if space == .handshake, secret.direction == .write { recovery.handshakeKeysAvailable() }
     }
@@ -98,7 +98,7 @@ extension QUICConnection {
     mutating func confirmHandshake(at now: Timestamp) {
         guard !isHandshakeConfirmed else { return }
         isHandshakeConfirmed = true
-        if !spaces.initial.isDiscarded { discard(.initial, at: now) }
+        if !spaces[.initial].isDiscarded { discard(.initial, at: now) }
         discard(.handshake, at: now)
         recovery.handshakeConfirmed()
         events.append(.handshakeConfirmed)
@@ -107,8 +107,8 @@ extension QUICConnection {
     /// Drops the keys of a space and everything about it (RFC 9001 §4.9).
     mutating func discard(_ space: PacketSpace, at now: Timestamp) {
         recovery.discard(space, at: now)
-        spaces[space] = PacketSpaceState(space)
-        spaces[space].isDiscarded = true
+        spaces[space.rawValue] = PacketSpaceState(space)
+        spaces[space.rawValue].isDiscarded = true
         heldPackets.removeAll { $0.space == space }
     }
 
@@ -168,10 +168,10 @@ extension QUICConnection {
         peerIDs.replaceFirst(header.source)
         recovery.retried(at: now)
         settleLost(at: now)
-        spaces.initial.cryptoSend.rewind()
+        spaces[.initial].cryptoSend.rewind()
         let (read, write) = PacketKeys.initial(destination: header.source.bytes, isClient: true)
-        spaces.initial.readKeys = read
-        spaces.initial.writeKeys = write
+        spaces[.initial].readKeys = read
+        spaces[.initial].writeKeys = write
     }
 
     /// Takes a Version Negotiation in: unless it is an echo, the server does not speak version 1 (RFC 9000 §6.2).

@@ -27,7 +27,7 @@ extension QUICConnection {
 
     /// Writes the datagram another path is owed: a challenge, or an answer to one.
     mutating func writePathDatagram(_ buffer: UnsafeMutableRawBufferPointer, at now: Timestamp) -> Transmit? {
-        guard let keys = spaces.application.writeKeys, phase == .established else { return nil }
+        guard let keys = spaces[.application].writeKeys, phase == .established else { return nil }
         if var attempt = candidate, attempt.nextAttempt <= now {
             guard attempt.attempts < Self.maximumChallenges else {
                 candidate = nil

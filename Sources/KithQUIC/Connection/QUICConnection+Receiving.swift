@@ -73,10 +73,10 @@ extension QUICConnection {
             receiveVersionNegotiation(header, at: now)
             return
         }
-        if spaces[space].isDiscarded { return }
+        if spaces[space.rawValue].isDiscarded { return }
         // A server reads no 1-RTT packet before the client's Finished (RFC 9001 §5.7).
         let isEarly = space == .application && !isClient && phase == .handshaking
-        guard let readKeys = spaces[space].readKeys, !isEarly else {
+        guard let readKeys = spaces[space.rawValue].readKeys, !isEarly else {
             unsafe hold(packet, space, from: remote, ecn: ecn)
             return
         }
@@ -86,7 +86,7 @@ extension QUICConnection {
         }
         let number = PacketNumber.decode(
             UInt64(unmasked.truncatedPacketNumber), length: unmasked.packetNumberLength,
-            largestReceived: spaces[space].received.largest)
+            largestReceived: spaces[space.rawValue].received.largest)
         let headerLength = header.numberOffset + unmasked.packetNumberLength
         let payloadLength: Int?
         if space == .application {
@@ -104,7 +104,7 @@ extension QUICConnection {
             }
             return
         }
-        if spaces[space].received.isDuplicate(number) { return }
+        if spaces[space.rawValue].received.isDuplicate(number) { return }
         let payload = unsafe UnsafeRawBufferPointer(rebasing: packet[headerLength..<headerLength + payloadLength])
         guard unmasked.firstByte & (space == .application ? 0x18 : 0x0C) == 0 else {
             close(for: TransportError(.protocolViolation, "reserved bits are set"), at: now)
@@ -139,7 +139,7 @@ extension QUICConnection {
             // Only somebody who received our Initial can make a Handshake packet (RFC 9000 §8.1).
             path.isValidated = true
             recovery.isAmplificationBlocked = false
-            if !spaces.initial.isDiscarded { discard(.initial, at: now) }
+            if !spaces[.initial].isDiscarded { discard(.initial, at: now) }
         }
     }
 
@@ -151,14 +151,15 @@ extension QUICConnection {
         let summary: FrameSummary
         do throws(TransportError) {
             guard unsafe !payload.isEmpty else { throw TransportError(.protocolViolation, "a packet without frames") }
-            summary = unsafe try processFrames(payload, space, destination: destination, size: size, from: remote, at: now)
+            summary = unsafe try processFrames(
+                payload, space, destination: destination, size: size, from: remote, at: now)
         } catch {
             close(for: error, at: now)
             return
         }
         guard isOpen || phase == .closing else { return }
-        let isNewest = spaces[space].received.largest.map { number > $0 } ?? true
-        spaces[space].received.received(number, isAckEliciting: summary.isAckEliciting, ecn: ecn, at: now)
+        let isNewest = spaces[space.rawValue].received.largest.map { number > $0 } ?? true
+        spaces[space.rawValue].received.received(number, isAckEliciting: summary.isAckEliciting, ecn: ecn, at: now)
         if remote != path.remote, isNewest, !summary.isProbing, space == .application, isOpen {
             peerMoved(to: remote, size: size, at: now)
         }
@@ -174,8 +175,8 @@ extension QUICConnection {
     }
 
     private mutating func replayHeldPackets(at now: Timestamp) {
-        let canReadApplication = spaces.application.readKeys != nil && (isClient || phase == .established)
-        let canReadHandshake = spaces.handshake.readKeys != nil || spaces.handshake.isDiscarded
+        let canReadApplication = spaces[.application].readKeys != nil && (isClient || phase == .established)
+        let canReadHandshake = spaces[.handshake].readKeys != nil || spaces[.handshake].isDiscarded
         var ready: [HeldPacket] = []
         var waiting: [HeldPacket] = []
         for packet in heldPackets {
@@ -245,17 +246,19 @@ extension QUICConnection {
         guard isOpen, phase == .established else { return nil }
         let next = keys.nextRead ?? current.updated()
         keys.nextRead = next
-        guard let length = unsafe next.open(packet, headerLength: headerLength, packetNumber: number) else { return nil }
+        guard let length = unsafe next.open(packet, headerLength: headerLength, packetNumber: number) else {
+            return nil
+        }
         updateKeys(read: next, firstReceived: number, at: now)
         return length
     }
 
     /// Moves both directions to the next key phase.
     mutating func updateKeys(read next: PacketKeys, firstReceived: UInt64?, at now: Timestamp) {
-        keys.previousRead = spaces.application.readKeys
+        keys.previousRead = spaces[.application].readKeys
         keys.previousExpiry = now.advanced(nanoseconds: 3 * recovery.probeTimeout)
-        spaces.application.readKeys = next
-        spaces.application.writeKeys = spaces.application.writeKeys.map { $0.updated() }
+        spaces[.application].readKeys = next
+        spaces[.application].writeKeys = spaces[.application].writeKeys.map { $0.updated() }
         keys.advance(firstReceived: firstReceived, firstSent: recovery.nextPacketNumber(.application))
         log?.keyUpdated(at: now)
     }

@@ -28,7 +28,7 @@ extension QUICConnection {
             return nil
         }
         let length: Int
-        if spaces.initial.writeKeys != nil || spaces.handshake.writeKeys != nil {
+        if spaces[.initial].writeKeys != nil || spaces[.handshake].writeKeys != nil {
             length = unsafe writeHandshakeDatagram(buffer, at: now)
             if length > 0 { return noteSent(length, segment: length, at: now) }
             guard phase == .established else { return nil }
@@ -68,14 +68,14 @@ extension QUICConnection {
 
     /// Fills the buffer with packets of equal size, and protects them all at once.
     private mutating func writeBatch(_ buffer: UnsafeMutableRawBufferPointer, at now: Timestamp) -> Transmit? {
-        guard let base = buffer.baseAddress, spaces.application.writeKeys != nil else { return nil }
+        guard let base = buffer.baseAddress, spaces[.application].writeKeys != nil else { return nil }
         updateKeysIfWorn(at: now)
-        guard let writeKeys = spaces.application.writeKeys else { return nil }
+        guard let writeKeys = spaces[.application].writeKeys else { return nil }
         let size = min(datagramSize, buffer.count)
-        let isProbing = spaces.application.probes > 0
+        let isProbing = spaces[.application].probes > 0
         var budget = 0
         if isProbing {
-            budget = size * spaces.application.probes
+            budget = size * spaces[.application].probes
         } else if hasApplicationFrames {
             switch recovery.permission(at: now) {
             case .bytes(let count): budget = count
@@ -91,7 +91,9 @@ extension QUICConnection {
         var isStarved = false
         while slots.count < Self.maximumSegments, buffer.count - offset >= size {
             let mayElicit = budget > 0
-            guard mayElicit || (offset == 0 && spaces.application.received.shouldAcknowledgeNow(at: now)) else { break }
+            guard mayElicit || (offset == 0 && spaces[.application].received.shouldAcknowledgeNow(at: now)) else {
+                break
+            }
             let datagram = unsafe UnsafeMutableRawBufferPointer(start: base + offset, count: size)
             let written = unsafe writePacket(datagram, at: offset, mayElicit: mayElicit, isProbe: isProbing, at: now)
             guard written > 0 else {
@@ -100,14 +102,14 @@ extension QUICConnection {
             }
             offset += written
             budget -= written
-            if isProbing { spaces.application.probes -= 1 }
+            if isProbing { spaces[.application].probes -= 1 }
             if written < size {
                 isStarved = mayElicit
                 break
             }
         }
         if mayCarryData, !isProbing, isStarved { recovery.applicationLimited() }
-        if isProbing, offset == 0 { spaces.application.probes = 0 }
+        if isProbing, offset == 0 { spaces[.application].probes = 0 }
         guard offset > 0 else { return nil }
         unsafe slots.withUnsafeBufferPointer { unsafe writeKeys.protect(base, $0) }
         keys.sealed += UInt64(slots.count)
@@ -118,7 +120,7 @@ extension QUICConnection {
     private var hasApplicationFrames: Bool {
         streams.hasPending && phase == .established || isHandshakeDonePending || isPingPending
             || outgoingDatagrams.count > 0 || !localIDs.pending.isEmpty || !peerIDs.pending.isEmpty
-            || spaces.application.cryptoSend.hasPending
+            || spaces[.application].cryptoSend.hasPending
     }
 
     /// Writes one unprotected 1-RTT packet of at most `buffer.count` bytes with room for its tag.
@@ -137,7 +139,7 @@ extension QUICConnection {
         writer.shortHeader(
             destination: peerIDs.current, keyPhase: keys.isOdd, number: number, numberLength: numberLength)
         let headerLength = writer.count
-        if spaces.application.received.hasUnacknowledged { writeAck(.application, &writer, &draft, at: now) }
+        if spaces[.application].received.hasUnacknowledged { writeAck(.application, &writer, &draft, at: now) }
         if mayElicit {
             writeControl(&writer, &draft)
             if phase == .established {
@@ -162,7 +164,7 @@ extension QUICConnection {
             PacketSlot(
                 offset: offset, headerLength: headerLength, packetNumberLength: numberLength,
                 payloadLength: writer.count - headerLength, packetNumber: number))
-        if draft.hasAck { spaces.application.received.acknowledgementSent() }
+        if draft.hasAck { spaces[.application].received.acknowledgementSent() }
         if draft.isAckEliciting { noteElicited(at: now) }
         recovery.sent(
             .application, size: size, isAckEliciting: draft.isAckEliciting, isInFlight: draft.isAckEliciting,
@@ -175,11 +177,11 @@ extension QUICConnection {
     private mutating func writeAck(
         _ space: PacketSpace, _ writer: inout PacketWriter, _ draft: inout Draft, at now: Timestamp
     ) {
-        let written = unsafe spaces[space].received.writeAck(into: writer.free, delayExponent: 3, at: now)
+        let written = unsafe spaces[space.rawValue].received.writeAck(into: writer.free, delayExponent: 3, at: now)
         guard written > 0 else { return }
         writer.advance(written)
         draft.hasAck = true
-        draft.content.largestAcknowledged = spaces[space].received.largest
+        draft.content.largestAcknowledged = spaces[space.rawValue].received.largest
     }
 
     /// Writes the frames that are neither acknowledgements nor streams.
@@ -191,7 +193,7 @@ extension QUICConnection {
             draft.isAckEliciting = true
             isHandshakeDonePending = false
         }
-        if spaces.application.cryptoSend.hasPending { writeCrypto(.application, &writer, &draft) }
+        if spaces[.application].cryptoSend.hasPending { writeCrypto(.application, &writer, &draft) }
         if !localIDs.pending.isEmpty || !peerIDs.pending.isEmpty {
             writeRareControl(&writer, &draft)
         }
@@ -228,10 +230,10 @@ extension QUICConnection {
     private mutating func writeCrypto(_ space: PacketSpace, _ writer: inout PacketWriter, _ draft: inout Draft) {
         while writer.room > 16 {
             // Two bytes of length and up to four of offset: handshakes are smaller than that allows.
-            guard let range = spaces[space].cryptoSend.take(upTo: writer.room - 11) else { return }
+            guard let range = spaces[space.rawValue].cryptoSend.take(upTo: writer.room - 11) else { return }
             writer.cryptoHeader(offset: range.offset, length: range.length)
             let target = unsafe UnsafeMutableRawBufferPointer(rebasing: writer.free[..<range.length])
-            unsafe spaces[space].cryptoSend.copy(offset: range.offset, into: target)
+            unsafe spaces[space.rawValue].cryptoSend.copy(offset: range.offset, into: target)
             writer.advance(range.length)
             draft.content.add(crypto: range.offset, length: range.length)
             draft.isAckEliciting = true
@@ -240,7 +242,7 @@ extension QUICConnection {
 
     /// Starts a key update before the keys have protected too much (RFC 9001 §6.1, §6.6).
     private mutating func updateKeysIfWorn(at now: Timestamp) {
-        guard let current = spaces.application.readKeys, isHandshakeConfirmed,
+        guard let current = spaces[.application].readKeys, isHandshakeConfirmed,
             keys.sealed > current.suite.confidentialityLimit / 2, keys.previousRead == nil,
             let acknowledged = recovery.largestAcknowledged(.application), acknowledged >= keys.firstSent
         else { return }
@@ -251,7 +253,7 @@ extension QUICConnection {
     private mutating func writeSizeProbe(
         _ buffer: UnsafeMutableRawBufferPointer, size: Int, at now: Timestamp
     ) -> Transmit? {
-        guard let writeKeys = spaces.application.writeKeys, case .bytes = recovery.permission(at: now) else {
+        guard let writeKeys = spaces[.application].writeKeys, case .bytes = recovery.permission(at: now) else {
             return nil
         }
         var writer = unsafe PacketWriter(UnsafeMutableRawBufferPointer(rebasing: buffer[..<size]))
@@ -298,7 +300,7 @@ extension QUICConnection {
         var mustPad = false
         // Handshakes are small and are not paced: waiting would only make them later.
         let isAllowed = recovery.permission(at: now) != .congestionBlocked
-        for space in PacketSpace.allCases where spaces[space].writeKeys != nil {
+        for space in PacketSpace.allCases where spaces[space.rawValue].writeKeys != nil {
             let rest = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[offset..<size])
             guard rest.count >= 128 else { break }
             guard let packet = unsafe writeOpenPacket(rest, space, mayElicit: isAllowed, start: offset, at: now) else {
@@ -320,7 +322,7 @@ extension QUICConnection {
             offset = size
         }
         for packet in packets { unsafe seal(packet, in: buffer, mustPad: mustPad, at: now) }
-        if isClient, packets.contains(where: { $0.space == .handshake }), !spaces.initial.isDiscarded {
+        if isClient, packets.contains(where: { $0.space == .handshake }), !spaces[.initial].isDiscarded {
             discard(.initial, at: now)
         }
         return offset
@@ -330,13 +332,13 @@ extension QUICConnection {
         _ buffer: UnsafeMutableRawBufferPointer, _ space: PacketSpace, mayElicit isAllowed: Bool, start: Int,
         at now: Timestamp
     ) -> OpenPacket? {
-        let isProbe = spaces[space].probes > 0
+        let isProbe = spaces[space.rawValue].probes > 0
         let mayElicit = isAllowed || isProbe
         // Every probe carries what is missing: of two, one may get through.
-        if isProbe, !spaces[space].cryptoSend.hasPending { spaces[space].cryptoSend.rewind() }
-        let hasCrypto = spaces[space].cryptoSend.hasPending && mayElicit
+        if isProbe, !spaces[space.rawValue].cryptoSend.hasPending { spaces[space.rawValue].cryptoSend.rewind() }
+        let hasCrypto = spaces[space.rawValue].cryptoSend.hasPending && mayElicit
         let hasControl = space == .application && mayElicit && isHandshakeDonePending
-        guard hasCrypto || hasControl || isProbe || spaces[space].received.shouldAcknowledgeNow(at: now) else {
+        guard hasCrypto || hasControl || isProbe || spaces[space.rawValue].received.shouldAcknowledgeNow(at: now) else {
             return nil
         }
         var writer = unsafe PacketWriter(
@@ -359,7 +361,7 @@ extension QUICConnection {
         }
         let headerLength = writer.count
         var draft = Draft()
-        if spaces[space].received.hasUnacknowledged { writeAck(space, &writer, &draft, at: now) }
+        if spaces[space.rawValue].received.hasUnacknowledged { writeAck(space, &writer, &draft, at: now) }
         if mayElicit {
             writeCrypto(space, &writer, &draft)
             if hasControl, isHandshakeDonePending, writer.room >= 1 {
@@ -375,7 +377,7 @@ extension QUICConnection {
                 draft.content.control.insert(.ping)
                 draft.isAckEliciting = true
             }
-            spaces[space].probes -= 1
+            spaces[space.rawValue].probes -= 1
         }
         guard writer.count > headerLength else { return nil }
         writer.pad(to: headerLength + 4)
@@ -387,7 +389,7 @@ extension QUICConnection {
     private mutating func seal(
         _ packet: OpenPacket, in buffer: UnsafeMutableRawBufferPointer, mustPad: Bool, at now: Timestamp
     ) {
-        guard let writeKeys = spaces[packet.space].writeKeys, let base = buffer.baseAddress else { return }
+        guard let writeKeys = spaces[packet.space.rawValue].writeKeys, let base = buffer.baseAddress else { return }
         let payloadLength = packet.payloadEnd - packet.start - packet.headerLength
         if let lengthOffset = packet.lengthOffset {
             let length = packet.numberLength + payloadLength + CipherSuite.tagLength
@@ -398,7 +400,7 @@ extension QUICConnection {
             base + packet.start, headerLength: packet.headerLength, packetNumberLength: packet.numberLength,
             payloadLength: payloadLength, packetNumber: packet.number)
         if packet.space == .application { keys.sealed += 1 }
-        if packet.draft.hasAck { spaces[packet.space].received.acknowledgementSent() }
+        if packet.draft.hasAck { spaces[packet.space.rawValue].received.acknowledgementSent() }
         if packet.draft.isAckEliciting { noteElicited(at: now) }
         let size = packet.headerLength + payloadLength + CipherSuite.tagLength
         // Padding counts as in flight too (RFC 9002 §2).
@@ -417,11 +419,12 @@ extension QUICConnection {
         guard size >= 128 else { return nil }
         var offset = 0
         for space in PacketSpace.allCases {
-            guard let writeKeys = spaces[space].writeKeys, size - offset >= 128 else { continue }
+            guard let writeKeys = spaces[space.rawValue].writeKeys, size - offset >= 128 else { continue }
             if space == .application, phaseBeforeClose == .handshaking, isClient == false { continue }
             let isLast = space == .application || size - offset < 256
             let rest = unsafe UnsafeMutableRawBufferPointer(
-                rebasing: buffer[offset..<(isLast ? size - CipherSuite.tagLength : min(offset + 360, size) - CipherSuite.tagLength)])
+                rebasing: buffer[
+                    offset..<(isLast ? size - CipherSuite.tagLength : min(offset + 360, size) - CipherSuite.tagLength)])
             var writer = unsafe PacketWriter(rest)
             let number = recovery.nextPacketNumber(space)
             var lengthOffset: Int?
@@ -440,12 +443,13 @@ extension QUICConnection {
             let headerLength = writer.count
             writeCloseFrame(&writer, space)
             let isOnlyInitial =
-                space == .initial && spaces.handshake.writeKeys == nil && spaces.application.writeKeys == nil
+                space == .initial && spaces[.handshake].writeKeys == nil && spaces[.application].writeKeys == nil
             if isOnlyInitial, isClient {
                 // A client's Initial fills its datagram; this one has room for nothing else.
                 let target = size - CipherSuite.tagLength
-                unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[(offset + writer.count)..<target]).initializeMemory(
-                    as: UInt8.self, repeating: 0)
+                unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[(offset + writer.count)..<target])
+                    .initializeMemory(
+                        as: UInt8.self, repeating: 0)
                 writer = unsafe PacketWriter(UnsafeMutableRawBufferPointer(rebasing: buffer[offset..<target]))
                 writer.advance(target - offset)
             }

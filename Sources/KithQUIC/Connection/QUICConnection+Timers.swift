@@ -11,7 +11,7 @@ extension QUICConnection {
         func consider(_ time: Timestamp?) {
             if let time, time < earliest { earliest = time }
         }
-        consider(spaces.application.received.deadline)
+        consider(spaces[.application].received.deadline)
         consider(pacedUntil)
         consider(idleDeadline)
         consider(keepAliveDeadline)
@@ -19,8 +19,8 @@ extension QUICConnection {
         consider(keys.previousExpiry)
         if phase == .handshaking {
             consider(created.advanced(by: configuration.handshakeTimeout))
-            consider(spaces.initial.received.deadline)
-            consider(spaces.handshake.received.deadline)
+            consider(spaces[.initial].received.deadline)
+            consider(spaces[.handshake].received.deadline)
         }
         return earliest == .distantFuture ? nil : earliest
     }
@@ -77,7 +77,7 @@ extension QUICConnection {
         case .lossDetected: settleLost(at: now)
         case .probe(let space, let packets):
             settleLost(at: now)
-            spaces[space].probes = packets
+            spaces[space.rawValue].probes = packets
             consecutiveProbes += 1
             if consecutiveProbes == 3, datagramSize > 1200 {
                 // Large packets may have stopped getting through (RFC 8899 §4.3).

@@ -26,7 +26,7 @@ public struct QUICConnection: ~Copyable {
     var isHandshakeConfirmed = false
     let created: Timestamp
 
-    var spaces = PacketSpaces()
+    var spaces = ContiguousArray<PacketSpaceState>.fresh
     var keys = KeyPhases()
     var recovery: Recovery
     var streams: StreamTable
@@ -114,8 +114,8 @@ public struct QUICConnection: ~Copyable {
             log = EventLog(sink: sink, isClient: isClient, original: original, at: now)
         }
         let (read, write) = PacketKeys.initial(destination: original.bytes, isClient: isClient)
-        spaces.initial.readKeys = read
-        spaces.initial.writeKeys = write
+        spaces[.initial].readKeys = read
+        spaces[.initial].writeKeys = write
         events.append(.connectionIDAdded(firstLocalID))
         if !isClient { events.append(.connectionIDAdded(original)) }
     }
@@ -135,8 +135,9 @@ public struct QUICConnection: ~Copyable {
 
     /// Starts the answering end for a client's first datagram, which is then given to ``receive(_:from:ecn:at:)``.
     ///
-    /// - Parameters:
-    ///   - initial: the header of that datagram: ``DatagramHeader/Form/initial``, and at least 1200 bytes long.
+    /// `initial` is the header of that datagram: its form is ``DatagramHeader/Form/initial``, and the datagram has at
+    /// least 1200 bytes.
+    ///
     /// - Throws: ``KithError/Code/invalid`` when the credentials cannot be used.
     public static func server(
         _ configuration: QUICConfiguration, remote: NetworkAddress, initial: DatagramHeader, at now: Timestamp

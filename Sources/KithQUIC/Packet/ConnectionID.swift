@@ -64,7 +64,9 @@ public struct ConnectionID: Hashable, Sendable {
             return
         }
         var storage = (first, second, UInt64(third.littleEndian).littleEndian)
-        unsafe withUnsafeBytes(of: &storage) { unsafe pointer.copyMemory(from: $0.baseAddress.unsafelyUnwrapped, byteCount: count) }
+        unsafe withUnsafeBytes(of: &storage) {
+            unsafe pointer.copyMemory(from: $0.baseAddress.unsafelyUnwrapped, byteCount: count)
+        }
     }
 }
 

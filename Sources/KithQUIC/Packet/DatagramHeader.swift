@@ -44,7 +44,9 @@ public struct DatagramHeader: Hashable, Sendable {
         self.source = source
     }
 
-    private static func parse(_ datagram: UnsafeRawBufferPointer, _ localLength: Int) throws(Truncated) -> DatagramHeader? {
+    private static func parse(_ datagram: UnsafeRawBufferPointer, _ localLength: Int) throws(Truncated)
+        -> DatagramHeader?
+    {
         var reader = unsafe PacketReader(datagram)
         let first = try reader.byte()
         if first & 0x80 == 0 {

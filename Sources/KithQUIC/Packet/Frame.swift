@@ -1,7 +1,7 @@
 /// One QUIC frame as it stands in a decrypted packet (RFC 9000 §19, RFC 9221).
 ///
 /// Its byte runs are views into the packet: it lives no longer than that, and making one allocates nothing.
-enum Frame {
+@safe enum Frame {
     case padding(Int)
     case ping
     case acknowledgement(AcknowledgementFrame)
@@ -27,7 +27,7 @@ enum Frame {
 }
 
 /// An ACK frame whose ranges are still encoded; their bounds have been checked.
-struct AcknowledgementFrame {
+@safe struct AcknowledgementFrame {
     /// The largest packet number acknowledged.
     var largest: UInt64
     /// The delay as sent: not yet scaled by the peer's exponent.
@@ -45,7 +45,8 @@ struct AcknowledgementFrame {
         var smallest = largest - firstRange
         body(smallest, largest)
         var reader = unsafe PacketReader(ranges)
-        while let gap = try? reader.varint(), let length = try? reader.varint() {  // checked when parsed: ends at the end
+        // Checked when parsed: it ends where the ranges do.
+        while let gap = try? reader.varint(), let length = try? reader.varint() {
             let top = smallest - gap - 2
             smallest = top - length
             body(smallest, top)

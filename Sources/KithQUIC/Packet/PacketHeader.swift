@@ -7,7 +7,7 @@ enum Version {
 }
 
 /// The part of a packet that can be read before its protection is removed (RFC 9000 §17).
-struct PacketHeader {
+@safe struct PacketHeader {
     /// What kind of packet it is.
     enum Kind: UInt8, Hashable {
         case initial = 0
@@ -40,7 +40,8 @@ struct PacketHeader {
             guard unsafe bytes[0] & 0x40 != 0 else { return nil }
             return unsafe PacketHeader(
                 kind: .short,
-                destination: ConnectionID(copying: UnsafeRawBufferPointer(rebasing: bytes[1..<1 + localConnectionIDLength])),
+                destination: ConnectionID(
+                    copying: UnsafeRawBufferPointer(rebasing: bytes[1..<1 + localConnectionIDLength])),
                 source: ConnectionID(), token: UnsafeRawBufferPointer(start: nil, count: 0),
                 numberOffset: 1 + localConnectionIDLength, length: bytes.count)
         }

@@ -52,7 +52,7 @@ package enum PacketInspection {
     package static func datagram(
         of frames: UnsafeRawBufferPointer, number: UInt64, from sender: borrowing QUICConnection
     ) -> [UInt8]? {
-        guard let keys = sender.spaces.application.writeKeys, frames.count <= 1_400 else { return nil }
+        guard let keys = sender.spaces[.application].writeKeys, frames.count <= 1_400 else { return nil }
         let number = number & 0xffff_ffff
         let destination = sender.peerIDs.current.bytes
         // Key phase 0, a packet number of four bytes.

@@ -4,7 +4,7 @@ struct Truncated: Error {}
 /// Reads fields off the front of a run of bytes, in place and bounds-checked.
 ///
 /// The bytes stay the caller's; nothing is copied unless it says so.
-struct PacketReader {
+@safe struct PacketReader {
     private(set) var position: UnsafeRawPointer
     let end: UnsafeRawPointer
 

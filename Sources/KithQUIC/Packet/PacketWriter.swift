@@ -1,7 +1,7 @@
 /// Writes fields into a fixed buffer, in place.
 ///
 /// The caller makes sure of room with ``room`` before it writes; writing past the end is a fault of ours and traps.
-struct PacketWriter {
+@safe struct PacketWriter {
     let base: UnsafeMutableRawPointer
     let capacity: Int
     private(set) var count = 0

@@ -160,7 +160,9 @@ struct TransportParameters: Hashable {
             disableActiveMigration = true
         case .preferredAddress:
             // Two addresses with ports, an id with its length, a token: 24 + 1 + id + 16. We never move there.
-            guard value.count >= 42, unsafe value.count == 41 + Int(value[24]), unsafe value[24] <= 20 else { throw Self.outOfRange }
+            guard value.count >= 42, unsafe value.count == 41 + Int(value[24]), unsafe value[24] <= 20 else {
+                throw Self.outOfRange
+            }
             preferredAddress = unsafe [UInt8](value)
         case .activeConnectionIDLimit: activeConnectionIDLimit = unsafe try Self.number(value, in: 2...UInt64.max)
         case .initialSource: initialSource = unsafe try Self.connectionID(value)

@@ -5,7 +5,11 @@
 package struct ByteRing: Sendable {
     /// The smallest storage made.
     private static let smallest = 1024
+    /// What an emptied ring keeps without a second thought.
+    private static let kept = 64 * 1024
     private var storage: [UInt8] = []
+    /// The most it had to hold since it was last empty.
+    private var peak = 0
 
     package init() {}
 
@@ -15,6 +19,7 @@ package struct ByteRing: Sendable {
     /// Makes room for the bytes at offsets `lower..<upper`, keeping those of `held`.
     package mutating func reserve(_ range: Range<UInt64>, keeping held: Range<UInt64>) {
         let needed = Int(range.upperBound - range.lowerBound)
+        peak = max(peak, needed)
         guard needed > storage.count else { return }
         var capacity = max(storage.count, Self.smallest)
         while capacity < needed { capacity <<= 1 }
@@ -29,7 +34,7 @@ package struct ByteRing: Sendable {
             }
             offset += UInt64(run)
         }
-        self = grown
+        storage = grown.storage
     }
 
     private init(uninitialized capacity: Int) {
@@ -63,8 +68,22 @@ package struct ByteRing: Sendable {
         }
     }
 
-    /// Gives the memory back when it is more than `limit`; nothing may be held.
-    package mutating func release(above limit: Int = 0) {
-        if storage.count > limit { storage = [] }
+    /// Notes that nothing is held: memory much larger than what was needed since the last time is given back.
+    ///
+    /// Giving all of it back each time a fast reader has caught up would cost more, in page faults, than the copying.
+    package mutating func emptied() {
+        if storage.count > Self.kept, peak < storage.count / 4 { storage = [] }
+        peak = 0
+    }
+
+    /// Gives all memory back; nothing may be held.
+    package mutating func release() {
+        storage = []
+        peak = 0
+    }
+
+    /// Gives the memory of a burst back; nothing may be held.
+    package mutating func trim() {
+        if storage.count > Self.smallest { release() }
     }
 }

@@ -1,7 +1,7 @@
 /// Writes frame fields into a packet under construction; the caller has checked that they fit.
 ///
 /// Not KithWire's `ByteWriter`: this one fills memory it is lent, on the packet path.
-struct FrameWriter {
+@safe struct FrameWriter {
     private let target: UnsafeMutableRawBufferPointer
     /// How many bytes have been written.
     private(set) var count = 0

@@ -88,8 +88,17 @@ package struct ReceiveBuffer: Sendable {
         guard count > 0 else { return 0 }
         unsafe ring.read(into: UnsafeMutableRawBufferPointer(rebasing: target[0..<count]), at: readOffset)
         readOffset += UInt64(count)
-        if readOffset == contiguousEnd, ahead.isEmpty { ring.release(above: isFinished ? 0 : 64 * 1024) }
+        if isFinished {
+            ring.release()
+        } else if readOffset == contiguousEnd, ahead.isEmpty {
+            ring.emptied()
+        }
         return count
+    }
+
+    /// Gives memory back that a burst needed, if nothing is held.
+    package mutating func trim() {
+        if readOffset == contiguousEnd, ahead.isEmpty { ring.trim() }
     }
 
     /// Drops what is held; further frames only count for flow control.

@@ -118,8 +118,7 @@ package struct SendBuffer: Sendable {
     /// Notes that the peer has a run, however often it was sent.
     package mutating func acknowledged(offset: UInt64, length: Int, isFinished: Bool) {
         if isFinished, finState != .open { finState = .acknowledged }
-        // A burst's memory is not kept by a stream that went quiet.
-        defer { if base == end { ring.release(above: isComplete ? 0 : 64 * 1024) } }
+        defer { if base == end { settle() } }
         let upper = min(offset + UInt64(length), next)
         let lower = max(offset, base)
         guard lower < upper else { return }
@@ -134,6 +133,18 @@ package struct SendBuffer: Sendable {
             acknowledgedAhead.removeFirst()
         }
     }
+
+    private mutating func settle() {
+        if isComplete { ring.release() } else { ring.emptied() }
+    }
+
+    /// Gives memory back that a burst needed, if nothing is held.
+    package mutating func trim() {
+        if base == end { ring.trim() }
+    }
+
+    /// How many bytes of memory are held.
+    package var memory: Int { ring.capacity }
 
     /// Notes that a run has to be sent again, unless it was acknowledged meanwhile.
     package mutating func lost(offset: UInt64, length: Int, isFinished: Bool) {

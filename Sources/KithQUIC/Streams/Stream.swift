@@ -48,6 +48,8 @@ struct Stream: Sendable {
     var stoppedBy: UInt64?
     /// Whether the application was told that something can be read.
     var isReadableTold = false
+    /// Whether bytes were written or arrived since the last look at who keeps memory for nothing.
+    var isBusy = true
     /// Whether a write was cut short and the application waits for room.
     var wantsWritable = false
 

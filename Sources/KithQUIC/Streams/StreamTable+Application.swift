@@ -31,6 +31,7 @@ extension StreamTable {
         guard streams[slot].sendState == .open, !streams[slot].send.isFinished else { throw .finished }
         streams[slot].send.capacity = sendCapacity
         let count = unsafe streams[slot].send.append(bytes)
+        streams[slot].isBusy = true
         if count < bytes.count { streams[slot].wantsWritable = true }
         if count > 0 { wake(slot) }
         return count

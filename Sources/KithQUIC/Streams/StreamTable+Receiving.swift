@@ -30,6 +30,7 @@ extension StreamTable {
             return
         }
         unsafe try streams[slot].receive.receive(offset: offset, bytes: bytes, isFinished: isFinished)
+        streams[slot].isBusy = true
         if streams[slot].receive.isReadable, !streams[slot].isReadableTold {
             streams[slot].isReadableTold = true
             events.append(.readable(id))

@@ -9,6 +9,9 @@ package struct StreamTable: Sendable {
     /// The largest offset of a stream.
     static let largestOffset: UInt64 = (1 << 62) - 1
 
+    /// How often streams are looked at for memory they do not use.
+    static let trimInterval: Int64 = .seconds(1)
+
     /// What we know about the two kinds of streams one end opens.
     struct Kind: Sendable {
         /// How many have been opened.
@@ -43,6 +46,7 @@ package struct StreamTable: Sendable {
     var events = DrainQueue<StreamEvent>()
     var now = Timestamp.zero
     var rtt: Int64 = .milliseconds(100)
+    var lastTrim = Timestamp.zero
 
     /// How many written bytes a stream holds until they are acknowledged; to be kept at some windows' worth.
     package var sendCapacity: Int
@@ -72,6 +76,19 @@ package struct StreamTable: Sendable {
     package mutating func advance(to now: Timestamp, rtt: Int64) {
         self.now = now
         self.rtt = rtt
+        if now - lastTrim > Self.trimInterval { trim() }
+    }
+
+    /// Takes back what streams keep that have been quiet for a second or two, so that idle ones stay cheap.
+    private mutating func trim() {
+        lastTrim = now
+        for slot in slots.values {
+            if !streams[slot].isBusy {
+                streams[slot].send.trim()
+                streams[slot].receive.trim()
+            }
+            streams[slot].isBusy = false
+        }
     }
 
     /// Takes the peer's transport parameters in; streams opened before grow to them.

@@ -32,7 +32,8 @@ import Testing
         try pair.server?.finish(id)
         #expect(pair.run { $0.clientEvents.contains(.readable(id)) })
         #expect(try pair.clientRead(id).bytes == Array("world!".utf8))
-        #expect(pair.run { $0.clientEvents.contains(.streamFinished(id)) && $0.serverEvents.contains(.streamFinished(id)) })
+        #expect(
+            pair.run { $0.clientEvents.contains(.streamFinished(id)) && $0.serverEvents.contains(.streamFinished(id)) })
     }
 
     @Test func `an unpaired key is refused with access_denied`() throws {

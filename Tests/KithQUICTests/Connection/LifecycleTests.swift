@@ -256,10 +256,10 @@ import Testing
         for round in 0..<4 {
             let isClients = round % 2 == 0
             if isClients {
-                let next = try #require(pair.client.spaces.application.readKeys?.updated())
+                let next = try #require(pair.client.spaces[.application].readKeys?.updated())
                 pair.client.updateKeys(read: next, firstReceived: nil, at: pair.now)
             } else {
-                let next = try #require(pair.server?.spaces.application.readKeys?.updated())
+                let next = try #require(pair.server?.spaces[.application].readKeys?.updated())
                 pair.server?.updateKeys(read: next, firstReceived: nil, at: pair.now)
             }
             let id = try pair.clientOpen(.unidirectional)

@@ -50,7 +50,7 @@ import Testing
         let pair = try Pair()
         #expect(pair.connect())
         pair.run(seconds: 1)
-        let keys = try #require(pair.client.spaces.application.writeKeys)
+        let keys = try #require(pair.client.spaces[.application].writeKeys)
         let number = pair.client.recovery.nextPacketNumber(.application) + 10
         let destination = pair.client.peerIDs.current
         var packet = [UInt8](repeating: 0, count: 1200)

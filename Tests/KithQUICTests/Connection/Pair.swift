@@ -121,7 +121,8 @@ final class Pair {
                 return
             }
             if server == nil, let header = DatagramHeader(UnsafeRawBufferPointer(buffer)), header.form == .initial {
-                server = try? QUICConnection.server(serverConfiguration, remote: datagram.from, initial: header, at: now)
+                server = try? QUICConnection.server(
+                    serverConfiguration, remote: datagram.from, initial: header, at: now)
             }
             server?.receive(buffer, from: datagram.from, ecn: 0, at: now)
         }
@@ -167,7 +168,9 @@ final class Pair {
     /// Completes the handshake.
     @discardableResult
     func connect() -> Bool {
-        run { $0.client.isConnected && $0.server?.isConnected ?? false && $0.clientEvents.contains(.handshakeConfirmed) }
+        run {
+            $0.client.isConnected && $0.server?.isConnected ?? false && $0.clientEvents.contains(.handshakeConfirmed)
+        }
     }
 }
 

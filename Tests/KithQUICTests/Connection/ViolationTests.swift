@@ -13,7 +13,7 @@ import Testing
         #expect(pair.connect())
         pair.run(seconds: 1)
         var packet = [UInt8](repeating: 0, count: 1200)
-        let keys = try #require(pair.client.spaces.application.writeKeys)
+        let keys = try #require(pair.client.spaces[.application].writeKeys)
         let number = pair.client.recovery.nextPacketNumber(.application) + 100
         let destination = pair.client.peerIDs.current
         let count = packet.withUnsafeMutableBytes { buffer in

@@ -38,25 +38,31 @@ import Testing
         let token = try #require(ResetToken([UInt8](repeating: 3, count: 16)))
         #expect(try roundTrip({ $0.ping() }) { if case .ping = $0 { true } else { false } })
         #expect(try roundTrip({ $0.handshakeDone() }) { if case .handshakeDone = $0 { true } else { false } })
-        #expect(try roundTrip({ $0.retireConnectionID(70_000) }) {
-            if case .retireConnectionID(70_000) = $0 { true } else { false }
-        })
-        #expect(try roundTrip({ $0.pathChallenge(.max) }) {
-            if case .pathChallenge(.max) = $0 { true } else { false }
-        })
+        #expect(
+            try roundTrip({ $0.retireConnectionID(70_000) }) {
+                if case .retireConnectionID(70_000) = $0 { true } else { false }
+            })
+        #expect(
+            try roundTrip({ $0.pathChallenge(.max) }) {
+                if case .pathChallenge(.max) = $0 { true } else { false }
+            })
         #expect(try roundTrip({ $0.pathResponse(5) }) { if case .pathResponse(5) = $0 { true } else { false } })
-        #expect(try roundTrip({ $0.newConnectionID(sequence: 9, retirePriorTo: 2, id: id, token: token) }) {
-            if case .newConnectionID(9, 2, id, token) = $0 { true } else { false }
-        })
-        #expect(try roundTrip({ $0.connectionClose(code: 0xA, frameType: 6, reason: [65, 66]) }) {
-            if case .connectionClose(0xA, 6, let reason) = $0 { Array(reason) == [65, 66] } else { false }
-        })
-        #expect(try roundTrip({ $0.applicationClose(code: 1 << 40, reason: []) }) {
-            if case .applicationClose(1 << 40, let reason) = $0 { reason.isEmpty } else { false }
-        })
-        #expect(try roundTrip({ $0.datagram([1, 2, 3]) }) {
-            if case .datagram(let bytes) = $0 { Array(bytes) == [1, 2, 3] } else { false }
-        })
+        #expect(
+            try roundTrip({ $0.newConnectionID(sequence: 9, retirePriorTo: 2, id: id, token: token) }) {
+                if case .newConnectionID(9, 2, id, token) = $0 { true } else { false }
+            })
+        #expect(
+            try roundTrip({ $0.connectionClose(code: 0xA, frameType: 6, reason: [65, 66]) }) {
+                if case .connectionClose(0xA, 6, let reason) = $0 { Array(reason) == [65, 66] } else { false }
+            })
+        #expect(
+            try roundTrip({ $0.applicationClose(code: 1 << 40, reason: []) }) {
+                if case .applicationClose(1 << 40, let reason) = $0 { reason.isEmpty } else { false }
+            })
+        #expect(
+            try roundTrip({ $0.datagram([1, 2, 3]) }) {
+                if case .datagram(let bytes) = $0 { Array(bytes) == [1, 2, 3] } else { false }
+            })
     }
 
     @Test func `a stream frame without a length runs to the end of the packet`() throws {
@@ -88,18 +94,19 @@ import Testing
         }
     }
 
-    @Test(arguments: [
-        [0x02, 5, 0, 0, 6],  // a range below zero
-        [0x02, 5, 0, 1, 5, 0, 0],  // a gap below zero
-        [0x02, 5, 0, 0xBF, 0xFF, 0xFF, 0xFF, 0],  // a count beyond the packet
-        [0x07, 0],  // an empty token
-        [0x18, 1, 2, 4, 1, 2, 3, 4] + [UInt8](repeating: 0, count: 16),  // retires itself
-        [0x18, 1, 0, 0] + [UInt8](repeating: 0, count: 16),  // an empty id
-        [0x18, 1, 0, 21] + [UInt8](repeating: 0, count: 37),  // an id too long
-        [0x12, 0xD0, 0, 0, 0, 0, 0, 0, 1],  // more streams than there are ids
-        [0x0C, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1],  // beyond 2⁶²−1
-        [0x21], [0x1F],
-    ] as [[UInt8]])
+    @Test(
+        arguments: [
+            [0x02, 5, 0, 0, 6],  // a range below zero
+            [0x02, 5, 0, 1, 5, 0, 0],  // a gap below zero
+            [0x02, 5, 0, 0xBF, 0xFF, 0xFF, 0xFF, 0],  // a count beyond the packet
+            [0x07, 0],  // an empty token
+            [0x18, 1, 2, 4, 1, 2, 3, 4] + [UInt8](repeating: 0, count: 16),  // retires itself
+            [0x18, 1, 0, 0] + [UInt8](repeating: 0, count: 16),  // an empty id
+            [0x18, 1, 0, 21] + [UInt8](repeating: 0, count: 37),  // an id too long
+            [0x12, 0xD0, 0, 0, 0, 0, 0, 0, 1],  // more streams than there are ids
+            [0x0C, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1],  // beyond 2⁶²−1
+            [0x21], [0x1F],
+        ] as [[UInt8]])
     func `a malformed frame is a FRAME_ENCODING_ERROR`(bytes: [UInt8]) {
         #expect { try read(bytes) } throws: { ($0 as? TransportError)?.code == 0x7 }
     }

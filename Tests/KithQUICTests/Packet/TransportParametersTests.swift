@@ -41,20 +41,21 @@ import Testing
         }
     }
 
-    @Test(arguments: [
-        [0x01, 1, 5, 0x01, 1, 5],  // twice
-        [0x03, 2, 0x44, 0xAF],  // max_udp_payload_size 1199
-        [0x0A, 1, 21],  // ack_delay_exponent
-        [0x0B, 4, 0x80, 0, 0x40, 0],  // max_ack_delay 2¹⁴
-        [0x0E, 1, 1],  // active_connection_id_limit
-        [0x08, 8, 0xD0, 0, 0, 0, 0, 0, 0, 1],  // more streams than there are ids
-        [0x0C, 1, 0],  // a flag with a value
-        [0x02, 15] + [UInt8](repeating: 0, count: 15),  // a short token
-        [0x0F, 21] + [UInt8](repeating: 0, count: 21),  // a long id
-        [0x04, 2, 5],  // cut short
-        [0x04, 2, 5, 5],  // a number with something behind it
-        [0x0D, 3, 1, 2, 3],  // no address
-    ] as [[UInt8]])
+    @Test(
+        arguments: [
+            [0x01, 1, 5, 0x01, 1, 5],  // twice
+            [0x03, 2, 0x44, 0xAF],  // max_udp_payload_size 1199
+            [0x0A, 1, 21],  // ack_delay_exponent
+            [0x0B, 4, 0x80, 0, 0x40, 0],  // max_ack_delay 2¹⁴
+            [0x0E, 1, 1],  // active_connection_id_limit
+            [0x08, 8, 0xD0, 0, 0, 0, 0, 0, 0, 1],  // more streams than there are ids
+            [0x0C, 1, 0],  // a flag with a value
+            [0x02, 15] + [UInt8](repeating: 0, count: 15),  // a short token
+            [0x0F, 21] + [UInt8](repeating: 0, count: 21),  // a long id
+            [0x04, 2, 5],  // cut short
+            [0x04, 2, 5, 5],  // a number with something behind it
+            [0x0D, 3, 1, 2, 3],  // no address
+        ] as [[UInt8]])
     func `a malformed parameter is a TRANSPORT_PARAMETER_ERROR`(bytes: [UInt8]) {
         #expect { try TransportParameters.decode(bytes, fromServer: true) } throws: {
             ($0 as? TransportError)?.code == 0x8

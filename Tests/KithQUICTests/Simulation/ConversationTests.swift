@@ -4,43 +4,82 @@ import Testing
 
 @testable import KithQUIC
 
-/// Whole connections on bad networks. `KITH_CONVERSATIONS` sets how many, `KITH_SEED` where they start.
+/// Whole connections on bad networks.
+///
+/// `KITH_CONVERSATIONS` sets how many, `KITH_SEED` which is the first: a failure names the seed to begin with.
 @Suite struct ConversationTests {
-    @Test(.timeLimit(.minutes(15)))
+    @Test(.timeLimit(.minutes(30)))
     func `random conversations over bad networks are byte-exact, end, and leave nothing behind`() async {
         let count = environment("KITH_CONVERSATIONS").flatMap { UInt64($0) } ?? 10_000
-        let first = SeededRandom.fromEnvironment().seed
-        let next = Mutex<UInt64>(0)
-        let failures = Mutex<[String]>([])
-        let totals = Mutex<(bytes: Int, seconds: Int64, records: Int)>((0, 0, 0))
+        let progress = Progress(first: SeededRandom.fromEnvironment().seed, count: count)
         await withTaskGroup { group in
-            for _ in 0..<workers {
+            for _ in 0..<2 {
                 group.addTask {
-                    while true {
-                        let index = next.withLock { value -> UInt64 in
-                            defer { value += 1 }
-                            return value
-                        }
-                        guard index < count, failures.withLock({ $0.count < 5 }) else { return }
-                        var conversation = Conversation(seed: first &+ index)
+                    while let seed = progress.nextSeed() {
+                        var conversation = Conversation(seed: seed)
                         do {
                             try conversation.run()
+                            progress.completed(conversation)
                         } catch {
-                            failures.withLock { $0.append("\(error)") }
-                        }
-                        totals.withLock {
-                            $0.bytes += conversation.bytes
-                            $0.seconds += conversation.simulated / 1_000_000_000
-                            $0.records = max($0.records, conversation.bookkeeping)
+                            progress.failed("\(error)")
                         }
                     }
                 }
             }
         }
-        let (bytes, seconds, records) = totals.withLock { $0 }
-        print("\(count) conversations from seed \(first): \(bytes) bytes, \(seconds) s simulated, ≤ \(records) records")
-        for failure in failures.withLock({ $0 }) { Issue.record("\(failure)") }
+        print(progress.summary)
+        for failure in progress.failures { Issue.record("\(failure)") }
+    }
+}
+
+/// What the tasks share.
+private final class Progress: Sendable {
+    private struct State {
+        var next: UInt64 = 0
+        var bytes = 0
+        var seconds: Int64 = 0
+        var records = 0
+        var failures: [String] = []
     }
 
-    private var workers: Int { 2 }
+    private let first: UInt64
+    private let count: UInt64
+    private let state = Mutex(State())
+
+    init(first: UInt64, count: UInt64) {
+        self.first = first
+        self.count = count
+    }
+
+    /// The next conversation's seed; nil when there have been enough, or enough failures.
+    func nextSeed() -> UInt64? {
+        state.withLock { state in
+            guard state.next < count, state.failures.count < 5 else { return nil }
+            defer { state.next += 1 }
+            return first &+ state.next
+        }
+    }
+
+    func completed(_ conversation: Conversation) {
+        state.withLock { state in
+            state.bytes += conversation.bytes
+            state.seconds += conversation.simulated / 1_000_000_000
+            state.records = max(state.records, conversation.bookkeeping)
+        }
+    }
+
+    func failed(_ reason: String) {
+        state.withLock { $0.failures.append(reason) }
+    }
+
+    var failures: [String] { state.withLock { $0.failures } }
+
+    var summary: String {
+        state.withLock { state in
+            """
+            \(state.next) conversations from seed \(first): \(state.bytes) bytes in \(state.seconds) simulated seconds, \
+            at most \(state.records) records held at the end
+            """
+        }
+    }
 }

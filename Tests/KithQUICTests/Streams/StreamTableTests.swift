@@ -112,7 +112,7 @@ import Testing
         var configuration = StreamConfiguration()
         configuration.maxStreamsBidirectional = 4
         var pair = StreamPair(server: configuration)
-        for round in 0..<50 {
+        for _ in 0..<50 {
             for _ in 0..<4 {
                 let id = try pair.open(.bidirectional)
                 try pair.client.finish(id)
@@ -147,8 +147,25 @@ import Testing
         #expect(order[3] != order[4] && order[3] == order[5] && order[4] == order[6])
     }
 
-    @Test func `an idle stream costs less than 3 kB`() {
+    @Test func `an idle stream costs less than 3 kB, also after a burst`() throws {
         #expect(MemoryLayout<Stream>.stride < 700)
+        var pair = StreamPair()
+        let id = try pair.open(.bidirectional)
+        _ = try pair.client.write([UInt8](repeating: 1, count: 500_000), to: id)
+        try pair.settle()
+        _ = try pair.server.read(id)
+        #expect(pair.client.streams[0].send.memory >= 500_000)
+        for second in 1...3 {
+            let now = Timestamp(nanoseconds: .seconds(2 * Int64(second)))
+            pair.client.advance(to: now, rtt: .milliseconds(1))
+            pair.server.advance(to: now, rtt: .milliseconds(1))
+        }
+        #expect(pair.client.streams[0].send.memory <= 1_024)
+        #expect(pair.server.streams[0].receive.memory <= 1_024)
+        // And it works as before.
+        #expect(try pair.client.write([1, 2, 3], to: id) == 3)
+        try pair.settle()
+        #expect(try pair.server.read(id).bytes == [1, 2, 3])
     }
 
     @Test func `a peer that breaks the rules is caught`() throws {
