@@ -55,8 +55,6 @@ let floors: [[Target]] = [
             name: "KithSocket",
             dependencies: [
                 "KithWire", "KithRPC", "KithAPI", "CKithSystem",
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "Logging", package: "swift-log"),
             ]),
     ],
@@ -182,7 +180,8 @@ let strict: [SwiftSetting] =
         .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
         .enableUpcomingFeature("InferIsolatedConformances"),
         .enableExperimentalFeature("Lifetimes"),
-    ] + (Context.environment["KITH_LENIENT"] == nil ? [.treatAllWarnings(as: .error)] : [])
+        .treatAllWarnings(as: .error),
+]
 let house = floors.flatMap { $0 } + testing
 for target in house where !target.name.hasPrefix("C") {
     target.swiftSettings = strict + [.strictMemorySafety()]
@@ -213,6 +212,6 @@ let package = Package(
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"),
     ],
-    targets: house + tests.filter { Context.environment["KITH_SKIP"]?.split(separator: ",").contains(Substring($0.name)) != true },  // TEMP
+    targets: house + tests,
     swiftLanguageModes: [.v6]
 )

@@ -77,6 +77,7 @@ public final class Device: Sendable {
     private let store: Store
     private let endpoint: Endpoint
     private let socket: SocketServer?
+    private let pairing: PairingService
     private let logger: Logger
     private let stopping = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
 
@@ -116,9 +117,9 @@ public final class Device: Sendable {
         let ownName = name
         let now: @Sendable () -> Int64 = { Int64(time(nil)) }
         try node.add(DevicesService(node: node, store: store, now: now))
-        try node.add(
-            PairingService(
-                node: node, store: store, name: { ownName }, addresses: { endpoint.localAddresses }, now: now))
+        pairing = PairingService(
+            node: node, store: store, name: { ownName }, addresses: { endpoint.localAddresses }, now: now)
+        try node.add(pairing)
         try node.add(ShellService(logger: options.logger))
         try node.add(FilesService(logger: options.logger))
         socket =
@@ -177,6 +178,7 @@ public final class Device: Sendable {
                 }
                 group.addTask {
                     for await _ in self.stopping.stream { break }
+                    self.pairing.close()
                     self.node.beginGracefulShutdown()
                     self.socket?.beginGracefulShutdown()
                 }

@@ -25,25 +25,26 @@ import Testing
         let ticket = try Ticket(text: String(try #require(status.firstMatch(of: /"ticket" : "([^"]+)"/)).1))
         let logger = Logger(label: "stranger") { _ in SwiftLogNoOpLogHandler() }
         let stranger = try await Endpoint.bind(key: DeviceKey(), logger: logger)
-        let connection = try await stranger.connect(to: ticket.id, at: ticket.addresses)
-
         // What the daemon serves, by its own table.
         let table = try await laptop.expect("call", "api.describe")
         let methods = table.matches(of: /"name" : "([^"]+)"/).map { String($0.1) }
         #expect(methods.count > 15)
         for method in methods where method != PairingMethods.Present.name {
-            let stream = try await connection.openStream()
+            // The daemon hangs up on a stranger that asks for more than it may: every try is a new connection.
+            let connection = try await stranger.connect(to: ticket.id, at: ticket.addresses)
             let input = try CBOREncoder().encode(["path": "/", "device": "x"])
             let header = StreamHeader(method: method, input: input)
             do {
+                let stream = try await connection.openStream()
                 _ = try await HeaderExchange.request(header, over: stream, isCall: true)
                 Issue.record("\(method) answered a stranger")
             } catch let error as KithError {
-                #expect(error.code == .unpaired, "\(method): \(error.code)")
+                #expect([.unpaired, .closed].contains(error.code), "\(method): \(error.code)")
             }
         }
 
         // The one method: garbage in place of an invitation is refused, too.
+        let connection = try await stranger.connect(to: ticket.id, at: ticket.addresses)
         let stream = try await connection.openStream()
         let header = StreamHeader(
             method: PairingMethods.Present.name, input: try CBOREncoder().encode(Nothing()))

@@ -31,6 +31,12 @@ final class PairingDesk: Sendable {
         return stream
     }
 
+    /// Ends every watch.
+    func close() {
+        let watchers = state.withLock { Array($0.watchers.values) }
+        for watcher in watchers { watcher.finish() }
+    }
+
     /// Tells the watchers.
     func report(_ event: PairingMethods.Event) {
         let watchers = state.withLock { Array($0.watchers.values) }

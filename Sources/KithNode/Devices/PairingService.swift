@@ -62,6 +62,9 @@ public final class PairingService: Service {
         ]
     }
 
+    /// Ends the streams of those who watch, so that a device that stops need not wait for them.
+    public func close() { desk.close() }
+
     // MARK: - Inviting
 
     private func invite(_ input: Invitations.Create.Input) throws -> Invitations.Create.Output {
