@@ -181,7 +181,7 @@ let strict: [SwiftSetting] =
         .enableUpcomingFeature("InferIsolatedConformances"),
         .enableExperimentalFeature("Lifetimes"),
         .treatAllWarnings(as: .error),
-]
+    ]
 let house = floors.flatMap { $0 } + testing
 for target in house where !target.name.hasPrefix("C") {
     target.swiftSettings = strict + [.strictMemorySafety()]
@@ -189,6 +189,16 @@ for target in house where !target.name.hasPrefix("C") {
 for target in tests {
     target.swiftSettings = strict
 }
+
+// The fuzzers have no main of their own without libFuzzer, so they are built only by scripts/fuzz.
+let isFuzzing = Context.environment["KITH_FUZZ"] == "1"
+let fuzzers: [Target] =
+    isFuzzing
+    ? [
+        .executableTarget(
+            name: "kith-fuzz", dependencies: ["KithTesting"], path: "Fuzz", exclude: ["Corpus", "Crashes"],
+            sources: ["Fuzzer.swift"])
+    ] : []
 
 let package = Package(
     name: "kith",
@@ -212,6 +222,6 @@ let package = Package(
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"),
     ],
-    targets: house + tests,
+    targets: house + tests + fuzzers,
     swiftLanguageModes: [.v6]
 )

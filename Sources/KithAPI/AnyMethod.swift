@@ -34,6 +34,9 @@ public struct AnyMethod: Sendable {
     /// One line for a person.
     public let summary: String
 
+    /// Whether a device that is not paired may call it at all.
+    public let isOpenToStrangers: Bool
+
     package let input: Coding
     package let output: Coding
     package let access: @Sendable (any Sendable) throws -> Access
@@ -101,6 +104,7 @@ public struct AnyMethod: Sendable {
         name = M.name
         kind = M.kind
         summary = M.summary
+        isOpenToStrangers = M.isOpenToStrangers
         input = Coding(M.Input.self, what: "The input of \(M.name)")
         output = Coding(M.Output.self, what: "The answer of \(M.name)")
         access = { value in

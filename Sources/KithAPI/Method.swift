@@ -26,8 +26,15 @@ public protocol Method: Sendable {
     static var kind: MethodKind { get }
     /// One line for a person, shown by help and by the table's own description.
     static var summary: String { get }
+    /// Whether a device that is not paired may call it at all; the input of a call that may not be made is not decoded.
+    static var isOpenToStrangers: Bool { get }
     /// What the caller must hold for this very input; checked by the node before the service sees anything.
     static func access(for input: Input) -> Access
+}
+
+extension Method {
+    /// No: only the presentation of an invitation is open to devices that are not paired.
+    public static var isOpenToStrangers: Bool { false }
 }
 
 /// How a method is called.

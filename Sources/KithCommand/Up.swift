@@ -189,9 +189,9 @@ private struct Front: ServiceLifecycle.Service {
     }
 }
 
-/// Follows the pairings at this end until `isDone` says so of one that ended.
+/// Follows the pairings at this end for as long as `goesOn` wants after an event.
 ///
-/// - Parameter asks: asks the person at the terminal, one pairing at a time; otherwise only reports them.
+/// With `asks` it asks the person at the terminal, one pairing at a time; otherwise it only reports them.
 func watchPairings(_ client: Client, asks: Bool, while goesOn: (PairingMethods.Event) -> Bool) async throws {
     let watch = try await client.open(PairingMethods.Watch.self, Nothing())
     defer { watch.stream.abort(.cancelled) }

@@ -16,7 +16,9 @@ final class BoundedChannel<Element: Sendable>: Sendable {
 
     init(capacity: Int) { self.capacity = capacity }
 
-    /// Waits for room, then queues. Throws what the channel failed with, or `CancellationError`.
+    /// Waits for room, then queues.
+    ///
+    /// Throws what the channel failed with, or `CancellationError`.
     func send(_ element: Element) async throws {
         while true {
             try Task.checkCancellation()
@@ -33,7 +35,9 @@ final class BoundedChannel<Element: Sendable>: Sendable {
         }
     }
 
-    /// Waits for the next element; `nil` at the end. Throws what the channel failed with, or `CancellationError`.
+    /// Waits for the next element, or the end.
+    ///
+    /// `nil` is the end. Throws what the channel failed with, or `CancellationError`.
     func receive() async throws -> Element? {
         while true {
             try Task.checkCancellation()

@@ -30,7 +30,9 @@ struct CopyJob: Sendable {
         self.landing = landing
     }
 
-    /// Copies, sending ``Files/Progress`` ten times a second. Ends when the caller goes.
+    /// Copies, and reports ten times a second.
+    ///
+    /// The reports are ``Files/Progress``. Ends when the caller goes.
     func run(reportingTo stream: any ByteStream) async throws {
         let messages = MessageStream(stream)
         var last = Files.Progress()

@@ -39,12 +39,16 @@ final class Descriptor: Sendable {
         var links: UInt64
     }
 
-    /// Opens a path by the system's own rules, following links. For paths the owner of this process chose.
+    /// Opens a path by the system's own rules, following links.
+    ///
+    /// For paths the owner of this process chose.
     static func open(_ path: [UInt8], _ flags: Flags) throws(Errno) -> Descriptor {
         Descriptor(taking: try Errno.check(unsafe withCString(path) { unsafe kith_open(-1, $0, flags.rawValue, 0) }))
     }
 
-    /// Opens one name in this folder. Pass ``Flags/noFollow`` unless a link may lead anywhere.
+    /// Opens one name in this folder.
+    ///
+    /// Pass ``Flags/noFollow`` unless a link may lead anywhere.
     func open(name: [UInt8], _ flags: Flags, mode: UInt32 = 0) throws(Errno) -> Descriptor {
         Descriptor(
             taking: try Errno.check(

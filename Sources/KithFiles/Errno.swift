@@ -35,7 +35,7 @@ struct Errno: Error, Hashable {
 
     /// The same as an error for the caller: what was tried, on what, and why not.
     ///
-    /// - Parameter confined: whether the path had to stay beneath a folder.
+    /// `confined` says that the path had to stay beneath a folder.
     func failure(_ attempt: String, _ path: some CustomStringConvertible, confined: Bool = false) -> KithError {
         let (code, reason): (KithError.Code, String) =
             switch number {

@@ -12,7 +12,9 @@ struct FileWriting: Sendable {
         self.input = input
     }
 
-    /// Writes what comes until the caller finishes. Runs on a ``DiskExecutor``.
+    /// Writes what comes until the caller finishes.
+    ///
+    /// Runs on a ``DiskExecutor``.
     func run(from stream: any ByteStream) async throws -> Files.Write.Written {
         if let offset = input.offset { return try await patch(from: stream, at: offset) }
         let (folder, name) = try place.parent()

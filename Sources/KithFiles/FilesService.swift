@@ -15,6 +15,7 @@ public struct FilesService: Service {
     /// Makes the service.
     public init(logger: Logger) { self.logger = logger }
 
+    /// The methods it serves.
     public var handlers: [Handler] {
         [
             .call(Files.List.self) { input, context in try await onDisk { try list(input, context) } },

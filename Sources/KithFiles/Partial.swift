@@ -65,7 +65,9 @@ final class Partial {
         return prefix + (0..<randomCount).map { _ in letters[Int.random(in: 0..<32)] }
     }
 
-    /// Removes from a folder what transfers have left there whose process is gone. What cannot be removed stays.
+    /// Removes from a folder what transfers have left there whose process is gone.
+    ///
+    /// What cannot be removed stays.
     static func removeStale(in folder: Descriptor) {
         for name in (try? folder.names()) ?? []
         where name.starts(with: prefix) && name.count == prefix.count + randomCount {
@@ -90,7 +92,9 @@ final class Partial {
 
 /// Deletion of whole folders.
 enum Removal {
-    /// Deletes a name in a folder with everything beneath; follows no link. Returns how many things it deleted.
+    /// Deletes a name in a folder with everything beneath; follows no link.
+    ///
+    /// Returns how many things it deleted.
     static func removeTree(_ name: [UInt8], from folder: Descriptor, depth: Int = 0) throws -> UInt64 {
         let info = try folder.info(name)
         guard info.kind == .folder else {

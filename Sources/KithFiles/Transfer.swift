@@ -191,7 +191,9 @@ enum Transfer {
         throw KithError(.closed, "The other end stopped in the middle of a transfer.")
     }
 
-    /// Says why this end fails, and ends its direction. When even that cannot be said, the stream is gone anyway.
+    /// Says why this end fails, and ends its direction.
+    ///
+    /// When even that cannot be said, the stream is gone anyway.
     static func tell(_ error: any Error, to stream: any ByteStream) async {
         var bytes: [UInt8] = []
         try? TransferFrame.failure(Files.Failure(error)).append(to: &bytes)

@@ -48,7 +48,9 @@ package final class TransferProgress: Sendable {
         }
     }
 
-    /// Notes something left out. The first that is a failure makes the whole copy one, at its end.
+    /// Notes something left out.
+    ///
+    /// The first that is a failure makes the whole copy one, at its end.
     func skip(_ skipped: Files.Skipped) {
         state.withLock { state in
             state.skippedCount &+= 1

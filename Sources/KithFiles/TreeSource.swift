@@ -46,7 +46,9 @@ struct TreeSource: Sendable {
     /// How deep folders may nest: each level holds one descriptor open.
     static let maximumDepth = 200
 
-    /// Counts the bytes and files of some sources. What cannot be read counts nothing.
+    /// Counts the bytes and files of some sources.
+    ///
+    /// What cannot be read counts nothing.
     static func total(of sources: [TreeSource]) async throws -> (bytes: UInt64, files: UInt64) {
         var total = (bytes: UInt64(0), files: UInt64(0))
         func visit(_ folder: Descriptor, depth: Int) throws {

@@ -29,8 +29,10 @@ public struct DeviceID: Hashable, Sendable {
     /// The first ten letters: enough to tell one's own devices apart, never to trust one.
     public var short: String { String(description.prefix(11)) }
 
+    /// Whether both are the same.
     public static func == (left: DeviceID, right: DeviceID) -> Bool { left.words == right.words }
 
+    /// Feeds what makes it itself to a hasher.
     public func hash(into hasher: inout Hasher) { hasher.combine(words.0) }
 }
 
@@ -40,6 +42,7 @@ extension DeviceID: Comparable {
 }
 
 extension DeviceID: LosslessStringConvertible {
+    /// The text form.
     public var description: String {
         let letters = Base32.encode(bytes)
         let all = Array(letters + Self.check(letters))

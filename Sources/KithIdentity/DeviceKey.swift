@@ -1,7 +1,9 @@
 import Crypto
 public import KithWire
 
-/// A device's private key: Ed25519. Whoever has it is the device.
+/// A device's private key: Ed25519.
+///
+/// Whoever has it is the device.
 public struct DeviceKey: Sendable {
     private let key: Curve25519.Signing.PrivateKey
     /// Who the device with this key is.
@@ -47,7 +49,9 @@ public struct DeviceKey: Sendable {
 }
 
 extension DeviceKey: CustomStringConvertible, CustomDebugStringConvertible {
+    /// The text form.
     public var description: String { "the private key of \(id)" }
+    /// The text form; no secret is in it.
     public var debugDescription: String { description }
 }
 

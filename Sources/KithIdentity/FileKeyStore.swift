@@ -35,6 +35,7 @@ public struct FileKeyStore: KeyStore {
         self.seal = seal
     }
 
+    /// The secret of that name, or `nil` when there is none.
     public func secret(named name: String) throws(KithError) -> [UInt8]? {
         try check(name)
         guard let file = try SecretFile.read(path(name), limit: 8_192) else { return nil }
@@ -58,6 +59,7 @@ public struct FileKeyStore: KeyStore {
         }
     }
 
+    /// Stores a secret, in place of one of the same name.
     public func store(_ secret: [UInt8], named name: String) throws(KithError) {
         try check(name, secret)
         let method: UInt8
@@ -85,6 +87,7 @@ public struct FileKeyStore: KeyStore {
         }
     }
 
+    /// Forgets a secret; nothing happens when there is none.
     public func removeSecret(named name: String) throws(KithError) {
         try check(name)
         try SecretFile.remove(path(name))

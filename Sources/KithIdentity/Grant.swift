@@ -80,6 +80,7 @@ public enum Grant: Hashable, Sendable {
 }
 
 extension Grant: LosslessStringConvertible {
+    /// The text form.
     public var description: String {
         switch self {
         case .shell, .forward, .library: kind.rawValue

@@ -84,6 +84,8 @@ public struct Invitation: Hashable, Sendable {
 }
 
 extension Invitation: CustomStringConvertible, CustomDebugStringConvertible {
+    /// The text form.
     public var description: String { "invitation \(id) of \(name)" }
+    /// The text form; no secret is in it.
     public var debugDescription: String { description }
 }

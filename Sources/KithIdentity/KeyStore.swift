@@ -47,16 +47,19 @@ public final class MemoryKeyStore: KeyStore {
     /// Makes an empty store.
     public init() {}
 
+    /// The secret of that name, or `nil` when there is none.
     public func secret(named name: String) throws(KithError) -> [UInt8]? {
         try check(name)
         return secrets.withLock { $0[name] }
     }
 
+    /// Stores a secret, in place of one of the same name.
     public func store(_ secret: [UInt8], named name: String) throws(KithError) {
         try check(name, secret)
         secrets.withLock { $0[name] = secret }
     }
 
+    /// Forgets a secret; nothing happens when there is none.
     public func removeSecret(named name: String) throws(KithError) {
         try check(name)
         _ = secrets.withLock { $0.removeValue(forKey: name) }

@@ -47,10 +47,9 @@ public struct QRCode: Hashable, Sendable {
 
     /// The code as lines of text, two modules to a character one above the other, with a light margin.
     ///
-    /// - Parameters:
-    ///   - margin: how many light modules surround it; the standard asks for 4.
-    ///   - colors: sets black on white by escape sequences, which is right on every terminal; without them light modules
-    ///     are drawn and dark ones left out, which is right where the background is dark.
+    /// `margin` is how many light modules surround it; the standard asks for 4. `colors` sets black on white by escape
+    /// sequences, which is right on every terminal; without them light modules are drawn and dark ones left out, which
+    /// is right where the background is dark.
     public func terminal(margin: Int = 4, colors: Bool = false) -> String {
         var lines: [String] = []
         for row in stride(from: -margin, to: size + margin, by: 2) {

@@ -1,7 +1,9 @@
 import Crypto
 public import KithWire
 
-/// Where a device can be found: its key, its addresses, its relays. It gives no right; it is not a secret.
+/// Where a device can be found: its key, its addresses, its relays.
+///
+/// It gives no right; it is not a secret.
 ///
 /// ```
 ///  byte     what

@@ -138,8 +138,8 @@ extension Node {
         let input: any Sendable
         let access: Access
         do {
-            // A stranger learns nothing about what is served here.
-            if !session.isPaired, (try? self.handler(header.method))?.method.kind == nil {
+            // A stranger learns nothing about what is served here, and none of its input is looked at.
+            if !session.isPaired, (try? self.handler(header.method))?.method.isOpenToStrangers != true {
                 throw Access.paired.refusal(of: session.caller, holding: [], method: header.method)
                     ?? KithError(.unpaired, "The devices are not paired.")
             }

@@ -81,6 +81,7 @@ public struct InvitationRecord: Hashable, Sendable {
 }
 
 extension InvitationRecord: CustomStringConvertible {
+    /// The text form.
     public var description: String { "invitation \(id)" }
 }
 

@@ -8,6 +8,7 @@ public struct ByteString: Hashable, Sendable {
 }
 
 extension ByteString: ExpressibleByArrayLiteral {
+    /// Wraps the bytes of an array literal.
     public init(arrayLiteral elements: UInt8...) { self.init(elements) }
 }
 

@@ -53,6 +53,7 @@ public struct KithError: Error, Sendable {
 }
 
 extension KithError: CustomStringConvertible {
+    /// The text form.
     public var description: String { message }
 }
 

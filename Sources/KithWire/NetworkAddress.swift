@@ -87,6 +87,7 @@ public struct NetworkAddress: Hashable, Sendable {
 // MARK: - Text
 
 extension NetworkAddress: LosslessStringConvertible {
+    /// The text form.
     public var description: String {
         guard isIPv6 else {
             return "\(low >> 24 & 255).\(low >> 16 & 255).\(low >> 8 & 255).\(low & 255):\(port)"

@@ -44,7 +44,8 @@ import Testing
         }
 
         // The one method: garbage in place of an invitation is refused, too.
-        let connection = try await stranger.connect(to: ticket.id, at: ticket.addresses)
+        let another = try await Endpoint.bind(key: DeviceKey(), logger: logger)
+        let connection = try await another.connect(to: ticket.id, at: ticket.addresses)
         let stream = try await connection.openStream()
         let header = StreamHeader(
             method: PairingMethods.Present.name, input: try CBOREncoder().encode(Nothing()))
@@ -55,6 +56,7 @@ import Testing
             Issue.record("garbage was taken for an invitation")
             return
         }
+        await another.shutdown()
         await stranger.shutdown()
     }
 }

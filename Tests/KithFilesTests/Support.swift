@@ -50,7 +50,8 @@ struct LocalCarrier: Carrier {
     }
 
     private func handler<M: KithAPI.Method>(_ method: M.Type, _ input: M.Input, on device: String?) throws -> Handler {
-        if device != nil, let refusal = try M.access(for: input).refusal(of: caller(), holding: grants, method: M.name) {
+        if device != nil, let refusal = try M.access(for: input).refusal(of: caller(), holding: grants, method: M.name)
+        {
             throw refusal
         }
         guard let handler = service.handlers.first(where: { $0.method.name == M.name }) else { throw notServed }

@@ -202,6 +202,7 @@ enum Guarded: Method {
     }
     typealias Output = String
     static let name = "test.guarded"
+    static let isOpenToStrangers = true
     static let kind = MethodKind.action
     static let summary = "Guarded."
     static func access(for input: Input) -> Access {
@@ -265,6 +266,7 @@ enum Slow: Method {
     typealias Input = Nothing
     typealias Output = Nothing
     static let name = "test.slow"
+    static let isOpenToStrangers = true
     static let kind = MethodKind.stream
     static let summary = "Never accepts."
     static func access(for input: Input) -> Access { .anyone }
@@ -352,6 +354,7 @@ enum Export: Method {
     typealias Input = Nothing
     typealias Output = Nothing
     static let name = "test.export"
+    static let isOpenToStrangers = true
     static let kind = MethodKind.stream
     static let summary = "Exports."
     static func access(for input: Input) -> Access { .anyone }

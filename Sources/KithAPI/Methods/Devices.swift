@@ -52,10 +52,15 @@ public enum Devices {
             public init(probe: Bool) { self.probe = probe }
         }
 
+        /// What the service answers.
         public typealias Output = [Info]
+        /// The stable name on every wire.
         public static let name = "devices.list"
+        /// How it is called.
         public static let kind = MethodKind.query
+        /// One line for a person.
         public static let summary = "Lists the paired devices: online, path, round trip, grants."
+        /// Who may call it with this input.
         public static func access(for input: Input) -> Access { .owner }
     }
 
@@ -70,11 +75,17 @@ public enum Devices {
 
     /// Ends the pairing with a device, cutting off whatever it is doing here.
     public enum Forget: Method {
+        /// What the caller sends.
         public typealias Input = Reference
+        /// What the service answers.
         public typealias Output = Info
+        /// The stable name on every wire.
         public static let name = "devices.forget"
+        /// How it is called.
         public static let kind = MethodKind.action
+        /// One line for a person.
         public static let summary = "Forgets a paired device and cuts off what it is doing here, at once."
+        /// Who may call it with this input.
         public static func access(for input: Input) -> Access { .owner }
     }
 
@@ -94,10 +105,15 @@ public enum Devices {
             }
         }
 
+        /// What the service answers.
         public typealias Output = Info
+        /// The stable name on every wire.
         public static let name = "devices.rename"
+        /// How it is called.
         public static let kind = MethodKind.action
+        /// One line for a person.
         public static let summary = "Gives a paired device another name on this one."
+        /// Who may call it with this input.
         public static func access(for input: Input) -> Access { .owner }
     }
 
@@ -120,10 +136,15 @@ public enum Devices {
             }
         }
 
+        /// What the service answers.
         public typealias Output = Info
+        /// The stable name on every wire.
         public static let name = "devices.grant"
+        /// How it is called.
         public static let kind = MethodKind.action
+        /// One line for a person.
         public static let summary = "Gives grants to a paired device, or takes them away."
+        /// Who may call it with this input.
         public static func access(for input: Input) -> Access { .owner }
     }
 }
@@ -164,20 +185,31 @@ public enum ThisDevice {
             }
         }
 
+        /// What the caller sends.
         public typealias Input = Nothing
+        /// The stable name on every wire.
         public static let name = "device.status"
+        /// How it is called.
         public static let kind = MethodKind.query
+        /// One line for a person.
         public static let summary = "Describes this device: name, DeviceID, addresses, ticket."
+        /// Who may call it with this input.
         public static func access(for input: Input) -> Access { .owner }
     }
 
     /// Stops this device: a running daemon ends.
     public enum Stop: Method {
+        /// What the caller sends.
         public typealias Input = Nothing
+        /// What the service answers.
         public typealias Output = Nothing
+        /// The stable name on every wire.
         public static let name = "device.stop"
+        /// How it is called.
         public static let kind = MethodKind.action
+        /// One line for a person.
         public static let summary = "Stops this device after finishing what runs, for at most five seconds."
+        /// Who may call it with this input.
         public static func access(for input: Input) -> Access { .owner }
     }
 
@@ -192,11 +224,17 @@ public enum ThisDevice {
             public init(bytes: ByteString) { self.bytes = bytes }
         }
 
+        /// What the caller sends.
         public typealias Input = Payload
+        /// What the service answers.
         public typealias Output = Payload
+        /// The stable name on every wire.
         public static let name = "device.echo"
+        /// How it is called.
         public static let kind = MethodKind.query
+        /// One line for a person.
         public static let summary = "Sends bytes back."
+        /// Who may call it with this input.
         public static func access(for input: Input) -> Access { .paired }
     }
 }
@@ -237,10 +275,15 @@ public enum Audit {
             public init(limit: Int) { self.limit = limit }
         }
 
+        /// What the service answers.
         public typealias Output = [Entry]
+        /// The stable name on every wire.
         public static let name = "audit.list"
+        /// How it is called.
         public static let kind = MethodKind.query
+        /// One line for a person.
         public static let summary = "Lists what other devices did here, and what they were refused."
+        /// Who may call it with this input.
         public static func access(for input: Input) -> Access { .owner }
     }
 }

@@ -52,7 +52,9 @@ extension Files {
         }
     }
 
-    /// Lists a folder, a page at a time, by the bytes of the names. Of a file, the file itself.
+    /// Lists a folder, a page at a time, by the bytes of the names.
+    ///
+    /// Of a file, the file itself.
     public enum List: Method {
         /// Which folder, and which page.
         public struct Input: Codable, Hashable, Sendable {
@@ -85,9 +87,13 @@ extension Files {
             }
         }
 
+        /// The stable name on every wire.
         public static let name = "files.list"
+        /// How it is called.
         public static let kind = MethodKind.query
+        /// One line for a person.
         public static let summary = "Lists a folder."
+        /// Who may call it with this input.
         public static func access(for input: Input) -> Access { input.path.access(.read) }
     }
 
@@ -107,14 +113,21 @@ extension Files {
             }
         }
 
+        /// What the service answers.
         public typealias Output = Entry
+        /// The stable name on every wire.
         public static let name = "files.stat"
+        /// How it is called.
         public static let kind = MethodKind.query
+        /// One line for a person.
         public static let summary = "Describes a file or folder."
+        /// Who may call it with this input.
         public static func access(for input: Input) -> Access { input.path.access(.read) }
     }
 
-    /// Asks whether something has this name. Not being there is an answer, not an error.
+    /// Asks whether something has this name.
+    ///
+    /// Not being there is an answer, not an error.
     public enum Exists: Method {
         /// Which name.
         public struct Input: Codable, Hashable, Sendable {
@@ -134,9 +147,13 @@ extension Files {
             public init(kind: Kind?) { self.kind = kind }
         }
 
+        /// The stable name on every wire.
         public static let name = "files.exists"
+        /// How it is called.
         public static let kind = MethodKind.query
+        /// One line for a person.
         public static let summary = "Asks whether a file or folder exists."
+        /// Who may call it with this input.
         public static func access(for input: Input) -> Access { input.path.access(.read) }
     }
 
@@ -159,10 +176,15 @@ extension Files {
             }
         }
 
+        /// What the service answers.
         public typealias Output = Nothing
+        /// The stable name on every wire.
         public static let name = "files.mkdir"
+        /// How it is called.
         public static let kind = MethodKind.action
+        /// One line for a person.
         public static let summary = "Makes a folder."
+        /// Who may call it with this input.
         public static func access(for input: Input) -> Access { input.path.access(.write) }
     }
 
@@ -185,14 +207,21 @@ extension Files {
             }
         }
 
+        /// What the service answers.
         public typealias Output = Nothing
+        /// The stable name on every wire.
         public static let name = "files.rename"
+        /// How it is called.
         public static let kind = MethodKind.action
+        /// One line for a person.
         public static let summary = "Renames or moves a file or folder."
+        /// Who may call it with this input.
         public static func access(for input: Input) -> Access { input.from.access(.write) }
     }
 
-    /// Deletes a file, a link itself, or a folder. Nothing is kept.
+    /// Deletes a file, a link itself, or a folder.
+    ///
+    /// Nothing is kept.
     public enum Delete: Method {
         /// What to delete.
         public struct Input: Codable, Hashable, Sendable {
@@ -217,9 +246,13 @@ extension Files {
             public init(count: UInt64) { self.count = count }
         }
 
+        /// The stable name on every wire.
         public static let name = "files.delete"
+        /// How it is called.
         public static let kind = MethodKind.action
+        /// One line for a person.
         public static let summary = "Deletes a file or folder."
+        /// Who may call it with this input.
         public static func access(for input: Input) -> Access { input.path.access(.write) }
     }
 
@@ -244,9 +277,13 @@ extension Files {
 
         /// The file as it was when it was opened.
         public typealias Output = Entry
+        /// The stable name on every wire.
         public static let name = "files.read"
+        /// How it is called.
         public static let kind = MethodKind.stream
+        /// One line for a person.
         public static let summary = "Reads a file or a part of it."
+        /// Who may call it with this input.
         public static func access(for input: Input) -> Access { input.path.access(.read) }
     }
 
@@ -292,10 +329,15 @@ extension Files {
             }
         }
 
+        /// What the service answers.
         public typealias Output = Nothing
+        /// The stable name on every wire.
         public static let name = "files.write"
+        /// How it is called.
         public static let kind = MethodKind.stream
+        /// One line for a person.
         public static let summary = "Writes a file or a part of it."
+        /// Who may call it with this input.
         public static func access(for input: Input) -> Access { input.path.access(.write) }
     }
 }

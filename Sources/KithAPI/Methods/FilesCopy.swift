@@ -30,7 +30,9 @@ extension Files {
 
     /// How what arrives is put in place.
     public struct Landing: Codable, Hashable, Sendable {
-        /// Whether existing files are replaced. Without, they stay as they are and count as left out.
+        /// Whether existing files are replaced.
+        ///
+        /// Without, they stay as they are and count as left out.
         public var overwrite: Bool
         /// Whether permission bits and times are kept.
         public var preserve: Bool
@@ -64,10 +66,15 @@ extension Files {
             }
         }
 
+        /// What the service answers.
         public typealias Output = Nothing
+        /// The stable name on every wire.
         public static let name = "files.pull"
+        /// How it is called.
         public static let kind = MethodKind.stream
+        /// One line for a person.
         public static let summary = "Sends a file or a tree to the caller."
+        /// Who may call it with this input.
         public static func access(for input: Input) -> Access { input.path.access(.read) }
     }
 
@@ -87,10 +94,15 @@ extension Files {
             }
         }
 
+        /// What the service answers.
         public typealias Output = Nothing
+        /// The stable name on every wire.
         public static let name = "files.push"
+        /// How it is called.
         public static let kind = MethodKind.stream
+        /// One line for a person.
         public static let summary = "Takes a file or a tree from the caller."
+        /// Who may call it with this input.
         public static func access(for input: Input) -> Access { input.path.access(.write) }
     }
 
@@ -135,14 +147,21 @@ extension Files {
             }
         }
 
+        /// What the service answers.
         public typealias Output = Nothing
+        /// The stable name on every wire.
         public static let name = "files.copy"
+        /// How it is called.
         public static let kind = MethodKind.stream
+        /// One line for a person.
         public static let summary = "Copies files and folders between devices."
+        /// Who may call it with this input.
         public static func access(for input: Input) -> Access { .owner }
     }
 
-    /// How far a copy has come. The last message has a ``summary`` or a ``failure``.
+    /// How far a copy has come.
+    ///
+    /// The last message has a ``summary`` or a ``failure``.
     public struct Progress: Codable, Hashable, Sendable {
         /// Bytes done.
         public var bytes: UInt64
@@ -181,7 +200,9 @@ extension Files {
     public struct Skipped: Codable, Hashable, Sendable {
         /// What, from the source named on.
         public var path: Path
-        /// Why. With code `.unsupported` or `.conflict` the copy counts as good all the same.
+        /// Why.
+        ///
+        /// With code `.unsupported` or `.conflict` the copy counts as good all the same.
         public var failure: Failure
 
         /// Makes an entry.

@@ -83,12 +83,14 @@ extension Files.Path: CustomStringConvertible, ExpressibleByStringLiteral {
     /// The path as text; bytes that are none become U+FFFD.
     public var description: String { String(decoding: bytes, as: UTF8.self) }
 
+    /// Takes a path written in source code.
     public init(stringLiteral text: String) { self.init(text) }
 }
 
 extension Files.Path: Codable {
     private enum CodingKeys: CodingKey { case bytes }
 
+    /// Reads text, or a map with the entry `bytes`.
     public init(from decoder: any Decoder) throws {
         if let container = try? decoder.singleValueContainer(), let text = try? container.decode(String.self) {
             // Text or, when it is not that, the map: two forms of one value, not an error.
@@ -99,6 +101,7 @@ extension Files.Path: Codable {
         }
     }
 
+    /// Writes text, or a map with the entry `bytes` when the path is not UTF-8.
     public func encode(to encoder: any Encoder) throws {
         if let text = String(validating: bytes, as: UTF8.self) {
             var container = encoder.singleValueContainer()

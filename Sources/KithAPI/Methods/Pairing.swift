@@ -60,19 +60,29 @@ public enum Invitations {
             }
         }
 
+        /// The stable name on every wire.
         public static let name = "invitations.create"
+        /// How it is called.
         public static let kind = MethodKind.action
+        /// One line for a person.
         public static let summary = "Makes a one-time invitation for another device."
+        /// Who may call it with this input.
         public static func access(for input: Input) -> Access { .owner }
     }
 
     /// Lists the invitations that can still be used.
     public enum List: Method {
+        /// What the caller sends.
         public typealias Input = Nothing
+        /// What the service answers.
         public typealias Output = [Info]
+        /// The stable name on every wire.
         public static let name = "invitations.list"
+        /// How it is called.
         public static let kind = MethodKind.query
+        /// One line for a person.
         public static let summary = "Lists the invitations that can still be used."
+        /// Who may call it with this input.
         public static func access(for input: Input) -> Access { .owner }
     }
 
@@ -87,10 +97,15 @@ public enum Invitations {
             public init(id: String) { self.id = id }
         }
 
+        /// What the service answers.
         public typealias Output = Nothing
+        /// The stable name on every wire.
         public static let name = "invitations.revoke"
+        /// How it is called.
         public static let kind = MethodKind.action
+        /// One line for a person.
         public static let summary = "Takes an invitation back."
+        /// Who may call it with this input.
         public static func access(for input: Input) -> Access { .owner }
     }
 }
@@ -135,10 +150,15 @@ public enum PairingMethods {
             }
         }
 
+        /// What the service answers.
         public typealias Output = Nothing
+        /// The stable name on every wire.
         public static let name = "pairing.join"
+        /// How it is called.
         public static let kind = MethodKind.stream
+        /// One line for a person.
         public static let summary = "Pairs this device with the one that made an invitation."
+        /// Who may call it with this input.
         public static func access(for input: Input) -> Access { .owner }
     }
 
@@ -186,11 +206,17 @@ public enum PairingMethods {
 
     /// Follows the pairings at the inviting end: ``Event`` messages until the caller closes the stream.
     public enum Watch: Method {
+        /// What the caller sends.
         public typealias Input = Nothing
+        /// What the service answers.
         public typealias Output = Nothing
+        /// The stable name on every wire.
         public static let name = "pairing.watch"
+        /// How it is called.
         public static let kind = MethodKind.stream
+        /// One line for a person.
         public static let summary = "Follows the pairings that wait for this device's person."
+        /// Who may call it with this input.
         public static func access(for input: Input) -> Access { .owner }
     }
 
@@ -210,10 +236,15 @@ public enum PairingMethods {
             }
         }
 
+        /// What the service answers.
         public typealias Output = Nothing
+        /// The stable name on every wire.
         public static let name = "pairing.decide"
+        /// How it is called.
         public static let kind = MethodKind.action
+        /// One line for a person.
         public static let summary = "Accepts or refuses a pairing that waits."
+        /// Who may call it with this input.
         public static func access(for input: Input) -> Access { .owner }
     }
 
@@ -241,11 +272,19 @@ public enum PairingMethods {
     ///
     /// The stream carries ``FromJoiner`` and ``FromInviter`` messages, framed as in ``MessageStream``, 16 KiB at most.
     public enum Present: Method {
+        /// What the caller sends.
         public typealias Input = Nothing
+        /// What the service answers.
         public typealias Output = Nothing
+        /// The stable name on every wire.
         public static let name = "pairing.present"
+        /// Devices that are not paired may call it.
+        public static let isOpenToStrangers = true
+        /// How it is called.
         public static let kind = MethodKind.stream
+        /// One line for a person.
         public static let summary = "Presents a one-time invitation."
+        /// Who may call it with this input.
         public static func access(for input: Input) -> Access { .anyone }
     }
 }

@@ -11,13 +11,14 @@ public struct DevicesService: Service {
 
     /// Makes the service.
     ///
-    /// - Parameter now: the time, in seconds since 1970.
+    /// `now` is the time, in seconds since 1970.
     public init(node: Node, store: Store, now: @escaping @Sendable () -> Int64) {
         self.node = node
         self.store = store
         self.now = now
     }
 
+    /// The methods it serves.
     public var handlers: [Handler] {
         [
             .call(Devices.List.self) { input, _ in try await list(probe: input.probe) },

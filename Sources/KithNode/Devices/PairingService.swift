@@ -20,10 +20,7 @@ public final class PairingService: Service {
 
     /// Makes the service.
     ///
-    /// - Parameters:
-    ///   - name: what this device calls itself.
-    ///   - addresses: where it listens.
-    ///   - now: the time, in seconds since 1970.
+    /// `name` is what this device calls itself, `addresses` where it listens, `now` the time in seconds since 1970.
     public init(
         node: Node, store: Store, name: @escaping @Sendable () -> String,
         addresses: @escaping @Sendable () -> [NetworkAddress], now: @escaping @Sendable () -> Int64
@@ -35,6 +32,7 @@ public final class PairingService: Service {
         self.now = now
     }
 
+    /// The methods it serves.
     public var handlers: [Handler] {
         [
             .call(Invitations.Create.self) { input, _ in try self.invite(input) },
@@ -123,7 +121,8 @@ public final class PairingService: Service {
         }
         let name = PairedDevice.plainName(present.name)
         let request = PairingMethods.Request(
-            id: Hex.encode((0..<4).map { _ in UInt8.random(in: 0 ... .max) }), invitation: invitation.id, name: name, device: channel.joiner,
+            id: Hex.encode((0..<4).map { _ in UInt8.random(in: 0 ... .max) }), invitation: invitation.id, name: name,
+            device: channel.joiner,
             code: try inviter.code(for: reveal), grants: invitation.grants, isAutomatic: invitation.isAutomatic)
         do {
             let device = try await agree(on: request, messages, present, invitation)
