@@ -31,7 +31,7 @@ build: ## Builds everything for debugging, tests included.
 test: ## Installs what is missing and runs the whole suite.
 	@scripts/bootstrap --test
 	$(SWIFT) build -j $(JOBS) --build-tests --explicit-target-dependency-import-check error
-	$(SWIFT) test --skip-build --disable-xctest $(ARGS)
+	@scripts/test $(ARGS)
 
 check: ## What CI runs: format, build, tests, fuzz replay, docs.
 	@scripts/check

@@ -38,6 +38,13 @@ public struct DeviceKey: Sendable {
         }
     }
 
+    /// 32 bytes only this device can make, the same every time, for one purpose named by `label` (HKDF-SHA256).
+    package func derivedSecret(_ label: String) -> [UInt8] {
+        unsafe HKDF<SHA256>.deriveKey(
+            inputKeyMaterial: SymmetricKey(data: seed), info: Array(label.utf8), outputByteCount: 32
+        ).withUnsafeBytes { unsafe Array($0) }
+    }
+
     var signingKey: Curve25519.Signing.PrivateKey { key }
 
     private static func identity(of key: Curve25519.Signing.PrivateKey) -> DeviceID {

@@ -49,7 +49,9 @@ public final class Endpoint: Sendable {
             credentials.append(.x509(chain: [try SelfSignedCertificate.make(for: key)], seed: key.seed))
         }
         let sockets = try open(options)
-        let driver = EndpointDriver(id: key.id, credentials: credentials, options: options, logger: logger)
+        let driver = EndpointDriver(
+            id: key.id, credentials: credentials, statelessResetKey: key.derivedSecret("kith stateless reset 1"),
+            options: options, logger: logger)
         var running: [UDPSocket] = []
         do {
             for (index, socket) in sockets.enumerated() {

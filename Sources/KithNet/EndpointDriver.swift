@@ -56,7 +56,9 @@ import Synchronization
     /// The largest payload of one IPv4 datagram, and so of one run of segments.
     private static let maxRun = 65_507
 
-    init(id: DeviceID, credentials: [Credential], options: Endpoint.Options, logger: Logger) {
+    init(
+        id: DeviceID, credentials: [Credential], statelessResetKey: [UInt8], options: Endpoint.Options, logger: Logger
+    ) {
         self.id = id
         self.options = options
         group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
@@ -71,6 +73,9 @@ import Synchronization
         unsafe readBuffer = .allocate(byteCount: 256 << 10, alignment: 64)
 
         var configuration = QUICConfiguration(credentials: credentials, alpn: options.alpn)
+        // The same after a restart, so that peers whose connections died with the process learn it at once
+        // (RFC 9000 §10.3.2).
+        configuration.statelessResetKey = statelessResetKey
         configuration.maxIdleTimeout = options.idleTimeout
         configuration.keepAlive = options.keepAlive
         configuration.handshakeTimeout = options.handshakeTimeout
