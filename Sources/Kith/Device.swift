@@ -83,7 +83,7 @@ public final class Device: Sendable {
 
     /// Opens a data directory, making it and the device's key when they are not there, and opens its sockets.
     ///
-    /// - Throws: ``KithError`` `.conflict` when another process uses the directory or the port, `.denied` when the key
+    /// - Throws: `KithError` `.conflict` when another process uses the directory or the port, `.denied` when the key
     ///   does not open, `.corrupt` when a file is damaged; nothing is overwritten then.
     public static func open(directory: String, options: Options = Options()) async throws -> Device {
         let store = try Store.open(directory: directory, logger: options.logger)

@@ -9,7 +9,7 @@ public protocol ByteStream: AnyObject, Sendable {
     ///
     /// Not reading stops the sender: flow control is the stream's own.
     ///
-    /// - Throws: ``KithError`` with the code the other end reset with, or `.closed` when the connection ended.
+    /// - Throws: `KithError` with the code the other end reset with, or `.closed` when the connection ended.
     ///   `CancellationError` when the calling task is cancelled; no byte is lost then.
     func read(upTo limit: Int) async throws -> [UInt8]?
 

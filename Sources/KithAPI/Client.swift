@@ -70,7 +70,7 @@ public struct Client: Sendable {
 
     /// Calls `method` and returns its answer.
     ///
-    /// - Throws: ``KithError`` with the code the service, the node or the transport gave.
+    /// - Throws: `KithError` with the code the service, the node or the transport gave.
     public func call<M: Method>(
         _ method: M.Type, _ input: M.Input, on device: String? = nil, options: CallOptions = CallOptions()
     ) async throws -> M.Output {

@@ -6,7 +6,7 @@ package enum HeaderExchange {
     ///
     /// `isCall` finishes our direction after the answer, as queries and actions do.
     /// - Returns: the output as CBOR, and the stream positioned behind the head.
-    /// - Throws: the ``KithError`` the other end answered, or the stream's.
+    /// - Throws: the `KithError` the other end answered, or the stream's.
     package static func request(
         _ header: StreamHeader, over stream: any ByteStream, isCall: Bool
     ) async throws -> (output: [UInt8], stream: any ByteStream) {

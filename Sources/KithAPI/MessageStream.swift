@@ -30,7 +30,7 @@ public final class MessageStream: Sendable {
 
     /// Waits for the next message; `nil` when the other end finished between two messages.
     ///
-    /// - Throws: ``KithError`` `.closed` when it finished inside one, `.invalid` when it is too long or malformed.
+    /// - Throws: `KithError` `.closed` when it finished inside one, `.invalid` when it is too long or malformed.
     public func receive<Message: Decodable>(_ type: Message.Type) async throws -> Message? {
         while true {
             if let message = try takeMessage() {

@@ -40,7 +40,7 @@ package struct StreamHeader: Hashable, Sendable {
 
     /// The bytes of the header.
     ///
-    /// - Throws: ``KithError`` `.invalid` when a field is longer than the table allows.
+    /// - Throws: `KithError` `.invalid` when a field is longer than the table allows.
     package func encoded() throws(KithError) -> [UInt8] {
         let name = Array(method.utf8)
         guard (1...Self.methodLimit).contains(name.count) else {
@@ -69,7 +69,7 @@ package struct StreamHeader: Hashable, Sendable {
     /// Reads a header from the beginning of `bytes`.
     ///
     /// - Returns: the header and how many bytes it took, or `nil` while it is not complete.
-    /// - Throws: ``WireError`` when no continuation could make a header of it, ``KithError`` `.unsupported`
+    /// - Throws: ``WireError`` when no continuation could make a header of it, `KithError` `.unsupported`
     ///   for another version.
     package static func parse(_ bytes: [UInt8]) throws -> (header: StreamHeader, count: Int)? {
         var reader = ByteReader(bytes.span)

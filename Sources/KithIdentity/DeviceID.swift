@@ -10,7 +10,7 @@ public struct DeviceID: Hashable, Sendable {
 
     /// Takes the 32 bytes of a public key.
     ///
-    /// - Throws: ``KithError`` `.invalid` for another count.
+    /// - Throws: `KithError` `.invalid` for another count.
     public init(publicKey bytes: [UInt8]) throws(KithError) {
         guard bytes.count == 32 else {
             throw KithError(.invalid, "A device's key has 32 bytes, not \(bytes.count).")

@@ -17,7 +17,7 @@ public struct DeviceKey: Sendable {
 
     /// Takes the 32 bytes of an existing key.
     ///
-    /// - Throws: ``KithError`` `.invalid` for another count.
+    /// - Throws: `KithError` `.invalid` for another count.
     public init(seed: [UInt8]) throws(KithError) {
         guard seed.count == 32, let key = try? Curve25519.Signing.PrivateKey(rawRepresentation: seed) else {
             throw KithError(.invalid, "A device's private key has 32 bytes.")

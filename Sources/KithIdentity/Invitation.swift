@@ -47,7 +47,7 @@ public struct Invitation: Hashable, Sendable {
 
     /// Reads the text form.
     ///
-    /// - Throws: ``KithError`` `.invalid` when it is not one, or when a letter is wrong.
+    /// - Throws: `KithError` `.invalid` when it is not one, or when a letter is wrong.
     public init(text: String) throws(KithError) {
         let bytes = try CheckedText.decode(text, prefix: "kith-invite1", what: "invitation")
         do {

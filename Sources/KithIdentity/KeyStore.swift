@@ -7,7 +7,7 @@ public import KithWire
 public protocol KeyStore: Sendable {
     /// The secret of that name, or `nil` when there is none.
     ///
-    /// - Throws: ``KithError`` `.denied` when it is there and cannot be opened (a wrong passphrase, loose permissions),
+    /// - Throws: `KithError` `.denied` when it is there and cannot be opened (a wrong passphrase, loose permissions),
     ///   `.corrupt` when its file is damaged. Neither is a reason to make a new one.
     func secret(named name: String) throws(KithError) -> [UInt8]?
 

@@ -109,7 +109,7 @@ public enum Pairing {
 
         /// Answers the inviter's challenge with the second message and the code to compare.
         ///
-        /// - Throws: ``KithError`` `.invalid` for a nonce of another length.
+        /// - Throws: `KithError` `.invalid` for a nonce of another length.
         public func answer(_ challenge: Challenge) throws(KithError) -> (Reveal, code: String) {
             guard challenge.nonce.bytes.count == 16 else {
                 throw KithError(.invalid, "The other device sent a malformed pairing message.")
@@ -129,7 +129,7 @@ public enum Pairing {
 
         /// Begins with the joiner's first message and the proof key of the invitation it names.
         ///
-        /// - Throws: ``KithError`` `.unpaired` when the proof is wrong.
+        /// - Throws: `KithError` `.unpaired` when the proof is wrong.
         public init(
             _ present: Present, proofKey: [UInt8], channel: Channel, name: String, addresses: [NetworkAddress]
         ) throws(KithError) {
@@ -146,7 +146,7 @@ public enum Pairing {
 
         /// Takes the joiner's second message and returns the code to compare.
         ///
-        /// - Throws: ``KithError`` `.corrupt` when the nonce is not the one it had committed to: somebody is trying codes.
+        /// - Throws: `KithError` `.corrupt` when the nonce is not the one it had committed to: somebody is trying codes.
         public func code(for reveal: Reveal) throws(KithError) -> String {
             guard reveal.nonce.bytes.count == 16,
                 Pairing.commitment(to: reveal.nonce.bytes, on: channel) == commitment

@@ -22,7 +22,7 @@ public struct QRCode: Hashable, Sendable {
 
     /// Encodes a text.
     ///
-    /// - Throws: ``KithError`` `.invalid` when it does not fit: beyond 2,953 bytes or 4,296 of the 45 characters.
+    /// - Throws: `KithError` `.invalid` when it does not fit: beyond 2,953 bytes or 4,296 of the 45 characters.
     public init(_ text: String, correction: Correction = .low) throws(KithError) {
         let segment = QRSegment(text)
         for version in 1...40 {

@@ -60,7 +60,7 @@ public final class Connection: Sendable {
     ///
     /// The other end learns of it with the first byte, or the end, written.
     ///
-    /// - Throws: ``KithError`` with the code of the connection's end, or `.cancelled`.
+    /// - Throws: `KithError` with the code of the connection's end, or `.cancelled`.
     public func openStream() async throws(KithError) -> QUICStream {
         let cancelled = KithError(.cancelled, "Opening a stream was cancelled.")
         if Task.isCancelled { throw cancelled }
@@ -140,7 +140,7 @@ public final class Connection: Sendable {
 
     /// Derives `count` bytes that only the two ends of this connection can know (RFC 8446 §7.5); the same at both.
     ///
-    /// - Throws: ``KithError`` `.closed` when the connection's secrets are gone.
+    /// - Throws: `KithError` `.closed` when the connection's secrets are gone.
     public func exportKeyingMaterial(label: String, context: [UInt8], count: Int) async throws(KithError) -> [UInt8] {
         let promise = OneShot<[UInt8]?>()
         let driver = self.driver

@@ -39,7 +39,7 @@ public final class Endpoint: Sendable {
 
     /// Opens the sockets and starts answering.
     ///
-    /// - Throws: ``KithError`` `.conflict` when the port is taken, `.denied` when the system forbids it,
+    /// - Throws: `KithError` `.conflict` when the port is taken, `.denied` when the system forbids it,
     ///   `.invalid` for an address this machine does not have.
     public static func bind(
         key: DeviceKey, options: Options = Options(), logger: Logger
@@ -143,7 +143,7 @@ public final class Endpoint: Sendable {
     /// The addresses race, each getting a head start over the next, and the first completed handshake wins.
     /// Only an end that proves to hold `peer`'s key counts. Concurrent calls for one peer share one attempt.
     ///
-    /// - Throws: ``KithError`` `.invalid` without an address or for this device itself, `.unreachable` when nobody
+    /// - Throws: `KithError` `.invalid` without an address or for this device itself, `.unreachable` when nobody
     ///   answers, `.denied` when another key answers or the peer refuses ours, `.timedOut`, `.cancelled`, `.closed`.
     public func connect(
         to peer: DeviceID, at addresses: [NetworkAddress], timeout: Duration = .seconds(10)

@@ -4,7 +4,7 @@ public import KithWire
 
 /// One stream of a connection: bytes both ways, each direction ending on its own.
 ///
-/// Reading and writing do not visit the event loop as long as there are bytes, or room: see ``StreamCore``.
+/// Reading and writing do not visit the event loop as long as there are bytes, or room: see `StreamCore`.
 /// At most 1 MiB is kept ahead of a reader and 512 KiB plus one write behind a writer; the rest waits at the sender.
 /// A stream nobody holds any more and that was not finished is aborted with `.cancelled`.
 public final class QUICStream: ByteStream {
@@ -23,7 +23,7 @@ public final class QUICStream: ByteStream {
 
     /// Waits for bytes and returns at least one and at most `limit` of them, or `nil` after the other end finished.
     ///
-    /// - Throws: ``KithError`` with the code the other end reset with, or with that of the connection's end.
+    /// - Throws: `KithError` with the code the other end reset with, or with that of the connection's end.
     ///   `CancellationError` when the calling task is cancelled; no byte is lost then.
     public func read(upTo limit: Int) async throws -> [UInt8]? {
         try await core.read(upTo: limit)
@@ -31,7 +31,7 @@ public final class QUICStream: ByteStream {
 
     /// Writes all of `bytes`, waiting while the other end is slow.
     ///
-    /// - Throws: ``KithError`` with the code the other end stopped us with, or with that of the connection's end.
+    /// - Throws: `KithError` with the code the other end stopped us with, or with that of the connection's end.
     ///   `CancellationError` when the calling task is cancelled while it waits; nothing of `bytes` is sent then.
     public func write(_ bytes: [UInt8]) async throws {
         try await core.write(bytes)
@@ -56,7 +56,7 @@ public final class QUICStream: ByteStream {
 
     /// Waits until everything written, and the end, has been acknowledged by the other end's transport.
     ///
-    /// - Throws: ``KithError`` `.invalid` before ``finish()``, or the error that ended the stream first;
+    /// - Throws: `KithError` `.invalid` before ``finish()``, or the error that ended the stream first;
     ///   `CancellationError` when the calling task is cancelled.
     public func flushed() async throws {
         try await core.flushed()

@@ -52,7 +52,7 @@ package protocol DeviceDirectory: Sendable {
 extension [KnownDevice] {
     /// Finds the one device a person means: by its name, its DeviceID, or the beginning of either.
     ///
-    /// - Throws: ``KithError`` `.notFound` for none, `.invalid` naming the candidates for several.
+    /// - Throws: `KithError` `.notFound` for none, `.invalid` naming the candidates for several.
     package func resolve(_ text: String) throws(KithError) -> KnownDevice {
         if let exact = first(where: { $0.name == text }) { return exact }
         if let id = DeviceID(text), let exact = first(where: { $0.id == id }) { return exact }

@@ -94,7 +94,7 @@ public final class Node: Sendable {
 
     /// Begins to serve the methods of `service`.
     ///
-    /// - Throws: ``KithError`` `.conflict` when one of them is served already; none is added then.
+    /// - Throws: `KithError` `.conflict` when one of them is served already; none is added then.
     public func add(_ service: some Service) throws {
         let handlers = service.handlers
         try state.withLock { state throws in
@@ -157,7 +157,7 @@ public final class Node: Sendable {
 
     /// Finds the paired device a name, a DeviceID or the beginning of one stands for.
     ///
-    /// - Throws: ``KithError`` `.notFound` for none, `.invalid` naming the candidates for several.
+    /// - Throws: `KithError` `.notFound` for none, `.invalid` naming the candidates for several.
     package func resolve(_ device: String) throws -> KnownDevice {
         // Devices that are connected are known without asking the disk.
         if let known = sessions.lazy.compactMap(\.known).first(where: { $0.name == device }) { return known }

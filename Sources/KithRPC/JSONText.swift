@@ -11,7 +11,7 @@ public struct JSONText: Hashable, Sendable {
 
     /// Checks that `bytes` are one JSON value.
     ///
-    /// - Throws: ``KithError`` `.invalid`.
+    /// - Throws: `KithError` `.invalid`.
     public init(_ bytes: [UInt8]) throws {
         guard Self.isUTF8(bytes) else { throw KithError(.invalid, "The JSON text is not UTF-8.") }
         var scanner = JSONScanner(bytes)

@@ -34,7 +34,7 @@ public struct LineFramer: Sendable {
 
     /// The next whole line; `nil` until more bytes come.
     ///
-    /// - Throws: ``KithError`` `.exhausted` when a line is longer than the limit. The rest cannot be read then.
+    /// - Throws: `KithError` `.exhausted` when a line is longer than the limit. The rest cannot be read then.
     public mutating func next() throws(KithError) -> [UInt8]? {
         while let end = buffer[searched...].firstIndex(of: 0x0A) {
             var line = buffer[start..<end]

@@ -38,7 +38,7 @@ public final class ShellSession: Sendable {
 
     /// Opens a shell or runs a command on a device; `nil` is this one.
     ///
-    /// - Throws: ``KithError``: `.denied` without the grant, `.notFound` for a folder that is not there.
+    /// - Throws: `KithError`: `.denied` without the grant, `.notFound` for a folder that is not there.
     public static func open(
         _ input: Shell.Open.Input, on device: String?, client: Client, options: CallOptions = CallOptions()
     ) async throws -> ShellSession {
@@ -60,7 +60,7 @@ public final class ShellSession: Sendable {
 
     /// Waits for the next event; `nil` after `exited`.
     ///
-    /// - Throws: ``KithError`` `.closed` and the like when the connection was lost before.
+    /// - Throws: `KithError` `.closed` and the like when the connection was lost before.
     public func next() async throws -> Event? {
         do {
             while true {

@@ -14,7 +14,7 @@ public final class SocketCarrier: Carrier {
 
     /// Connects to the device that runs on `directory`; `nil` when none listens.
     ///
-    /// - Throws: ``KithError`` `.denied` when another user's process listens there.
+    /// - Throws: `KithError` `.denied` when another user's process listens there.
     public static func connect(directory: String) async throws -> SocketCarrier? {
         guard let path = SocketPath.forConnecting(in: directory),
             let descriptor = try SocketDescriptor.connect(to: path)

@@ -30,7 +30,7 @@ public final class SocketServer: Sendable {
     /// Whoever calls this holds the lock of the data directory: a socket left there by a process that is gone
     /// is removed.
     ///
-    /// - Throws: ``KithError`` `.conflict` when another process answers at the socket, `.denied` when the system refuses.
+    /// - Throws: `KithError` `.conflict` when another process answers at the socket, `.denied` when the system refuses.
     package init(directory: String, dispatcher: any Dispatcher, logger: Logger) throws(KithError) {
         self.dispatcher = dispatcher
         self.logger = logger

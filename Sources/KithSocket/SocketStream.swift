@@ -10,7 +10,7 @@ import Synchronization
 /// | --- | --- |
 /// | 1…2³¹−1 | so many bytes of the stream |
 /// | 0 | nothing: this direction has ended |
-/// | 2³¹ + code | nothing: both directions are abandoned with this ``KithError/Code/wireCode`` |
+/// | 2³¹ + code | nothing: both directions are abandoned with this `KithError/Code/wireCode` |
 ///
 /// A connection that closes without the last two was `.closed`.
 final class SocketStream: ByteStream {

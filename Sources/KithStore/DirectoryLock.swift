@@ -17,7 +17,7 @@ final class DirectoryLock: Sendable {
 
     /// Takes the lock.
     ///
-    /// - Throws: ``KithError`` `.conflict` when another process has it.
+    /// - Throws: `KithError` `.conflict` when another process has it.
     init(directory: String) throws(KithError) {
         let path = directory + "/lock"
         let descriptor = unsafe open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)

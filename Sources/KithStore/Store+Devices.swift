@@ -26,7 +26,7 @@ extension Store {
 
     /// Gives a device another name.
     ///
-    /// - Throws: ``KithError`` `.conflict` when another has that name, `.notFound` when the device is not paired.
+    /// - Throws: `KithError` `.conflict` when another has that name, `.notFound` when the device is not paired.
     public func rename(_ id: DeviceID, to name: String) throws(KithError) {
         try transaction("rename a device") { database in
             let taken = try Data.fetchOne(

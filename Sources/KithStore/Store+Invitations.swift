@@ -9,7 +9,7 @@ extension Store {
 
     /// Remembers an invitation; expired ones are cleared away on the occasion.
     ///
-    /// - Throws: ``KithError`` `.exhausted` when ``invitationLimit`` wait already.
+    /// - Throws: `KithError` `.exhausted` when ``invitationLimit`` wait already.
     public func add(_ invitation: InvitationRecord, now: Int64) throws(KithError) {
         try transaction("store an invitation") { database in
             try database.execute(
@@ -44,7 +44,7 @@ extension Store {
 
     /// An invitation that can be used now.
     ///
-    /// - Throws: ``KithError`` `.unpaired` when it is unknown or used, or has expired.
+    /// - Throws: `KithError` `.unpaired` when it is unknown or used, or has expired.
     public func usableInvitation(_ id: String, now: Int64) throws(KithError) -> InvitationRecord {
         try transaction("look up an invitation") { database in try Self.usable(id, now: now, database) }
     }
@@ -60,7 +60,7 @@ extension Store {
 
     /// Uses an invitation up and adds the device that used it, both or neither.
     ///
-    /// - Throws: ``KithError`` `.unpaired` when it cannot be used any more.
+    /// - Throws: `KithError` `.unpaired` when it cannot be used any more.
     public func pair(_ device: PairedDevice, invitation id: String, now: Int64) throws(KithError) -> PairedDevice {
         try transaction("pair a device") { database in
             _ = try Self.usable(id, now: now, database)

@@ -29,7 +29,7 @@ public final class Store: Sendable {
 
     /// Opens a data directory, making it when it is not there.
     ///
-    /// - Throws: ``KithError`` `.conflict` when another process uses it, `.denied` when we may not, `.corrupt` when the
+    /// - Throws: `KithError` `.conflict` when another process uses it, `.denied` when we may not, `.corrupt` when the
     ///   database is damaged or of a later version of Kith.
     public static func open(directory: String, logger: Logger) throws(KithError) -> Store {
         try prepare(directory)

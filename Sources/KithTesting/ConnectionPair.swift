@@ -31,7 +31,7 @@ public struct ConnectionPair: ~Copyable {
 
     /// Dials.
     ///
-    /// - Throws: ``KithError`` when the client's configuration cannot be used.
+    /// - Throws: `KithError` when the client's configuration cannot be used.
     public init(
         client: QUICConfiguration, server: QUICConfiguration, network: SimulatedNetwork<NetworkAddress>,
         at now: Timestamp = Timestamp(nanoseconds: 1_000_000_000_000)

@@ -54,7 +54,7 @@ import Testing
                 let delay = Int.random(in: 0...250, using: &generator)
                 try await Task.sleep(for: .milliseconds(delay))
                 let machine = victim == "sender" ? phone : laptop
-                kill(try await machine.daemonPID(), SIGKILL)
+                try await machine.killDaemon()
                 _ = try await copy.outcome(seconds: 4)
                 if FileManager.default.fileExists(atPath: destination) {
                     #expect(
@@ -63,6 +63,8 @@ import Testing
                 }
                 try await machine.up()
             }
+            // The phone may learn only now that its last connection died with the other end: a query is asked again.
+            try await phone.expect("ping", "laptop", "--count", "1")
             // Nothing is left of the attempts once a copy into the same folder has succeeded.
             try await phone.expect("cp", source, "laptop:\(served)/last")
             #expect(try Data(contentsOf: URL(fileURLWithPath: served + "/last")) == bytes)

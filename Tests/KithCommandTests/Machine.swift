@@ -74,6 +74,18 @@ final class Machine: Sendable {
         return pid_t(try #require((status as? [String: Any])?["pid"] as? Int))
     }
 
+    /// Ends the daemon as a power cut would, and waits until the kernel has taken its lock and its socket back.
+    func killDaemon() async throws {
+        kill(try await daemonPID(), SIGKILL)
+        let deadline = ContinuousClock.now + .seconds(10)
+        while ContinuousClock.now < deadline {
+            let state = try await kith(["down"])
+            if state.status == 3 { return }
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        Issue.record("the daemon of \(name) outlived SIGKILL")
+    }
+
     /// Pairs `other` with this machine: `other` may then do here what `grants` say.
     func invite(_ other: Machine, _ grants: String...) async throws {
         var arguments = ["invite", "--yes", "--text"]

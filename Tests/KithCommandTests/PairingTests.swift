@@ -105,7 +105,7 @@ import Testing
         let laptop = try Machine("laptop")
         try await laptop.up()
         let before = try await laptop.expect("status", "--json")
-        kill(try await laptop.daemonPID(), SIGKILL)
+        try await laptop.killDaemon()
         try await laptop.up()
         let after = try await laptop.expect("status", "--json")
         let pattern = /"id" : "([^"]+)"/

@@ -122,7 +122,7 @@ public struct QUICConnection: ~Copyable {
 
     /// Starts a connection to the server at `remote`; the first flight is ready to be sent.
     ///
-    /// - Throws: ``KithError/Code/invalid`` when the credentials cannot be used.
+    /// - Throws: `KithError/Code/invalid` when the credentials cannot be used.
     public static func client(
         _ configuration: QUICConfiguration, remote: NetworkAddress, at now: Timestamp
     ) throws(KithError) -> QUICConnection {
@@ -138,7 +138,7 @@ public struct QUICConnection: ~Copyable {
     /// `initial` is the header of that datagram: its form is ``DatagramHeader/Form/initial``, and the datagram has at
     /// least 1200 bytes.
     ///
-    /// - Throws: ``KithError/Code/invalid`` when the credentials cannot be used.
+    /// - Throws: `KithError/Code/invalid` when the credentials cannot be used.
     public static func server(
         _ configuration: QUICConfiguration, remote: NetworkAddress, initial: DatagramHeader, at now: Timestamp
     ) throws(KithError) -> QUICConnection {
