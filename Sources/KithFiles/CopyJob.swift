@@ -62,7 +62,8 @@ struct CopyJob: Sendable {
             last.failure = Files.Failure(error)
         }
         try await messages.send(last)
-        try await stream.finish()
+        // A caller that has read the last report may be gone already.
+        try? await stream.finish()
     }
 
     private func copy() async throws -> Files.Summary {

@@ -140,7 +140,8 @@ enum Transfer {
                     var bytes: [UInt8] = []
                     try TransferFrame.acknowledgement(summary).append(to: &bytes)
                     try await stream.write(bytes)
-                    try await stream.finish()
+                    // A sender that has read the acknowledgement may be gone already.
+                    try? await stream.finish()
                     return summary
                 }
             } catch let error as RemoteFailure {

@@ -178,9 +178,12 @@ public final class Connection: Sendable {
 
     func offer(_ stream: QUICStream) -> Bool { incoming.offer(stream) }
 
+    /// It is over: nobody opens a stream any more.
+    func ending(_ reason: CloseReason) { state.withLock { $0.reason = reason } }
+
+    /// It is over, and its streams are: whoever waits for that is told.
     func ended(_ reason: CloseReason) {
         let waiters = state.withLock { state in
-            state.reason = reason
             defer { state.waiters = [] }
             return state.waiters
         }

@@ -49,6 +49,8 @@ final class ConnectionDriver: @unchecked Sendable {
     /// A stream, and which of its directions the engine still moves.
     private struct Entry {
         let core: StreamCore
+        /// For a stream of ours: how many packets had come when it was opened.
+        var packetsBefore: UInt64?
         var hasInput = true
         var hasOutput = true
         var isFinishSent = false
@@ -186,7 +188,7 @@ final class ConnectionDriver: @unchecked Sendable {
                 streams[id]?.core.outputFlushed()
                 end(id, output: true)
             case .streamsAvailable: openPending()
-            case .closed(let reason): closed(CloseReason(reason))
+            case .closed(let reason): closed(CloseReason(reason), isForgotten: reason == .statelessReset)
             case .drained: drained()
             }
             if isDrained { break }
@@ -210,7 +212,7 @@ final class ConnectionDriver: @unchecked Sendable {
         endpoint.established(connection, by: self, purpose: purpose)
     }
 
-    private func closed(_ reason: CloseReason) {
+    private func closed(_ reason: CloseReason, isForgotten: Bool = false) {
         guard closeReason == nil else { return }
         closeReason = reason
         let purpose = self.purpose
@@ -219,10 +221,17 @@ final class ConnectionDriver: @unchecked Sendable {
             endpoint.handshakeEnded(purpose)
             if case .dialing(let dial) = purpose { dial.failed(self, reason: reason) }
         }
+        // First out of the table: whoever hears of the end may dial again at once.
+        if let connection {
+            connection.ending(reason)
+            endpoint.ended(connection)
+        }
         let open = streams
         streams = [:]
         let error = reason.error
+        let packets = engine.statistics.packetsReceived
         for entry in open.values {
+            if isForgotten, entry.packetsBefore == packets { entry.core.neverDelivered() }
             if entry.hasInput { entry.core.inputFailed(error) }
             entry.core.outputFailed(error)
         }
@@ -230,11 +239,7 @@ final class ConnectionDriver: @unchecked Sendable {
         pendingOpens = []
         for waiter in drainWaiters { waiter.fulfil(()) }
         drainWaiters = []
-        if let connection {
-            // First out of the table: whoever hears of the end may dial again at once.
-            endpoint.ended(connection)
-            connection.ended(reason)
-        }
+        connection?.ended(reason)
     }
 
     private func drained() {
@@ -280,7 +285,7 @@ final class ConnectionDriver: @unchecked Sendable {
             guard let id = engine.openStream(.bidirectional) else { return }
             pendingOpens.removeFirst()
             let core = StreamCore(id: id, driver: self)
-            streams[id] = Entry(core: core)
+            streams[id] = Entry(core: core, packetsBefore: engine.statistics.packetsReceived)
             // When the caller was cancelled meanwhile, the stream is let go here and so aborted.
             next.fulfil(.success(QUICStream(core, connection: connection)))
         }
@@ -433,6 +438,7 @@ final class ConnectionDriver: @unchecked Sendable {
 
     func statistics(since established: Timestamp) -> ConnectionStatistics {
         let statistics = engine.statistics
+        let now = Timestamp.now()
         return ConnectionStatistics(
             remoteAddress: engine.remote,
             roundTrip: .nanoseconds(statistics.smoothedRTT), minimumRoundTrip: .nanoseconds(statistics.minimumRTT),
@@ -440,7 +446,8 @@ final class ConnectionDriver: @unchecked Sendable {
             bytesSent: statistics.bytesSent, bytesReceived: statistics.bytesReceived,
             packetsSent: statistics.packetsSent, packetsReceived: statistics.packetsReceived,
             packetsLost: statistics.packetsLost, openStreams: streams.count,
-            age: .nanoseconds(Timestamp.now() - established))
+            quiet: .nanoseconds(now - (statistics.lastReceived ?? established)),
+            age: .nanoseconds(now - established))
     }
 
     /// Ends everything at once, without waiting for the peer: the sockets are about to close.

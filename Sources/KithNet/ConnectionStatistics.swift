@@ -22,6 +22,8 @@ public struct ConnectionStatistics: Hashable, Sendable {
     public var packetsLost: UInt64
     /// Streams open now, both ends' together.
     public var openStreams: Int
+    /// How long ago the newest packet came.
+    public var quiet: Duration
     /// How long ago the handshake completed.
     public var age: Duration
 }

@@ -12,6 +12,11 @@ public final class QUICStream: ByteStream {
     public var id: UInt64 { core.id.rawValue }
     /// The connection it belongs to.
     public let connection: Connection
+    /// Whether the stream failed before the other end saw any of it, which it may then ask for again on a new connection.
+    ///
+    /// So it is when the other end answers with a stateless reset (RFC 9000 §10.3), having restarted since the
+    /// connection was last used, and nothing was heard from it after the stream was opened.
+    public var isUndelivered: Bool { core.isUndelivered }
     private let core: StreamCore
 
     init(_ core: StreamCore, connection: Connection) {

@@ -39,6 +39,7 @@ final class StreamCore: Sendable {
         var isFlushed = false
         var writer: CheckedContinuation<Void, Never>?
         var flushers: [OneShot<Result<Void, KithError>>] = []
+        var isUndelivered = false
         // Orders for the loop.
         var orders = Orders()
         var isScheduled = false
@@ -57,6 +58,8 @@ final class StreamCore: Sendable {
     }
 
     // MARK: - Tasks' side
+
+    var isUndelivered: Bool { state.withLock { $0.isUndelivered } }
 
     private enum Taken {
         case bytes([UInt8], refill: Bool)
@@ -307,6 +310,11 @@ final class StreamCore: Sendable {
         }
         wake.run()
     }
+
+    /// The connection ended because the peer had forgotten it before it saw anything of this stream.
+    ///
+    /// Comes before the failures of both directions.
+    func neverDelivered() { state.withLock { $0.isUndelivered = true } }
 
     /// What the loop should write next.
     enum Output {

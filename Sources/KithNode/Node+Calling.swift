@@ -15,25 +15,10 @@ extension Node {
     func call(_ method: AnyMethod, _ input: [UInt8], on device: String, options: CallOptions) async throws -> [UInt8] {
         let target = try resolve(device)
         return try await within(options.timeout, method.name) { deadline in
-            var isRetry = false
-            while true {
-                let (link, stream) = try await self.freshStream(to: target, deadline: deadline)
-                do {
-                    let header = try Self.header(method.name, input, deadline: deadline, trace: options.trace)
-                    return try await Self.guarded(stream) {
-                        try await HeaderExchange.request(header, over: stream, isCall: true).output
-                    }
-                } catch let error as KithError where error.code == .closed && !isRetry && !link.isOpen {
-                    // Found dead only now. A query may be asked again; an action may have happened.
-                    guard method.kind == .query else {
-                        throw KithError(
-                            .closed,
-                            "The connection to \(target.name) ended while \(method.name) ran; whether it was done is unknown.",
-                            cause: error)
-                    }
-                    isRetry = true
-                }
-            }
+            if method.kind == .action { try await self.confirm(target, deadline: deadline) }
+            return try await self.request(
+                method.name, method.kind, input, of: target, deadline: deadline, trace: options.trace
+            ).output
         }
     }
 
@@ -43,11 +28,9 @@ extension Node {
     {
         let target = try resolve(device)
         return try await within(options.timeout, method.name) { deadline in
-            let (_, stream) = try await self.freshStream(to: target, deadline: deadline)
-            let header = try Self.header(method.name, input, deadline: deadline, trace: options.trace)
-            return try await Self.guarded(stream) {
-                try await HeaderExchange.request(header, over: stream, isCall: false)
-            }
+            let answer = try await self.request(
+                method.name, .stream, input, of: target, deadline: deadline, trace: options.trace)
+            return (answer.output, answer.stream)
         }
     }
 
@@ -65,12 +48,7 @@ extension Node {
         guard case .cbor(let bytes) = try coding.input.encode(input, .cbor) else { throw Self.otherForm }
         let target = KnownDevice(id: device, name: device.short, grants: [], addresses: addresses)
         let (link, output, stream) = try await within(options.timeout, M.name) { deadline in
-            let (link, stream) = try await self.freshStream(to: target, deadline: deadline)
-            let header = try Self.header(M.name, bytes, deadline: deadline, trace: options.trace)
-            let (output, rest) = try await Self.guarded(stream) {
-                try await HeaderExchange.request(header, over: stream, isCall: false)
-            }
-            return (link, output, rest)
+            try await self.request(M.name, .stream, bytes, of: target, deadline: deadline, trace: options.trace)
         }
         let opened = OpenedStream(output: try Self.output(of: method, coding, .cbor(output)), stream: stream)
         return (opened, { try await link.exportKeyingMaterial(label: $0, context: $1) })
@@ -115,15 +93,44 @@ extension Node {
         return StreamHeader(method: method, millisecondsLeft: left, trace: trace, input: input)
     }
 
-    /// Abandons the stream when `body` fails, so that the other end stops working.
-    private static func guarded<Result>(
-        _ stream: any ByteStream, _ body: () async throws -> Result
-    ) async throws -> Result {
-        do {
-            return try await body()
-        } catch {
-            stream.abort(.cancelled)
-            throw error
+    /// Makes sure that the other device is there: an action runs at most once, and so must not find out by itself that
+    /// a connection is dead. Costs a round trip after a tenth of a second without a sign of life.
+    private func confirm(_ target: KnownDevice, deadline: ContinuousClock.Instant?) async throws {
+        guard let link = dialer?.current(target.id), let status = await link.status(), status.quiet > .milliseconds(100)
+        else { return }
+        let echo = AnyMethod(ThisDevice.Echo.self)
+        guard case .cbor(let nothing) = try echo.input.encode(ThisDevice.Echo.Payload(bytes: ByteString([])), .cbor)
+        else { throw Self.otherForm }
+        _ = try await request(echo.name, echo.kind, nothing, of: target, deadline: deadline, trace: nil)
+    }
+
+    /// Asks on a fresh stream, and once more on a new connection when the first was found dead only now: if the other
+    /// end saw nothing of the request, or if asking twice does no harm.
+    private func request(
+        _ name: String, _ kind: MethodKind, _ input: [UInt8], of target: KnownDevice,
+        deadline: ContinuousClock.Instant?, trace: TraceContext?
+    ) async throws -> (link: any PeerLink, output: [UInt8], stream: any ByteStream) {
+        var isRetry = false
+        while true {
+            let (link, stream) = try await freshStream(to: target, deadline: deadline)
+            do {
+                let header = try Self.header(name, input, deadline: deadline, trace: trace)
+                let (output, rest) = try await HeaderExchange.request(header, over: stream, isCall: kind != .stream)
+                return (link, output, rest)
+            } catch {
+                // The other end shall not work for nobody.
+                stream.abort(.cancelled)
+                let isLost = (error as? KithError)?.code == .closed && !link.isOpen
+                if !isRetry, link.isUndelivered(stream) || isLost && kind == .query {
+                    isRetry = true
+                } else if isLost, kind == .action {
+                    throw KithError(
+                        .closed, "The connection to \(target.name) ended while \(name) ran; whether it was done is unknown.",
+                        cause: error)
+                } else {
+                    throw error
+                }
+            }
         }
     }
 

@@ -63,13 +63,15 @@ private final class ConnectionLink: PeerLink {
 
     var isOpen: Bool { connection.isOpen }
     func openStream() async throws -> any ByteStream { try await connection.openStream() }
+    func isUndelivered(_ stream: any ByteStream) -> Bool { (stream as? QUICStream)?.isUndelivered ?? false }
     func nextStream() async -> (any ByteStream)? { await incoming.iterator.next() }
     func close(_ code: KithError.Code, reason: String) { connection.close(code: code, reason: reason) }
     func drain(_ limit: Duration) async { await connection.drain(deadline: limit) }
 
     func status() async -> LinkStatus? {
         let statistics = await connection.statistics()
-        return LinkStatus(address: statistics.remoteAddress, roundTrip: statistics.roundTrip)
+        return LinkStatus(
+            address: statistics.remoteAddress, roundTrip: statistics.roundTrip, quiet: statistics.quiet)
     }
 
     func exportKeyingMaterial(label: String, context: [UInt8]) async throws -> [UInt8] {

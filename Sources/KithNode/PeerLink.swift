@@ -8,11 +8,14 @@ public struct LinkStatus: Hashable, Sendable {
     public var address: NetworkAddress
     /// The smoothed round-trip time.
     public var roundTrip: Duration
+    /// How long ago the other end was last heard.
+    public var quiet: Duration
 
     /// Makes a status.
-    public init(address: NetworkAddress, roundTrip: Duration) {
+    public init(address: NetworkAddress, roundTrip: Duration, quiet: Duration) {
         self.address = address
         self.roundTrip = roundTrip
+        self.quiet = quiet
     }
 }
 
@@ -24,6 +27,8 @@ package protocol PeerLink: AnyObject, Sendable {
     var isOpen: Bool { get }
     /// Opens a stream.
     func openStream() async throws -> any ByteStream
+    /// Whether a stream of this link failed before the other end saw any of it.
+    func isUndelivered(_ stream: any ByteStream) -> Bool
     /// Waits for a stream the other end opens; `nil` when the connection is over. One task asks.
     func nextStream() async -> (any ByteStream)?
     /// Closes at once, telling the other end why.

@@ -63,11 +63,28 @@ import Testing
                 }
                 try await machine.up()
             }
-            // The phone may learn only now that its last connection died with the other end: a query is asked again.
-            try await phone.expect("ping", "laptop", "--count", "1")
             // Nothing is left of the attempts once a copy into the same folder has succeeded.
             try await phone.expect("cp", source, "laptop:\(served)/last")
             #expect(try Data(contentsOf: URL(fileURLWithPath: served + "/last")) == bytes)
+        }
+    }
+
+    @Test func `the first call after the other device has restarted works, whatever it is`() async throws {
+        try await withTwoMachines { laptop, phone in
+            let served = try await shared(laptop, with: phone)
+            try await laptop.expect("grant", "phone", "--add", "shell")
+            try Data("hello".utf8).write(to: URL(fileURLWithPath: phone.path("file")))
+            let calls = [
+                ["mkdir", "laptop:\(served)/folder"], ["cp", phone.path("file"), "laptop:\(served)/"],
+                ["shell", "laptop", "--", "true"], ["ls", "laptop:\(served)"],
+            ]
+            for call in calls {
+                try await phone.expect("ping", "laptop", "--count", "1")
+                try await laptop.killDaemon()
+                try await laptop.up()
+                let outcome = try await phone.kith(call)
+                #expect(outcome.status == 0, "\(call): \(outcome)")
+            }
         }
     }
 

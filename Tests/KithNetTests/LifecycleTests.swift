@@ -1,6 +1,7 @@
 import KithIdentity
 import KithNet
 import KithWire
+import Logging
 import Testing
 
 @Suite struct LifecycleTests {
@@ -128,6 +129,35 @@ import Testing
                         #expect(server.connection(to: key.id) === newFar)
                         #expect(new.isOpen && old.isOpen)
                     }
+                }
+            }
+        }
+    }
+
+    @Test func `a stream that a restarted device never saw says so`() async throws {
+        let key = DeviceKey()
+        var options = Endpoint.Options()
+        options.bindAddresses = [Family.v4.loopback]
+        let first = try await Endpoint.bind(key: key, options: options, logger: Logger(label: "test"))
+        options.bindAddresses = first.localAddresses
+        try await withEndpoint { [options] client in
+            try await Cable.to(first.localAddresses[0]) { cable, address in
+                let connection = try await client.connect(to: key.id, at: [address])
+                let seen = try await connection.openStream()
+                try await seen.write([1])
+                let far = try await next(try await next(first.established).incomingStreams)
+                #expect(try await far.read(upTo: 1) == [1])
+                try await far.write([1])
+                #expect(try await seen.read(upTo: 1) == [1])
+                cable.cut()
+                await first.shutdown()
+                try await withEndpoint(key: key, options) { _ in
+                    cable.mend()
+                    let unseen = try await connection.openStream()
+                    try await unseen.write([2])
+                    await #expect(throws: KithError(.closed, "")) { try await unseen.read(upTo: 1) }
+                    #expect(unseen.isUndelivered)
+                    #expect(!seen.isUndelivered)
                 }
             }
         }

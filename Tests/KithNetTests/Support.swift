@@ -182,6 +182,9 @@ final class Cable: ChannelInboundHandler, @unchecked Sendable {  // `client` is 
     /// From now on nothing arrives any more, either way.
     func cut() { isCut.withLock { $0 = true } }
 
+    /// Everything arrives again.
+    func mend() { isCut.withLock { $0 = false } }
+
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let envelope = unwrapInboundIn(data)
         guard !isCut.withLock({ $0 }) else { return }

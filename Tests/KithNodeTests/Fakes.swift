@@ -100,8 +100,9 @@ final class PipeLink: PeerLink {
         close(.closed, reason: "drained")
     }
 
+    func isUndelivered(_ stream: any ByteStream) -> Bool { false }
     func status() async -> LinkStatus? {
-        LinkStatus(address: NetworkAddress(ipv4: (127, 0, 0, 1), port: 4433), roundTrip: .milliseconds(1))
+        LinkStatus(address: NetworkAddress(ipv4: (127, 0, 0, 1), port: 4433), roundTrip: .milliseconds(1), quiet: .zero)
     }
     func exportKeyingMaterial(label: String, context: [UInt8]) async throws -> [UInt8] {
         Array(label.utf8) + context

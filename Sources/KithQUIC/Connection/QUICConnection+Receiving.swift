@@ -132,6 +132,7 @@ extension QUICConnection {
     /// What an authentic packet changes apart from its frames.
     private mutating func opened(_ space: PacketSpace, _ header: PacketHeader, at now: Timestamp) {
         traffic.packetsReceived += 1
+        traffic.lastReceived = now
         hasReceivedPacket = true
         lastActivity = now
         hasSentSinceReceipt = false

@@ -94,7 +94,7 @@ extension QUICConnection {
             pacingRate: recovery.pacingRate, udpPayloadSize: datagramSize, bytesSent: traffic.bytesSent,
             bytesReceived: traffic.bytesReceived, datagramsSent: traffic.datagramsSent,
             datagramsReceived: traffic.datagramsReceived, packetsSent: recovery.statistics.packetsSent,
-            packetsReceived: traffic.packetsReceived, packetsLost: recovery.statistics.packetsLost,
+            packetsReceived: traffic.packetsReceived, lastReceived: traffic.lastReceived, packetsLost: recovery.statistics.packetsLost,
             openStreams: streams.openCount)
     }
 }
@@ -127,6 +127,8 @@ public struct QUICStatistics: Hashable, Sendable {
     public var packetsSent: UInt64
     /// Packets received and authentic.
     public var packetsReceived: UInt64
+    /// When the newest of them came.
+    public var lastReceived: Timestamp?
     /// Packets declared lost.
     public var packetsLost: UInt64
     /// Streams open now, both ends' together.

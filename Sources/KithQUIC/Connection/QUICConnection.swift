@@ -159,6 +159,7 @@ struct Traffic {
     var datagramsSent: UInt64 = 0
     var datagramsReceived: UInt64 = 0
     var packetsReceived: UInt64 = 0
+    var lastReceived: Timestamp?
     var packetsDropped: UInt64 = 0
 }
 
