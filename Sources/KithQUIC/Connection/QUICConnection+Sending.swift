@@ -170,6 +170,7 @@ extension QUICConnection {
             .application, size: size, isAckEliciting: draft.isAckEliciting, isInFlight: draft.isAckEliciting,
             content: draft.content, at: now)
         log?.packetSent(.application, number: number, size: size, at: now)
+        if numberSkips.isDue(after: number, random: configuration.random) { recovery.skipPacketNumber(.application) }
         return size
     }
 

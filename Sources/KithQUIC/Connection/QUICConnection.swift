@@ -49,6 +49,7 @@ public struct QUICConnection: ~Copyable {
     var datagramSize = 1200
     var sizeProbe = SizeProbe()
     var consecutiveProbes = 0
+    var numberSkips: NumberSkips
 
     // What waits to be sent or told.
     var isHandshakeDonePending = false
@@ -89,6 +90,7 @@ public struct QUICConnection: ~Copyable {
         recovering.controller = configuration.congestionController
         recovering.seed = configuration.random()
         recovery = Recovery(recovering, isClient: isClient)
+        numberSkips = NumberSkips(random: configuration.random())
         streams = StreamTable(configuration.streamConfiguration, isClient: isClient)
         var parameters = configuration.transportParameters(source: firstLocalID)
         if !isClient {

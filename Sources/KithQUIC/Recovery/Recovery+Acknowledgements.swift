@@ -16,6 +16,11 @@ extension Recovery {
         guard !isDiscarded[index], blocks.count > 0 else { return }
         let largest = blocks[0].largest
         guard largest < spaces[index].next else { throw .unsentPacket }
+        if let skipped = skipped[index], largest >= skipped {
+            for position in 0..<blocks.count where blocks[position].largest >= skipped {
+                if blocks[position].smallest <= skipped { throw .unsentPacket }
+            }
+        }
         let isNewLargest = spaces[index].largestAcknowledged.map { largest > $0 } ?? true
         if isNewLargest { spaces[index].largestAcknowledged = largest }
 

@@ -60,6 +60,8 @@ package struct Recovery: Sendable {
     var spuriousEpoch: UInt64 = 0
     var firstSampleTime: Timestamp?
     var ecnMarks: UInt64 = 0
+    /// The newest number left out of each space.
+    var skipped: [UInt64?] = [nil, nil, nil]
     var remembered: [[LostPacket]] = [[], [], []]
 
     var acknowledgedQueue = DrainQueue<(PacketSpace, SentContent)>()
@@ -186,6 +188,7 @@ package struct Recovery: Sendable {
 
     /// Leaves a number out, to catch a peer that acknowledges what it never got (RFC 9000 §21.4).
     package mutating func skipPacketNumber(_ space: PacketSpace) {
+        skipped[space.rawValue] = spaces[space.rawValue].next
         spaces[space.rawValue].skip()
     }
 

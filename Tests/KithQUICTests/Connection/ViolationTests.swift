@@ -12,24 +12,7 @@ import Testing
         let pair = try Pair(server: server)
         #expect(pair.connect())
         pair.run(seconds: 1)
-        var packet = [UInt8](repeating: 0, count: 1200)
-        let keys = try #require(pair.client.spaces[.application].writeKeys)
-        let number = pair.client.recovery.nextPacketNumber(.application) + 100
-        let destination = pair.client.peerIDs.current
-        let count = packet.withUnsafeMutableBytes { buffer in
-            var writer = PacketWriter(buffer)
-            writer.shortHeader(destination: destination, keyPhase: false, number: number, numberLength: 4)
-            let headerLength = writer.count
-            buffer[0] |= reserved
-            frames(&writer)
-            keys.protect(
-                writer.base, headerLength: headerLength, packetNumberLength: 4,
-                payloadLength: writer.count - headerLength, packetNumber: number)
-            return writer.count + 16
-        }
-        pair.deliver(
-            Pair.Datagram(bytes: Array(packet[..<count]), from: pair.clientFrom, due: pair.now, toServer: true))
-        pair.flush()
+        try pair.forge(reserved: reserved, frames)
         guard case .transport(let code, _, _, false) = Pair.closeReason(pair.serverEvents) else { return nil }
         #expect(pair.run { Pair.closeReason($0.clientEvents) != nil })
         return code
