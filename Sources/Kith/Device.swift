@@ -139,30 +139,24 @@ public final class Device: Sendable {
 
     /// Opens the UDP port: the one asked for, the one used last, or any.
     private static func bind(_ key: DeviceKey, _ store: Store, _ options: Options) async throws -> Endpoint {
-        var endpointOptions = Endpoint.Options()
-        endpointOptions.qlog = options.qlog
-        guard options.listens else {
-            return try await Endpoint.bind(key: key, options: endpointOptions, logger: options.logger)
+        func open(_ port: UInt16) async throws -> Endpoint {
+            var endpointOptions = Endpoint.Options()
+            endpointOptions.qlog = options.qlog
+            endpointOptions.port = port
+            let endpoint = try await Endpoint.bind(key: key, options: endpointOptions, logger: options.logger)
+            if options.listens { try store.setSetting("port", String(endpoint.port)) }
+            return endpoint
         }
-        let kept = try store.setting("port").flatMap { UInt16($0) }
-        endpointOptions.port = options.port ?? kept ?? 0
-        var bound: Endpoint?
+        guard options.listens else { return try await open(0) }
+        if let port = options.port { return try await open(port) }
+        guard let kept = try store.setting("port").flatMap({ UInt16($0) }) else { return try await open(0) }
         do {
-            bound = try await Endpoint.bind(key: key, options: endpointOptions, logger: options.logger)
-        } catch {
-            // Somebody else may have the port of last time: devices find us again once we have reached them.
-            guard options.port == nil, kept != nil, error.code == .conflict else { throw error }
-            options.logger.warning("port \(endpointOptions.port) is taken; listening on another")
+            return try await open(kept)
+        } catch let error as KithError where error.code == .conflict {
+            // Somebody else has the port of last time: devices find us again once we have reached them.
+            options.logger.warning("port \(kept) is taken; listening on another")
+            return try await open(0)
         }
-        endpointOptions.port = 0
-        let endpoint: Endpoint
-        if let bound {
-            endpoint = bound
-        } else {
-            endpoint = try await Endpoint.bind(key: key, options: endpointOptions, logger: options.logger)
-        }
-        try store.setSetting("port", String(endpoint.port))
-        return endpoint
     }
 
     /// Holds the device up until it is told to stop or the task is cancelled, then closes everything.

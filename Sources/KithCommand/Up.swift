@@ -1,4 +1,5 @@
 import ArgumentParser
+import CKithSystem
 import Foundation
 import Kith
 import KithAPI
@@ -53,6 +54,8 @@ struct Up: AsyncParsableCommand {
             try await runInBackground()
             return
         }
+        // A large copy leaves a small daemon behind.
+        kith_return_freed_memory()
         var options = Device.Options()
         options.logger = globals.logger
         options.name = name

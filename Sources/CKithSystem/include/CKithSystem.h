@@ -6,5 +6,6 @@
 #include "KithUDP.h"
 #include "KithSpawn.h"
 #include "KithTerminal.h"
+#include "KithMemory.h"
 
 #endif

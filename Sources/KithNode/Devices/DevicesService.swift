@@ -5,7 +5,8 @@ import KithWire
 
 /// Who this device is paired with, as a service: listing, naming, granting, forgetting, the audit log.
 public struct DevicesService: Service {
-    private let node: Node
+    /// The node owns its services, and outlives their calls.
+    private unowned let node: Node
     private let store: Store
     private let now: @Sendable () -> Int64
 

@@ -7,7 +7,8 @@ import Synchronization
 
 /// How devices come to be paired, as a service: invitations, and both ends of ``Pairing``.
 public final class PairingService: Service {
-    private let node: Node
+    /// The node owns its services, and outlives their calls.
+    private unowned let node: Node
     private let store: Store
     private let name: @Sendable () -> String
     private let addresses: @Sendable () -> [NetworkAddress]
