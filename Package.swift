@@ -142,6 +142,13 @@ let tests: [Target] = [
         dependencies: ["KithCommand", "KithWire", "KithIdentity", "KithAPI", "KithNet", logging]),
 ]
 
+// A link between two network namespaces, for tests and benchmarks; those are Linux's (Tools/Link).
+#if os(Linux)
+let linkTools: [Target] = [.executableTarget(name: "kith-link", path: "Tools/Link")]
+#else
+let linkTools: [Target] = []
+#endif
+
 // MARK: - The checks
 
 /// Refuses a target that reaches sideways or up.
@@ -222,6 +229,6 @@ let package = Package(
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"),
     ],
-    targets: house + tests + fuzzers,
+    targets: house + tests + linkTools + fuzzers,
     swiftLanguageModes: [.v6]
 )
