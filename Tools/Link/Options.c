@@ -11,6 +11,7 @@ void options_default(struct options *options) {
         options->directions[i].burst = 1;
         options->directions[i].queue = 50 * 1000 * 1000;
         options->directions[i].first = -1;
+        options->directions[i].reorder_by = 10 * 1000 * 1000;
     }
 }
 
@@ -97,6 +98,8 @@ static const char *direction_set(struct direction *direction, const char *key, c
     }
     if (!strcmp(key, "reorder"))
         return parse_share(value, &direction->reorder) ? NULL : "reorder is a share, such as 2%";
+    if (!strcmp(key, "reorder-by"))
+        return parse_time(value, &direction->reorder_by) ? NULL : "reorder-by is a time, such as 10ms";
     if (!strcmp(key, "duplicate"))
         return parse_share(value, &direction->duplicate) ? NULL : "duplicate is a share, such as 2%";
     if (!strcmp(key, "corrupt"))

@@ -12,7 +12,8 @@ struct direction {
     bool keep_order;       ///< Whether jitter may not let one packet overtake another.
     double loss;           ///< The share of packets that vanish.
     double burst;          ///< How many in a row vanish, on average; 1 makes every loss independent.
-    double reorder;        ///< The share of packets that skip the delay and so overtake.
+    double reorder;        ///< The share of packets that arrive early and so overtake.
+    int64_t reorder_by;    ///< How much earlier, up to the whole delay.
     double duplicate;      ///< The share of packets that arrive twice.
     double corrupt;        ///< The share of packets with one bit wrong and the UDP checksum right.
     double rate;           ///< Bits a second; 0 has no limit.

@@ -39,7 +39,8 @@ static const char usage[] =
     "  keep-order on  jitter lets no packet overtake                mark TIME      CE for ECN packets that wait longer\n"
     "  loss SHARE     such as 1% or 0.01                            congest SHARE  CE for some, whatever the queue\n"
     "  burst N        how many are lost in a row, on average        bleach on      clears the ECN bits\n"
-    "  reorder SHARE  these skip the delay                          blackhole on   nothing arrives\n"
+    "  reorder SHARE  these arrive early                            blackhole on   nothing arrives\n"
+    "  reorder-by TIME  how much earlier, 10ms if not said\n"
     "  duplicate SHARE, corrupt SHARE (one bit, checksum right)     first N        only N packets arrive\n"
     "  max-size N     larger packets vanish\n"
     "For the link:\n"
@@ -207,11 +208,11 @@ static void carry(uint8_t *bytes, size_t size, int way, int64_t time) {
     int copies = happens(direction->duplicate) ? 2 : 1;
     count->duplicated += copies == 2;
     for (; copies > 0; copies--) {
-        int64_t due = leaves;
+        int64_t due = leaves + direction->delay;
         if (happens(direction->reorder)) {
             count->reordered += 1;
+            due = due - leaves > direction->reorder_by ? due - direction->reorder_by : leaves;
         } else {
-            due += direction->delay;
             if (direction->jitter) due += (int64_t)(random_share() * (double)direction->jitter);
             if (direction->keep_order && due < newest_due[way]) due = newest_due[way];
             if (due > newest_due[way]) newest_due[way] = due;
