@@ -93,8 +93,10 @@ extension Node {
         return StreamHeader(method: method, millisecondsLeft: left, trace: trace, input: input)
     }
 
-    /// Makes sure that the other device is there: an action runs at most once, and so must not find out by itself that
-    /// a connection is dead. Costs a round trip after a tenth of a second without a sign of life.
+    /// Makes sure that the other device is there.
+    ///
+    /// An action runs at most once, and so must not be what finds out that a connection is dead. Costs a round trip
+    /// after a tenth of a second without a sign of life.
     private func confirm(_ target: KnownDevice, deadline: ContinuousClock.Instant?) async throws {
         guard let link = dialer?.current(target.id), let status = await link.status(), status.quiet > .milliseconds(100)
         else { return }
@@ -104,8 +106,8 @@ extension Node {
         _ = try await request(echo.name, echo.kind, nothing, of: target, deadline: deadline, trace: nil)
     }
 
-    /// Asks on a fresh stream, and once more on a new connection when the first was found dead only now: if the other
-    /// end saw nothing of the request, or if asking twice does no harm.
+    /// Asks on a fresh stream, and once more on a new connection when the first was found dead only now and asking twice
+    /// does no harm: a query always, a stream when the other end has shown no sign of having seen it.
     private func request(
         _ name: String, _ kind: MethodKind, _ input: [UInt8], of target: KnownDevice,
         deadline: ContinuousClock.Instant?, trace: TraceContext?
@@ -121,11 +123,18 @@ extension Node {
                 // The other end shall not work for nobody.
                 stream.abort(.cancelled)
                 let isLost = (error as? KithError)?.code == .closed && !link.isOpen
-                if !isRetry, link.isUndelivered(stream) || isLost && kind == .query {
+                let isHarmless =
+                    switch kind {
+                    case .query: isLost || link.isUndelivered(stream)
+                    case .stream: link.isUndelivered(stream)
+                    case .action: false
+                    }
+                if isHarmless, !isRetry {
                     isRetry = true
                 } else if isLost, kind == .action {
                     throw KithError(
-                        .closed, "The connection to \(target.name) ended while \(name) ran; whether it was done is unknown.",
+                        .closed,
+                        "The connection to \(target.name) ended while \(name) ran; whether it was done is unknown.",
                         cause: error)
                 } else {
                     throw error

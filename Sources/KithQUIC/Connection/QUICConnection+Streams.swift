@@ -94,7 +94,8 @@ extension QUICConnection {
             pacingRate: recovery.pacingRate, udpPayloadSize: datagramSize, bytesSent: traffic.bytesSent,
             bytesReceived: traffic.bytesReceived, datagramsSent: traffic.datagramsSent,
             datagramsReceived: traffic.datagramsReceived, packetsSent: recovery.statistics.packetsSent,
-            packetsReceived: traffic.packetsReceived, lastReceived: traffic.lastReceived, packetsLost: recovery.statistics.packetsLost,
+            packetsReceived: traffic.packetsReceived, lastReceived: traffic.lastReceived,
+            packetsLost: recovery.statistics.packetsLost,
             openStreams: streams.openCount)
     }
 }
