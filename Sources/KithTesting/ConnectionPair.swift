@@ -119,38 +119,6 @@ extension QUICConnection {
         unsafe buffer.withUnsafeMutableBytes { result = unsafe nextTransmit(into: $0, at: now) }
         return result
     }
-
-    /// Writes an array.
-    public mutating func write(_ bytes: ArraySlice<UInt8>, to stream: StreamID) throws(StreamError) -> Int {
-        var result = Result<Int, StreamError>.success(0)
-        unsafe bytes.withUnsafeBytes { raw in
-            do throws(StreamError) {
-                result = .success(unsafe try write(raw, to: stream))
-            } catch {
-                result = .failure(error)
-            }
-        }
-        return try result.get()
-    }
-
-    /// Reads at most `limit` bytes.
-    public mutating func read(
-        _ stream: StreamID, upTo limit: Int
-    ) throws(StreamError) -> (bytes: [UInt8], isFinished: Bool) {
-        var isFinished = false
-        var failure: StreamError?
-        let bytes = unsafe [UInt8](unsafeUninitializedCapacity: limit) { buffer, count in
-            do throws(StreamError) {
-                let result = unsafe try read(stream, into: UnsafeMutableRawBufferPointer(buffer))
-                count = result.count
-                isFinished = result.isFinished
-            } catch {
-                failure = error
-            }
-        }
-        if let failure { throw failure }
-        return (bytes, isFinished)
-    }
 }
 
 extension [UInt8] {
