@@ -10,10 +10,14 @@ internal import KithWire
 public enum FuzzTarget: String, CaseIterable, Sendable {
     /// A UDP datagram, before and after the removal of header protection with keys anybody can derive.
     case packet
-    /// The frames of a decrypted packet, and transport parameters.
+    /// The frames of a decrypted packet.
     case frame
+    /// Transport parameters, a client's and a server's.
+    case parameters
     /// An established connection whose peer sends authentic packets with anything in them.
     case connection
+    /// A whole conversation over a wire that loses, repeats, delays and damages what it carries.
+    case conversation
     /// A ticket and an invitation, binary and as text.
     case ticket
     /// A CBOR value, and the types that cross between devices in it.
@@ -26,6 +30,8 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         switch self {
         case .packet: unsafe Self.packet(bytes)
         case .frame: unsafe Self.frame(bytes)
+        case .parameters: unsafe Self.parameters(bytes)
+        case .conversation: unsafe FuzzedConversation.run(bytes)
         case .connection: unsafe FuzzedConnection.run(bytes)
         case .ticket: unsafe Self.ticket(Array(bytes))
         case .cbor: unsafe Self.cbor(Array(bytes))
@@ -57,6 +63,9 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         if let count = unsafe try? PacketInspection.frames(in: bytes) {
             precondition(count <= bytes.count, "A frame has a byte at least")
         }
+    }
+
+    private static func parameters(_ bytes: UnsafeRawBufferPointer) {
         for fromServer in [false, true] {
             let survive = unsafe try? PacketInspection.transportParametersSurvive(Array(bytes), fromServer: fromServer)
             precondition(survive != false, "Transport parameters mean the same when written again")
