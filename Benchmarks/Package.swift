@@ -15,6 +15,7 @@ let package = Package(
             dependencies: [
                 "CountingAllocator",
                 .product(name: "Kith", package: "kith"),
+                .product(name: "KithQUIC", package: "kith"),
                 .product(name: "Logging", package: "swift-log"),
             ],
             path: "Sources/KithBench",

@@ -20,6 +20,8 @@ import Foundation
         try await Bench.connect(rounds: 200, into: &report)
         try await Bench.echo(rounds: 2000, into: &report)
         try await Bench.streams(1000, into: &report)
+        try await Bench.idleStreams(10_000, into: &report)
+        try Bench.idleConnections(500, into: &report)
         print(report.table)
         if let json {
             let encoder = JSONEncoder()

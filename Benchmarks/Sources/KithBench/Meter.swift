@@ -19,6 +19,7 @@ struct Meter {
     private let began = ContinuousClock.now
     private let processor = Meter.processorSeconds()
     private let allocations = counting_allocator_count()
+    private let live = counting_allocator_live()
 
     /// Seconds since the meter was made.
     var seconds: Double { (ContinuousClock.now - began).inSeconds }
@@ -26,6 +27,9 @@ struct Meter {
     var processorSeconds: Double { Self.processorSeconds() - processor }
     /// Allocations, all threads.
     var allocationCount: Int { Int(counting_allocator_count() - allocations) }
+
+    /// Bytes allocated now that were not when the meter was made.
+    var liveBytes: Int { Int(counting_allocator_live() - live) }
 
     private static func processorSeconds() -> Double {
         var usage = rusage()
