@@ -7,7 +7,7 @@ import Synchronization
 ///
 /// `@unchecked Sendable`: everything is touched on the event loop only, except what is immutable and `scheduled`,
 /// which has its own lock.
-final class ConnectionDriver: @unchecked Sendable {
+final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     /// What the connection was made for, until its handshake is over.
     enum Purpose {
         case accepting
@@ -26,7 +26,7 @@ final class ConnectionDriver: @unchecked Sendable {
     private(set) var connection: Connection?
     private var streams: [StreamID: Entry] = [:]
     private var pendingOpens: [OneShot<Result<QUICStream, KithError>>] = []
-    private var timer: Scheduled<Void>?
+    private var timer: NIOScheduledCallback?
     private var timerDeadline = Timestamp.distantFuture
     private(set) var routes: [ConnectionID] = []
     /// In the endpoint's list of connections to look after once the batch is read.
@@ -40,6 +40,8 @@ final class ConnectionDriver: @unchecked Sendable {
     private var refusesStreams = false
 
     private let scheduled = Mutex(Scheduling())
+    /// The room `service` takes scheduled streams into.
+    private var taken: [StreamCore] = []
 
     private struct Scheduling {
         var streams: [StreamCore] = []
@@ -89,8 +91,15 @@ final class ConnectionDriver: @unchecked Sendable {
     /// Does everything that can be done now: call it after anything happened to the engine.
     func service() {
         isTouched = false
-        guard !isDrained else { return takeScheduled().forEach { _ = $0.takeOrders() } }
-        for core in takeScheduled() { serve(core) }
+        var cores: [StreamCore] = []
+        swap(&cores, &taken)
+        takeScheduled(into: &cores)
+        for core in cores {
+            if isDrained { _ = core.takeOrders() } else { serve(core) }
+        }
+        cores.removeAll(keepingCapacity: true)
+        swap(&cores, &taken)
+        guard !isDrained else { return }
         // Sending and reading make events, events make something to send; a bound keeps one peer from holding the loop.
         for _ in 0..<8 {
             let hadEvents = handleEvents()
@@ -104,11 +113,11 @@ final class ConnectionDriver: @unchecked Sendable {
         arm()
     }
 
-    private func takeScheduled() -> [StreamCore] {
+    /// Moves the streams that wait into `cores`, which is empty; its room serves for the next ones.
+    private func takeScheduled(into cores: inout [StreamCore]) {
         scheduled.withLock { scheduled in
             scheduled.isScheduled = false
-            defer { scheduled.streams = [] }
-            return scheduled.streams
+            swap(&cores, &scheduled.streams)
         }
     }
 
@@ -123,8 +132,11 @@ final class ConnectionDriver: @unchecked Sendable {
         guard timer == nil || deadline < timerDeadline else { return }
         timer?.cancel()
         timerDeadline = deadline
-        timer = loop.scheduleTask(deadline: NIODeadline(deadline)) { self.timerFired() }
+        // Cheaper than a task, which has a promise; the only failure is a loop that is shutting down.
+        timer = try? loop.scheduleCallback(at: NIODeadline(deadline), handler: self)
     }
+
+    func handleScheduledCallback(eventLoop: some EventLoop) { timerFired() }
 
     private func timerFired() {
         timer = nil
@@ -456,7 +468,9 @@ final class ConnectionDriver: @unchecked Sendable {
         timer = nil
         isDrained = true
         connection = nil
-        for core in takeScheduled() { _ = core.takeOrders() }
+        var cores: [StreamCore] = []
+        takeScheduled(into: &cores)
+        for core in cores { _ = core.takeOrders() }
     }
 }
 
