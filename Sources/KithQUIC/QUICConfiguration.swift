@@ -50,6 +50,8 @@ public struct QUICConfiguration: Sendable {
     public var maxReceivedPayloadSize = 65527
     /// The rule by which the sending rate is found.
     public var congestionController = CongestionControllerKind.bbr
+    /// Whether packets say that the network may mark them instead of dropping them (ECN), where a path keeps the marks.
+    public var usesECN = true
     /// The secret of this endpoint's stateless resets: 32 bytes that outlive connections.
     public var statelessResetKey: [UInt8]
     /// Takes one qlog record (JSON text sequence, RFC 7464) per call; nil costs nothing.

@@ -57,7 +57,7 @@ public struct ConnectionPair: ~Copyable {
         var start = 0
         while start < transmit.length {
             let end = min(start + max(1, transmit.segmentSize), transmit.length)
-            network.send(Array(buffer[start..<end]), from: source, to: transmit.remote, at: now)
+            network.send(Array(buffer[start..<end]), ecn: transmit.ecn, from: source, to: transmit.remote, at: now)
             start = end
         }
     }
@@ -77,10 +77,10 @@ public struct ConnectionPair: ~Copyable {
         while var datagram = network.receive(by: now) {
             if datagram.destination == Self.clientAddress {
                 unsafe datagram.bytes.withUnsafeMutableBytes {
-                    unsafe client.receive($0, from: datagram.source, ecn: 0, at: now)
+                    unsafe client.receive($0, from: datagram.source, ecn: datagram.ecn, at: now)
                 }
             } else if datagram.destination == Self.serverAddress {
-                arrive(&datagram.bytes, from: datagram.source)
+                arrive(&datagram.bytes, from: datagram.source, ecn: datagram.ecn)
             }
         }
         if let deadline = client.nextDeadline, deadline <= now { client.timedOut(at: now) }
@@ -88,14 +88,14 @@ public struct ConnectionPair: ~Copyable {
         return true
     }
 
-    private mutating func arrive(_ bytes: inout [UInt8], from source: NetworkAddress) {
+    private mutating func arrive(_ bytes: inout [UInt8], from source: NetworkAddress, ecn: UInt8) {
         if server == nil {
             let header = unsafe bytes.withUnsafeBytes { unsafe DatagramHeader($0) }
             guard let header, header.form == .initial, bytes.count >= 1_200 else { return }
             // A configuration that cannot be used leaves the client unanswered, and its test with a time-out.
             server = try? QUICConnection.server(serverConfiguration, remote: source, initial: header, at: now)
         }
-        unsafe bytes.withUnsafeMutableBytes { unsafe server?.receive($0, from: source, ecn: 0, at: now) }
+        unsafe bytes.withUnsafeMutableBytes { unsafe server?.receive($0, from: source, ecn: ecn, at: now) }
     }
 
     /// Lets time pass with nothing but the engines' own deadlines and what is on its way.

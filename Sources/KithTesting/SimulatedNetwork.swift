@@ -21,6 +21,25 @@ public struct NetworkConditions: Hashable, Sendable {
     /// The bytes that wait for the bottleneck before the newest are dropped.
     public var queue = 256 * 1024
 
+    /// What becomes of ECN marks.
+    public var marks = Marks.kept
+    /// The bytes waiting for the bottleneck above which datagrams that can be marked are, as congestion experienced.
+    public var markingQueue: Int?
+
+    /// What a network may do to the ECN bits of what passes.
+    public enum Marks: Hashable, Sendable {
+        /// They arrive as they were sent.
+        case kept
+        /// They arrive as zero.
+        case cleared
+        /// Everything that can be marked arrives as congestion experienced.
+        case alwaysCongested
+        /// ECT(0) arrives as ECT(1).
+        case swapped
+        /// Marked datagrams do not arrive.
+        case dropped
+    }
+
     /// Makes the conditions of a good link: 10 ms, nothing lost.
     public init() {}
 }
@@ -38,6 +57,8 @@ public struct SimulatedNetwork<Address: Hashable & Sendable>: Sendable {
         public var destination: Address
         /// What it holds.
         public var bytes: [UInt8]
+        /// Its two ECN bits.
+        public var ecn: UInt8
         /// When it arrives.
         public var time: Timestamp
     }
@@ -62,6 +83,8 @@ public struct SimulatedNetwork<Address: Hashable & Sendable>: Sendable {
     public var conditions: NetworkConditions
     /// How many datagrams did not make it.
     public private(set) var dropped = 0
+    /// How many datagrams were marked as having met congestion.
+    public private(set) var marked = 0
     /// How many datagrams were delivered.
     public private(set) var delivered = 0
     private var random: SeededRandom
@@ -82,7 +105,21 @@ public struct SimulatedNetwork<Address: Hashable & Sendable>: Sendable {
     public var nextArrival: Timestamp? { heap.first?.datagram.time }
 
     /// Puts a datagram on its way.
-    public mutating func send(_ bytes: [UInt8], from source: Address, to destination: Address, at now: Timestamp) {
+    public mutating func send(
+        _ bytes: [UInt8], ecn: UInt8 = 0, from source: Address, to destination: Address, at now: Timestamp
+    ) {
+        var ecn = ecn
+        if ecn != 0 {
+            switch conditions.marks {
+            case .kept: break
+            case .cleared: ecn = 0
+            case .alwaysCongested: ecn = 3
+            case .swapped: ecn = ecn == 2 ? 1 : ecn
+            case .dropped:
+                dropped += 1
+                return
+            }
+        }
         guard bytes.count <= conditions.maximumSize, !random.chance(conditions.loss) else {
             dropped += 1
             return
@@ -97,6 +134,10 @@ public struct SimulatedNetwork<Address: Hashable & Sendable>: Sendable {
                 dropped += 1
                 return
             }
+            if ecn != 0, let threshold = conditions.markingQueue, waiting > Double(threshold) {
+                ecn = 3
+                marked += 1
+            }
             departure = start + Int64(Double(bytes.count) * 1e9 / Double(rate))
             flow.busyUntil = departure
             flows[link] = flow
@@ -106,11 +147,11 @@ public struct SimulatedNetwork<Address: Hashable & Sendable>: Sendable {
             let position = Int.random(in: 0..<bytes.count, using: &random)
             bytes[position] ^= 1 << UInt8.random(in: 0..<8, using: &random)
         }
-        deliver(bytes, link, departure: departure)
-        if random.chance(conditions.duplication) { deliver(bytes, link, departure: departure) }
+        deliver(bytes, ecn, link, departure: departure)
+        if random.chance(conditions.duplication) { deliver(bytes, ecn, link, departure: departure) }
     }
 
-    private mutating func deliver(_ bytes: [UInt8], _ link: Link, departure: Timestamp) {
+    private mutating func deliver(_ bytes: [UInt8], _ ecn: UInt8, _ link: Link, departure: Timestamp) {
         let delay = nanoseconds(conditions.delay)
         var arrival = departure + delay
         if conditions.jitter > .zero {
@@ -125,7 +166,7 @@ public struct SimulatedNetwork<Address: Hashable & Sendable>: Sendable {
             flows[link] = flow
         }
         push(
-            Datagram(source: link.source, destination: link.destination, bytes: bytes, time: arrival))
+            Datagram(source: link.source, destination: link.destination, bytes: bytes, ecn: ecn, time: arrival))
     }
 
     private func nanoseconds(_ duration: Duration) -> Int64 {

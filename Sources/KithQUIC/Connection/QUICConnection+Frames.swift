@@ -160,12 +160,13 @@ extension QUICConnection {
         let delay = space == .initial ? 0 : Self.nanoseconds(delay: frame.delay, exponent: exponent)
         do {
             try recovery.receivedAck(
-                space, blocks: blocks, delay: delay, ecnCE: frame.congestionExperienced, at: now)
+                space, blocks: blocks, delay: delay, ecn: frame.counts, at: now)
         } catch {
             throw TransportError(
                 .protocolViolation, frameType: FrameType.acknowledgement, "acknowledged a packet never sent")
         }
         consecutiveProbes = 0
+        if recovery.isBlackHole { fallBackToSmallest(at: now) }
         if space == .handshake, isClient { recovery.addressValidated() }
         settleAcknowledged(at: now)
         settleLost(at: now)
@@ -192,15 +193,12 @@ extension QUICConnection {
                     offset: crypto.lowerBound, length: crypto.count, isFinished: false)
             }
             if space == .application { streams.acknowledged(content) }
-            if content.control.contains(.pathProbe), let size = sizeProbe.acknowledged() {
-                datagramSize = size
-                recovery.setMaxDatagramSize(size)
-            }
             for item in content.items {
                 switch item {
                 case .crypto(let offset, let length):
                     spaces[space.rawValue].cryptoSend.acknowledged(offset: offset, length: length, isFinished: false)
                 case .retireConnectionID: peerIDs.retirementAcknowledged()
+                case .sizeProbe(let size): sizeProbeArrived(size, at: now)
                 default: break
                 }
             }
@@ -216,13 +214,13 @@ extension QUICConnection {
             }
             if space == .application { streams.lost(content) }
             if content.control.contains(.handshakeDone) { isHandshakeDonePending = true }
-            if content.control.contains(.pathProbe) { sizeProbe.lost() }
             for item in content.items {
                 switch item {
                 case .crypto(let offset, let length):
                     spaces[space.rawValue].cryptoSend.lost(offset: offset, length: length, isFinished: false)
                 case .newConnectionID(let sequence): localIDs.announceAgain(sequence)
                 case .retireConnectionID(let sequence): peerIDs.retirementLost(sequence)
+                case .sizeProbe(let size): sizeProbe.lost(size, at: now)
                 default: break
                 }
             }

@@ -85,8 +85,7 @@ extension QUICConnection {
         events.append(.connected)
         log?.connected(at: now)
         issueConnectionIDs()
-        let limit = Int(clamping: peerParameters?.maxUDPPayloadSize ?? 1200)
-        sizeProbe.start(target: min(max(configuration.udpPayloadSize, 1200), limit, 65527))
+        startSizeSearch()
         if !isClient {
             // For a server complete is confirmed (RFC 9001 §4.1.2).
             isHandshakeDonePending = true

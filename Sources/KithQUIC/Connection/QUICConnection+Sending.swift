@@ -33,7 +33,7 @@ extension QUICConnection {
             if length > 0 { return noteSent(length, segment: length, at: now) }
             guard phase == .established else { return nil }
         }
-        if let size = sizeProbe.wanted, isHandshakeConfirmed, buffer.count >= size,
+        if let size = sizeProbe.wanted(at: now), isHandshakeConfirmed, buffer.count >= size,
             let transmit = unsafe writeSizeProbe(buffer, size: size, at: now)
         {
             return transmit
@@ -45,7 +45,10 @@ extension QUICConnection {
         path.bytesSent += UInt64(length)
         traffic.bytesSent += UInt64(length)
         traffic.datagramsSent += UInt64((length + segment - 1) / segment)
-        return Transmit(remote: path.remote, length: length, segmentSize: segment, ecn: 0)
+        // One send carries one mark: what follows may be marked otherwise (RFC 9000 §13.4.1).
+        let ecn: UInt8 = recovery.isMarkingECN ? 2 : 0
+        recovery.batchEnded()
+        return Transmit(remote: path.remote, length: length, segmentSize: segment, ecn: ecn)
     }
 
     /// What one packet under construction has become.
@@ -168,7 +171,7 @@ extension QUICConnection {
         if draft.isAckEliciting { noteElicited(at: now) }
         recovery.sent(
             .application, size: size, isAckEliciting: draft.isAckEliciting, isInFlight: draft.isAckEliciting,
-            content: draft.content, at: now)
+            isMarkable: recovery.isMarkingECN, content: draft.content, at: now)
         log?.packetSent(.application, number: number, size: size, at: now)
         if numberSkips.isDue(after: number, random: configuration.random) { recovery.skipPacketNumber(.application) }
         return size
@@ -273,8 +276,11 @@ extension QUICConnection {
         sizeProbe.sent()
         var content = SentContent()
         content.control = [.ping, .pathProbe]
+        content.add(.sizeProbe(size))
         noteElicited(at: now)
-        recovery.sent(.application, size: size, isAckEliciting: true, isInFlight: true, content: content, at: now)
+        recovery.sent(
+            .application, size: size, isAckEliciting: true, isInFlight: true, isMarkable: recovery.isMarkingECN,
+            content: content, at: now)
         log?.packetSent(.application, number: number, size: size, at: now)
         return noteSent(size, segment: size, at: now)
     }
@@ -407,7 +413,8 @@ extension QUICConnection {
         // Padding counts as in flight too (RFC 9002 §2).
         recovery.sent(
             packet.space, size: size, isAckEliciting: packet.draft.isAckEliciting,
-            isInFlight: packet.draft.isAckEliciting || mustPad, content: packet.draft.content, at: now)
+            isInFlight: packet.draft.isAckEliciting || mustPad, isMarkable: recovery.isMarkingECN,
+            content: packet.draft.content, at: now)
         log?.packetSent(packet.space, number: packet.number, size: size, at: now)
     }
 
@@ -461,7 +468,8 @@ extension QUICConnection {
                 packetNumber: number)
             let length = writer.count + CipherSuite.tagLength
             recovery.sent(
-                space, size: length, isAckEliciting: false, isInFlight: false, content: SentContent(), at: now)
+                space, size: length, isAckEliciting: false, isInFlight: false, isMarkable: recovery.isMarkingECN,
+                content: SentContent(), at: now)
             log?.packetSent(space, number: number, size: length, at: now)
             offset += length
         }

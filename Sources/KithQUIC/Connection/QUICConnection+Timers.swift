@@ -79,11 +79,8 @@ extension QUICConnection {
             settleLost(at: now)
             spaces[space.rawValue].probes = packets
             consecutiveProbes += 1
-            if consecutiveProbes == 3, datagramSize > 1200 {
-                // Large packets may have stopped getting through (RFC 8899 §4.3).
-                datagramSize = 1200
-                recovery.setMaxDatagramSize(1200)
-            }
+            // Large packets may have stopped getting through.
+            if consecutiveProbes == 3 { fallBackToSmallest(at: now) }
         }
     }
 }

@@ -88,6 +88,7 @@ public struct QUICConnection: ~Copyable {
         path = PathState(remote: remote, isValidated: isClient)
         var recovering = RecoveryConfiguration()
         recovering.controller = configuration.congestionController
+        recovering.marksECN = configuration.usesECN
         recovering.seed = configuration.random()
         recovery = Recovery(recovering, isClient: isClient)
         numberSkips = NumberSkips(random: configuration.random())

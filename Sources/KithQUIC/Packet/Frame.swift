@@ -36,8 +36,8 @@
     var firstRange: UInt64
     /// The remaining gap and range pairs, encoded.
     var ranges: UnsafeRawBufferPointer
-    /// The ECN-CE count; nil when the frame carries no counts.
-    var congestionExperienced: UInt64?
+    /// How many packets arrived with each mark; nil when the frame carries no counts.
+    var counts: ECNCounts?
 
     /// Calls `body` with each range of packet numbers, the largest first.
     @inline(__always)
@@ -203,16 +203,15 @@ extension Frame {
             smallest -= gap + 2 + length
         }
         let ranges = unsafe UnsafeRawBufferPointer(start: start, count: reader.position - start)
-        var experienced: UInt64?
+        var counts: ECNCounts?
         if hasCounts {
-            _ = try reader.varint()
-            _ = try reader.varint()
-            experienced = try reader.varint()
+            let ect0 = try reader.varint()
+            let ect1 = try reader.varint()
+            counts = ECNCounts(ect0: ect0, ect1: ect1, ce: try reader.varint())
         }
         return unsafe .acknowledgement(
             AcknowledgementFrame(
-                largest: largest, delay: delay, firstRange: firstRange, ranges: ranges,
-                congestionExperienced: experienced))
+                largest: largest, delay: delay, firstRange: firstRange, ranges: ranges, counts: counts))
     }
 
     /// Whether a packet with this frame asks for an acknowledgement (RFC 9002 §2).

@@ -50,6 +50,31 @@ extension BBR {
         raiseSlope()
     }
 
+    /// Puts back what losses changed that were none (draft-ietf-ccwg-bbr, "Spurious Loss Recovery").
+    mutating func undoLosses(at now: Timestamp) {
+        guard let before else { return }
+        self.before = nil
+        lostInRound = 0
+        lossRunsInRound = 0
+        resetFullRate()
+        rateLow = max(rateLow, before.rateLow)
+        inFlightLow = max(inFlightLow, before.inFlightLow)
+        inFlightHigh = max(inFlightHigh, before.inFlightHigh)
+        guard state != .probeRTT, state != before.state else { return }
+        if before.state == .startup {
+            isFullRateReached = false
+            enter(.startup)
+        } else if before.state == .up, isProbingBandwidth {
+            phase = .probeStarting
+            isSampling = true
+            startRound()
+            fullRate = latestRate
+            cycleStamp = now
+            enter(.up)
+            raiseSlope()
+        }
+    }
+
     mutating func updateCycle(_ sample: AckSample) {
         guard isFullRateReached else { return }
         adaptUpperBounds(sample)
@@ -97,7 +122,7 @@ extension BBR {
             phase = .initial
             if isProbingBandwidth, !sample.isApplicationLimited { advanceRateFilter() }
         }
-        if isSampling, isTooHigh(lost: sample.lostSinceSent, sentInFlight: sample.sentInFlight) {
+        if isSampling, isMarked || isTooHigh(lost: sample.lostSinceSent, sentInFlight: sample.sentInFlight) {
             handleTooHigh(
                 inFlight: sample.sentInFlight, isApplicationLimited: sample.isApplicationLimited, at: sample.now)
             return

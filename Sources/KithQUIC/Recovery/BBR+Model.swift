@@ -51,7 +51,7 @@ extension BBR {
         case .refill, .up, .startup: return
         case .drain, .down, .cruise, .probeRTT: break
         }
-        if isLossHeavy(sample) { lowerBounds() }
+        if isRoundMarked || isLossHeavy(sample) { lowerBounds() }
     }
 
     mutating func lowerBounds() {
@@ -121,7 +121,8 @@ extension BBR {
     }
 
     mutating func checkStartupLoss(_ sample: AckSample) {
-        guard isLossRoundStart, !isFullRateReached, lossRunsInRound >= 6, isLossHeavy(sample) else { return }
+        guard isLossRoundStart, !isFullRateReached, isRoundMarked || lossRunsInRound >= 6 && isLossHeavy(sample)
+        else { return }
         isFullRateReached = true
         inFlightHigh = max(product(maximumRate, gain: 1), Int(clamping: latestDelivered), minimumWindow)
     }

@@ -8,6 +8,7 @@
 /// - Loss counts as a full path above 8 % of a flight and more than a handful of packets, not above 2 %: radio links lose
 ///   1 to 3 % without being full, while a bottleneck without queue still loses a fifth of a probe. The short-term
 ///   bounds follow the same measure instead of any single loss.
+/// - ECN marks, of which the draft says nothing: a round with any is answered as a round with too much loss, once.
 /// - The round trip used for the amount in flight is at least half a millisecond longer than the smallest one measured:
 ///   on a loopback or local network the ends' own scheduling is longer than the path.
 package struct BBR: CongestionController {
@@ -74,6 +75,8 @@ package struct BBR: CongestionController {
     var lostInRound = 0
     var lossRunsInRound = 0
     var deliveredAtRoundStart: UInt64 = 0
+    var isMarked = false
+    var isRoundMarked = false
     var isWindowLimited = false
     var wasWindowLimited = false
 
@@ -96,6 +99,15 @@ package struct BBR: CongestionController {
     var isProbeRTTRoundDone = false
     var savedWindow = 0
     var isRestarting = false
+
+    /// What losses since the last reason to slow down may have changed.
+    struct Course: Hashable, Sendable {
+        var state: State
+        var rateLow: Int64
+        var inFlightLow: Int
+        var inFlightHigh: Int
+    }
+    var before: Course?
     var deliveredTotal: UInt64 = 0
 
     package init(datagramSize: Int, seed: UInt64) {
@@ -175,8 +187,10 @@ package struct BBR: CongestionController {
             latestDelivered = sample.delivered
             lostInRound = 0
             lossRunsInRound = 0
+            isRoundMarked = false
             deliveredAtRoundStart = sample.totalDelivered
         }
+        isMarked = false
         setPacingRate(gain: pacingGain)
         setWindow(sample)
     }
@@ -184,6 +198,9 @@ package struct BBR: CongestionController {
     private var pacingIsGuess: Bool { maximumRate == 0 }
 
     package mutating func lost(_ sample: LossSample) {
+        if sample.startsEpisode {
+            before = Course(state: state, rateLow: rateLow, inFlightLow: inFlightLow, inFlightHigh: inFlightHigh)
+        }
         lostInRound += sample.size
         if sample.startsRun { lossRunsInRound += 1 }
         guard isSampling else { return }
@@ -199,15 +216,20 @@ package struct BBR: CongestionController {
     }
 
     package mutating func congestionExperienced(sentTime: Timestamp, at now: Timestamp) {
-        // A mark weighs as a round's loss over the threshold: the short-term bounds come down.
-        guard !isProbingUp else {
-            return handleTooHigh(inFlight: congestionWindow, isApplicationLimited: false, at: now)
-        }
-        lowerBounds()
+        isMarked = true
+        isRoundMarked = true
+        before = nil
+    }
+
+    package mutating func lossWasSpurious(size: Int, isWholeEpisode: Bool, at now: Timestamp) {
+        lostInRound = max(0, lostInRound - size)
+        lossRunsInRound = max(0, lossRunsInRound - 1)
+        if isWholeEpisode { undoLosses(at: now) }
     }
 
     package mutating func persistentCongestion(inFlight: Int) {
         congestionWindow = minimumWindow
+        before = nil
     }
 
     package mutating func datagramSizeChanged(_ size: Int) {

@@ -2,6 +2,8 @@
 public enum CongestionControllerKind: Hashable, Sendable, CaseIterable {
     /// BBR version 3 (draft-ietf-ccwg-bbr): models the path's rate and delay; the default.
     case bbr
+    /// CUBIC (RFC 9438) with HyStart++ (RFC 9406): what most of the internet's TCP does.
+    case cubic
     /// NewReno (RFC 9002 §7): halves on loss.
     case newReno
 }
@@ -25,6 +27,11 @@ package protocol CongestionController: Sendable {
     mutating func acknowledged(_ sample: AckSample)
     /// The peer saw more packets marked by the network (RFC 9002 §7.1).
     mutating func congestionExperienced(sentTime: Timestamp, at now: Timestamp)
+    /// A packet declared lost arrived after all.
+    ///
+    /// `isWholeEpisode` says that with it every loss has arrived since the controller last had a reason to slow down:
+    /// what they changed is put back (RFC 9438 §4.9, draft-ietf-ccwg-bbr "Spurious Loss Recovery").
+    mutating func lossWasSpurious(size: Int, isWholeEpisode: Bool, at now: Timestamp)
     /// Nothing got through for several probe time-outs (RFC 9002 §7.6).
     mutating func persistentCongestion(inFlight: Int)
     /// Datagrams have another size from now on.
@@ -34,12 +41,14 @@ package protocol CongestionController: Sendable {
 /// The congestion controller of a connection, dispatched by a switch.
 package enum CongestionControl: CongestionController {
     case bbr(BBR)
+    case cubic(Cubic)
     case newReno(NewReno)
 
     /// Makes the controller of that kind.
     package init(_ kind: CongestionControllerKind, datagramSize: Int, initialRTT: Int64, seed: UInt64) {
         switch kind {
         case .bbr: self = .bbr(BBR(datagramSize: datagramSize, seed: seed))
+        case .cubic: self = .cubic(Cubic(datagramSize: datagramSize, initialRTT: initialRTT))
         case .newReno: self = .newReno(NewReno(datagramSize: datagramSize, initialRTT: initialRTT))
         }
     }
@@ -47,6 +56,7 @@ package enum CongestionControl: CongestionController {
     package var congestionWindow: Int {
         switch self {
         case .bbr(let controller): controller.congestionWindow
+        case .cubic(let controller): controller.congestionWindow
         case .newReno(let controller): controller.congestionWindow
         }
     }
@@ -54,6 +64,7 @@ package enum CongestionControl: CongestionController {
     package var pacingRate: Int64 {
         switch self {
         case .bbr(let controller): controller.pacingRate
+        case .cubic(let controller): controller.pacingRate
         case .newReno(let controller): controller.pacingRate
         }
     }
@@ -61,6 +72,7 @@ package enum CongestionControl: CongestionController {
     package var isHoldingBack: Bool {
         switch self {
         case .bbr(let controller): controller.isHoldingBack
+        case .cubic(let controller): controller.isHoldingBack
         case .newReno(let controller): controller.isHoldingBack
         }
     }
@@ -68,37 +80,54 @@ package enum CongestionControl: CongestionController {
     package mutating func sent(size: Int, inFlight: Int, isApplicationLimited: Bool, at now: Timestamp) {
         update(
             { $0.sent(size: size, inFlight: inFlight, isApplicationLimited: isApplicationLimited, at: now) },
+            { $0.sent(size: size, inFlight: inFlight, isApplicationLimited: isApplicationLimited, at: now) },
             { $0.sent(size: size, inFlight: inFlight, isApplicationLimited: isApplicationLimited, at: now) })
     }
 
     package mutating func lost(_ sample: LossSample) {
-        update({ $0.lost(sample) }, { $0.lost(sample) })
+        update({ $0.lost(sample) }, { $0.lost(sample) }, { $0.lost(sample) })
     }
 
     package mutating func acknowledged(_ sample: AckSample) {
-        update({ $0.acknowledged(sample) }, { $0.acknowledged(sample) })
+        update({ $0.acknowledged(sample) }, { $0.acknowledged(sample) }, { $0.acknowledged(sample) })
     }
 
     package mutating func congestionExperienced(sentTime: Timestamp, at now: Timestamp) {
         update(
             { $0.congestionExperienced(sentTime: sentTime, at: now) },
+            { $0.congestionExperienced(sentTime: sentTime, at: now) },
             { $0.congestionExperienced(sentTime: sentTime, at: now) })
     }
 
+    package mutating func lossWasSpurious(size: Int, isWholeEpisode: Bool, at now: Timestamp) {
+        update(
+            { $0.lossWasSpurious(size: size, isWholeEpisode: isWholeEpisode, at: now) },
+            { $0.lossWasSpurious(size: size, isWholeEpisode: isWholeEpisode, at: now) },
+            { $0.lossWasSpurious(size: size, isWholeEpisode: isWholeEpisode, at: now) })
+    }
+
     package mutating func persistentCongestion(inFlight: Int) {
-        update({ $0.persistentCongestion(inFlight: inFlight) }, { $0.persistentCongestion(inFlight: inFlight) })
+        update(
+            { $0.persistentCongestion(inFlight: inFlight) },
+            { $0.persistentCongestion(inFlight: inFlight) },
+            { $0.persistentCongestion(inFlight: inFlight) })
     }
 
     package mutating func datagramSizeChanged(_ size: Int) {
-        update({ $0.datagramSizeChanged(size) }, { $0.datagramSizeChanged(size) })
+        update({ $0.datagramSizeChanged(size) }, { $0.datagramSizeChanged(size) }, { $0.datagramSizeChanged(size) })
     }
 
     @inline(__always)
-    private mutating func update(_ bbr: (inout BBR) -> Void, _ newReno: (inout NewReno) -> Void) {
+    private mutating func update(
+        _ bbr: (inout BBR) -> Void, _ cubic: (inout Cubic) -> Void, _ newReno: (inout NewReno) -> Void
+    ) {
         switch self {
         case .bbr(var controller):
             bbr(&controller)
             self = .bbr(controller)
+        case .cubic(var controller):
+            cubic(&controller)
+            self = .cubic(controller)
         case .newReno(var controller):
             newReno(&controller)
             self = .newReno(controller)

@@ -58,6 +58,8 @@ package struct LossSample: Hashable, Sendable {
     package var isApplicationLimited = false
     /// Whether the number before it was not lost too, so that a new run of losses begins.
     package var startsRun = true
+    /// Whether it is the first since the controller last had a reason to slow down.
+    package var startsEpisode = true
 }
 
 /// Measures how fast a path delivers (draft-ietf-ccwg-bbr, "Delivery Rate Samples").

@@ -8,6 +8,8 @@ package struct NewReno: CongestionController {
     private var smoothedRTT: Int64
     private var isWindowLimited = false
     private var credit = 0
+    /// The window and threshold before the last loss, to be put back if it was none.
+    private var before: (window: Int, threshold: Int)?
     package private(set) var congestionWindow: Int
 
     package init(datagramSize: Int, initialRTT: Int64) {
@@ -49,20 +51,38 @@ package struct NewReno: CongestionController {
     }
 
     package mutating func lost(_ sample: LossSample) {
-        congestionExperienced(sentTime: sample.sentTime, at: sample.now)
+        reduce(sentTime: sample.sentTime, at: sample.now, isUndoable: true)
     }
 
     package mutating func congestionExperienced(sentTime: Timestamp, at now: Timestamp) {
-        if let recoveryStart, sentTime <= recoveryStart { return }
+        reduce(sentTime: sentTime, at: now, isUndoable: false)
+    }
+
+    private mutating func reduce(sentTime: Timestamp, at now: Timestamp, isUndoable: Bool) {
+        if let recoveryStart, sentTime <= recoveryStart {
+            if !isUndoable { before = nil }
+            return
+        }
         recoveryStart = now
+        before = isUndoable ? (congestionWindow, threshold) : nil
         threshold = max(congestionWindow / 2, minimumWindow)
         congestionWindow = threshold
         credit = 0
     }
 
+    package mutating func lossWasSpurious(size: Int, isWholeEpisode: Bool, at now: Timestamp) {
+        guard isWholeEpisode, let before else { return }
+        congestionWindow = max(congestionWindow, before.window)
+        threshold = max(threshold, before.threshold)
+        self.before = nil
+        recoveryStart = nil
+    }
+
     package mutating func persistentCongestion(inFlight: Int) {
         congestionWindow = minimumWindow
         recoveryStart = nil
+        before = nil
+        credit = 0
     }
 
     package mutating func datagramSizeChanged(_ size: Int) {

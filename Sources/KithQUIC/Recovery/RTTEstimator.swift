@@ -42,6 +42,11 @@ package struct RTTEstimator: Hashable, Sendable {
         smoothed = (7 * smoothed + adjusted) / 8
     }
 
+    /// Believes the newest sample alone: the path was gone for a while and may be another now (RFC 9002 §5.2).
+    package mutating func forgetMinimum() {
+        minimum = latest
+    }
+
     /// A probe time-out without the peer's acknowledgement delay and without backoff (RFC 9002 §6.2.1).
     package var probeTimeout: Int64 { smoothed + max(4 * variance, Self.granularity) }
 }

@@ -6,11 +6,11 @@ extension Recovery {
     ///   - space: the space of the packet it came in.
     ///   - blocks: the acknowledged numbers, largest first.
     ///   - delay: how long the peer waited, in nanoseconds.
-    ///   - ecnCE: its count of packets marked as having met congestion.
+    ///   - counts: its counts of packets by mark, if it has any.
     ///   - now: when it arrived.
     /// - Throws: ``AckViolation`` for a number never sent.
     package mutating func receivedAck(
-        _ space: PacketSpace, blocks: borrowing [AckBlock], delay: Int64, ecnCE: UInt64?, at now: Timestamp
+        _ space: PacketSpace, blocks: borrowing [AckBlock], delay: Int64, ecn counts: ECNCounts?, at now: Timestamp
     ) throws(AckViolation) {
         let index = space.rawValue
         guard !isDiscarded[index], blocks.count > 0 else { return }
@@ -30,6 +30,7 @@ extension Recovery {
         var newest: (snapshot: RateSnapshot, time: Timestamp)?
         var largestTime: Timestamp?
         var hasEliciting = false
+        var markable = (count: 0, oldest: Timestamp.distantFuture)
         for position in 0..<blocks.count {
             let block = blocks[position]
             let floor = spaces[index].base
@@ -42,14 +43,19 @@ extension Recovery {
                     break
                 case .quiet:
                     let packet = spaces[index].take(number)
+                    spaces[index].noteAcknowledged(number, sentAt: packet.time)
+                    if packet.isMarkable { markable = (markable.count + 1, min(markable.oldest, packet.time)) }
                     acknowledgedQueue.append((space, packet.content))
                 case .outstanding:
                     let packet = spaces[index].take(number)
                     hasEliciting = true
+                    spaces[index].noteAcknowledged(number, sentAt: packet.time)
+                    if packet.isMarkable { markable = (markable.count + 1, min(markable.oldest, packet.time)) }
                     if number == largest { largestTime = packet.time }
                     if packet.isInFlight {
                         let size = Int(packet.size)
                         bytesInFlight -= size
+                        blackHole.acknowledged(size: size, sentAt: packet.time)
                         sample.acknowledged += size
                         delivery.acknowledged(size: size, at: now)
                         if newest.map({ packet.time > $0.time || packet.rate.delivered >= $0.snapshot.delivered })
@@ -65,6 +71,13 @@ extension Recovery {
         }
         spaces[index].advance()
         if !remembered[index].isEmpty { findAgain(space, blocks: blocks, at: now) }
+        if reorderThreshold == .max { relaxReordering(space) }
+        var marks: UInt64 = 0
+        // Frames that overtook each other prove nothing (RFC 9000 §13.4.2.1).
+        if isNewLargest {
+            marks = ecn.acknowledged(
+                space, counts: counts, newlyAcknowledged: markable.count, oldestSentAt: markable.oldest)
+        }
         guard hasEliciting else { return }
 
         if let largestTime {
@@ -81,8 +94,8 @@ extension Recovery {
         let lostBefore = statistics.bytesLost
         detectLosses(space, at: now)
         sample.lost = Int(statistics.bytesLost - lostBefore)
-        if let ecnCE, space == .application, ecnCE > ecnMarks {
-            ecnMarks = ecnCE
+        if marks > 0 {
+            statistics.congestionMarks += marks
             congestion.congestionExperienced(sentTime: newest?.time ?? now, at: now)
         }
         guard let newest else { return }
@@ -106,18 +119,18 @@ extension Recovery {
         let delay = lossDelay
         let lostBefore = now.advanced(nanoseconds: -delay)
         var number = spaces[index].base
-        var run: (first: Timestamp, last: Timestamp, previous: UInt64)?
-        var longest: Int64 = 0
+        var run = spaces[index].run
+        var isPersistent = false
         var previousLost: UInt64?
         while number < largest {
             guard spaces[index].state(number) == .outstanding else {
-                // A packet nobody would acknowledge does not break a run of losses; a settled one does.
-                if spaces[index].state(number) == .quiet, run?.previous == number - 1 { run?.previous = number }
+                // A packet nobody would acknowledge does not end a run of losses, nor a number left out; a settled one does.
+                if spaces[index].state(number) == .empty, skipped[index] != number { run.acknowledged(number) }
                 number += 1
                 continue
             }
             let time = spaces[index].time(number)
-            guard time <= lostBefore || largest >= number + reorderThreshold else {
+            guard time <= lostBefore || largest - number >= reorderThreshold else {
                 let due = time.advanced(nanoseconds: delay)
                 spaces[index].lossTime = min(spaces[index].lossTime ?? due, due)
                 number += 1
@@ -131,38 +144,45 @@ extension Recovery {
                 statistics.packetsLost += 1
                 statistics.bytesLost += UInt64(size)
                 delivery.lost(size: size)
+                if packet.isMarkable { ecn.lost(sentAt: packet.time) }
                 if !isProbe {
+                    blackHole.lost(size: size, sentAt: packet.time, now: now)
+                    let startsEpisode = episode.lost(sentAt: packet.time, now: now)
                     congestion.lost(
                         LossSample(
                             now: now, sentTime: packet.time, size: size, sentInFlight: packet.rate.inFlight,
                             lostSinceSent: delivery.lost - min(delivery.lost, packet.rate.lost),
                             isApplicationLimited: packet.rate.isApplicationLimited,
-                            startsRun: previousLost.map { $0 + 1 != number } ?? true))
+                            startsRun: previousLost.map { $0 + 1 != number } ?? true, startsEpisode: startsEpisode))
                 }
                 previousLost = number
-                if let firstSampleTime, packet.time > firstSampleTime, !isProbe {
-                    if let current = run, current.previous + 1 == number {
-                        run = (current.first, packet.time, number)
-                    } else {
-                        run = (packet.time, packet.time, number)
-                    }
-                    if let run { longest = max(longest, run.last - run.first) }
-                }
+                // Only what was sent after a round trip was measured counts (RFC 9002 §7.6.2, appendix B.8).
+                run.lost(
+                    number, sentAt: packet.time,
+                    counts: packet.isAckEliciting && !isProbe && firstSampleTime.map { packet.time > $0 } ?? false)
+                if run.duration > 3 * probeTimeout { isPersistent = true }
             }
-            remember(packet, number: number, space: space, distance: largest - number, at: now)
+            remember(packet, number: number, space: space, at: now)
             lostQueue.append((space, packet.content))
             number += 1
         }
         spaces[index].advance()
-        // Two packets lost that far apart with everything between them (RFC 9002 §7.6).
-        if longest > 3 * probeTimeout {
-            statistics.persistentCongestions += 1
-            congestion.persistentCongestion(inFlight: bytesInFlight)
-        }
+        run.acknowledged(largest)
+        spaces[index].run = run
+        guard isPersistent, let start = run.start, isUnacknowledged(since: start, besides: space) else { return }
+        statistics.persistentCongestions += 1
+        congestion.persistentCongestion(inFlight: bytesInFlight)
+        rtt.forgetMinimum()
+        spaces[index].run.reset()
+    }
+
+    /// Whether no other space's packet sent since then has arrived; what arrived of older ones is not told apart.
+    private func isUnacknowledged(since start: Timestamp, besides space: PacketSpace) -> Bool {
+        PacketSpace.allCases.allSatisfy { $0 == space || spaces[$0.rawValue].newestAcknowledged < start }
     }
 
     private mutating func remember(
-        _ packet: borrowing SentPacket, number: UInt64, space: PacketSpace, distance: UInt64, at now: Timestamp
+        _ packet: borrowing SentPacket, number: UInt64, space: PacketSpace, at now: Timestamp
     ) {
         let index = space.rawValue
         if remembered[index].count >= Self.rememberedLosses {
@@ -170,8 +190,8 @@ extension Recovery {
         }
         remembered[index].append(
             LostPacket(
-                number: number, declared: now, distance: distance, size: packet.isInFlight ? Int(packet.size) : 0,
-                content: packet.content))
+                number: number, time: packet.time, declared: now, size: packet.isInFlight ? Int(packet.size) : 0,
+                episode: episode.number, content: packet.content))
     }
 
     /// Notices packets declared lost that arrived after all, and waits longer from then on.
@@ -179,27 +199,48 @@ extension Recovery {
         let index = space.rawValue
         let horizon = now.advanced(nanoseconds: -2 * rtt.probeTimeout)
         var kept = 0
-        var foundDistance: UInt64 = 0
+        var hasFound = false
+        var latest: Int64 = 0
+        var run = spaces[index].run
         for position in 0..<remembered[index].count {
             let lost = remembered[index][position]
             if contains(lost.number, blocks) {
                 statistics.packetsFound += 1
                 delivery.foundAgain(size: lost.size)
+                run.found(lost.number)
                 acknowledgedQueue.append((space, lost.content))
-                foundDistance = max(foundDistance, lost.distance)
+                hasFound = true
+                latest = max(latest, now - lost.time)
+                if lost.size > 0 {
+                    congestion.lossWasSpurious(
+                        size: lost.size, isWholeEpisode: episode.found(episode: lost.episode), at: now)
+                }
             } else if lost.declared > horizon {
                 if kept != position { remembered[index][kept] = lost }
                 kept += 1
             }
         }
         remembered[index].removeLast(remembered[index].count - kept)
-        guard foundDistance > 0, space == .application else { return }
-        reorderThreshold = max(reorderThreshold, min(foundDistance + 1, 300))
-        // At most one step a round trip; never more than two round trips.
-        if spaces[index].base >= spuriousEpoch {
-            reorderEighths = min(reorderEighths + 1, 16)
-            spuriousEpoch = spaces[index].next
-        }
+        spaces[index].run = run
+        guard hasFound, space == .application else { return }
+        // Where packets overtake each other, how many did says nothing: only time counts (as in RFC 8985 §6.2).
+        reorderThreshold = .max
+        quietRounds = 0
+        // As long as it took this one, and a little; never more than two round trips.
+        let needed = 8 * latest / max(rtt.latest, rtt.smoothed, 1) + 1
+        reorderEighths = min(max(reorderEighths, needed), 16)
+        spuriousEpoch = spaces[index].next
+    }
+
+    /// Expects reordering a little less after many round trips without any.
+    private mutating func relaxReordering(_ space: PacketSpace) {
+        let index = space.rawValue
+        guard space == .application, reorderThreshold == .max, spaces[index].base >= spuriousEpoch else { return }
+        spuriousEpoch = spaces[index].next
+        quietRounds += 1
+        guard quietRounds >= Self.reorderPersistence else { return }
+        quietRounds = 0
+        if reorderEighths > 9 { reorderEighths -= 1 } else { reorderThreshold = Self.packetThreshold }
     }
 
     private func contains(_ number: UInt64, _ blocks: borrowing [AckBlock]) -> Bool {

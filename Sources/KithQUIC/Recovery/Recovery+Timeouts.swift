@@ -52,6 +52,7 @@ extension Recovery {
         guard !isAmplificationBlocked, let probe = nextProbe, probe.time <= now else { return .none }
         probeCount += 1
         statistics.probes += 1
+        ecn.timedOut(count: probeCount)
         let index = probe.space.rawValue
         guard spaces[index].outstanding > 0 else {
             antiDeadlockBase = now

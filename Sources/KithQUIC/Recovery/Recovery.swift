@@ -10,6 +10,8 @@ package struct RecoveryConfiguration: Sendable {
     package var controller = CongestionControllerKind.bbr
     /// Where the controller's random choices start.
     package var seed: UInt64 = 0
+    /// Whether packets are sent as able to carry congestion marks, as long as the path keeps them.
+    package var marksECN = true
 
     package init() {}
 }
@@ -26,6 +28,8 @@ package struct RecoveryStatistics: Hashable, Sendable {
     package var packetsFound: UInt64 = 0
     /// Probe time-outs.
     package var probes: UInt64 = 0
+    /// Packets the network marked as having met congestion.
+    package var congestionMarks: UInt64 = 0
     /// Times persistent congestion was found.
     package var persistentCongestions: UInt64 = 0
 }
@@ -37,6 +41,8 @@ package struct RecoveryStatistics: Hashable, Sendable {
 /// ``nextLost()``. Nothing allocates per packet once the tables have grown to the path.
 package struct Recovery: Sendable {
     static let packetThreshold: UInt64 = 3
+    /// Round trips without a loss that was none after which reordering is expected a little less.
+    static let reorderPersistence = 16
     static let maximumBackoff = 10
     static let rememberedLosses = 512
 
@@ -58,8 +64,11 @@ package struct Recovery: Sendable {
     /// By how many eighths of a round trip a packet may be late.
     var reorderEighths: Int64 = 9
     var spuriousEpoch: UInt64 = 0
+    var quietRounds = 0
     var firstSampleTime: Timestamp?
-    var ecnMarks: UInt64 = 0
+    var ecn: ECNValidation
+    var episode = LossEpisode()
+    var blackHole = BlackHole()
     /// The newest number left out of each space.
     var skipped: [UInt64?] = [nil, nil, nil]
     var remembered: [[LostPacket]] = [[], [], []]
@@ -87,6 +96,7 @@ package struct Recovery: Sendable {
         datagramSize = configuration.maxDatagramSize
         peerMaxAckDelay = configuration.maxAckDelay
         pacer = Pacer(datagramSize: configuration.maxDatagramSize)
+        ecn = ECNValidation(isEnabled: configuration.marksECN)
         congestion = CongestionControl(
             configuration.controller, datagramSize: configuration.maxDatagramSize,
             initialRTT: configuration.initialRTT, seed: configuration.seed)
@@ -168,6 +178,10 @@ package struct Recovery: Sendable {
             configuration.controller, datagramSize: datagramSize, initialRTT: configuration.initialRTT,
             seed: configuration.seed &+ statistics.packetsSent)
         pacer = Pacer(datagramSize: datagramSize)
+        ecn.pathChanged(isEnabled: configuration.marksECN, at: now)
+        for index in spaces.indices { spaces[index].run.reset() }
+        reorderThreshold = Self.packetThreshold
+        reorderEighths = 9
         probeCount = 0
         firstSampleTime = nil
     }
@@ -175,6 +189,7 @@ package struct Recovery: Sendable {
     /// Says that datagrams have another size from now on.
     package mutating func setMaxDatagramSize(_ size: Int) {
         datagramSize = size
+        blackHole.clear()
         congestion.datagramSizeChanged(size)
     }
 
@@ -202,15 +217,27 @@ package struct Recovery: Sendable {
         }
     }
 
-    /// Notes that the packet with the space's next number was sent.
+    /// Whether large packets have stopped arriving while small ones do; ``setMaxDatagramSize(_:)`` answers it.
+    package var isBlackHole: Bool { blackHole.isFound }
+
+    /// Whether the datagrams written now are to be sent as ECT(0), and their packets noted so.
+    package var isMarkingECN: Bool { ecn.isMarking }
+
+    /// Says that a batch of datagrams, all marked alike, has been written.
+    package mutating func batchEnded() { ecn.batchEnded() }
+
+    /// Notes that the packet with the space's next number was sent; `isMarkable` says as ECT(0).
     package mutating func sent(
-        _ space: PacketSpace, size: Int, isAckEliciting: Bool, isInFlight: Bool, content: consuming SentContent,
-        at now: Timestamp
+        _ space: PacketSpace, size: Int, isAckEliciting: Bool, isInFlight: Bool, isMarkable: Bool = false,
+        content: consuming SentContent, at now: Timestamp
     ) {
         statistics.packetsSent += 1
         var packet = SentPacket()
         packet.state = isAckEliciting || isInFlight ? .outstanding : .quiet
         packet.isInFlight = isInFlight
+        packet.isAckEliciting = isAckEliciting
+        packet.isMarkable = isMarkable
+        if isMarkable { ecn.sent(space) }
         packet.size = UInt16(clamping: size)
         packet.time = now
         packet.content = content

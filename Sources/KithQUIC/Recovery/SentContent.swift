@@ -67,6 +67,8 @@ package enum SentItem: Hashable, Sendable {
     case newToken
     /// PATH_CHALLENGE.
     case pathChallenge(UInt64)
+    /// A probe of that many bytes, of whether the path carries them.
+    case sizeProbe(Int)
 }
 
 /// What must be told again should a packet be lost, and forgotten once it is acknowledged.

@@ -10,6 +10,9 @@ struct SentPacket: Sendable {
 
     var state = State.empty
     var isInFlight = false
+    var isAckEliciting = false
+    /// Whether it was sent as ECT(0).
+    var isMarkable = false
     var size: UInt16 = 0
     var time = Timestamp.zero
     var content = SentContent()
@@ -34,6 +37,17 @@ struct SentPackets: Sendable {
     private(set) var outstanding = 0
     /// When the next packet will be lost by time.
     var lossTime: Timestamp?
+    /// The newest losses with nothing acknowledged between them.
+    var run = LossRun()
+    /// When the newest acknowledged packet was sent.
+    private(set) var newestAcknowledged = Timestamp(nanoseconds: .min)
+
+    /// Notes that a packet taken out had arrived.
+    @inline(__always)
+    mutating func noteAcknowledged(_ number: UInt64, sentAt time: Timestamp) {
+        run.acknowledged(number)
+        if time > newestAcknowledged { newestAcknowledged = time }
+    }
 
     /// Leaves a number out.
     mutating func skip() {
@@ -105,8 +119,11 @@ struct SentPackets: Sendable {
 /// A packet declared lost, remembered for a while in case it arrives after all.
 struct LostPacket: Sendable {
     var number: UInt64
+    /// When it was sent.
+    var time: Timestamp
     var declared: Timestamp
-    var distance: UInt64
     var size: Int
+    /// The ``LossEpisode`` it was lost in.
+    var episode: UInt32
     var content: SentContent
 }

@@ -89,7 +89,7 @@ import Testing
             var ranges: [ClosedRange<UInt64>] = []
             frame.forEachRange { ranges.append($0...$1) }
             #expect(ranges == [10...12, 5...7])
-            #expect(frame.congestionExperienced == 6)
+            #expect(frame.counts?.ce == 6)
             #expect(reader.isAtEnd)
         }
     }

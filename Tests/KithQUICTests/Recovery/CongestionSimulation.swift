@@ -97,7 +97,7 @@ struct CongestionSimulation {
             while backwardHead < backward.count, backward[backwardHead].time <= now {
                 let ack = backward[backwardHead]
                 backwardHead += 1
-                try recovery.receivedAck(.application, blocks: ack.blocks, delay: 0, ecnCE: nil, at: now)
+                try recovery.receivedAck(.application, blocks: ack.blocks, delay: 0, ecn: nil, at: now)
                 if let block = ack.blocks.first, block.largest > 40 {
                     receiver.acknowledgementAcknowledged(upTo: block.largest - 40)
                 }

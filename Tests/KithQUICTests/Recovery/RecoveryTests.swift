@@ -28,7 +28,7 @@ extension Recovery {
         _ blocks: ClosedRange<UInt64>..., space: PacketSpace = .application, delay: Int64 = 0, at now: Timestamp
     ) throws(AckViolation) {
         let blocks = blocks.map { AckBlock(smallest: $0.lowerBound, largest: $0.upperBound) }
-        try receivedAck(space, blocks: blocks, delay: delay, ecnCE: nil, at: now)
+        try receivedAck(space, blocks: blocks, delay: delay, ecn: nil, at: now)
     }
 }
 
@@ -203,7 +203,7 @@ extension Recovery {
                     let range = received[position]
                     blocks.append(AckBlock(smallest: range.lowerBound, largest: range.upperBound - 1))
                 }
-                try recovery.receivedAck(.application, blocks: blocks, delay: 0, ecnCE: nil, at: now)
+                try recovery.receivedAck(.application, blocks: blocks, delay: 0, ecn: nil, at: now)
             }
             if let deadline = recovery.deadline, deadline <= now { _ = recovery.timedOut(at: now) }
             settled.formUnion(recovery.lostOffsets())

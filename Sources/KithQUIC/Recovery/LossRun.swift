@@ -1,0 +1,79 @@
+/// The newest run of lost packets with nothing acknowledged between them: what persistent congestion is found by
+/// (RFC 9002 §7.6.2).
+///
+/// Losses are declared in the order of packet numbers, possibly over several ACK frames and time-outs; the run lives on
+/// between them. One per packet-number space.
+struct LossRun: Sendable {
+    private var first = Timestamp.zero
+    private var last = Timestamp.zero
+    /// The newest lost number of the run; nil without a run.
+    private var newest: UInt64?
+    /// The smallest acknowledged number above ``newest``: a loss beyond it begins another run.
+    private var end = UInt64.max
+
+    /// When the run's first packet was sent.
+    var start: Timestamp? { newest == nil ? nil : first }
+
+    /// How far apart its first and its last ack-eliciting packet were sent.
+    var duration: Int64 { newest == nil ? 0 : last - first }
+
+    /// Notes that a number was acknowledged.
+    @inline(__always)
+    mutating func acknowledged(_ number: UInt64) {
+        if let newest, number > newest, number < end { end = number }
+    }
+
+    /// Notes a loss; `counts` when the packet elicits an acknowledgement and was sent after the first round-trip sample.
+    mutating func lost(_ number: UInt64, sentAt time: Timestamp, counts: Bool) {
+        if newest != nil, number < end {
+            newest = number
+            if counts { last = time }
+            return
+        }
+        reset()
+        guard counts else { return }
+        (first, last, newest) = (time, time, number)
+    }
+
+    /// Notes that a packet declared lost arrived after all.
+    mutating func found(_ number: UInt64) {
+        if let newest, number <= newest { reset() }
+    }
+
+    mutating func reset() {
+        self = LossRun()
+    }
+}
+
+/// Losses since the controller last had a reason to slow down, in case every one of them was mere reordering.
+struct LossEpisode: Sendable {
+    /// Tells it from the episodes before.
+    private(set) var number: UInt32 = 0
+    private var began = Timestamp(nanoseconds: .min)
+    private var unexplained = 0
+
+    /// Takes a loss in.
+    ///
+    /// - Returns: whether it begins an episode: its packet was sent after the one before began.
+    mutating func lost(sentAt time: Timestamp, now: Timestamp) -> Bool {
+        let isFirst = time > began
+        if isFirst {
+            number &+= 1
+            began = now
+            unexplained = 0
+        }
+        unexplained += 1
+        return isFirst
+    }
+
+    /// Takes in that a packet of episode `number` arrived after all.
+    ///
+    /// - Returns: whether that was the last loss of the current episode.
+    mutating func found(episode number: UInt32) -> Bool {
+        guard number == self.number, unexplained > 0 else { return false }
+        unexplained -= 1
+        guard unexplained == 0 else { return false }
+        began = Timestamp(nanoseconds: .min)
+        return true
+    }
+}

@@ -1,0 +1,43 @@
+import KithTesting
+import Testing
+
+@testable import KithQUIC
+
+/// A row of the lossy links (16 MiB, Mbit/s): the link, and the rate below which something broke.
+struct LinkRow: CustomTestStringConvertible, Sendable {
+    var name: String
+    var roundTrip = Duration.milliseconds(50)
+    var loss = 0.0
+    var jitter = Duration.zero
+    var reordering = 0.0
+    var floor: Double
+    var testDescription: String { name }
+
+    static let all = [
+        LinkRow(name: "clean", floor: 60),
+        LinkRow(name: "1 % loss", loss: 0.01, floor: 55),
+        LinkRow(name: "3 % loss", loss: 0.03, floor: 50),
+        LinkRow(name: "5 ms jitter and 2 % reordering", jitter: .milliseconds(5), reordering: 0.02, floor: 45),
+        LinkRow(name: "200 ms and 0.5 % loss", roundTrip: .milliseconds(200), loss: 0.005, floor: 22),
+    ]
+}
+
+@Suite struct LinkTransferTests {
+    @Test(arguments: LinkRow.all) func `BBR holds its rate on a bad link`(row: LinkRow) throws {
+        var slowest = Double.infinity
+        for seed in 1...2 as ClosedRange<UInt64> {
+            var transfer = LinkTransfer(roundTrip: row.roundTrip)
+            transfer.conditions.loss = row.loss
+            transfer.conditions.jitter = row.jitter
+            transfer.conditions.reordering = row.reordering
+            transfer.seed = seed
+            let result = try transfer.run()
+            #expect(result.isComplete)
+            print(
+                "link \(row.name), seed \(seed): \(result.megabits) Mbit/s, \(result.datagramsSent) datagrams,",
+                "\(result.sender)")
+            slowest = min(slowest, result.megabits)
+        }
+        #expect(slowest >= row.floor)
+    }
+}
