@@ -1,4 +1,4 @@
-// Packet protection and the key schedule (RFC 9001 §5, §6).
+// Packet protection and the key schedule (RFC 9001 §5, §6; RFC 9369 §3.3 for version 2).
 
 #include "CQUICCrypto.h"
 
@@ -17,7 +17,22 @@ struct kith_keys {
     uint8_t secret[max_secret];
     size_t secret_count;
     int suite;
+    int version;
 };
+
+// The labels of a version's keys (RFC 9001 §5.1, RFC 9369 §3.3.2).
+typedef struct {
+    const char *key;
+    const char *iv;
+    const char *header;
+    const char *update;
+} label_set;
+
+static const label_set *labels_of(int version) {
+    static const label_set one = {"quic key", "quic iv", "quic hp", "quic ku"};
+    static const label_set two = {"quicv2 key", "quicv2 iv", "quicv2 hp", "quicv2 ku"};
+    return version == KITH_VERSION_2 ? &two : &one;
+}
 
 static size_t key_length(int suite) { return suite == KITH_SUITE_AES_128_GCM ? 16 : 32; }
 
@@ -56,8 +71,9 @@ int kith_expand_label(
 // Fills everything but the header protection key, which outlives a key update.
 static int set_packet_keys(kith_keys *keys) {
     uint8_t key[32];
-    int ok = kith_expand_label(keys->suite, keys->secret, keys->secret_count, "quic key", key, key_length(keys->suite))
-          && kith_expand_label(keys->suite, keys->secret, keys->secret_count, "quic iv", keys->iv, iv_length)
+    const label_set *labels = labels_of(keys->version);
+    int ok = kith_expand_label(keys->suite, keys->secret, keys->secret_count, labels->key, key, key_length(keys->suite))
+          && kith_expand_label(keys->suite, keys->secret, keys->secret_count, labels->iv, keys->iv, iv_length)
           && EVP_AEAD_CTX_init(
               &keys->aead, aead(keys->suite), key, key_length(keys->suite), EVP_AEAD_DEFAULT_TAG_LENGTH, NULL);
     OPENSSL_cleanse(key, sizeof(key));
@@ -70,21 +86,22 @@ static int set_header_key(kith_keys *keys) {
 }
 
 // calloc, because BoringSSL's own allocator aligns to 8 bytes and an AEAD state is quicker at 16.
-static kith_keys *allocate(int suite, size_t secret_count) {
+static kith_keys *allocate(int version, int suite, size_t secret_count) {
     if (aead(suite) == NULL || secret_count != hash_length(suite)) return NULL;
     kith_keys *keys = calloc(1, sizeof(kith_keys));
     if (keys == NULL) return NULL;
     EVP_AEAD_CTX_zero(&keys->aead);
+    keys->version = version;
     keys->suite = suite;
     keys->secret_count = secret_count;
     return keys;
 }
 
-kith_keys *kith_keys_new(int suite, const uint8_t *secret, size_t secret_count) {
-    kith_keys *keys = allocate(suite, secret_count);
+kith_keys *kith_keys_new(int version, int suite, const uint8_t *secret, size_t secret_count) {
+    kith_keys *keys = allocate(version, suite, secret_count);
     if (keys == NULL) return NULL;
     memcpy(keys->secret, secret, secret_count);
-    if (kith_expand_label(suite, secret, secret_count, "quic hp", keys->header_key, key_length(suite))
+    if (kith_expand_label(suite, secret, secret_count, labels_of(version)->header, keys->header_key, key_length(suite))
         && set_header_key(keys) && set_packet_keys(keys)) {
         return keys;
     }
@@ -93,10 +110,11 @@ kith_keys *kith_keys_new(int suite, const uint8_t *secret, size_t secret_count) 
 }
 
 kith_keys *kith_keys_next(const kith_keys *keys) {
-    kith_keys *next = allocate(keys->suite, keys->secret_count);
+    kith_keys *next = allocate(keys->version, keys->suite, keys->secret_count);
     if (next == NULL) return NULL;
     memcpy(next->header_key, keys->header_key, sizeof(next->header_key));
-    if (kith_expand_label(keys->suite, keys->secret, keys->secret_count, "quic ku", next->secret, keys->secret_count)
+    const char *label = labels_of(keys->version)->update;
+    if (kith_expand_label(keys->suite, keys->secret, keys->secret_count, label, next->secret, keys->secret_count)
         && set_header_key(next) && set_packet_keys(next)) {
         return next;
     }
@@ -192,27 +210,36 @@ ptrdiff_t kith_keys_open(const kith_keys *keys, uint8_t *packet, size_t count, s
     return (ptrdiff_t)payload_count;
 }
 
-int kith_initial_secrets(const uint8_t *destination, size_t count, uint8_t *client, uint8_t *server) {
-    static const uint8_t salt[] = {0x38, 0x76, 0x2c, 0xf7, 0xf5, 0x59, 0x34, 0xb3, 0x4d, 0x17,
-                                   0x9a, 0xe6, 0xa4, 0xc8, 0x0c, 0xad, 0xcc, 0xbb, 0x7f, 0x0a};
+int kith_initial_secrets(
+    int version, const uint8_t *destination, size_t count, uint8_t *client, uint8_t *server) {
+    static const uint8_t salt_1[] = {0x38, 0x76, 0x2c, 0xf7, 0xf5, 0x59, 0x34, 0xb3, 0x4d, 0x17,
+                                     0x9a, 0xe6, 0xa4, 0xc8, 0x0c, 0xad, 0xcc, 0xbb, 0x7f, 0x0a};
+    static const uint8_t salt_2[] = {0x0d, 0xed, 0xe3, 0xde, 0xf7, 0x00, 0xa6, 0xdb, 0x81, 0x93,
+                                     0x81, 0xbe, 0x6e, 0x26, 0x9d, 0xcb, 0xf9, 0xbd, 0x2e, 0xd9};
+    const uint8_t *salt = version == KITH_VERSION_2 ? salt_2 : salt_1;
     uint8_t initial[EVP_MAX_MD_SIZE];
     size_t initial_count = 0;
-    return HKDF_extract(initial, &initial_count, EVP_sha256(), destination, count, salt, sizeof(salt))
+    return HKDF_extract(initial, &initial_count, EVP_sha256(), destination, count, salt, sizeof(salt_1))
         && kith_expand_label(KITH_SUITE_AES_128_GCM, initial, initial_count, "client in", client, 32)
         && kith_expand_label(KITH_SUITE_AES_128_GCM, initial, initial_count, "server in", server, 32);
 }
 
-int kith_retry_tag(const uint8_t *pseudo_packet, size_t count, uint8_t *tag) {
-    static const uint8_t key[] = {0xbe, 0x0c, 0x69, 0x0b, 0x9f, 0x66, 0x57, 0x5a,
-                                  0x1d, 0x76, 0x6b, 0x54, 0xe3, 0x68, 0xc8, 0x4e};
-    static const uint8_t nonce[] = {0x46, 0x15, 0x99, 0xd3, 0x5d, 0x63, 0x2b, 0xf2, 0x23, 0x98, 0x25, 0xbb};
+int kith_retry_tag(int version, const uint8_t *pseudo_packet, size_t count, uint8_t *tag) {
+    static const uint8_t key_1[] = {0xbe, 0x0c, 0x69, 0x0b, 0x9f, 0x66, 0x57, 0x5a,
+                                    0x1d, 0x76, 0x6b, 0x54, 0xe3, 0x68, 0xc8, 0x4e};
+    static const uint8_t nonce_1[] = {0x46, 0x15, 0x99, 0xd3, 0x5d, 0x63, 0x2b, 0xf2, 0x23, 0x98, 0x25, 0xbb};
+    static const uint8_t key_2[] = {0x8f, 0xb4, 0xb0, 0x1b, 0x56, 0xac, 0x48, 0xe2,
+                                    0x60, 0xfb, 0xcb, 0xce, 0xad, 0x7c, 0xcc, 0x92};
+    static const uint8_t nonce_2[] = {0xd8, 0x69, 0x69, 0xbc, 0x2d, 0x7c, 0x6d, 0x99, 0x90, 0xef, 0xb0, 0x4a};
+    const uint8_t *key = version == KITH_VERSION_2 ? key_2 : key_1;
+    const uint8_t *nonce = version == KITH_VERSION_2 ? nonce_2 : nonce_1;
     EVP_AEAD_CTX context;
     EVP_AEAD_CTX_zero(&context);
     size_t written = 0;
     int ok = EVP_AEAD_CTX_init(
-                 &context, EVP_aead_aes_128_gcm(), key, sizeof(key), EVP_AEAD_DEFAULT_TAG_LENGTH, NULL)
+                 &context, EVP_aead_aes_128_gcm(), key, sizeof(key_1), EVP_AEAD_DEFAULT_TAG_LENGTH, NULL)
           && EVP_AEAD_CTX_seal(
-                 &context, tag, &written, KITH_TAG_LENGTH, nonce, sizeof(nonce), NULL, 0, pseudo_packet, count);
+                 &context, tag, &written, KITH_TAG_LENGTH, nonce, sizeof(nonce_1), NULL, 0, pseudo_packet, count);
     EVP_AEAD_CTX_cleanup(&context);
     return ok && written == KITH_TAG_LENGTH;
 }

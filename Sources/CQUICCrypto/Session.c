@@ -39,8 +39,13 @@ struct kith_tls {
     queue items[2];
     uint8_t *alpn;
     size_t alpn_count;
+    // The client's transport parameters while the session waits for the server's.
+    buffer offered_parameters;
     const char *reason;
     int is_server;
+    int asks_parameters;
+    int has_parameters;
+    int is_early_rejected;
     int verdict;
     int failed;
     int alert;
@@ -162,6 +167,20 @@ static int on_alpn(
     return SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
+// Stops at the ClientHello: what the server says about itself may depend on what the client said.
+static enum ssl_select_cert_result_t on_client_hello(const SSL_CLIENT_HELLO *hello) {
+    kith_tls *tls = session_of(hello->ssl);
+    if (!tls->asks_parameters || tls->has_parameters) return ssl_select_cert_success;
+    const uint8_t *bytes = NULL;
+    size_t count = 0;
+    if (tls->offered_parameters.count == 0
+        && SSL_early_callback_ctx_extension_get(hello, TLSEXT_TYPE_quic_transport_parameters, &bytes, &count)
+        && !buffer_append(&tls->offered_parameters, bytes, count)) {
+        return ssl_select_cert_error;
+    }
+    return ssl_select_cert_retry;
+}
+
 static int on_new_session(SSL *ssl, SSL_SESSION *session) {
     kith_tls *tls = session_of(ssl);
     uint8_t *bytes = NULL;
@@ -188,6 +207,7 @@ static int configure_context(SSL_CTX *context, const kith_tls_options *options) 
     }
     SSL_CTX_set_early_data_enabled(context, options->early_data);
     if (options->is_server) {
+        SSL_CTX_set_select_certificate_cb(context, on_client_hello);
         SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
         if (options->ticket_key == NULL) {
             SSL_CTX_set_options(context, SSL_OP_NO_TICKET);
@@ -269,6 +289,7 @@ kith_tls *kith_tls_new(const kith_tls_options *options) {
     tls->alert = -1;
     tls->reason = "";
     tls->is_server = options->is_server;
+    tls->asks_parameters = options->is_server && options->asks_parameters;
     tls->alpn = malloc(options->alpn_count);
     tls->context = SSL_CTX_new(TLS_with_buffers_method());
     if (tls->alpn != NULL && tls->context != NULL && configure_context(tls->context, options)) {
@@ -293,6 +314,7 @@ void kith_tls_free(kith_tls *tls) {
     for (int item = 0; item < 2; item++) {
         for (size_t i = 0; i < tls->items[item].count; i++) buffer_free(&tls->items[item].items[i]);
     }
+    buffer_free(&tls->offered_parameters);
     free(tls->alpn);
     OPENSSL_cleanse(tls, sizeof(kith_tls));
     free(tls);
@@ -373,7 +395,11 @@ int kith_tls_advance(kith_tls *tls) {
         switch (SSL_get_error(tls->ssl, result)) {
             case SSL_ERROR_WANT_READ: return KITH_STEP_WAITING;
             case SSL_ERROR_WANT_CERTIFICATE_VERIFY: return KITH_STEP_ASKS_VERDICT;
-            case SSL_ERROR_EARLY_DATA_REJECTED: SSL_reset_early_data_reject(tls->ssl); continue;
+            case SSL_ERROR_PENDING_CERTIFICATE: return KITH_STEP_ASKS_PARAMETERS;
+            case SSL_ERROR_EARLY_DATA_REJECTED:
+                tls->is_early_rejected = 1;
+                SSL_reset_early_data_reject(tls->ssl);
+                continue;
             default: return fail(tls);
         }
     }
@@ -387,6 +413,15 @@ int kith_tls_advance(kith_tls *tls) {
     }
     if (!SSL_process_quic_post_handshake(tls->ssl)) return fail(tls);
     return KITH_STEP_COMPLETE;
+}
+
+int kith_tls_set_parameters(
+    kith_tls *tls, const uint8_t *parameters, size_t parameters_count, const uint8_t *scope, size_t scope_count,
+    const uint8_t *context, size_t context_count) {
+    tls->has_parameters = 1;
+    return SSL_set_quic_transport_params(tls->ssl, parameters, parameters_count)
+        && SSL_set_session_id_context(tls->ssl, scope, scope_count)
+        && (context_count == 0 || SSL_set_quic_early_data_context(tls->ssl, context, context_count));
 }
 
 void kith_tls_give_verdict(kith_tls *tls, int accepted) {
@@ -459,6 +494,10 @@ const uint8_t *kith_tls_value(const kith_tls *tls, int value, size_t *count) {
     *count = 0;
     switch (value) {
         case KITH_VALUE_PEER_TRANSPORT_PARAMETERS:
+            if (tls->offered_parameters.count > 0) {
+                *count = tls->offered_parameters.count;
+                return tls->offered_parameters.bytes;
+            }
             SSL_get_peer_quic_transport_params(tls->ssl, &bytes, count);
             return *count == 0 ? NULL : bytes;
         case KITH_VALUE_ALPN: {
@@ -497,6 +536,7 @@ int kith_tls_fact(const kith_tls *tls, int fact) {
         case KITH_FACT_RESUMED: return SSL_session_reused(tls->ssl);
         case KITH_FACT_EARLY_DATA_ACCEPTED: return SSL_early_data_accepted(tls->ssl);
         case KITH_FACT_GROUP: return SSL_get_group_id(tls->ssl);
+        case KITH_FACT_EARLY_DATA_REJECTED: return tls->is_early_rejected;
         default: return 0;
     }
 }

@@ -190,7 +190,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
                 routes.removeAll { $0 == id }
                 endpoint.removeRoute(id, of: self)
             case .connected: connected()
-            case .handshakeConfirmed, .datagram, .pathChanged: break
+            case .handshakeConfirmed, .datagram, .pathChanged, .newToken: break
             case .streamOpened(let id): streamOpened(id)
             case .readable(let id): if let entry = streams[id] { fill(entry.core) }
             case .writable(let id): if let entry = streams[id] { drain(entry.core) }

@@ -13,6 +13,21 @@ public struct QUICConfiguration: Sendable {
     /// Whether the first flight carries a post-quantum key share, and so needs two datagrams.
     public var offersPostQuantumKeyShare = false
 
+    /// The versions spoken, best first; not empty.
+    ///
+    /// A client dials with the first and offers the others, in the handshake and after a Version Negotiation.
+    public var versions: [QUICVersion] = [.one, .two]
+    /// Server: whether it moves a client to the first of its own ``versions`` that the client offers (RFC 9368 §2.3).
+    ///
+    /// Otherwise it stays with the client's choice.
+    public var prefersOwnVersion = false
+    /// Server: makes the token every client is given for its next connection, a NEW_TOKEN; nil gives none.
+    public var addressTokens: AddressTokens?
+    /// Client: the token an earlier connection to the same server was given; empty for none.
+    public var addressToken: [UInt8] = []
+    /// After how many packets the keys of 1-RTT packets are updated; nil as late as the cipher allows (RFC 9001 §6.6).
+    public var packetsPerKey: UInt64?
+
     /// How long a silent connection lives; zero for ever.
     ///
     /// The smaller of both ends' values counts.
@@ -95,6 +110,7 @@ public struct QUICConfiguration: Sendable {
         parameters.activeConnectionIDLimit = UInt64(PeerConnectionIDs.limit)
         parameters.initialSource = source
         parameters.maxDatagramFrameSize = UInt64(max(0, maxDatagramFrameSize))
+        parameters.greaseQUICBit = true
         return parameters
     }
 }

@@ -19,6 +19,11 @@ extern "C" {
 
 #pragma clang assume_nonnull begin
 
+// Versions of QUIC, as the key schedule tells them apart (RFC 9001 §5.2, RFC 9369 §3.3).
+
+#define KITH_VERSION_1 1
+#define KITH_VERSION_2 2
+
 // Cipher suites (RFC 9001 §5.3).
 
 #define KITH_SUITE_AES_128_GCM 0
@@ -36,7 +41,7 @@ extern "C" {
 typedef struct kith_keys kith_keys;
 
 // Derives keys from a traffic secret of 32 bytes (48 for AES-256-GCM). NULL: the lengths do not fit, or no memory.
-kith_keys *_Nullable kith_keys_new(int suite, const uint8_t *secret, size_t secret_count);
+kith_keys *_Nullable kith_keys_new(int version, int suite, const uint8_t *secret, size_t secret_count);
 
 // The keys of the next key phase (RFC 9001 §6.1): a new secret, key and nonce; the same header protection key.
 kith_keys *_Nullable kith_keys_next(const kith_keys *keys);
@@ -84,10 +89,11 @@ int kith_expand_label(
     int suite, const uint8_t *secret, size_t secret_count, const char *label, uint8_t *out, size_t out_count);
 
 // The client's and the server's Initial secret, 32 bytes each (RFC 9001 §5.2). 1 on success.
-int kith_initial_secrets(const uint8_t *destination, size_t count, uint8_t *client, uint8_t *server);
+int kith_initial_secrets(
+    int version, const uint8_t *destination, size_t count, uint8_t *client, uint8_t *server);
 
 // The Retry Integrity Tag over a Retry pseudo-packet (RFC 9001 §5.8), 16 bytes. 1 on success.
-int kith_retry_tag(const uint8_t *pseudo_packet, size_t count, uint8_t *tag);
+int kith_retry_tag(int version, const uint8_t *pseudo_packet, size_t count, uint8_t *tag);
 
 // HMAC-SHA256, 32 bytes. 1 on success.
 int kith_hmac(const uint8_t *key, size_t key_count, const uint8_t *data, size_t count, uint8_t *out);
@@ -141,6 +147,8 @@ typedef struct {
     // Server: must be equal where a ticket is minted and where its early data is accepted.
     const uint8_t *_Nullable early_data_context;
     size_t early_data_context_count;
+    // Server: stops at the ClientHello until kith_tls_set_parameters (KITH_STEP_ASKS_PARAMETERS).
+    int asks_parameters;
 } kith_tls_options;
 
 // A session that has not started. NULL: an option is malformed, or no memory.
@@ -164,9 +172,17 @@ int kith_tls_provide(kith_tls *tls, int level, const uint8_t *bytes, size_t coun
 #define KITH_STEP_WAITING 0
 #define KITH_STEP_COMPLETE 1
 #define KITH_STEP_ASKS_VERDICT 2
+#define KITH_STEP_ASKS_PARAMETERS 3
 
 // Goes on as far as it can. After KITH_STEP_ASKS_VERDICT, look at the peer's credential, give the verdict, and go on.
+// After KITH_STEP_ASKS_PARAMETERS, read the client's transport parameters, set the server's, and go on.
 int kith_tls_advance(kith_tls *tls);
+
+// Answers KITH_STEP_ASKS_PARAMETERS: what the server sends, and what its tickets are good for: `scope` must be equal
+// where a session is resumed, `context` too where its early data is accepted. 1 on success.
+int kith_tls_set_parameters(
+    kith_tls *tls, const uint8_t *parameters, size_t parameters_count, const uint8_t *scope, size_t scope_count,
+    const uint8_t *context, size_t context_count);
 
 // Says whether the peer is accepted. A refusal becomes the alert access_denied (49).
 void kith_tls_give_verdict(kith_tls *tls, int accepted);
@@ -211,6 +227,8 @@ const uint8_t *_Nullable kith_tls_peer_certificate(const kith_tls *tls, size_t i
 #define KITH_FACT_RESUMED 0
 #define KITH_FACT_EARLY_DATA_ACCEPTED 1
 #define KITH_FACT_GROUP 2
+// Client: the server has answered that it does not take the early data.
+#define KITH_FACT_EARLY_DATA_REJECTED 3
 
 // 1 or 0; for KITH_FACT_GROUP the TLS number of the key exchange group, 0 before one is chosen.
 int kith_tls_fact(const kith_tls *tls, int fact);

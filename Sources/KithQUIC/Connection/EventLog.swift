@@ -57,8 +57,11 @@ struct EventLog {
         event("quic:packet_lost", "{\"header\":{\"packet_type\":\"\(Self.type(space))\"}}", at: now)
     }
 
-    func keyUpdated(at now: Timestamp) {
-        event("quic:key_updated", "{\"key_type\":\"server_1rtt_secret\",\"trigger\":\"remote_update\"}", at: now)
+    func keyUpdated(isRemote: Bool, at now: Timestamp) {
+        let trigger = isRemote ? "remote_update" : "local_update"
+        for side in ["client", "server"] {
+            event("quic:key_updated", "{\"key_type\":\"\(side)_1rtt_secret\",\"trigger\":\"\(trigger)\"}", at: now)
+        }
     }
 
     func connected(at now: Timestamp) {

@@ -8,6 +8,8 @@
 struct KeyPhases {
     /// The phase bit of packets sent now.
     private(set) var isOdd = false
+    /// How many updates there have been.
+    private(set) var count: UInt64 = 0
     /// The first packet number received in the current phase; nil before the first one.
     private(set) var firstReceived: UInt64?
     /// The first packet number sent in the current phase.
@@ -33,6 +35,7 @@ struct KeyPhases {
     /// Moves to the next phase.
     mutating func advance(firstReceived number: UInt64?, firstSent: UInt64) {
         isOdd.toggle()
+        count += 1
         firstReceived = number
         self.firstSent = firstSent
         sealed = 0

@@ -86,7 +86,7 @@ extension QUICConnection {
         guard phase != .drained else { return }
         for id in localIDs.all { events.append(.connectionIDRetired(id)) }
         // Until then a repeated first datagram of the client finds its connection.
-        if !isClient { events.append(.connectionIDRetired(originalDestination)) }
+        if !isClient { events.append(.connectionIDRetired(initialDestination)) }
         phase = .drained
         closing.isPending = false
         closing.end = nil

@@ -29,6 +29,8 @@ extension QUICConnection {
         case datagram([UInt8])
         /// The peer moved to another address, and has proven it.
         case pathChanged(NetworkAddress)
+        /// The server gave a token to put into ``QUICConfiguration/addressToken`` of the next connection to it.
+        case newToken([UInt8])
         /// The connection ended; comes exactly once.
         case closed(CloseReason)
         /// Nothing more will be sent or is waited for: forget the connection.
@@ -47,7 +49,7 @@ extension QUICConnection {
         case handshakeTimeout
         /// The peer has forgotten the connection (RFC 9000 §10.3).
         case statelessReset
-        /// The peer does not speak QUIC version 1.
+        /// The peer speaks none of the configuration's versions.
         case versionMismatch
     }
 

@@ -111,10 +111,7 @@ extension QUICConnection {
                     .protocolViolation, frameType: FrameType.handshakeDone, "HANDSHAKE_DONE from a client")
             }
             if phase == .established { confirmHandshake(at: now) }
-        case .newToken:
-            guard isClient else {
-                throw TransportError(.protocolViolation, frameType: FrameType.newToken, "NEW_TOKEN from a client")
-            }
+        case .newToken(let token): unsafe try receiveNewToken(token)
         case .datagram(let bytes): unsafe try receivedDatagram(bytes)
         case .padding, .ping, .acknowledgement, .crypto, .stream, .connectionClose:
             preconditionFailure("handled where every packet's frames are")
@@ -219,6 +216,7 @@ extension QUICConnection {
                 case .crypto(let offset, let length):
                     spaces[space.rawValue].cryptoSend.lost(offset: offset, length: length, isFinished: false)
                 case .newConnectionID(let sequence): localIDs.announceAgain(sequence)
+                case .newToken: isNewTokenPending = true
                 case .retireConnectionID(let sequence): peerIDs.retirementLost(sequence)
                 case .sizeProbe(let size): sizeProbe.lost(size, at: now)
                 default: break

@@ -1,6 +1,6 @@
 import KithWire
 
-// TLS in and out, keys, transport parameters, Retry and Version Negotiation (RFC 9001 §4, RFC 9000 §7, §17.2.5).
+// TLS in and out, keys, transport parameters, Retry and NEW_TOKEN (RFC 9001 §4, RFC 9000 §7, §8.1, §17.2.5).
 extension QUICConnection {
     /// Gives TLS the handshake bytes that arrived, and takes secrets and bytes to send from it.
     mutating func driveHandshake(at now: Timestamp) {
@@ -8,12 +8,12 @@ extension QUICConnection {
         guard isOpen else { return }
         var alert: TLSAlert?
         do throws(TLSAlert) {
-            if !hasReceivedPacket { try tls.advance() }
+            if !hasReceivedPacket { try advanceTLS(at: now) }
             drainTLS(at: now)
             for space in PacketSpace.allCases {
                 while spaces[space.rawValue].cryptoReceive.readableCount > 0 {
                     try provide(space)
-                    try tls.advance()
+                    try advanceTLS(at: now)
                     drainTLS(at: now)
                     guard isOpen else { return }
                 }
@@ -36,6 +36,32 @@ extension QUICConnection {
             }
         }
         if phase == .handshaking, tls.isComplete { completeHandshake(at: now) }
+    }
+
+    /// Lets TLS go on; a server looks at what the client said about itself before it answers.
+    private mutating func advanceTLS(at now: Timestamp) throws(TLSAlert) {
+        try tls.advance()
+        guard tls.isAskingForParameters else { return }
+        if let bytes = tls.peerTransportParameters {
+            do throws(TransportError) {
+                let parameters = try TransportParameters.decode(bytes, fromServer: false)
+                let choice = try negotiation.choice(parameters.versions, configuration)
+                if choice != version {
+                    negotiation.move(to: choice, keeping: spaces[.initial].readKeys)
+                    installInitialKeys()
+                }
+            } catch {
+                return close(for: error, at: now)
+            }
+        }
+        var parameters = localParameters
+        parameters.versions = negotiation.information(configuration)
+        // Sessions of one version are not resumed in another (RFC 9369 §5).
+        try tls.answer(
+            parameters: parameters.encoded(grease: configuration.random()),
+            scope: Array("kith".utf8) + [UInt8(version.code)],
+            context: [])
+        try tls.advance()
     }
 
     private mutating func provide(_ space: PacketSpace) throws(TLSAlert) {
@@ -67,8 +93,8 @@ extension QUICConnection {
         }
         guard !spaces[space.rawValue].isDiscarded else { return }
         switch secret.direction {
-        case .read: spaces[space.rawValue].readKeys = PacketKeys(secret)
-        case .write: spaces[space.rawValue].writeKeys = PacketKeys(secret)
+        case .read: spaces[space.rawValue].readKeys = PacketKeys(secret, version)
+        case .write: spaces[space.rawValue].writeKeys = PacketKeys(secret, version)
         }
         if space == .handshake, secret.direction == .write { recovery.handshakeKeysAvailable() }
     }
@@ -89,6 +115,7 @@ extension QUICConnection {
         if !isClient {
             // For a server complete is confirmed (RFC 9001 §4.1.2).
             isHandshakeDonePending = true
+            isNewTokenPending = configuration.addressTokens != nil
             confirmHandshake(at: now)
         }
     }
@@ -133,6 +160,7 @@ extension QUICConnection {
         guard agrees else {
             throw TransportError(.transportParameter, "the connection ids do not agree with the handshake")
         }
+        if isClient { try negotiation.check(parameters.versions, configuration) }
         peerParameters = parameters
         recovery.peerMaxAckDelay = .milliseconds(Int64(parameters.maxAckDelay))
         var limits = PeerStreamLimits()
@@ -150,13 +178,13 @@ extension QUICConnection {
         }
     }
 
-    // MARK: - Retry and Version Negotiation
+    // MARK: - Retry and NEW_TOKEN
 
     /// Takes a Retry in: the server wants our address proven by its token (RFC 9000 §17.2.5.2).
     mutating func receiveRetry(_ packet: UnsafeRawBufferPointer, _ header: PacketHeader, at now: Timestamp) {
         guard isClient, phase == .handshaking, !hasReceivedPacket, retrySource == nil, unsafe header.token.count > 16,
-            header.source != peerIDs.current,
-            unsafe RetryIntegrity.isValid(original: originalDestination.bytes, retry: packet)
+            header.version == version, header.source != peerIDs.current,
+            unsafe RetryIntegrity.isValid(original: originalDestination.bytes, retry: packet, version)
         else { return }
         retrySource = header.source
         token = unsafe [UInt8](header.token.dropLast(16))
@@ -168,20 +196,18 @@ extension QUICConnection {
         recovery.retried(at: now)
         settleLost(at: now)
         spaces[.initial].cryptoSend.rewind()
-        let (read, write) = PacketKeys.initial(destination: header.source.bytes, isClient: true)
-        spaces[.initial].readKeys = read
-        spaces[.initial].writeKeys = write
+        initialDestination = header.source
+        installInitialKeys()
     }
 
-    /// Takes a Version Negotiation in: unless it is an echo, the server does not speak version 1 (RFC 9000 §6.2).
-    mutating func receiveVersionNegotiation(_ header: PacketHeader, at now: Timestamp) {
-        guard isClient, phase == .handshaking, !hasReceivedPacket, retrySource == nil,
-            header.destination == firstLocalID, header.source == peerIDs.current
-        else { return }
-        var reader = unsafe PacketReader(header.token)
-        while let version = try? reader.uint32() {  // ends where the list does
-            if version == Version.one { return }
+    /// Takes NEW_TOKEN in: what the next connection to this server proves its address with (RFC 9000 §8.1.3).
+    mutating func receiveNewToken(_ bytes: UnsafeRawBufferPointer) throws(TransportError) {
+        guard isClient else {
+            throw TransportError(.protocolViolation, frameType: FrameType.newToken, "NEW_TOKEN from a client")
         }
-        finish(.versionMismatch, at: now)
+        // A few are of use; longer ones leave no room in the datagram that shows them.
+        guard receivedTokens < 8, bytes.count <= 512 else { return }
+        receivedTokens += 1
+        unsafe events.append(.newToken([UInt8](bytes)))
     }
 }

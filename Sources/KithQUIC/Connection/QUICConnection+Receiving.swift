@@ -76,7 +76,13 @@ extension QUICConnection {
         if spaces[space.rawValue].isDiscarded { return }
         // A server reads no 1-RTT packet before the client's Finished (RFC 9001 §5.7).
         let isEarly = space == .application && !isClient && phase == .handshaking
-        guard let readKeys = spaces[space.rawValue].readKeys, !isEarly else {
+        var known = spaces[space.rawValue].readKeys
+        let isOtherVersion = space != .application && header.version != version
+        if isOtherVersion {
+            guard space == .initial, let other = initialKeys(of: header.version) else { return }
+            known = other
+        }
+        guard let readKeys = known, !isEarly else {
             unsafe hold(packet, space, from: remote, ecn: ecn)
             return
         }
@@ -111,10 +117,23 @@ extension QUICConnection {
             return
         }
         guard acceptSource(header, space) else { return }
+        if isOtherVersion, isClient {
+            // The server speaks a version we offered; the handshake will have to confirm it.
+            negotiation.move(to: header.version, keeping: nil)
+            installInitialKeys()
+        }
         opened(space, header, at: now)
         unsafe process(
             payload, space, number: number, destination: header.destination, size: packet.count, from: remote,
             ecn: ecn, at: now)
+    }
+
+    /// The keys to read an Initial of a version other than the one spoken: from a client that has not heard of the
+    /// change yet, or the server's first word of it.
+    private func initialKeys(of other: QUICVersion) -> PacketKeys? {
+        guard isClient else { return other == negotiation.original ? negotiation.originalReadKeys : nil }
+        guard !hasReceivedPacket, configuration.versions.contains(other) else { return nil }
+        return PacketKeys.initial(destination: initialDestination.bytes, isClient: true, other).read
     }
 
     /// Ties the connection to the peer's own id (RFC 9000 §7.2); false for a packet with another one.
@@ -218,49 +237,5 @@ extension QUICConnection {
         if keys.failures >= keysUsed.suite.integrityLimit {
             close(for: TransportError(.aeadLimitReached, "too many forged packets"), at: now)
         }
-    }
-
-    // MARK: - Key phases
-
-    /// Opens a 1-RTT packet with the keys of its phase, and follows the peer to the next one (RFC 9001 §6.2, §6.3).
-    @inline(__always)
-    private mutating func openApplication(
-        _ packet: UnsafeMutableRawBufferPointer, _ current: PacketKeys, headerLength: Int, number: UInt64, isOdd: Bool,
-        at now: Timestamp
-    ) -> Int? {
-        if isOdd == keys.isOdd {
-            let length = unsafe current.open(packet, headerLength: headerLength, packetNumber: number)
-            if length != nil { keys.opened(number) }
-            return length
-        }
-        return unsafe openOtherPhase(packet, current, headerLength: headerLength, number: number, at: now)
-    }
-
-    private mutating func openOtherPhase(
-        _ packet: UnsafeMutableRawBufferPointer, _ current: PacketKeys, headerLength: Int, number: UInt64,
-        at now: Timestamp
-    ) -> Int? {
-        // Overtaken by the update: keys of the phase before.
-        if let previous = keys.previousRead, keys.firstReceived.map({ number < $0 }) ?? true {
-            return unsafe previous.open(packet, headerLength: headerLength, packetNumber: number)
-        }
-        guard isOpen, phase == .established else { return nil }
-        let next = keys.nextRead ?? current.updated()
-        keys.nextRead = next
-        guard let length = unsafe next.open(packet, headerLength: headerLength, packetNumber: number) else {
-            return nil
-        }
-        updateKeys(read: next, firstReceived: number, at: now)
-        return length
-    }
-
-    /// Moves both directions to the next key phase.
-    mutating func updateKeys(read next: PacketKeys, firstReceived: UInt64?, at now: Timestamp) {
-        keys.previousRead = spaces[.application].readKeys
-        keys.previousExpiry = now.advanced(nanoseconds: 3 * recovery.probeTimeout)
-        spaces[.application].readKeys = next
-        spaces[.application].writeKeys = spaces[.application].writeKeys.map { $0.updated() }
-        keys.advance(firstReceived: firstReceived, firstSent: recovery.nextPacketNumber(.application))
-        log?.keyUpdated(at: now)
     }
 }

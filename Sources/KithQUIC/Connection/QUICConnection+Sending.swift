@@ -73,6 +73,9 @@ extension QUICConnection {
     private mutating func writeBatch(_ buffer: UnsafeMutableRawBufferPointer, at now: Timestamp) -> Transmit? {
         guard let base = buffer.baseAddress, spaces[.application].writeKeys != nil else { return nil }
         updateKeysIfWorn(at: now)
+        if !isOpen { return nil }
+        // Peers that said they do not mind see any value there, so that nobody on the path learns to (RFC 9287).
+        if peerParameters?.greaseQUICBit ?? false { quicBit = configuration.random() & 1 == 0 ? 0 : 0x40 }
         guard let writeKeys = spaces[.application].writeKeys else { return nil }
         let size = min(datagramSize, buffer.count)
         let isProbing = spaces[.application].probes > 0
@@ -123,7 +126,7 @@ extension QUICConnection {
     private var hasApplicationFrames: Bool {
         streams.hasPending && phase == .established || isHandshakeDonePending || isPingPending
             || outgoingDatagrams.count > 0 || !localIDs.pending.isEmpty || !peerIDs.pending.isEmpty
-            || spaces[.application].cryptoSend.hasPending
+            || spaces[.application].cryptoSend.hasPending || isNewTokenPending
     }
 
     /// Writes one unprotected 1-RTT packet of at most `buffer.count` bytes with room for its tag.
@@ -140,11 +143,12 @@ extension QUICConnection {
         let numberLength = PacketNumber.encodedLength(
             number, largestAcknowledged: recovery.largestAcknowledged(.application))
         writer.shortHeader(
-            destination: peerIDs.current, keyPhase: keys.isOdd, number: number, numberLength: numberLength)
+            destination: peerIDs.current, keyPhase: keys.isOdd, number: number, numberLength: numberLength,
+            fixedBit: quicBit)
         let headerLength = writer.count
         if spaces[.application].received.hasUnacknowledged { writeAck(.application, &writer, &draft, at: now) }
         if mayElicit {
-            writeControl(&writer, &draft)
+            writeControl(&writer, &draft, at: now)
             if phase == .established {
                 let taken = unsafe streams.writeFrames(into: writer.free, content: &draft.content)
                 if taken > 0 {
@@ -190,7 +194,7 @@ extension QUICConnection {
 
     /// Writes the frames that are neither acknowledgements nor streams.
     @inline(__always)
-    private mutating func writeControl(_ writer: inout PacketWriter, _ draft: inout Draft) {
+    private mutating func writeControl(_ writer: inout PacketWriter, _ draft: inout Draft, at now: Timestamp) {
         if isHandshakeDonePending, writer.room >= 1 {
             writer.handshakeDone()
             draft.content.control.insert(.handshakeDone)
@@ -198,8 +202,8 @@ extension QUICConnection {
             isHandshakeDonePending = false
         }
         if spaces[.application].cryptoSend.hasPending { writeCrypto(.application, &writer, &draft) }
-        if !localIDs.pending.isEmpty || !peerIDs.pending.isEmpty {
-            writeRareControl(&writer, &draft)
+        if !localIDs.pending.isEmpty || !peerIDs.pending.isEmpty || isNewTokenPending {
+            writeRareControl(&writer, &draft, at: now)
         }
         while let datagram = outgoingDatagrams.first {
             let length = PacketWriter.datagramLength(datagram.count)
@@ -217,7 +221,15 @@ extension QUICConnection {
         }
     }
 
-    private mutating func writeRareControl(_ writer: inout PacketWriter, _ draft: inout Draft) {
+    private mutating func writeRareControl(_ writer: inout PacketWriter, _ draft: inout Draft, at now: Timestamp) {
+        if isNewTokenPending, writer.room >= 4 + AddressTokens.maximumLength {
+            isNewTokenPending = false
+            if let token = configuration.addressTokens?.laterToken(for: path.remote, at: now) {
+                writer.newToken(token)
+                draft.content.add(.newToken)
+                draft.isAckEliciting = true
+            }
+        }
         while writer.room >= 54, let (sequence, id) = localIDs.takePending() {
             guard let token = Self.resetToken(for: id, key: configuration.statelessResetKey) else { continue }
             writer.newConnectionID(sequence: sequence, retirePriorTo: 0, id: id, token: token)
@@ -244,15 +256,6 @@ extension QUICConnection {
         }
     }
 
-    /// Starts a key update before the keys have protected too much (RFC 9001 §6.1, §6.6).
-    private mutating func updateKeysIfWorn(at now: Timestamp) {
-        guard let current = spaces[.application].readKeys, isHandshakeConfirmed,
-            keys.sealed > current.suite.confidentialityLimit / 2, keys.previousRead == nil,
-            let acknowledged = recovery.largestAcknowledged(.application), acknowledged >= keys.firstSent
-        else { return }
-        updateKeys(read: keys.nextRead ?? current.updated(), firstReceived: nil, at: now)
-    }
-
     /// Sends a packet of a size not known to get through (RFC 8899).
     private mutating func writeSizeProbe(
         _ buffer: UnsafeMutableRawBufferPointer, size: Int, at now: Timestamp
@@ -265,7 +268,8 @@ extension QUICConnection {
         let numberLength = PacketNumber.encodedLength(
             number, largestAcknowledged: recovery.largestAcknowledged(.application))
         writer.shortHeader(
-            destination: peerIDs.current, keyPhase: keys.isOdd, number: number, numberLength: numberLength)
+            destination: peerIDs.current, keyPhase: keys.isOdd, number: number, numberLength: numberLength,
+            fixedBit: quicBit)
         let headerLength = writer.count
         writer.ping()
         writer.pad(to: size - CipherSuite.tagLength)
@@ -356,14 +360,15 @@ extension QUICConnection {
         var lengthOffset: Int?
         if space == .application {
             writer.shortHeader(
-                destination: peerIDs.current, keyPhase: keys.isOdd, number: number, numberLength: numberLength)
+                destination: peerIDs.current, keyPhase: keys.isOdd, number: number, numberLength: numberLength,
+                fixedBit: quicBit)
         } else {
             let kind: PacketHeader.Kind = space == .initial ? .initial : .handshake
             let needed = PacketWriter.longHeaderLength(
                 kind, destination: peerIDs.current, source: firstLocalID, token: token, numberLength: numberLength)
             guard writer.room >= needed + 32 else { return nil }
             lengthOffset = writer.longHeader(
-                kind, destination: peerIDs.current, source: firstLocalID, token: token, number: number,
+                kind, version, destination: peerIDs.current, source: firstLocalID, token: token, number: number,
                 numberLength: numberLength)
         }
         let headerLength = writer.count
@@ -445,7 +450,7 @@ extension QUICConnection {
                     kind, destination: peerIDs.current, source: firstLocalID, token: token, numberLength: 4)
                 guard writer.room >= needed + 48 else { continue }
                 lengthOffset = writer.longHeader(
-                    kind, destination: peerIDs.current, source: firstLocalID, token: token, number: number,
+                    kind, version, destination: peerIDs.current, source: firstLocalID, token: token, number: number,
                     numberLength: 4)
             }
             let headerLength = writer.count

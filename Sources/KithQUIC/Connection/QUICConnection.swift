@@ -31,8 +31,15 @@ public struct QUICConnection: ~Copyable {
     var recovery: Recovery
     var streams: StreamTable
 
+    // Which QUIC.
+    var negotiation: VersionNegotiation
+    /// The version packets are sent in.
+    var version: QUICVersion { negotiation.version }
+
     // Who is who.
     var originalDestination: ConnectionID
+    /// The id that Initial keys derive from; until the end a server's route for repeated first datagrams.
+    var initialDestination: ConnectionID
     let firstLocalID: ConnectionID
     var localIDs: LocalConnectionIDs
     var peerIDs: PeerConnectionIDs
@@ -40,6 +47,7 @@ public struct QUICConnection: ~Copyable {
     var retrySource: ConnectionID?
     var token: [UInt8] = []
     var hasReceivedPacket = false
+    let localParameters: TransportParameters
     var peerParameters: TransportParameters?
 
     // Where.
@@ -53,6 +61,10 @@ public struct QUICConnection: ~Copyable {
 
     // What waits to be sent or told.
     var isHandshakeDonePending = false
+    var isNewTokenPending = false
+    var receivedTokens = 0
+    /// What stands in the place of the fixed bit of short headers (RFC 9287).
+    var quicBit: UInt8 = 0x40
     var isPingPending = false
     var outgoingDatagrams = DatagramQueue()
     var events = EventQueue()
@@ -73,19 +85,34 @@ public struct QUICConnection: ~Copyable {
     var traffic = Traffic()
     var log: EventLog?
 
+    /// What one attempt begins with.
+    struct Opening {
+        var remote: NetworkAddress
+        var version: QUICVersion
+        /// The client's first destination, before any Retry.
+        var original: ConnectionID
+        /// The destination of the client's Initials now.
+        var destination: ConnectionID
+        /// The peer's id, or what stands for it.
+        var peer: ConnectionID
+        var isAddressValidated = false
+    }
+
     init(
-        _ configuration: QUICConfiguration, isClient: Bool, remote: NetworkAddress, original: ConnectionID,
-        peer: ConnectionID, at now: Timestamp
+        _ configuration: QUICConfiguration, isClient: Bool, _ opening: Opening, at now: Timestamp
     ) throws(KithError) {
         self.configuration = configuration
         self.isClient = isClient
         created = now
         lastActivity = now
-        originalDestination = original
+        negotiation = VersionNegotiation(opening.version)
+        originalDestination = opening.original
+        initialDestination = opening.destination
         firstLocalID = ConnectionID(random: configuration.random())
         localIDs = LocalConnectionIDs(firstLocalID)
-        peerIDs = PeerConnectionIDs(peer)
-        path = PathState(remote: remote, isValidated: isClient)
+        peerIDs = PeerConnectionIDs(opening.peer)
+        path = PathState(remote: opening.remote, isValidated: isClient || opening.isAddressValidated)
+        if isClient { token = configuration.addressToken }
         var recovering = RecoveryConfiguration()
         recovering.controller = configuration.congestionController
         recovering.marksECN = configuration.usesECN
@@ -94,15 +121,20 @@ public struct QUICConnection: ~Copyable {
         numberSkips = NumberSkips(random: configuration.random())
         streams = StreamTable(configuration.streamConfiguration, isClient: isClient)
         var parameters = configuration.transportParameters(source: firstLocalID)
-        if !isClient {
-            parameters.originalDestination = original
+        if isClient {
+            parameters.versions = negotiation.information(configuration)
+        } else {
+            parameters.originalDestination = opening.original
+            if opening.destination != opening.original { parameters.retrySource = opening.destination }
             parameters.statelessResetToken = Self.resetToken(for: firstLocalID, key: configuration.statelessResetKey)
         }
+        localParameters = parameters
         var handshake = TLSConfiguration(
             role: isClient ? .client : .server, credentials: configuration.credentials, alpn: configuration.alpn,
             transportParameters: parameters.encoded(grease: configuration.random()), verify: configuration.verify)
         handshake.serverName = configuration.serverName
         handshake.requirePeerCredential = configuration.requirePeerCredential
+        handshake.asksForParameters = !isClient
         handshake.keyExchange = configuration.offersPostQuantumKeyShare ? .postQuantum : .classical
         do {
             tls = try TLSSession(handshake)
@@ -114,13 +146,11 @@ public struct QUICConnection: ~Copyable {
         idleTimeout = max(0, configuration.maxIdleTimeout.inNanoseconds)
         slots.reserveCapacity(Self.maximumSegments)
         if let sink = configuration.qlog {
-            log = EventLog(sink: sink, isClient: isClient, original: original, at: now)
+            log = EventLog(sink: sink, isClient: isClient, original: opening.original, at: now)
         }
-        let (read, write) = PacketKeys.initial(destination: original.bytes, isClient: isClient)
-        spaces[.initial].readKeys = read
-        spaces[.initial].writeKeys = write
+        installInitialKeys()
         events.append(.connectionIDAdded(firstLocalID))
-        if !isClient { events.append(.connectionIDAdded(original)) }
+        if !isClient { events.append(.connectionIDAdded(initialDestination)) }
     }
 
     /// Starts a connection to the server at `remote`; the first flight is ready to be sent.
@@ -129,29 +159,59 @@ public struct QUICConnection: ~Copyable {
     public static func client(
         _ configuration: QUICConfiguration, remote: NetworkAddress, at now: Timestamp
     ) throws(KithError) -> QUICConnection {
-        let destination = ConnectionID(random: configuration.random())
         var connection = try QUICConnection(
-            configuration, isClient: true, remote: remote, original: destination, peer: destination, at: now)
+            configuration, isClient: true,
+            .dialing(remote, version: configuration.versions.first ?? .one, random: configuration.random()), at: now)
         connection.driveHandshake(at: now)
         return connection
     }
 
     /// Starts the answering end for a client's first datagram, which is then given to ``receive(_:from:ecn:at:)``.
     ///
-    /// `initial` is the header of that datagram: its form is ``DatagramHeader/Form/initial``, and the datagram has at
-    /// least 1200 bytes.
+    /// `initial` is the header of that datagram: its form is ``DatagramHeader/Form/initial``, its version one of the
+    /// configuration's, and the datagram has at least 1200 bytes.
     ///
-    /// - Throws: `KithError/Code/invalid` when the credentials cannot be used.
+    /// - Parameters:
+    ///   - configuration: how this end behaves.
+    ///   - remote: where the datagram came from.
+    ///   - initial: its header.
+    ///   - proof: what its token proves about the client's address; refuse ``AddressTokens/Proof/invalid`` instead.
+    ///   - now: when it came.
+    /// - Throws: `KithError/Code/invalid` when the credentials cannot be used, or the version is not spoken.
     public static func server(
-        _ configuration: QUICConfiguration, remote: NetworkAddress, initial: DatagramHeader, at now: Timestamp
+        _ configuration: QUICConfiguration, remote: NetworkAddress, initial: DatagramHeader,
+        proof: AddressTokens.Proof = .none, at now: Timestamp
     ) throws(KithError) -> QUICConnection {
-        try QUICConnection(
-            configuration, isClient: false, remote: remote, original: initial.destination, peer: initial.source,
-            at: now)
+        guard let version = QUICVersion(rawValue: initial.version), configuration.versions.contains(version) else {
+            throw KithError(.invalid, "QUIC version \(initial.version) is not spoken here.")
+        }
+        var original = initial.destination
+        if case .retried(let first) = proof { original = first }
+        return try QUICConnection(
+            configuration, isClient: false,
+            Opening(
+                remote: remote, version: version, original: original, destination: initial.destination,
+                peer: initial.source, isAddressValidated: proof != .none && proof != .invalid), at: now)
+    }
+
+    /// Makes the keys of Initial packets from the id the client addresses, by the version spoken now (RFC 9001 §5.2).
+    mutating func installInitialKeys() {
+        let (read, write) = PacketKeys.initial(destination: initialDestination.bytes, isClient: isClient, version)
+        spaces[.initial].readKeys = read
+        spaces[.initial].writeKeys = write
     }
 
     static func resetToken(for id: ConnectionID, key: [UInt8]) -> ResetToken? {
         ResetToken(KeySchedule.statelessResetToken(key: key, connectionID: id.bytes))
+    }
+}
+
+extension QUICConnection.Opening {
+    /// The start of a client's attempt: it makes an id up for the server.
+    static func dialing(_ remote: NetworkAddress, version: QUICVersion, random: UInt64) -> Self {
+        let destination = ConnectionID(random: random)
+        return Self(
+            remote: remote, version: version, original: destination, destination: destination, peer: destination)
     }
 }
 

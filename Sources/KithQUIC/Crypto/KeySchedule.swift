@@ -1,6 +1,6 @@
 internal import CQUICCrypto
 
-/// The derivations of QUIC v1 that need no handshake (RFC 9001 §5).
+/// The derivations of QUIC that need no handshake (RFC 9001 §5, RFC 9369 §3.3).
 package enum KeySchedule {
     /// Derives `count` bytes from a secret with HKDF-Expand-Label and an empty context (RFC 8446 §7.1).
     ///
@@ -18,10 +18,13 @@ package enum KeySchedule {
     }
 
     /// Derives the two Initial secrets from the client's first Destination Connection ID (RFC 9001 §5.2).
-    package static func initialSecrets(destination: [UInt8]) -> (client: SecretBytes, server: SecretBytes) {
+    package static func initialSecrets(
+        destination: [UInt8], _ version: QUICVersion = .one
+    ) -> (client: SecretBytes, server: SecretBytes) {
         let both = unsafe SecretBytes(count: 64) { output in
             let written = unsafe destination.withUnsafeBytes { input in
-                unsafe kith_initial_secrets(input.bytePointer, input.count, output.bytePointer, output.bytePointer + 32)
+                unsafe kith_initial_secrets(
+                    version.code, input.bytePointer, input.count, output.bytePointer, output.bytePointer + 32)
             }
             precondition(written == 1, "HKDF failed without a reason to")
         }

@@ -21,24 +21,28 @@ internal import CQUICCrypto
     }
 
     /// Derives the keys from a traffic secret of `suite.hashLength` bytes.
-    package convenience init(suite: CipherSuite, secret: SecretBytes) {
+    package convenience init(suite: CipherSuite, secret: SecretBytes, version: QUICVersion) {
         unsafe self.init(
             suite: suite,
-            adopting: secret.withUnsafeBytes { unsafe kith_keys_new(suite.code, $0.bytePointer, $0.count) })
+            adopting: secret.withUnsafeBytes {
+                unsafe kith_keys_new(version.code, suite.code, $0.bytePointer, $0.count)
+            })
     }
 
     /// Derives the keys from a secret of the handshake.
-    package convenience init(_ secret: TrafficSecret) {
-        self.init(suite: secret.suite, secret: secret.bytes)
+    package convenience init(_ secret: TrafficSecret, _ version: QUICVersion) {
+        self.init(suite: secret.suite, secret: secret.bytes, version: version)
     }
 
     deinit { unsafe kith_keys_free(keys) }
 
     /// Derives the keys of Initial packets from the client's first Destination Connection ID.
-    package static func initial(destination: [UInt8], isClient: Bool) -> (read: PacketKeys, write: PacketKeys) {
-        let secrets = KeySchedule.initialSecrets(destination: destination)
-        let client = PacketKeys(suite: .aes128GCM, secret: secrets.client)
-        let server = PacketKeys(suite: .aes128GCM, secret: secrets.server)
+    package static func initial(
+        destination: [UInt8], isClient: Bool, _ version: QUICVersion = .one
+    ) -> (read: PacketKeys, write: PacketKeys) {
+        let secrets = KeySchedule.initialSecrets(destination: destination, version)
+        let client = PacketKeys(suite: .aes128GCM, secret: secrets.client, version: version)
+        let server = PacketKeys(suite: .aes128GCM, secret: secrets.server, version: version)
         return isClient ? (server, client) : (client, server)
     }
 

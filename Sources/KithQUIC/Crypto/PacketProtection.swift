@@ -3,8 +3,8 @@
 /// Two implementations stand behind it: ``PacketKeys`` on BoringSSL, which packets take, and
 /// ``ReferencePacketKeys`` on swift-crypto, which tells whether the first one is right.
 package protocol PacketProtection: Sendable {
-    /// Derives the keys from a traffic secret of `suite.hashLength` bytes.
-    init(suite: CipherSuite, secret: SecretBytes)
+    /// Derives the keys from a traffic secret of `suite.hashLength` bytes, with the labels of a version.
+    init(suite: CipherSuite, secret: SecretBytes, version: QUICVersion)
 
     /// The cipher suite the keys are for.
     var suite: CipherSuite { get }
@@ -29,6 +29,11 @@ package protocol PacketProtection: Sendable {
 }
 
 extension PacketProtection {
+    /// Derives the keys of QUIC version 1 from a traffic secret of `suite.hashLength` bytes.
+    package init(suite: CipherSuite, secret: SecretBytes) {
+        self.init(suite: suite, secret: secret, version: .one)
+    }
+
     /// Encrypts one packet in place and protects its header.
     ///
     /// `headerLength` bytes of header end with the packet number; the payload follows, then 16 free bytes.

@@ -8,31 +8,36 @@ package final class ReferencePacketKeys: PacketProtection {
     /// The cipher suite the keys are for.
     package let suite: CipherSuite
 
+    private let version: QUICVersion
     private let secret: SymmetricKey
     private let key: SymmetricKey
     private let iv: [UInt8]
     private let headerKey: SymmetricKey
 
     /// Derives the keys from a traffic secret of `suite.hashLength` bytes.
-    package convenience init(suite: CipherSuite, secret: SecretBytes) {
+    package convenience init(suite: CipherSuite, secret: SecretBytes, version: QUICVersion) {
         let secret = unsafe secret.withUnsafeBytes { unsafe SymmetricKey(data: $0) }
         self.init(
-            suite: suite, secret: secret,
-            headerKey: Self.expand(secret, "quic hp", count: suite.keyLength, suite: suite))
+            suite: suite, version: version, secret: secret,
+            headerKey: Self.expand(secret, Self.label("hp", version), count: suite.keyLength, suite: suite))
     }
 
-    private init(suite: CipherSuite, secret: SymmetricKey, headerKey: SymmetricKey) {
+    private init(suite: CipherSuite, version: QUICVersion, secret: SymmetricKey, headerKey: SymmetricKey) {
         self.suite = suite
+        self.version = version
         self.secret = secret
         self.headerKey = headerKey
-        key = Self.expand(secret, "quic key", count: suite.keyLength, suite: suite)
-        iv = unsafe Self.expand(secret, "quic iv", count: 12, suite: suite).withUnsafeBytes { unsafe Array($0) }
+        key = Self.expand(secret, Self.label("key", version), count: suite.keyLength, suite: suite)
+        iv = unsafe Self.expand(secret, Self.label("iv", version), count: 12, suite: suite).withUnsafeBytes {
+            unsafe Array($0)
+        }
     }
 
     /// Derives the keys of the next key phase; the header protection key stays (RFC 9001 §6.1).
     package func updated() -> ReferencePacketKeys {
         ReferencePacketKeys(
-            suite: suite, secret: Self.expand(secret, "quic ku", count: suite.hashLength, suite: suite),
+            suite: suite, version: version,
+            secret: Self.expand(secret, Self.label("ku", version), count: suite.hashLength, suite: suite),
             headerKey: headerKey)
     }
 
@@ -144,6 +149,10 @@ package final class ReferencePacketKeys: PacketProtection {
 
     /// The bits of the first byte that header protection covers: four in a long header, five in a short one.
     private static func protectedBits(_ firstByte: UInt8) -> UInt8 { firstByte & 0x80 != 0 ? 0x0f : 0x1f }
+
+    private static func label(_ name: String, _ version: QUICVersion) -> String {
+        version == .two ? "quicv2 \(name)" : "quic \(name)"
+    }
 
     private static func expand(_ secret: SymmetricKey, _ label: String, count: Int, suite: CipherSuite) -> SymmetricKey
     {

@@ -70,6 +70,9 @@ package struct TLSConfiguration: Sendable {
     /// Server: must be equal where a ticket is minted and where its early data is accepted.
     package var earlyDataContext: [UInt8] = []
 
+    /// Server: whether ``TLSSession/advance()`` stops at the ClientHello until ``TLSSession/answer(parameters:scope:context:)``.
+    package var asksForParameters = false
+
     /// Creates a configuration from what every session needs.
     package init(
         role: Role, credentials: [Credential], alpn: [String], transportParameters: [UInt8],

@@ -15,6 +15,9 @@ internal import CQUICCrypto
     /// Tells whether both Finished messages are verified and `verify` has said yes.
     package private(set) var isComplete = false
 
+    /// Tells whether a server has read the ClientHello and waits for ``answer(parameters:scope:context:)``.
+    package private(set) var isAskingForParameters = false
+
     /// Prepares a session; nothing is sent before `advance()`.
     ///
     /// - Throws: Alert 80 when a credential or an option is malformed.
@@ -62,6 +65,21 @@ internal import CQUICCrypto
         }
         guard step != KITH_STEP_FAILED else { throw failure }
         isComplete = step == KITH_STEP_COMPLETE
+        isAskingForParameters = step == KITH_STEP_ASKS_PARAMETERS
+    }
+
+    /// Answers ``isAskingForParameters``: what the server says, now that it knows what the client said.
+    ///
+    /// - Parameters:
+    ///   - parameters: the server's encoded transport parameters.
+    ///   - scope: at most 32 bytes that must be equal where a session is resumed.
+    ///   - context: must be equal, too, where its early data is accepted; empty accepts none.
+    package func answer(parameters: [UInt8], scope: [UInt8], context: [UInt8]) throws(TLSAlert) {
+        guard
+            unsafe kith_tls_set_parameters(
+                session, parameters, parameters.count, scope, scope.count, context, context.count) == 1
+        else { throw TLSAlert(code: TLSAlert.internalError, reason: "malformed parameters") }
+        isAskingForParameters = false
     }
 
     private var failure: TLSAlert {
@@ -163,6 +181,9 @@ internal import CQUICCrypto
     /// Tells whether the server took the early data of a resumed session.
     package var isEarlyDataAccepted: Bool { unsafe kith_tls_fact(session, KITH_FACT_EARLY_DATA_ACCEPTED) == 1 }
 
+    /// Tells whether a client's early data was offered and the server has said that it does not take it.
+    package var isEarlyDataRejected: Bool { unsafe kith_tls_fact(session, KITH_FACT_EARLY_DATA_REJECTED) == 1 }
+
     /// The TLS number of the key exchange group: 0x001d is X25519, 0x11ec X25519MLKEM768; nil before one is chosen.
     package var keyExchangeGroup: UInt16? {
         let group = unsafe kith_tls_fact(session, KITH_FACT_GROUP)
@@ -235,7 +256,8 @@ extension TLSSession {
                                 ticket_key: ticketKey.isEmpty ? nil : ticketKey.bytePointer,
                                 ticket: ticket.isEmpty ? nil : ticket.bytePointer, ticket_count: ticket.count,
                                 early_data_context: context.isEmpty ? nil : context.bytePointer,
-                                early_data_context_count: context.count)
+                                early_data_context_count: context.count,
+                                asks_parameters: configuration.asksForParameters ? 1 : 0)
                             return unsafe body(&options)
                         }
                     }

@@ -26,6 +26,8 @@ public struct DatagramHeader: Hashable, Sendable {
     public var destination: ConnectionID
     /// The sender's own id; empty in a short header.
     public var source: ConnectionID
+    /// Where in the datagram the token of an Initial lies; empty when there is none.
+    public var token: Range<Int>
 
     /// Reads the front of `datagram`; nil when it cannot be QUIC.
     ///
@@ -37,11 +39,14 @@ public struct DatagramHeader: Hashable, Sendable {
         self = parsed
     }
 
-    private init(form: Form, version: UInt32, destination: ConnectionID, source: ConnectionID) {
+    private init(
+        form: Form, version: UInt32, destination: ConnectionID, source: ConnectionID, token: Range<Int> = 0..<0
+    ) {
         self.form = form
         self.version = version
         self.destination = destination
         self.source = source
+        self.token = token
     }
 
     private static func parse(_ datagram: UnsafeRawBufferPointer, _ localLength: Int) throws(Truncated)
@@ -50,7 +55,6 @@ public struct DatagramHeader: Hashable, Sendable {
         var reader = unsafe PacketReader(datagram)
         let first = try reader.byte()
         if first & 0x80 == 0 {
-            guard first & 0x40 != 0 else { return nil }
             let destination = unsafe ConnectionID(copying: try reader.bytes(localLength))
             return DatagramHeader(form: .short, version: 0, destination: destination, source: ConnectionID())
         }
@@ -59,14 +63,25 @@ public struct DatagramHeader: Hashable, Sendable {
             let destination = try PacketHeader.connectionID(&reader),
             let source = try PacketHeader.connectionID(&reader)
         else { return nil }
+        var token = 0..<0
         let form: Form
-        switch version {
-        case Version.negotiation: form = .versionNegotiation
-        case Version.one:
-            guard first & 0x40 != 0 else { return nil }
-            form = [.initial, .zeroRTT, .handshake, .retry][Int(first >> 4 & 3)]
-        default: form = .unknownVersion
+        if version == QUICVersion.negotiation {
+            form = .versionNegotiation
+        } else if let known = QUICVersion(rawValue: version) {
+            switch known.kind(typeBits: first >> 4) {
+            case .zeroRTT: form = .zeroRTT
+            case .handshake: form = .handshake
+            case .retry: form = .retry
+            case .initial, .short, .versionNegotiation:
+                form = .initial
+                let length = try reader.varint()
+                guard length <= UInt64(reader.remaining) else { return nil }
+                let start = datagram.count - reader.remaining
+                token = start..<start + Int(length)
+            }
+        } else {
+            form = .unknownVersion
         }
-        return DatagramHeader(form: form, version: version, destination: destination, source: source)
+        return DatagramHeader(form: form, version: version, destination: destination, source: source, token: token)
     }
 }

@@ -29,6 +29,13 @@ extension PacketWriter {
         bytes(token.bytes)
     }
 
+    /// Writes NEW_TOKEN.
+    mutating func newToken(_ token: [UInt8]) {
+        byte(UInt8(FrameType.newToken))
+        varint(UInt64(token.count))
+        bytes(token)
+    }
+
     /// Writes RETIRE_CONNECTION_ID.
     mutating func retireConnectionID(_ sequence: UInt64) {
         byte(UInt8(FrameType.retireConnectionID))

@@ -1,11 +1,3 @@
-/// QUIC version numbers this engine knows.
-enum Version {
-    /// RFC 9000.
-    static let one: UInt32 = 1
-    /// The number of a Version Negotiation packet.
-    static let negotiation: UInt32 = 0
-}
-
 /// The part of a packet that can be read before its protection is removed (RFC 9000 §17).
 @safe struct PacketHeader {
     /// What kind of packet it is.
@@ -19,6 +11,8 @@ enum Version {
     }
 
     var kind: Kind
+    /// The version of a long header other than a Version Negotiation.
+    var version = QUICVersion.one
     var destination: ConnectionID
     /// Empty in a short header.
     var source: ConnectionID
@@ -31,13 +25,12 @@ enum Version {
 
     /// Reads the header of the packet at the front of `bytes`.
     ///
-    /// - Returns: nil when it is no packet of QUIC version 1; the rest of the datagram is then dropped.
+    /// - Returns: nil when it is no packet of a version spoken here; the rest of the datagram is then dropped.
     @inline(__always)
     static func read(_ bytes: UnsafeRawBufferPointer, localConnectionIDLength: Int) -> PacketHeader? {
         guard bytes.count > localConnectionIDLength else { return nil }
         if unsafe bytes[0] & 0x80 == 0 {
-            // The fixed bit must be set (RFC 9000 §17.3.1).
-            guard unsafe bytes[0] & 0x40 != 0 else { return nil }
+            // Nobody looks at the fixed bit: a peer that was told so may grease it (RFC 9287 §3).
             return unsafe PacketHeader(
                 kind: .short,
                 destination: ConnectionID(
@@ -62,15 +55,16 @@ enum Version {
         let version = try reader.uint32()
         guard let destination = try connectionID(&reader), let source = try connectionID(&reader) else { return nil }
         let nothing = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
-        if version == Version.negotiation {
+        if version == QUICVersion.negotiation {
             return unsafe PacketHeader(
                 kind: .versionNegotiation, destination: destination, source: source, token: reader.rest,
                 numberOffset: bytes.count, length: bytes.count)
         }
-        guard version == Version.one, first & 0x40 != 0, let kind = Kind(rawValue: first >> 4 & 3) else { return nil }
+        guard let version = QUICVersion(rawValue: version) else { return nil }
+        let kind = version.kind(typeBits: first >> 4)
         if kind == .retry {
             return unsafe PacketHeader(
-                kind: .retry, destination: destination, source: source, token: reader.rest,
+                kind: .retry, version: version, destination: destination, source: source, token: reader.rest,
                 numberOffset: bytes.count, length: bytes.count)
         }
         let token = unsafe kind == .initial ? try reader.prefixedBytes() : nothing
@@ -79,7 +73,8 @@ enum Version {
         guard length <= UInt64(reader.remaining), length >= 20 else { return nil }
         let numberOffset = bytes.count - reader.remaining
         return unsafe PacketHeader(
-            kind: kind, destination: destination, source: source, token: token, numberOffset: numberOffset,
+            kind: kind, version: version, destination: destination, source: source, token: token,
+            numberOffset: numberOffset,
             length: numberOffset + Int(length))
     }
 
@@ -93,11 +88,11 @@ enum Version {
 extension PacketWriter {
     /// Writes a long header up to and including the packet number; answers where the length field stands.
     mutating func longHeader(
-        _ kind: PacketHeader.Kind, destination: ConnectionID, source: ConnectionID, token: [UInt8],
-        number: UInt64, numberLength: Int
+        _ kind: PacketHeader.Kind, _ version: QUICVersion, destination: ConnectionID, source: ConnectionID,
+        token: [UInt8], number: UInt64, numberLength: Int
     ) -> Int {
-        byte(0xC0 | kind.rawValue << 4 | UInt8(numberLength - 1))
-        uint32(Version.one)
+        byte(0xC0 | version.typeBits(kind) << 4 | UInt8(numberLength - 1))
+        uint32(version.rawValue)
         byte(UInt8(destination.count))
         connectionID(destination)
         byte(UInt8(source.count))
@@ -112,7 +107,7 @@ extension PacketWriter {
         return lengthOffset
     }
 
-    /// The size of what ``longHeader(_:destination:source:token:number:numberLength:)`` writes.
+    /// The size of what ``longHeader(_:_:destination:source:token:number:numberLength:)`` writes.
     static func longHeaderLength(
         _ kind: PacketHeader.Kind, destination: ConnectionID, source: ConnectionID, token: [UInt8], numberLength: Int
     ) -> Int {
@@ -128,8 +123,10 @@ extension PacketWriter {
 
     /// Writes a short header (RFC 9000 §17.3.1).
     @inline(__always)
-    mutating func shortHeader(destination: ConnectionID, keyPhase: Bool, number: UInt64, numberLength: Int) {
-        byte(0x40 | (keyPhase ? 0x04 : 0) | UInt8(numberLength - 1))
+    mutating func shortHeader(
+        destination: ConnectionID, keyPhase: Bool, number: UInt64, numberLength: Int, fixedBit: UInt8 = 0x40
+    ) {
+        byte(fixedBit | (keyPhase ? 0x04 : 0) | UInt8(numberLength - 1))
         connectionID(destination)
         packetNumber(number, length: numberLength)
     }

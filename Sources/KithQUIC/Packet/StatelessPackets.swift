@@ -1,3 +1,5 @@
+public import KithWire
+
 /// Answers an endpoint gives without a connection.
 public enum StatelessPackets {
     /// Writes a Version Negotiation packet, the answer to ``DatagramHeader/Form/unknownVersion`` in a datagram of at
@@ -5,19 +7,20 @@ public enum StatelessPackets {
     ///
     /// - Returns: how many bytes were written; 64 are enough room.
     public static func versionNegotiation(
-        for header: DatagramHeader, into buffer: UnsafeMutableRawBufferPointer, random: UInt64
+        for header: DatagramHeader, versions: [QUICVersion] = [.one, .two], into buffer: UnsafeMutableRawBufferPointer,
+        random: UInt64
     ) -> Int {
-        guard buffer.count >= 15 + header.source.count + header.destination.count else { return 0 }
+        guard buffer.count >= 11 + 4 * versions.count + header.source.count + header.destination.count else { return 0 }
         var writer = unsafe PacketWriter(buffer)
         writer.byte(0xC0 | UInt8(truncatingIfNeeded: random))
-        writer.uint32(Version.negotiation)
+        writer.uint32(QUICVersion.negotiation)
         writer.byte(UInt8(header.source.count))
         writer.connectionID(header.source)
         writer.byte(UInt8(header.destination.count))
         writer.connectionID(header.destination)
-        writer.uint32(Version.one)
+        for version in versions { writer.uint32(version.rawValue) }
         // A reserved version, so that clients keep ignoring what they do not know (§6.3).
-        writer.uint32(UInt32(truncatingIfNeeded: random >> 8) & 0xF0F0_F0F0 | 0x0A0A_0A0A)
+        writer.uint32(QUICVersion.reserved(UInt32(truncatingIfNeeded: random >> 8)))
         return writer.count
     }
 
@@ -47,17 +50,57 @@ public enum StatelessPackets {
         return writer.count
     }
 
+    /// Writes a Retry packet, which makes a client come again with a token that proves its address (RFC 9000 §8.1.2).
+    ///
+    /// Nothing is kept: the token carries all that the second attempt needs. Remember neither the client nor `source`.
+    ///
+    /// - Parameters:
+    ///   - header: of the client's first datagram.
+    ///   - remote: where it came from.
+    ///   - tokens: seals the token, and opens it when it comes back.
+    ///   - buffer: 256 bytes are enough room.
+    ///   - now: the time the token's life begins.
+    ///   - random: becomes the id the client addresses next.
+    /// - Returns: how many bytes were written; 0 when `header` is no Initial, or there is no room.
+    public static func retry(
+        for header: DatagramHeader, from remote: NetworkAddress, tokens: AddressTokens,
+        into buffer: UnsafeMutableRawBufferPointer, at now: Timestamp, random: UInt64
+    ) -> Int {
+        guard header.form == .initial, let version = QUICVersion(rawValue: header.version) else { return 0 }
+        let source = ConnectionID(random: random)
+        let token = tokens.retryToken(original: header.destination, source: source, for: remote, at: now)
+        guard buffer.count >= 7 + 2 * ConnectionID.maximumLength + token.count + RetryIntegrity.tagLength else {
+            return 0
+        }
+        var writer = unsafe PacketWriter(buffer)
+        writer.byte(0xC0 | version.typeBits(.retry) << 4 | UInt8(truncatingIfNeeded: random & 0x0F))
+        writer.uint32(version.rawValue)
+        writer.byte(UInt8(header.source.count))
+        writer.connectionID(header.source)
+        writer.byte(UInt8(source.count))
+        writer.connectionID(source)
+        writer.bytes(token)
+        let tag = unsafe RetryIntegrity.tag(
+            original: header.destination.bytes, retry: UnsafeRawBufferPointer(rebasing: buffer[..<writer.count]),
+            version)
+        writer.bytes(tag)
+        return writer.count
+    }
+
     /// Writes an Initial packet that refuses a new connection with a transport error code.
     ///
     /// - Returns: how many bytes were written; 128 are enough room. 0 when `header` is no Initial.
     public static func refuse(
         _ header: DatagramHeader, code: UInt64 = 0x2, into buffer: UnsafeMutableRawBufferPointer
     ) -> Int {
-        guard header.form == .initial, header.version == Version.one, buffer.count >= 128 else { return 0 }
-        let keys = PacketKeys.initial(destination: header.destination.bytes, isClient: false).write
+        guard header.form == .initial, let version = QUICVersion(rawValue: header.version), buffer.count >= 128 else {
+            return 0
+        }
+        let keys = PacketKeys.initial(destination: header.destination.bytes, isClient: false, version).write
         var writer = unsafe PacketWriter(buffer)
         let lengthOffset = writer.longHeader(
-            .initial, destination: header.source, source: header.destination, token: [], number: 0, numberLength: 2)
+            .initial, version, destination: header.source, source: header.destination, token: [], number: 0,
+            numberLength: 2)
         let headerLength = writer.count
         writer.connectionClose(code: code, frameType: 0, reason: [])
         let payloadLength = writer.count - headerLength

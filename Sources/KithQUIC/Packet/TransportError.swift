@@ -40,6 +40,7 @@ package struct TransportError: Error, Hashable, Sendable {
         case keyUpdate = 0xE
         case aeadLimitReached = 0xF
         case noViablePath = 0x10
+        case versionNegotiation = 0x11
     }
 
     /// The code that carries a TLS alert (RFC 9001 §4.8).

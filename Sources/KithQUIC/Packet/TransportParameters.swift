@@ -21,6 +21,10 @@ struct TransportParameters: Hashable {
     var retrySource: ConnectionID?
     /// 0 when DATAGRAM frames are not accepted.
     var maxDatagramFrameSize: UInt64 = 0
+    /// Which versions of QUIC the sender speaks (RFC 9368 §3).
+    var versions: VersionInformation?
+    /// Whether the fixed bit of packets to the sender may have any value (RFC 9287 §3).
+    var greaseQUICBit = false
 
     private enum Identifier: UInt64, CaseIterable {
         case originalDestination = 0x00
@@ -40,7 +44,9 @@ struct TransportParameters: Hashable {
         case activeConnectionIDLimit = 0x0E
         case initialSource = 0x0F
         case retrySource = 0x10
+        case versionInformation = 0x11
         case maxDatagramFrameSize = 0x20
+        case greaseQUICBit = 0x2AB2
 
         /// Whether only a server may send it.
         var isServerOnly: Bool {
@@ -86,6 +92,8 @@ struct TransportParameters: Hashable {
             bytes(.initialSource, initialSource?.bytes)
             bytes(.retrySource, retrySource?.bytes)
             number(.maxDatagramFrameSize, maxDatagramFrameSize, default: 0)
+            bytes(.versionInformation, versions?.encoded)
+            bytes(.greaseQUICBit, greaseQUICBit ? [] : nil)
             writer.varint(27 + 31 * (grease % 1_000_000))
             writer.varint(grease % 8)
             for _ in 0..<grease % 8 { writer.byte(UInt8(truncatingIfNeeded: grease)) }
@@ -168,6 +176,12 @@ struct TransportParameters: Hashable {
         case .initialSource: initialSource = unsafe try Self.connectionID(value)
         case .retrySource: retrySource = unsafe try Self.connectionID(value)
         case .maxDatagramFrameSize: maxDatagramFrameSize = unsafe try Self.number(value)
+        case .versionInformation:
+            guard let information = unsafe VersionInformation(value) else { throw Self.outOfRange }
+            versions = information
+        case .greaseQUICBit:
+            guard unsafe value.isEmpty else { throw Self.outOfRange }
+            greaseQUICBit = true
         }
     }
 

@@ -46,7 +46,7 @@ final class Pair {
     static let clientAddress = NetworkAddress(ipv4: (192, 0, 2, 1), port: 1111)
     static let serverAddress = NetworkAddress(ipv4: (192, 0, 2, 2), port: 2222)
 
-    var now = Timestamp(nanoseconds: 1_000_000_000)
+    var now: Timestamp
     var client: QUICConnection
     var server: QUICConnection?
     let serverConfiguration: QUICConfiguration
@@ -60,17 +60,26 @@ final class Pair {
     var sentByClient = 0
     var sentByServer = 0
     var bytesSentByServer = 0
+    /// Whether the server answers a client without a proof of its address by a Retry.
+    var retries = false
+    /// What the server's endpoint answered without a connection.
+    var statelessAnswers: [DatagramHeader.Form] = []
     private var buffer = [UInt8](repeating: 0, count: 65536)
 
-    init(_ clientConfiguration: QUICConfiguration, _ serverConfiguration: QUICConfiguration) throws {
+    static let start = Timestamp(nanoseconds: 1_000_000_000)
+
+    init(
+        _ clientConfiguration: QUICConfiguration, _ serverConfiguration: QUICConfiguration, at start: Timestamp = start
+    ) throws {
+        now = start
         self.serverConfiguration = serverConfiguration
-        client = try QUICConnection.client(clientConfiguration, remote: Pair.serverAddress, at: now)
+        client = try QUICConnection.client(clientConfiguration, remote: Pair.serverAddress, at: start)
     }
 
     /// A pair of devices that trust each other.
     convenience init(
         client changeClient: (inout QUICConfiguration) -> Void = { _ in },
-        server changeServer: (inout QUICConfiguration) -> Void = { _ in }
+        server changeServer: (inout QUICConfiguration) -> Void = { _ in }, at start: Timestamp = start
     ) throws {
         let alice = try TestIdentity(1)
         let bob = try TestIdentity(2)
@@ -78,7 +87,7 @@ final class Pair {
         var serverConfiguration = bob.configuration(trusting: alice)
         changeClient(&clientConfiguration)
         changeServer(&serverConfiguration)
-        try self.init(clientConfiguration, serverConfiguration)
+        try self.init(clientConfiguration, serverConfiguration, at: start)
     }
 
     /// Takes everything both engines want to send, and their events.
@@ -120,12 +129,42 @@ final class Pair {
                 client.receive(buffer, from: datagram.from, ecn: 0, at: now)
                 return
             }
-            if server == nil, let header = DatagramHeader(UnsafeRawBufferPointer(buffer)), header.form == .initial {
-                server = try? QUICConnection.server(
-                    serverConfiguration, remote: datagram.from, initial: header, at: now)
+            if server == nil, let header = DatagramHeader(UnsafeRawBufferPointer(buffer)) {
+                accept(header, UnsafeRawBufferPointer(buffer), from: datagram.from)
             }
             server?.receive(buffer, from: datagram.from, ecn: 0, at: now)
         }
+    }
+
+    /// What an endpoint does with the datagram of no connection.
+    private func accept(_ header: DatagramHeader, _ datagram: UnsafeRawBufferPointer, from remote: NetworkAddress) {
+        var answer = [UInt8](repeating: 0, count: 256)
+        var length = 0
+        let isSpoken = QUICVersion(rawValue: header.version).map(serverConfiguration.versions.contains) ?? false
+        if !isSpoken, header.form == .initial || header.form == .unknownVersion {
+            length = answer.withUnsafeMutableBytes {
+                StatelessPackets.versionNegotiation(
+                    for: header, versions: serverConfiguration.versions, into: $0, random: 77)
+            }
+        } else if header.form == .initial {
+            let tokens = serverConfiguration.addressTokens
+            let proof = tokens?.proof(in: datagram, header, from: remote, at: now) ?? .none
+            if proof == .invalid {
+                length = answer.withUnsafeMutableBytes { StatelessPackets.refuse(header, code: 0xB, into: $0) }
+            } else if proof == .none, retries, let tokens {
+                length = answer.withUnsafeMutableBytes {
+                    StatelessPackets.retry(
+                        for: header, from: remote, tokens: tokens, into: $0, at: now, random: UInt64.random(in: 1...99))
+                }
+            } else {
+                server = try? QUICConnection.server(
+                    serverConfiguration, remote: remote, initial: header, proof: proof, at: now)
+            }
+        }
+        guard length > 0 else { return }
+        let bytes = Array(answer.prefix(length))
+        if let form = bytes.withUnsafeBytes({ DatagramHeader($0)?.form }) { statelessAnswers.append(form) }
+        wire += filter(Datagram(bytes: bytes, from: Pair.serverAddress, due: now + delay, toServer: false))
     }
 
     /// Moves on to the next thing that happens; false when nothing will.

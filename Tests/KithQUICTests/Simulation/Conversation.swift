@@ -230,7 +230,8 @@ struct Conversation {
             if planned > 0 { throw failure("closed in the middle: \(reason)") }
         case .drained:
             if isClient { isDrained.client = true } else { isDrained.server = true }
-        case .connectionIDAdded, .connectionIDRetired, .handshakeConfirmed, .streamsAvailable, .datagram, .pathChanged:
+        case .connectionIDAdded, .connectionIDRetired, .handshakeConfirmed, .streamsAvailable, .datagram, .pathChanged,
+            .newToken:
             break
         }
     }
