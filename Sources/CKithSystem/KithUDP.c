@@ -138,6 +138,12 @@ int kith_udp_local(int descriptor, kith_udp_address *address) {
     return take((struct sockaddr *)&storage, address);
 }
 
+int kith_udp_connect(int descriptor, const kith_udp_address *remote) {
+    struct sockaddr_storage storage;
+    socklen_t length = fill(remote, &storage);
+    return connect(descriptor, (struct sockaddr *)&storage, length) == 0 ? 0 : -errno;
+}
+
 /// Room for the two control messages a send can carry, aligned as the macros expect.
 typedef union control {
     struct cmsghdr header;

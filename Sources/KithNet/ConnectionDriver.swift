@@ -16,7 +16,15 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
 
     let endpoint: EndpointDriver
     let loop: any EventLoop
-    let socket: UDPSocket
+    /// What it sends through, and whose number its path has.
+    private(set) var socket: UDPSocket
+    /// How often the address behind the socket has become another one.
+    private var generation: UInt32 = 0
+    /// The address of this device that it is reached from; nil when not known, or there is none.
+    private var source: NetworkAddress?
+    private var isDialed = false
+    /// Whether there was no way to the peer when it was last looked for.
+    private var isCutOff = false
     /// Where it was first heard from, or dialed.
     let dialed: NetworkAddress
     var engine: QUICConnection
@@ -68,6 +76,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         self.endpoint = endpoint
         self.loop = endpoint.loop
         self.purpose = purpose
+        if case .dialing = purpose { isDialed = true }
     }
 
     var isClosed: Bool { closeReason != nil }
@@ -158,7 +167,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         for _ in 0..<16 {
             guard let transmit = unsafe engine.nextTransmit(into: buffer, at: .now()) else { return false }
             let bytes = unsafe UnsafeRawBufferPointer(rebasing: buffer[..<transmit.length])
-            let outcome = unsafe endpoint.socket(for: transmit.remote, preferred: socket).send(
+            let outcome = unsafe endpoint.socket(for: transmit, of: self).send(
                 bytes, segmentSize: transmit.segmentSize, to: transmit.remote, ecn: transmit.ecn)
             switch outcome {
             case .sent: break
@@ -171,6 +180,8 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
                     dial.unreachable(self, errno: number)
                     return false
                 }
+                // Lost, as far as the engine goes; but the network may have become another one.
+                endpoint.sendFailed()
             }
         }
         return true
@@ -190,7 +201,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
                 routes.removeAll { $0 == id }
                 endpoint.removeRoute(id, of: self)
             case .connected: connected()
-            case .handshakeConfirmed, .datagram, .pathChanged, .newToken: break
+            case .handshakeConfirmed, .datagram, .pathChanged, .pathValidated, .pathFailed, .newToken: break
             case .streamOpened(let id): streamOpened(id)
             case .readable(let id): if let entry = streams[id] { fill(entry.core) }
             case .writable(let id): if let entry = streams[id] { drain(entry.core) }
@@ -216,11 +227,11 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
             endpoint.handshakeEnded(purpose)
             return close(code: .denied, reason: "unknown kind of key")
         }
-        let isDialed = if case .dialing = purpose { true } else { false }
         let connection = Connection(
             driver: self, peer: peer, isDialed: isDialed, alpn: engine.negotiatedALPN ?? "",
             streamLimit: endpoint.options.maxIncomingStreams)
         self.connection = connection
+        if isDialed { source = LocalAddresses.source(to: engine.remote) }
         endpoint.established(connection, by: self, purpose: purpose)
     }
 
@@ -448,6 +459,65 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     /// Another connection to the same peer is the better one.
     func retire(_ isRetired: Bool) { self.isRetired = isRetired }
 
+    // MARK: - The local network
+
+    /// The number the engine knows a socket by: another one whenever another address stands behind it.
+    func local(of number: UInt32) -> UInt32 {
+        number << 16 | (number == socket.number ? generation & 0xFFFF : 0)
+    }
+
+    /// Looks whether the way to the peer has changed, and goes the new one.
+    ///
+    /// `isNews` says that something of the network surely has.
+    func networkChanged(isNews: Bool, interfaces: [NetworkAddress]) {
+        guard !isClosed, !isDrained else { return }
+        guard isDialed else {
+            if isNews { resume() }
+            return
+        }
+        guard let found = LocalAddresses.source(to: engine.remote) else {
+            isCutOff = true
+            return
+        }
+        let wasCutOff = isCutOff
+        isCutOff = false
+        if socket.address.isUnspecified {
+            if let source, source != found {
+                self.source = found
+                generation += 1
+                return move()
+            }
+            source = found
+        } else if !socket.address.isLoopback, !interfaces.contains(where: { $0.hasSameIP(as: socket.address) }) {
+            // What the socket is bound to is gone for now.
+            source = found
+            return endpoint.openSocket(like: socket, at: found) { [weak self] in self?.move(to: $0) }
+        }
+        if isNews || wasCutOff { resume() }
+    }
+
+    /// Goes on through another socket.
+    func move(to other: UDPSocket) {
+        guard !isClosed, !isDrained, isDialed, other.number != socket.number,
+            other.address.isIPv6 == engine.remote.isIPv6
+        else { return }
+        socket = other
+        generation = 0
+        move()
+    }
+
+    private func move() {
+        let address = PathAddress(remote: engine.remote, local: local(of: socket.number))
+        // Not allowed, or too early: the packets go another way all the same, as behind a rebound NAT.
+        if !engine.migrate(to: address, at: .now()) { engine.networkChanged(at: .now()) }
+        service()
+    }
+
+    private func resume() {
+        engine.networkChanged(at: .now())
+        service()
+    }
+
     func statistics(since established: Timestamp) -> ConnectionStatistics {
         let statistics = engine.statistics
         let now = Timestamp.now()
@@ -458,6 +528,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
             bytesSent: statistics.bytesSent, bytesReceived: statistics.bytesReceived,
             packetsSent: statistics.packetsSent, packetsReceived: statistics.packetsReceived,
             packetsLost: statistics.packetsLost, openStreams: streams.count,
+            paths: engine.paths.map { ConnectionStatistics.Path($0) },
             quiet: .nanoseconds(now - (statistics.lastReceived ?? established)),
             age: .nanoseconds(now - established))
     }

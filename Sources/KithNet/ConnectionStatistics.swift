@@ -1,3 +1,4 @@
+import KithQUIC
 public import KithWire
 
 /// What a connection has done so far, and how its path behaves.
@@ -22,8 +23,35 @@ public struct ConnectionStatistics: Hashable, Sendable {
     public var packetsLost: UInt64
     /// Streams open now, both ends' together.
     public var openStreams: Int
+    /// The ways to the other device that are held now, the one in use first.
+    public var paths: [Path]
     /// How long ago the newest packet came.
     public var quiet: Duration
     /// How long ago the handshake completed.
     public var age: Duration
+
+    /// One way to the other device.
+    public struct Path: Hashable, Sendable {
+        /// The other end of it.
+        public var remoteAddress: NetworkAddress
+        /// Whether packets go this way now.
+        public var isActive: Bool
+        /// Whether the other device has proven that it receives there.
+        public var isValidated: Bool
+        /// The round-trip time; nil before anything was measured.
+        public var roundTrip: Duration?
+        /// Bytes of UDP payload sent this way.
+        public var bytesSent: UInt64
+        /// Bytes of UDP payload received this way.
+        public var bytesReceived: UInt64
+
+        init(_ status: PathStatus) {
+            remoteAddress = status.address.remote
+            isActive = status.isActive
+            isValidated = status.isValidated
+            roundTrip = status.roundTrip.map { .nanoseconds($0) }
+            bytesSent = status.bytesSent
+            bytesReceived = status.bytesReceived
+        }
+    }
 }

@@ -10,10 +10,10 @@ final class DatagramHandler: ChannelInboundHandler {
     /// The last sender, converted; consecutive datagrams mostly come from one peer.
     private var last: (socket: SocketAddress, network: NetworkAddress)?
 
-    /// The socket's place in the endpoint's list.
-    private let socket: Int
+    /// The socket's number in the endpoint.
+    private let socket: UInt32
 
-    init(_ endpoint: EndpointDriver, socket: Int) {
+    init(_ endpoint: EndpointDriver, socket: UInt32) {
         self.endpoint = endpoint
         self.socket = socket
     }

@@ -20,15 +20,15 @@ import Darwin
 public final class Endpoint: Sendable {
     /// Who this device is.
     public let id: DeviceID
-    /// The UDP port it listens on.
+    /// The UDP port it was opened on; ``rebind(to:)`` may change it.
     public let port: UInt16
-    private let bound: [NetworkAddress]
+    private let bound: Mutex<[NetworkAddress]>
     let driver: EndpointDriver
 
     private init(driver: EndpointDriver, bound: [NetworkAddress]) {
         id = driver.id
         self.driver = driver
-        self.bound = bound
+        self.bound = Mutex(bound)
         port = bound.first?.port ?? 0
     }
 
@@ -55,10 +55,11 @@ public final class Endpoint: Sendable {
         var running: [UDPSocket] = []
         do {
             for (index, socket) in sockets.enumerated() {
+                let number = UInt32(index)
                 let channel = try await UDPSocket.start(socket, on: driver.loop) { _ in
-                    DatagramHandler(driver, socket: index)
-                }
-                running.append(UDPSocket(socket, channel: channel))
+                    DatagramHandler(driver, socket: number)
+                }.get()
+                running.append(UDPSocket(socket, number: number, channel: channel))
             }
         } catch {
             for socket in running { socket.channel.close(promise: nil) }
@@ -136,7 +137,31 @@ public final class Endpoint: Sendable {
     /// Where peers can reach it: concrete addresses of this machine's interfaces, never a wildcard, with the port.
     ///
     /// Those of the local network come first, loopback comes last. Asks the system each time.
-    public var localAddresses: [NetworkAddress] { LocalAddresses.concrete(bound) }
+    public var localAddresses: [NetworkAddress] { LocalAddresses.concrete(bound.withLock { $0 }) }
+
+    /// Listens at other addresses from now on, and takes the connections it has dialed along (RFC 9000 §9.2).
+    ///
+    /// Connections that others dialed stay at the old addresses, which are closed once there are none.
+    ///
+    /// - Throws: as ``bind(key:options:logger:)``; everything stays as it was then.
+    public func rebind(to addresses: [NetworkAddress]) async throws(KithError) {
+        guard !addresses.isEmpty else { throw KithError(.invalid, "No address to listen at was given.") }
+        var options = driver.options
+        options.bindAddresses = addresses
+        let sockets = try Self.open(options)
+        let done = OneShot<Void>()
+        let driver = self.driver
+        driver.loop.execute {
+            guard !driver.isClosing else {
+                for socket in sockets { socket.close() }
+                _ = done.fulfil(())
+                return
+            }
+            driver.rebind(to: sockets) { _ = done.fulfil(()) }
+        }
+        await done.value()
+        bound.withLock { $0 = sockets.map(\.address) }
+    }
 
     /// The open connection to `peer`, or a new one.
     ///

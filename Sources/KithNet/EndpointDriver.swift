@@ -34,17 +34,19 @@ import Synchronization
     /// Where engines put what was received for a stream, on its way to the stream's inbox.
     let readBuffer: UnsafeMutableRawBufferPointer
 
-    private var sockets: [UDPSocket] = []
+    var sockets: [UDPSocket] = []
     private var routes: [ConnectionID: ConnectionDriver] = [:]
     private var lastRoute: (id: ConnectionID, driver: ConnectionDriver)?
-    private var drivers: [ObjectIdentifier: ConnectionDriver] = [:]
+    var drivers: [ObjectIdentifier: ConnectionDriver] = [:]
     private var touched: [ConnectionDriver] = []
     private var dials: [Dial] = []
     private var limiter: AcceptLimiter
     private var answers: AnswerLimiter
     private var unsent: [Unsent] = []
     private var isRetryScheduled = false
-    private var isClosing = false
+    private(set) var isClosing = false
+    /// What is known of the local network.
+    var network = NetworkState()
 
     /// Bytes the kernel did not take, and who waits for that.
     private struct Unsent {
@@ -106,13 +108,18 @@ import Synchronization
         group.shutdownGracefully { _ in }
     }
 
-    func start(_ sockets: [UDPSocket]) { self.sockets = sockets }
+    func start(_ sockets: [UDPSocket]) {
+        self.sockets = sockets
+        network.nextSocket = UInt32(sockets.count)
+        watchNetwork()
+    }
 
     // MARK: - Datagrams in
 
     /// Takes a run of datagrams that arrived together; all but the last are `segmentSize` long.
     func received(
-        _ bytes: UnsafeMutableRawBufferPointer, segmentSize: Int?, from remote: NetworkAddress, ecn: UInt8, socket: Int
+        _ bytes: UnsafeMutableRawBufferPointer, segmentSize: Int?, from remote: NetworkAddress, ecn: UInt8,
+        socket: UInt32
     ) {
         let now = Timestamp.now()
         let size = max(1, segmentSize ?? bytes.count)
@@ -133,7 +140,7 @@ import Synchronization
     }
 
     private func receive(
-        _ datagram: UnsafeMutableRawBufferPointer, from remote: NetworkAddress, ecn: UInt8, socket: Int,
+        _ datagram: UnsafeMutableRawBufferPointer, from remote: NetworkAddress, ecn: UInt8, socket: UInt32,
         at now: Timestamp
     ) {
         guard let header = unsafe DatagramHeader(UnsafeRawBufferPointer(datagram)) else { return }
@@ -146,7 +153,7 @@ import Synchronization
         } else {
             return unsafe stranger(datagram, header, from: remote, ecn: ecn, socket: socket, at: now)
         }
-        unsafe driver.engine.receive(datagram, from: remote, ecn: ecn, at: now)
+        unsafe driver.engine.receive(datagram, from: remote, to: driver.local(of: socket), ecn: ecn, at: now)
         touch(driver)
     }
 
@@ -159,15 +166,15 @@ import Synchronization
     /// A datagram of no known connection: perhaps a new one, perhaps one of a connection that is gone.
     private func stranger(
         _ datagram: UnsafeMutableRawBufferPointer, _ header: DatagramHeader, from remote: NetworkAddress, ecn: UInt8,
-        socket: Int, at now: Timestamp
+        socket number: UInt32, at now: Timestamp
     ) {
-        guard !isClosing, sockets.indices.contains(socket) else { return }
+        guard !isClosing, let socket = socket(number) else { return }
         var written = 0
         switch header.form {
         case .initial:
             // RFC 9000 §14.1: a smaller one is not answered.
             guard datagram.count >= 1200, header.destination.count >= 8, limiter.begin(at: now) else { return }
-            unsafe accept(datagram, header, from: remote, ecn: ecn, socket: sockets[socket], at: now)
+            unsafe accept(datagram, header, from: remote, ecn: ecn, socket: socket, at: now)
             return
         case .unknownVersion:
             guard datagram.count >= 1200, answers.allows(at: now) else { return }
@@ -177,7 +184,8 @@ import Synchronization
             guard answers.allows(at: now) else { return }
             if let driver = drivers.values.first(where: { $0.engine.remote == remote }) {
                 // Perhaps the reset of a connection the peer has lost: only the connection can tell.
-                unsafe driver.engine.receive(datagram, from: remote, ecn: ecn, at: now)
+                unsafe driver.engine.receive(
+                    datagram, from: remote, to: driver.local(of: number), ecn: ecn, at: now)
                 touch(driver)
                 return
             }
@@ -190,7 +198,7 @@ import Synchronization
         guard written > 0 else { return }
         let answer = unsafe UnsafeRawBufferPointer(rebasing: sendBuffer[..<written])
         // If the answer is lost the peer asks again.
-        _ = unsafe sockets[socket].send(answer, segmentSize: written, to: remote, ecn: 0)
+        _ = unsafe socket.send(answer, segmentSize: written, to: remote, ecn: 0)
     }
 
     private func accept(
@@ -198,10 +206,12 @@ import Synchronization
         socket: UDPSocket, at now: Timestamp
     ) {
         do {
-            let engine = try QUICConnection.server(configuration, remote: remote, initial: header, at: now)
+            let engine = try QUICConnection.server(
+                configuration, remote: remote, local: socket.number << 16, initial: header, at: now)
             let driver = ConnectionDriver(
                 engine: engine, socket: socket, remote: remote, endpoint: self, purpose: .accepting)
-            unsafe driver.engine.receive(datagram, from: remote, ecn: ecn, at: now)
+            unsafe driver.engine.receive(
+                datagram, from: remote, to: driver.local(of: socket.number), ecn: ecn, at: now)
             // Noise that looks like a first packet must not hold a place until the handshake times out.
             guard driver.engine.statistics.packetsReceived > 0 else { return limiter.end() }
             drivers[ObjectIdentifier(driver)] = driver
@@ -231,13 +241,20 @@ import Synchronization
 
     // MARK: - Datagrams out
 
-    /// The socket that reaches `remote`: the connection's own if its family fits.
-    func socket(for remote: NetworkAddress, preferred: UDPSocket) -> UDPSocket {
-        if preferred.address.isIPv6 == remote.isIPv6 { return preferred }
-        return route(to: remote) ?? preferred
+    /// The socket of that number, while it is open.
+    func socket(_ number: UInt32) -> UDPSocket? { sockets.first { $0.number == number } }
+
+    /// The socket a path goes by: the one it names, else one that reaches its other end.
+    func socket(for transmit: Transmit, of driver: ConnectionDriver) -> UDPSocket {
+        let number = transmit.local >> 16
+        if driver.socket.number == number, driver.socket.address.isIPv6 == transmit.remote.isIPv6 {
+            return driver.socket
+        }
+        if let named = socket(number), named.address.isIPv6 == transmit.remote.isIPv6 { return named }
+        return route(to: transmit.remote) ?? driver.socket
     }
 
-    private func route(to remote: NetworkAddress) -> UDPSocket? {
+    func route(to remote: NetworkAddress) -> UDPSocket? {
         let family = sockets.filter { $0.address.isIPv6 == remote.isIPv6 }
         return family.first { $0.address.isUnspecified || $0.address.isLoopback == remote.isLoopback } ?? family.first
     }
@@ -259,7 +276,7 @@ import Synchronization
         isRetryScheduled = false
         while let first = unsent.first {
             let outcome = unsafe first.bytes.withUnsafeBytes { bytes in
-                unsafe socket(for: first.transmit.remote, preferred: first.driver.socket).send(
+                unsafe socket(for: first.transmit, of: first.driver).send(
                     bytes, segmentSize: first.transmit.segmentSize, to: first.transmit.remote, ecn: first.transmit.ecn)
             }
             if case .blocked(let taken) = outcome {
@@ -328,7 +345,8 @@ import Synchronization
                 if case .rawPublicKey = credential { false } else { true }
             }
         }
-        let engine = try QUICConnection.client(configuration, remote: address, at: .now())
+        let engine = try QUICConnection.client(
+            configuration, remote: address, local: socket.number << 16, at: .now())
         let driver = ConnectionDriver(
             engine: engine, socket: socket, remote: address, endpoint: self, purpose: .dialing(dial))
         drivers[ObjectIdentifier(driver)] = driver
@@ -432,6 +450,7 @@ import Synchronization
         touched = []
         unsent = []
         for connection in established.takeAll() { connection.close() }
+        unwatchNetwork()
         let sockets = self.sockets
         self.sockets = []
         for socket in sockets { socket.channel.close(promise: nil) }
@@ -442,6 +461,7 @@ import Synchronization
         logger.error(
             "a UDP socket was closed by the system",
             metadata: ["address": "\(String(describing: channel.localAddress))"])
-        sockets.removeAll { $0.channel === channel }
+        guard let closed = sockets.first(where: { $0.channel === channel }) else { return }
+        replace(closed)
     }
 }

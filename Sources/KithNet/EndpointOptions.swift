@@ -11,8 +11,10 @@ extension Endpoint {
         public var bindAddresses: [NetworkAddress] = []
         /// The application protocols offered, best first (RFC 7301).
         public var alpn: [String] = ["kith/1"]
-        /// How long a silent connection lives.
-        public var idleTimeout: Duration = .seconds(30)
+        /// How long a silent connection lives, and so how long it outlives its network.
+        ///
+        /// The smaller of both ends' values counts. A minute without a network is survived with some to spare.
+        public var idleTimeout: Duration = .seconds(90)
         /// How often a quiet connection proves it is alive; `nil` lets it go idle.
         public var keepAlive: Duration? = .seconds(10)
         /// How long a handshake may take.

@@ -31,12 +31,30 @@ enum LocalAddresses {
         return address.isPrivate ? 0 : 1
     }
 
-    private static func interfaceAddresses() -> [NetworkAddress] {
+    /// The address this device would send from to reach `remote`; nil when there is no way now.
+    static func source(to remote: NetworkAddress) -> NetworkAddress? {
+        var wanted = kith_udp_address(remote)
+        var source = kith_udp_address()
+        guard unsafe kith_network_source(&wanted, &source) == 0 else { return nil }
+        var address = NetworkAddress(source)
+        address.port = 0
+        return address
+    }
+
+    /// The addresses of all running interfaces.
+    static func interfaceAddresses() -> [NetworkAddress] {
         let capacity = 128
         var addresses = [kith_udp_address](repeating: kith_udp_address(), count: capacity)
         var flags = [UInt8](repeating: 0, count: capacity)
         let count = unsafe kith_udp_interfaces(&addresses, &flags, CInt(capacity))
         guard count > 0 else { return [] }
         return addresses.prefix(Int(count)).map { NetworkAddress($0) }
+    }
+}
+
+extension NetworkAddress {
+    /// Whether both are of one host, whatever the port.
+    func hasSameIP(as other: NetworkAddress) -> Bool {
+        isIPv6 == other.isIPv6 && halves == other.halves
     }
 }

@@ -15,8 +15,8 @@ import Darwin
 ///
 /// SwiftNIO closes a datagram channel at most failed sends, and one unreachable address among many is
 /// everyday life here; a direct send also spares a buffer and a promise per datagram.
-/// Confined to its event loop, apart from what is immutable.
-final class UDPSocket {
+/// `@unchecked Sendable`: confined to its event loop, apart from what is immutable.
+final class UDPSocket: @unchecked Sendable {
     /// How a send went.
     enum Outcome {
         /// All bytes were handed to the kernel, or are lost as on any network.
@@ -27,6 +27,8 @@ final class UDPSocket {
         case unreachable(CInt)
     }
 
+    /// Unique among the sockets its endpoint ever had.
+    let number: UInt32
     /// Where it is bound, with the actual port; the address may be a wildcard.
     let address: NetworkAddress
     /// What reads it.
@@ -37,7 +39,10 @@ final class UDPSocket {
     private var lastRemote: NetworkAddress?
     private var lastAddress = kith_udp_address()
 
-    private init(address: NetworkAddress, channel: any Channel, descriptor: CInt, sendsSegments: Bool) {
+    private init(
+        number: UInt32, address: NetworkAddress, channel: any Channel, descriptor: CInt, sendsSegments: Bool
+    ) {
+        self.number = number
         self.address = address
         self.channel = channel
         self.descriptor = descriptor
@@ -84,7 +89,7 @@ final class UDPSocket {
     /// Hands `bound` to a channel on `loop` that feeds `handler`.
     static func start(
         _ bound: Bound, on loop: any EventLoop, handler: @escaping @Sendable (any Channel) throws -> any ChannelHandler
-    ) async throws -> any Channel {
+    ) -> EventLoopFuture<any Channel> {
         let receivesSegments = bound.features & UInt32(KITH_UDP_RECEIVE_SEGMENTS) != 0
         // One read takes up to eight runs of datagrams where the system has recvmmsg, each run up to 64 KiB.
         let runs = receivesSegments ? 8 : 1
@@ -108,16 +113,16 @@ final class UDPSocket {
                 .channelOption(ChannelOptions.datagramReceiveOffload, value: true)
                 .channelOption(ChannelOptions.datagramReceiveSegmentSize, value: true)
         }
-        return try await bootstrap.withBoundSocket(bound.descriptor).get()
+        return bootstrap.withBoundSocket(bound.descriptor)
     }
 
     /// The largest datagram, or run of datagrams, one receive can return.
     static let receiveSize = 64 << 10
 
     /// Makes the sending half of `bound`, whose `channel` is running.
-    convenience init(_ bound: Bound, channel: any Channel) {
+    convenience init(_ bound: Bound, number: UInt32, channel: any Channel) {
         self.init(
-            address: bound.address, channel: channel, descriptor: bound.descriptor,
+            number: number, address: bound.address, channel: channel, descriptor: bound.descriptor,
             sendsSegments: bound.features & UInt32(KITH_UDP_SEND_SEGMENTS) != 0)
     }
 

@@ -67,6 +67,10 @@ public struct QUICConfiguration: Sendable {
     public var congestionController = CongestionControllerKind.bbr
     /// Whether packets say that the network may mark them instead of dropping them (ECN), where a path keeps the marks.
     public var usesECN = true
+    /// Decides which of several validated paths a client uses.
+    public var pathChooser: any PathChooser = ShortestPathChooser()
+    /// Whether clients are asked not to move to other addresses (`disable_active_migration`, RFC 9000 §18.2).
+    public var disablesActiveMigration = false
     /// The secret of this endpoint's stateless resets: 32 bytes that outlive connections.
     public var statelessResetKey: [UInt8]
     /// Takes one qlog record (JSON text sequence, RFC 7464) per call; nil costs nothing.
@@ -109,6 +113,7 @@ public struct QUICConfiguration: Sendable {
         parameters.initialMaxStreamsUni = min(streams.maxStreamsUnidirectional, 1 << 60)
         parameters.activeConnectionIDLimit = UInt64(PeerConnectionIDs.limit)
         parameters.initialSource = source
+        parameters.disableActiveMigration = disablesActiveMigration
         parameters.maxDatagramFrameSize = UInt64(max(0, maxDatagramFrameSize))
         parameters.greaseQUICBit = true
         return parameters

@@ -110,9 +110,12 @@ struct FuzzedConversation: ~Copyable {
                 guard let header = DatagramHeader(datagram.bytes), header.form == .initial,
                     datagram.bytes.count >= 1_200
                 else { continue }
-                server = try? QUICConnection.server(
-                    Self.configuration(2), remote: Self.address, initial: header, at: now)
-                precondition(server != nil, "A server can be made of any first datagram")
+                do {
+                    server = try QUICConnection.server(
+                        Self.configuration(2), remote: Self.address, initial: header, at: now)
+                } catch {
+                    preconditionFailure("A server can be made of any first datagram: \(error)")
+                }
             }
             server?.receive(datagram.bytes, from: Self.address, at: now)
         }

@@ -4,6 +4,7 @@
 // The operating system's parts that Swift cannot call itself, one header each.
 #include "KithConfinedOpen.h"
 #include "KithUDP.h"
+#include "KithNetwork.h"
 #include "KithSpawn.h"
 #include "KithTerminal.h"
 #include "KithMemory.h"

@@ -35,6 +35,9 @@ int kith_udp_open(const kith_udp_address *address, int buffer, uint32_t *feature
 /// Writes where the socket is bound into `*address`. Returns 0 or the negated errno.
 int kith_udp_local(int descriptor, kith_udp_address *address);
 
+/// Fixes the other end of a socket, as the system sees it. Returns 0 or the negated errno.
+int kith_udp_connect(int descriptor, const kith_udp_address *remote);
+
 /// Reads a struct sockaddr into `*address`. Returns 0, or the negated errno for another family.
 int kith_udp_read(const void *sockaddr, kith_udp_address *address);
 

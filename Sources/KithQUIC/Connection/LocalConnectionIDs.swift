@@ -1,7 +1,8 @@
 /// The ids this end has given out, by which the peer addresses it (RFC 9000 §5.1.1).
 struct LocalConnectionIDs {
-    /// How many are kept valid at once, the peer's own limit permitting.
-    static let target = 4
+    /// How many are kept valid at once, the peer's own limit permitting: one for each path either end may hold, and
+    /// as many again to move to.
+    static let target = 2 * QUICConnection.maximumPaths
 
     private struct Entry {
         var sequence: UInt64

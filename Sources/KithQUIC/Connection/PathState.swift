@@ -1,38 +1,114 @@
 import KithWire
 
-/// One peer address: whether it is proven to be the peer's, and how much may be sent there before it is.
+/// One path: whether the peer is proven to be at its other end, how much may be sent before, and what is known of it.
 struct PathState {
-    /// The peer's address.
-    var remote: NetworkAddress
+    /// Where it lies.
+    var address: PathAddress
+    var rank = PathRank.primary
     /// Whether the peer has shown that it receives there (RFC 9000 §8).
     var isValidated: Bool
+    /// Whether this end may send before that: a client to its server, at its own wish.
+    var isTrusted = false
+    /// What was received and sent, for the limit before validation and for statistics.
     var bytesReceived: UInt64 = 0
     var bytesSent: UInt64 = 0
+    /// The sequence number of the peer's id that packets are sent to (RFC 9000 §9.5).
+    var peerSequence: UInt64 = 0
+    /// The id of ours that the peer last used here.
+    var localID: ConnectionID?
+    /// The validation under way.
+    var validation: PathValidation?
+    /// The round trip of the newest challenge.
+    var challengeDelay: Int64?
+    /// Whether to move here once it is validated.
+    var movesWhenValidated = false
+    /// Whether it was left on purpose, and is returned to only when others fail.
+    var isLeft = false
+    /// When something authentic last came this way.
+    var lastReceived: Timestamp?
+    /// What recovery knew of it when it was left.
+    var estimates: PathEstimates?
+
+    init(_ address: PathAddress, isValidated: Bool) {
+        self.address = address
+        self.isValidated = isValidated
+    }
+
+    /// The peer's address.
+    var remote: NetworkAddress { address.remote }
 
     /// How many bytes may be sent: three times what came in until the address is validated (RFC 9000 §8.1).
     var allowance: Int {
-        isValidated ? .max : Int(clamping: 3 * bytesReceived) - Int(clamping: bytesSent)
+        isValidated || isTrusted ? .max : Int(clamping: 3 * bytesReceived) - Int(clamping: bytesSent)
     }
 }
 
 /// A PATH_RESPONSE to send.
 struct PathAnswer {
+    /// How many wait at most: nobody needs more at once (RFC 9000 §8.2.2).
+    static let limit = 4
+
     var data: UInt64
-    var remote: NetworkAddress
-    /// How large the answer's datagram may be.
-    var size: Int
+    var address: PathAddress
 }
 
-/// An address the peer seems to have moved to, being validated (RFC 9000 §9.3).
-struct PathCandidate {
-    var path: PathState
-    var challenge: UInt64
-    /// When to send the challenge, again.
-    var nextAttempt: Timestamp
-    var attempts = 0
-
-    /// Counts what came from the address.
-    mutating func noteReceived(_ count: Int, from remote: NetworkAddress) {
-        if remote == path.remote { path.bytesReceived += UInt64(count) }
+/// The validation of one path (RFC 9000 §8.2): challenges, each with data of its own, until one is answered.
+///
+/// ```
+///  challenging ──answer to a small one──▶ challenging at full size ──answer──▶ done
+///       └──────────────── deadline ──────────────┴──▶ failed
+/// ```
+struct PathValidation {
+    /// A challenge on its way.
+    struct Challenge {
+        var data: UInt64
+        var sent: Timestamp
+        var isFullSize: Bool
     }
+
+    /// How many challenges may still be answered.
+    static let memory = 8
+    /// The longest wait between two challenges.
+    static let maximumInterval: Int64 = .seconds(1)
+
+    /// The newest challenges.
+    private(set) var challenges: [Challenge] = []
+    /// When to send the next one.
+    private(set) var nextAttempt: Timestamp
+    /// When to give up.
+    private(set) var deadline: Timestamp
+    private var attempts: Int64 = 0
+
+    /// Begins; `span` is how long answers are waited for (RFC 9000 §8.2.4).
+    init(at now: Timestamp, giveUpAfter span: Int64) {
+        nextAttempt = now
+        deadline = now.advanced(nanoseconds: span)
+    }
+
+    /// Notes a challenge sent, and when to send another.
+    mutating func sent(_ data: UInt64, isFullSize: Bool, interval: Int64, at now: Timestamp) {
+        if challenges.count >= Self.memory { challenges.removeFirst() }
+        challenges.append(Challenge(data: data, sent: now, isFullSize: isFullSize))
+        nextAttempt = now.advanced(nanoseconds: min(interval << min(attempts, 8), Self.maximumInterval))
+        attempts += 1
+    }
+
+    /// Puts a challenge off that the limit of an unproven address does not allow.
+    mutating func postpone(by interval: Int64, at now: Timestamp) {
+        nextAttempt = now.advanced(nanoseconds: min(interval, Self.maximumInterval))
+    }
+
+    /// The challenge of which `data` is the answer.
+    func challenge(_ data: UInt64) -> Challenge? { challenges.first { $0.data == data } }
+
+    /// Goes on at full size: the answer came to a datagram smaller than every path must carry (RFC 9000 §8.2.1).
+    mutating func requireFullSize(at now: Timestamp, giveUpAfter span: Int64) {
+        challenges = []
+        attempts = 0
+        nextAttempt = now
+        deadline = now.advanced(nanoseconds: span)
+    }
+
+    /// The next thing that happens by itself.
+    var due: Timestamp { min(nextAttempt, deadline) }
 }

@@ -1,29 +1,40 @@
 /// The ids the peer has given out, by which this end addresses it (RFC 9000 §5.1.2).
+///
+/// Every path sends to an id of its own (RFC 9000 §9.5); what no path uses waits to be taken by the next.
 struct PeerConnectionIDs {
     /// How many we keep; the peer is told as `active_connection_id_limit`.
     static let limit = 8
     /// How many retirements may wait for the peer to hear of them (RFC 9000 §5.1.2).
     static let maximumRetirements = 64
+    /// How many ids may have been seen beyond one that is still missing.
+    static let maximumGap = 256
 
     private struct Entry {
         var sequence: UInt64
         var id: ConnectionID
         var token: ResetToken?
+        /// Whether packets have been sent to it.
+        var isUsed = false
     }
 
     private var entries: [Entry]
     private var retiredBelow: UInt64 = 0
+    /// Every number below has been seen, and so have ``seenAbove``: what is no longer held of them was retired.
+    private var seenBelow: UInt64 = 1
+    private var seenAbove: Set<UInt64> = []
     /// Sequence numbers whose RETIRE_CONNECTION_ID has to be sent.
     private(set) var pending: [UInt64] = []
     private var unconfirmed = 0
-    /// The id packets are sent to.
+    /// The id packets are sent to on the path in use.
     private(set) var current: ConnectionID
+    /// Its sequence number.
+    private(set) var currentSequence: UInt64 = 0
     /// The peer's own id in the handshake's long headers.
     private(set) var handshakeID: ConnectionID
 
     /// Starts with what the handshake uses.
     init(_ first: ConnectionID) {
-        entries = [Entry(sequence: 0, id: first, token: nil)]
+        entries = [Entry(sequence: 0, id: first, token: nil, isUsed: true)]
         current = first
         handshakeID = first
     }
@@ -43,11 +54,49 @@ struct PeerConnectionIDs {
     /// How many ids are held.
     var count: Int { entries.count }
 
+    /// How many of them have not been used.
+    var unused: Int { entries.reduce(0) { $0 + ($1.isUsed ? 0 : 1) } }
+
+    /// Whether the peer wants to be addressed without an id, on every path alike.
+    var isEmptyID: Bool { current.count == 0 }
+
+    /// The id of a sequence number, while it is held.
+    func id(of sequence: UInt64) -> ConnectionID? { entries.first { $0.sequence == sequence }?.id }
+
+    /// Takes the oldest id no packet has been sent to; answers its sequence number.
+    mutating func takeUnused() -> UInt64? {
+        if isEmptyID { return currentSequence }
+        var oldest: Int?
+        for index in entries.indices where !entries[index].isUsed {
+            if oldest.map({ entries[index].sequence < entries[$0].sequence }) ?? true { oldest = index }
+        }
+        guard let oldest else { return nil }
+        entries[oldest].isUsed = true
+        return entries[oldest].sequence
+    }
+
+    /// Sends to another id from now on: that of the path moved to.
+    mutating func use(_ sequence: UInt64) {
+        guard let id = id(of: sequence) else { return }
+        current = id
+        currentSequence = sequence
+    }
+
+    /// Gives an id back that no path uses any more.
+    mutating func retire(_ sequence: UInt64) {
+        guard !isEmptyID, let index = entries.firstIndex(where: { $0.sequence == sequence }) else { return }
+        entries.remove(at: index)
+        // Bounded by the ids held: the peer issues no other before it has heard of this.
+        if !pending.contains(sequence) { pending.append(sequence) }
+    }
+
     /// Whether `token` proves that the peer has forgotten this connection.
+    ///
+    /// Only the tokens of ids in use can be meant (RFC 9000 §10.3.1).
     func isReset(_ token: ResetToken) -> Bool {
         var found = false
         // Every one is compared, in the same time, whichever matches.
-        for entry in entries {
+        for entry in entries where entry.isUsed {
             if let known = entry.token, known.matches(token) { found = true }
         }
         return found
@@ -55,25 +104,30 @@ struct PeerConnectionIDs {
 
     /// Takes NEW_CONNECTION_ID in.
     ///
+    /// - Returns: whether ids in use may have ended, and paths need others.
     /// - Throws: PROTOCOL_VIOLATION for contradictions, CONNECTION_ID_LIMIT_ERROR for too many.
     mutating func add(
         sequence: UInt64, retirePriorTo: UInt64, id: ConnectionID, token: ResetToken
-    ) throws(TransportError) {
+    ) throws(TransportError) -> Bool {
         let type = FrameType.newConnectionID
-        guard current.count > 0 else {
+        guard !isEmptyID else {
             throw TransportError(.protocolViolation, frameType: type, "an id for a peer that uses none")
         }
         if let known = entries.first(where: { $0.sequence == sequence || $0.id == id }) {
             guard known.sequence == sequence, known.id == id, known.token.map({ $0.matches(token) }) ?? true else {
                 throw TransportError(.protocolViolation, frameType: type, "an id was issued twice differently")
             }
-        } else if sequence < retiredBelow {
-            try queueRetirement(sequence)
-        } else {
-            entries.append(Entry(sequence: sequence, id: id, token: token))
+        } else if try noteSeen(sequence) {
+            if sequence < retiredBelow {
+                try queueRetirement(sequence)
+            } else {
+                entries.append(Entry(sequence: sequence, id: id, token: token))
+            }
         }
+        var hasRetired = false
         if retirePriorTo > retiredBelow {
             retiredBelow = retirePriorTo
+            hasRetired = true
             var kept: [Entry] = []
             for entry in entries {
                 if entry.sequence < retirePriorTo {
@@ -83,11 +137,22 @@ struct PeerConnectionIDs {
                 }
             }
             entries = kept
-            if !entries.contains(where: { $0.id == current }), let next = entries.first { current = next.id }
         }
         guard entries.count <= Self.limit else {
             throw TransportError(.connectionIDLimit, frameType: type, "more ids than allowed")
         }
+        return hasRetired
+    }
+
+    /// Notes that a number has come; false when it had before, and was retired since.
+    private mutating func noteSeen(_ sequence: UInt64) throws(TransportError) -> Bool {
+        guard sequence >= seenBelow, !seenAbove.contains(sequence) else { return false }
+        seenAbove.insert(sequence)
+        while seenAbove.remove(seenBelow) != nil { seenBelow += 1 }
+        guard seenAbove.count <= Self.maximumGap else {
+            throw TransportError(.connectionIDLimit, frameType: FrameType.newConnectionID, "ids with too many gaps")
+        }
+        return true
     }
 
     private mutating func queueRetirement(_ sequence: UInt64) throws(TransportError) {

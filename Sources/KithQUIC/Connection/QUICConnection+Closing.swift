@@ -77,8 +77,9 @@ extension QUICConnection {
         events.append(.closed(reason))
         log?.closed(reason, at: now)
         heldPackets = []
-        candidate = nil
-        pathResponses = []
+        otherPaths = []
+        pathAnswers = []
+        pathDeadline = .distantFuture
     }
 
     /// Forgets the connection.

@@ -1,5 +1,3 @@
-public import KithWire
-
 extension QUICConnection {
     /// What happened on a connection.
     public enum Event: Hashable, Sendable {
@@ -27,8 +25,12 @@ extension QUICConnection {
         case streamsAvailable(StreamDirection)
         /// A datagram came.
         case datagram([UInt8])
-        /// The peer moved to another address, and has proven it.
-        case pathChanged(NetworkAddress)
+        /// The connection goes along another path now, which has been validated.
+        case pathChanged(PathAddress)
+        /// A path that is not in use has been validated, and is held ready.
+        case pathValidated(PathAddress)
+        /// Nobody answered along a path; it is no longer held.
+        case pathFailed(PathAddress)
         /// The server gave a token to put into ``QUICConfiguration/addressToken`` of the next connection to it.
         case newToken([UInt8])
         /// The connection ended; comes exactly once.

@@ -12,7 +12,7 @@ extension QUICConnection {
     /// Carries out the frames of one packet.
     mutating func processFrames(
         _ payload: UnsafeRawBufferPointer, _ space: PacketSpace, destination: ConnectionID,
-        size: Int, from remote: NetworkAddress, at now: Timestamp
+        from address: PathAddress, at now: Timestamp
     ) throws(TransportError) -> FrameSummary {
         var reader = unsafe PacketReader(payload)
         var summary = FrameSummary()
@@ -37,7 +37,7 @@ extension QUICConnection {
                 return summary
             default:
                 guard space == .application else { throw Self.misplaced(0) }
-                try applicationFrame(frame, destination: destination, size: size, from: remote, at: now)
+                try applicationFrame(frame, destination: destination, from: address, at: now)
                 guard isOpen else { return summary }
             }
         }
@@ -64,7 +64,7 @@ extension QUICConnection {
 
     /// Carries out a frame that only 1-RTT packets may carry.
     private mutating func applicationFrame(
-        _ frame: Frame, destination: ConnectionID, size: Int, from remote: NetworkAddress, at now: Timestamp
+        _ frame: Frame, destination: ConnectionID, from address: PathAddress, at now: Timestamp
     ) throws(TransportError) {
         switch frame {
         case .resetStream(let id, let code, let finalSize):
@@ -90,18 +90,15 @@ extension QUICConnection {
         case .streamsBlocked(let isBidirectional, let limit):
             streams.receivedStreamsBlocked(isBidirectional ? .bidirectional : .unidirectional, limit)
         case .newConnectionID(let sequence, let retirePriorTo, let id, let token):
-            try peerIDs.add(sequence: sequence, retirePriorTo: retirePriorTo, id: id, token: token)
+            if try peerIDs.add(sequence: sequence, retirePriorTo: retirePriorTo, id: id, token: token) {
+                replaceRetiredIDs()
+            }
         case .retireConnectionID(let sequence):
             if let id = try localIDs.retire(sequence, receivedOn: destination) {
                 events.append(.connectionIDRetired(id))
                 issueConnectionIDs()
             }
-        case .pathChallenge(let data):
-            // The newest four are answered: nobody needs more at once.
-            if pathResponses.count >= 4 { pathResponses.removeFirst() }
-            // Full size shows that the path carries it, but never more than three times what asked (§8.2.2).
-            let size = remote == path.remote && path.isValidated ? 1200 : min(1200, 3 * size)
-            pathResponses.append(PathAnswer(data: data, remote: remote, size: size))
+        case .pathChallenge(let data): receivedPathChallenge(data, on: address)
         case .pathResponse(let data): receivedPathResponse(data, at: now)
         case .applicationClose(let code, let reason):
             unsafe enterDraining(.application(code: code, reason: Self.reason(reason), isRemote: true), at: now)

@@ -1,81 +1,532 @@
 import KithWire
 
-// A peer whose address changes (RFC 9000 §9). Traffic moves to the new address once that has answered a challenge.
+// Several paths, one of them in use (RFC 9000 §8.2, §9).
+//
+// `path` is the one in use, `otherPaths` are those being validated and those held ready. A server follows its client:
+// it moves when the newest packet that is not a probe comes from elsewhere, and falls back on what was proven before
+// should nobody answer there. A client moves by itself, on the driver's word or the chooser's, and is not led by
+// addresses its server's packets come from.
 extension QUICConnection {
-    static var maximumChallenges: Int { 3 }
+    /// How many paths are held at once, the one in use included.
+    public static var maximumPaths: Int { 4 }
+    /// How often a client challenges the paths it holds ready: they stay open in the NATs, and their delay known.
+    static var standbyInterval: Int64 { .seconds(15) }
+    /// After how many probe time-outs without an answer a client tries the paths it holds ready.
+    static var probesBeforeFallback: Int { 2 }
 
-    /// The newest packet came from another address than the ones before.
-    mutating func peerMoved(to remote: NetworkAddress, size: Int, at now: Timestamp) {
-        guard !isClient, isHandshakeConfirmed else { return }
-        if let candidate, candidate.path.remote == remote { return }
-        // A second change replaces the first: only the newest can be right.
-        var path = PathState(remote: remote, isValidated: false)
-        path.bytesReceived = UInt64(size)
-        candidate = PathCandidate(path: path, challenge: configuration.random(), nextAttempt: now)
+    // MARK: - What the driver asks for
+
+    /// Begins to validate a path without moving to it; it is then held ready, and may be chosen.
+    ///
+    /// Only a client whose handshake is confirmed does that, and not against the server's wish (RFC 9000 §9,
+    /// `disable_active_migration`).
+    ///
+    /// - Returns: whether a challenge will be sent; false when it is not allowed, there are ``maximumPaths``, or the
+    ///   server has no unused connection id left for us.
+    public mutating func probePath(_ address: PathAddress, rank: PathRank = .primary, at now: Timestamp) -> Bool {
+        guard mayMigrate else { return false }
+        if address == path.address {
+            path.rank = rank
+            return true
+        }
+        guard let index = findOrAddPath(address, at: now) else { return false }
+        otherPaths[index].rank = rank
+        otherPaths[index].isLeft = false
+        if otherPaths[index].validation == nil { startValidation(ofOther: index, at: now) }
+        updatePathDeadline()
+        return true
     }
 
+    /// Moves a client to another path (RFC 9000 §9.2).
+    ///
+    /// To the same address of the server it moves at once and validates meanwhile; to another address it moves when
+    /// that has been validated. The path left is held ready.
+    ///
+    /// - Returns: whether it moves; false for the reasons of ``probePath(_:rank:at:)``.
+    public mutating func migrate(to address: PathAddress, at now: Timestamp) -> Bool {
+        guard mayMigrate else { return false }
+        guard address != path.address else { return true }
+        guard let index = findOrAddPath(address, at: now) else { return false }
+        otherPaths[index].isLeft = false
+        if otherPaths[index].isValidated || address.remote == path.remote {
+            let isNew = !otherPaths[index].isValidated
+            move(to: index, at: now)
+            if let left = otherPaths.indices.last { otherPaths[left].isLeft = true }
+            if isNew { startValidation(at: now) } else { events.append(.pathChanged(path.address)) }
+            probeSoon(at: now)
+        } else {
+            otherPaths[index].movesWhenValidated = true
+            if otherPaths[index].validation == nil { startValidation(ofOther: index, at: now) }
+        }
+        updatePathDeadline()
+        return true
+    }
+
+    /// Says that the local network has changed or is back: whatever waits is tried at once, without back-off.
+    ///
+    /// A client also challenges its path, so that a server that sees it come from elsewhere may answer at length.
+    public mutating func networkChanged(at now: Timestamp) {
+        switch phase {
+        case .closing, .draining, .drained: return
+        case .handshaking:
+            guard isClient else { return }
+            let space: PacketSpace = spaces[.handshake].writeKeys == nil ? .initial : .handshake
+            recovery.probeNow(space)
+            settleLost(at: now)
+            spaces[space.rawValue].probes = max(1, spaces[space.rawValue].probes)
+        case .established:
+            if isClient, isHandshakeConfirmed { startValidation(at: now) }
+            probeSoon(at: now)
+            updatePathDeadline()
+        }
+    }
+
+    /// The paths held now, the one in use first.
+    public var paths: [PathStatus] {
+        [status(of: path, isActive: true)] + otherPaths.map { status(of: $0, isActive: false) }
+    }
+
+    private func status(of state: PathState, isActive: Bool) -> PathStatus {
+        let isMeasured = isActive && recovery.rtt.hasSample
+        return PathStatus(
+            address: state.address, rank: state.rank, isActive: isActive, isValidated: state.isValidated,
+            roundTrip: isMeasured ? recovery.rtt.smoothed : state.challengeDelay, bytesSent: state.bytesSent,
+            bytesReceived: state.bytesReceived)
+    }
+
+    private var mayMigrate: Bool {
+        isClient && isHandshakeConfirmed && phase == .established
+            && !(peerParameters?.disableActiveMigration ?? false)
+            // Without an id the server could not tell our packets from others' (RFC 9000 §5.1.1).
+            && !peerIDs.isEmptyID
+    }
+
+    // MARK: - The table
+
+    /// Finds a path that is not in use, or makes one with an id of its own.
+    private mutating func findOrAddPath(_ address: PathAddress, at now: Timestamp) -> Int? {
+        if let index = otherPaths.firstIndex(where: { $0.address == address }) { return index }
+        guard makeRoom(at: now), let sequence = peerIDs.takeUnused() else { return nil }
+        var added = PathState(address, isValidated: false)
+        added.peerSequence = sequence
+        added.isTrusted = isClient
+        otherPaths.append(added)
+        return otherPaths.count - 1
+    }
+
+    /// Lets the least useful path go when there are too many; false when none can be spared.
+    private mutating func makeRoom(at now: Timestamp) -> Bool {
+        guard otherPaths.count + 1 >= Self.maximumPaths else { return true }
+        // What was proven to be the peer's is what a spoofed address must not push out (RFC 9000 §9.3.2).
+        let refuge = path.isValidated ? nil : newestValidated
+        var victim: Int?
+        for index in otherPaths.indices where index != refuge {
+            guard let known = victim else {
+                victim = index
+                continue
+            }
+            let (left, right) = (otherPaths[index], otherPaths[known])
+            if left.isValidated != right.isValidated {
+                if right.isValidated { victim = index }
+            } else if (left.lastReceived ?? .zero) < (right.lastReceived ?? .zero) {
+                victim = index
+            }
+        }
+        // A client asked for its paths: it forgets only those it has left.
+        guard let victim, !isClient || otherPaths[victim].isLeft else { return false }
+        dropPath(victim)
+        return true
+    }
+
+    private var newestValidated: Int? {
+        otherPaths.indices.filter { otherPaths[$0].isValidated }
+            .max { (otherPaths[$0].lastReceived ?? .zero) < (otherPaths[$1].lastReceived ?? .zero) }
+    }
+
+    /// Forgets a path that is not in use, and gives its id back unless another path shares it.
+    private mutating func dropPath(_ index: Int) {
+        let sequence = otherPaths.remove(at: index).peerSequence
+        if path.peerSequence != sequence, !otherPaths.contains(where: { $0.peerSequence == sequence }) {
+            peerIDs.retire(sequence)
+        }
+    }
+
+    /// Gives paths other ids whose own the peer has retired; one that finds none is forgotten.
+    mutating func replaceRetiredIDs() {
+        if peerIDs.id(of: path.peerSequence) == nil, let sequence = peerIDs.takeUnused() {
+            // Those that shared it, after a rebound port, go on sharing.
+            for index in otherPaths.indices where otherPaths[index].peerSequence == path.peerSequence {
+                otherPaths[index].peerSequence = sequence
+            }
+            path.peerSequence = sequence
+            peerIDs.use(sequence)
+        }
+        for index in otherPaths.indices.reversed() where peerIDs.id(of: otherPaths[index].peerSequence) == nil {
+            if let sequence = peerIDs.takeUnused() {
+                otherPaths[index].peerSequence = sequence
+            } else {
+                otherPaths.remove(at: index)
+            }
+        }
+        updatePathDeadline()
+    }
+
+    // MARK: - What arrives
+
+    /// Whether a datagram from there may belong to this connection; a client knows where its server is.
+    func isExpected(_ remote: NetworkAddress) -> Bool {
+        !isClient || remote == path.remote || otherPaths.contains { $0.remote == remote }
+    }
+
+    /// Counts a datagram that came along a known path.
+    @inline(__always)
+    mutating func noteReceived(_ count: Int, on address: PathAddress) {
+        if address == path.address {
+            path.bytesReceived += UInt64(count)
+            if recovery.isAmplificationBlocked { recovery.isAmplificationBlocked = false }
+        } else if let index = otherPaths.firstIndex(where: { $0.address == address }) {
+            otherPaths[index].bytesReceived += UInt64(count)
+        }
+    }
+
+    /// An authentic 1-RTT packet came along a path other than the one in use.
+    ///
+    /// - Parameters:
+    ///   - address: that path.
+    ///   - destination: the id of ours it was sent to.
+    ///   - size: of its datagram.
+    ///   - isProbe: whether it carried nothing but probing frames (RFC 9000 §9.1).
+    ///   - isNewest: whether none with a larger number has come.
+    ///   - now: when it came.
+    mutating func receivedElsewhere(
+        _ address: PathAddress, destination: ConnectionID, size: Int, isProbe: Bool, isNewest: Bool,
+        at now: Timestamp
+    ) {
+        guard isHandshakeConfirmed, isOpen else { return }
+        if let index = otherPaths.firstIndex(where: { $0.address == address }) {
+            otherPaths[index].lastReceived = now
+            otherPaths[index].localID = destination
+            if !isClient, !isProbe, isNewest { follow(to: index, at: now) }
+            return
+        }
+        // A server that moves by itself is not followed (RFC 9000 §9).
+        guard !isClient, let index = addPeersPath(address, destination: destination, at: now) else { return }
+        otherPaths[index].bytesReceived = UInt64(size)
+        otherPaths[index].lastReceived = now
+        if !isProbe, isNewest {
+            follow(to: index, at: now)
+        } else {
+            // It may move here next; that will go smoothly when we are sure of the address already.
+            startValidation(ofOther: index, at: now)
+        }
+        updatePathDeadline()
+    }
+
+    /// Adds a path the client has begun to use.
+    private mutating func addPeersPath(
+        _ address: PathAddress, destination: ConnectionID, at now: Timestamp
+    ) -> Int? {
+        guard makeRoom(at: now) else { return nil }
+        var added = PathState(address, isValidated: false)
+        added.localID = destination
+        if destination == path.localID {
+            // The peer does not know that it moved: a NAT's doing, and no reason to spend an id (RFC 9000 §9.5).
+            added.peerSequence = path.peerSequence
+        } else if let sequence = peerIDs.takeUnused() {
+            added.peerSequence = sequence
+        } else {
+            return nil
+        }
+        otherPaths.append(added)
+        return otherPaths.count - 1
+    }
+
+    /// The client goes on from another address: everything is sent there from now on (RFC 9000 §9.3).
+    private mutating func follow(to index: Int, at now: Timestamp) {
+        let isProven = otherPaths[index].isValidated
+        move(to: index, at: now)
+        if isProven {
+            events.append(.pathChanged(path.address))
+        } else if path.validation == nil {
+            startValidation(at: now)
+        }
+        // Was it really the peer who moved? If so it does not answer there any more (RFC 9000 §9.3.3).
+        if let left = otherPaths.indices.last, otherPaths[left].isValidated, otherPaths[left].validation == nil {
+            startValidation(ofOther: left, at: now)
+        }
+        probeSoon(at: now)
+        updatePathDeadline()
+    }
+
+    /// Queues the answer to a PATH_CHALLENGE (RFC 9000 §8.2.2).
+    mutating func receivedPathChallenge(_ data: UInt64, on address: PathAddress) {
+        if pathAnswers.count >= PathAnswer.limit { pathAnswers.removeFirst() }
+        pathAnswers.append(PathAnswer(data: data, address: address))
+    }
+
+    /// Takes a PATH_RESPONSE in, which validates the path its challenge was sent on, wherever it came (RFC 9000 §8.2.3).
     mutating func receivedPathResponse(_ data: UInt64, at now: Timestamp) {
-        guard var found = candidate, found.attempts > 0, found.challenge == data else { return }
-        found.path.isValidated = true
-        let old = path.remote
-        path = found.path
-        candidate = nil
+        if let challenge = path.validation?.challenge(data) {
+            let wasValidated = path.isValidated
+            Self.answered(&path, challenge, giveUpAfter: validationSpan, at: now)
+            recovery.isAmplificationBlocked = false
+            if !wasValidated { events.append(.pathChanged(path.address)) }
+            chooseAgain(at: now)
+        } else if let index = otherPaths.firstIndex(where: { $0.validation?.challenge(data) != nil }),
+            let challenge = otherPaths[index].validation?.challenge(data)
+        {
+            let wasValidated = otherPaths[index].isValidated
+            Self.answered(&otherPaths[index], challenge, giveUpAfter: validationSpan, at: now)
+            if !wasValidated { events.append(.pathValidated(otherPaths[index].address)) }
+            let isFallback = isClient && consecutiveProbes >= Self.probesBeforeFallback
+            if otherPaths[index].movesWhenValidated || isFallback {
+                otherPaths[index].movesWhenValidated = false
+                otherPaths[index].isLeft = false
+                move(to: index, at: now)
+                if let left = otherPaths.indices.last { otherPaths[left].isLeft = !isFallback }
+                events.append(.pathChanged(path.address))
+                probeSoon(at: now)
+            } else {
+                chooseAgain(at: now)
+            }
+        }
+        updatePathDeadline()
+    }
+
+    private static func answered(
+        _ path: inout PathState, _ challenge: PathValidation.Challenge, giveUpAfter span: Int64, at now: Timestamp
+    ) {
+        path.isValidated = true
+        path.challengeDelay = max(1, now - challenge.sent)
+        path.lastReceived = now
+        if challenge.isFullSize {
+            path.validation = nil
+        } else {
+            path.validation?.requireFullSize(at: now, giveUpAfter: span)
+        }
+    }
+
+    /// Lets the chooser decide, among what is proven.
+    private mutating func chooseAgain(at now: Timestamp) {
+        guard mayMigrate, !otherPaths.isEmpty else { return }
+        var places = [-1]
+        var candidates = [status(of: path, isActive: true)]
+        for index in otherPaths.indices
+        where otherPaths[index].isValidated && !otherPaths[index].isLeft && otherPaths[index].validation == nil {
+            places.append(index)
+            candidates.append(status(of: otherPaths[index], isActive: false))
+        }
+        guard candidates.count > 1, let chosen = configuration.pathChooser.choose(from: candidates),
+            candidates.indices.contains(chosen), places[chosen] >= 0
+        else { return }
+        move(to: places[chosen], at: now)
+        events.append(.pathChanged(path.address))
+        probeSoon(at: now)
+    }
+
+    // MARK: - Moving
+
+    /// Puts another path in use; the one left is the last of the others then.
+    private mutating func move(to index: Int, at now: Timestamp) {
+        var next = otherPaths.remove(at: index)
         // A new port of one host is a rebound NAT: the network in between is the same (RFC 9000 §9.4).
-        if old.ip != path.remote.ip { recovery.pathChanged(at: now) }
-        events.append(.pathChanged(path.remote))
+        let isSameNetwork =
+            path.address.local == next.address.local && path.remote.isIPv6 == next.remote.isIPv6
+            && path.remote.halves == next.remote.halves
+        if !isSameNetwork {
+            path.estimates = recovery.changePath(to: next.estimates, at: now)
+            next.estimates = nil
+            if let delay = next.challengeDelay { recovery.seed(delay: delay) }
+            // Nothing larger than every path carries is sent where nobody has measured (RFC 9000 §14.3).
+            startSizeSearch()
+        }
+        recovery.isAmplificationBlocked = false
+        consecutiveProbes = 0
+        otherPaths.append(path)
+        path = next
+        peerIDs.use(path.peerSequence)
     }
 
-    /// Writes the datagram another path is owed: a challenge, or an answer to one.
+    /// Sends something that wants an answer as soon as may be, the oldest unanswered first.
+    private mutating func probeSoon(at now: Timestamp) {
+        guard phase == .established else { return }
+        recovery.probeNow(.application)
+        settleLost(at: now)
+        spaces[.application].probes = max(1, spaces[.application].probes)
+    }
+
+    /// The peer is heard again while our packets wait for a probe time-out that has grown long: no need to wait.
+    @inline(__always)
+    mutating func heardAfterSilence(at now: Timestamp) {
+        guard recovery.probeCount >= 2, phase == .established else { return }
+        probeSoon(at: now)
+    }
+
+    // MARK: - Validation
+
+    /// How long answers to challenges are waited for: three probe time-outs, of this path and of one not measured
+    /// (RFC 9000 §8.2.4).
+    private var validationSpan: Int64 { 3 * max(recovery.probeTimeout, .milliseconds(999)) }
+
+    /// How soon a challenge is repeated at first: a lost one must not cost the half second a move may take.
+    private var challengeInterval: Int64 { min(recovery.probeTimeout, .milliseconds(200)) }
+
+    private mutating func startValidation(at now: Timestamp) {
+        path.validation = PathValidation(at: now, giveUpAfter: validationSpan)
+    }
+
+    private mutating func startValidation(ofOther index: Int, at now: Timestamp) {
+        otherPaths[index].validation = PathValidation(at: now, giveUpAfter: validationSpan)
+    }
+
+    /// The active path does not answer: a client tries the others it holds.
+    mutating func tryOtherPaths(at now: Timestamp) {
+        guard isClient, consecutiveProbes >= Self.probesBeforeFallback else { return }
+        for index in otherPaths.indices where otherPaths[index].validation == nil {
+            startValidation(ofOther: index, at: now)
+        }
+        updatePathDeadline()
+    }
+
+    /// When a path next wants something; kept, because it is asked for at every datagram.
+    mutating func updatePathDeadline() {
+        var earliest = path.validation?.due ?? .distantFuture
+        for other in otherPaths {
+            if let validation = other.validation {
+                earliest = min(earliest, validation.due)
+            } else if isClient, let last = other.lastReceived {
+                earliest = min(earliest, last.advanced(nanoseconds: Self.standbyInterval))
+            }
+        }
+        pathDeadline = earliest
+    }
+
+    /// Gives up on paths that did not answer, and looks after those held ready.
+    mutating func pathsTimedOut(at now: Timestamp) {
+        guard phase == .established, pathDeadline <= now else { return }
+        for index in otherPaths.indices.reversed() {
+            if let validation = otherPaths[index].validation {
+                guard validation.deadline <= now else { continue }
+                events.append(.pathFailed(otherPaths[index].address))
+                dropPath(index)
+            } else if isClient, let last = otherPaths[index].lastReceived,
+                last.advanced(nanoseconds: Self.standbyInterval) <= now
+            {
+                startValidation(ofOther: index, at: now)
+            }
+        }
+        if let validation = path.validation, validation.deadline <= now {
+            path.validation = nil
+            // A path proven before needs no proof to go on: its own time-outs decide.
+            if !path.isValidated { activePathFailed(at: now) }
+        }
+        updatePathDeadline()
+    }
+
+    /// Nobody has answered at the address in use: back to one that was proven (RFC 9000 §9.3.2).
+    private mutating func activePathFailed(at now: Timestamp) {
+        guard let index = newestValidated else {
+            // A client goes on trying here; a server has nowhere to go, and the idle time-out decides.
+            startValidation(at: now)
+            return
+        }
+        events.append(.pathFailed(path.address))
+        move(to: index, at: now)
+        if let failed = otherPaths.indices.last { dropPath(failed) }
+        events.append(.pathChanged(path.address))
+        probeSoon(at: now)
+    }
+
+    // MARK: - Sending
+
+    /// Whether some path is owed a datagram of its own.
+    @inline(__always)
+    func isPathDatagramDue(at now: Timestamp) -> Bool { !pathAnswers.isEmpty || pathDeadline <= now }
+
+    /// Writes the next datagram that a path is owed: a challenge, an answer to one, or both.
     mutating func writePathDatagram(_ buffer: UnsafeMutableRawBufferPointer, at now: Timestamp) -> Transmit? {
-        guard let keys = spaces[.application].writeKeys, phase == .established else { return nil }
-        if var attempt = candidate, attempt.nextAttempt <= now {
-            guard attempt.attempts < Self.maximumChallenges else {
-                candidate = nil
-                return nil
-            }
-            attempt.attempts += 1
-            attempt.nextAttempt = now.advanced(nanoseconds: recovery.probeTimeout << Int64(attempt.attempts))
-            let size = min(1200, attempt.path.allowance)
-            attempt.path.bytesSent += UInt64(max(0, size))
-            candidate = attempt
-            guard size >= 64 else { return nil }
-            return unsafe writeProbing(buffer, to: attempt.path.remote, size: size, keys, at: now) { writer, content in
-                writer.pathChallenge(attempt.challenge)
-                content.add(.pathChallenge(attempt.challenge))
+        guard spaces[.application].writeKeys != nil, phase == .established else { return nil }
+        while let answer = pathAnswers.first {
+            pathAnswers.removeFirst()
+            if let transmit = unsafe writePathDatagram(buffer, on: answer.address, answer: answer.data, at: now) {
+                return transmit
             }
         }
-        guard let answer = pathResponses.first else { return nil }
-        pathResponses.removeFirst()
-        guard answer.size >= 64 else { return nil }
-        return unsafe writeProbing(buffer, to: answer.remote, size: answer.size, keys, at: now) { writer, _ in
-            writer.pathResponse(answer.data)
+        guard pathDeadline <= now else { return nil }
+        defer { updatePathDeadline() }
+        if let due = path.validation?.nextAttempt, due <= now,
+            let transmit = unsafe writePathDatagram(buffer, on: path.address, answer: nil, at: now)
+        {
+            return transmit
         }
+        for address in otherPaths.filter({ $0.validation.map { $0.nextAttempt <= now } ?? false }).map(\.address) {
+            if let transmit = unsafe writePathDatagram(buffer, on: address, answer: nil, at: now) { return transmit }
+        }
+        return nil
     }
 
-    private mutating func writeProbing(
-        _ buffer: UnsafeMutableRawBufferPointer, to remote: NetworkAddress, size: Int, _ keys: PacketKeys,
-        at now: Timestamp, _ frames: (inout PacketWriter, inout SentContent) -> Void
+    private mutating func writePathDatagram(
+        _ buffer: UnsafeMutableRawBufferPointer, on address: PathAddress, answer: UInt64?, at now: Timestamp
     ) -> Transmit? {
+        // Out and in again: the path and the connection are both changed meanwhile.
+        if address == path.address {
+            var active = path
+            defer { path = active }
+            return unsafe writePathDatagram(buffer, &active, answer: answer, isActive: true, at: now)
+        }
+        guard let index = otherPaths.firstIndex(where: { $0.address == address }) else { return nil }
+        var other = otherPaths[index]
+        defer { otherPaths[index] = other }
+        return unsafe writePathDatagram(buffer, &other, answer: answer, isActive: false, at: now)
+    }
+
+    private mutating func writePathDatagram(
+        _ buffer: UnsafeMutableRawBufferPointer, _ target: inout PathState, answer: UInt64?, isActive: Bool,
+        at now: Timestamp
+    ) -> Transmit? {
+        guard let writeKeys = spaces[.application].writeKeys, let id = peerIDs.id(of: target.peerSequence) else {
+            return nil
+        }
+        // Full size shows that the path carries it, as far as the address's limit allows (RFC 9000 §8.2.1).
+        let size = min(1200, target.allowance)
+        let challengeIsDue = target.validation.map { $0.nextAttempt <= now } ?? false
+        guard size >= 64 else {
+            target.validation?.postpone(by: challengeInterval, at: now)
+            return nil
+        }
         var writer = unsafe PacketWriter(UnsafeMutableRawBufferPointer(rebasing: buffer[..<size]))
         var content = SentContent()
         let number = recovery.nextPacketNumber(.application)
         let numberLength = PacketNumber.encodedLength(
             number, largestAcknowledged: recovery.largestAcknowledged(.application))
-        writer.shortHeader(
-            destination: peerIDs.current, keyPhase: self.keys.isOdd, number: number, numberLength: numberLength)
+        writer.shortHeader(destination: id, keyPhase: keys.isOdd, number: number, numberLength: numberLength)
         let headerLength = writer.count
-        frames(&writer, &content)
+        if let answer {
+            writer.pathResponse(answer)
+            // More than a probe, so that a server misled about where we are finds back (RFC 9000 §9.3.3).
+            if isActive { writer.ping() }
+        }
+        if challengeIsDue {
+            let data = configuration.random()
+            writer.pathChallenge(data)
+            content.add(.pathChallenge(data))
+            if isActive, isClient { writer.ping() }
+            target.validation?.sent(data, isFullSize: size >= 1200, interval: challengeInterval, at: now)
+        }
+        guard writer.count > headerLength else { return nil }
         writer.pad(to: size - CipherSuite.tagLength)
-        unsafe keys.protect(
+        unsafe writeKeys.protect(
             writer.base, headerLength: headerLength, packetNumberLength: numberLength,
             payloadLength: writer.count - headerLength, packetNumber: number)
-        self.keys.sealed += 1
+        keys.sealed += 1
         // Not counted against the window of the path in use.
         recovery.sent(
             .application, size: size, isAckEliciting: true, isInFlight: false, content: content, at: now)
+        target.bytesSent += UInt64(size)
         traffic.datagramsSent += 1
         traffic.bytesSent += UInt64(size)
         log?.packetSent(.application, number: number, size: size, at: now)
-        return Transmit(remote: remote, length: size, segmentSize: size, ecn: 0)
+        return Transmit(
+            remote: target.remote, local: target.address.local, length: size, segmentSize: size, ecn: 0)
     }
 }

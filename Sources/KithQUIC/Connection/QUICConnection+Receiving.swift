@@ -7,22 +7,19 @@ extension QUICConnection {
     /// - Parameters:
     ///   - datagram: its bytes; they are garbage afterwards.
     ///   - remote: the sender's address.
+    ///   - local: the driver's number of the socket it came to (``PathAddress/local``).
     ///   - ecn: the two ECN bits of the IP header.
     ///   - now: when it arrived.
     public mutating func receive(
-        _ datagram: UnsafeMutableRawBufferPointer, from remote: NetworkAddress, ecn: UInt8, at now: Timestamp
+        _ datagram: UnsafeMutableRawBufferPointer, from remote: NetworkAddress, to local: UInt32 = 0, ecn: UInt8,
+        at now: Timestamp
     ) {
         guard phase != .drained, unsafe !datagram.isEmpty else { return }
-        // A server that moves by itself is not followed (RFC 9000 §9).
-        if isClient, remote != path.remote { return }
+        guard isExpected(remote) else { return }
+        let address = PathAddress(remote: remote, local: local)
         traffic.datagramsReceived += 1
         traffic.bytesReceived += UInt64(datagram.count)
-        if remote == path.remote {
-            path.bytesReceived += UInt64(datagram.count)
-            if recovery.isAmplificationBlocked { recovery.isAmplificationBlocked = false }
-        } else {
-            candidate?.noteReceived(datagram.count, from: remote)
-        }
+        noteReceived(datagram.count, on: address)
         switch phase {
         case .closing:
             closing.received()
@@ -42,7 +39,7 @@ extension QUICConnection {
                 break
             }
             let packet = unsafe UnsafeMutableRawBufferPointer(rebasing: rest[..<header.length])
-            unsafe receivePacket(packet, header, wholeDatagram: datagram.count, from: remote, ecn: ecn, at: now)
+            unsafe receivePacket(packet, header, wholeDatagram: datagram.count, from: address, ecn: ecn, at: now)
             offset += header.length
         }
         if isTLSReady { driveHandshake(at: now) }
@@ -55,7 +52,7 @@ extension QUICConnection {
 
     private mutating func receivePacket(
         _ packet: UnsafeMutableRawBufferPointer, _ header: PacketHeader, wholeDatagram: Int,
-        from remote: NetworkAddress, ecn: UInt8, at now: Timestamp
+        from address: PathAddress, ecn: UInt8, at now: Timestamp
     ) {
         let space: PacketSpace
         switch header.kind {
@@ -83,7 +80,7 @@ extension QUICConnection {
             known = other
         }
         guard let readKeys = known, !isEarly else {
-            unsafe hold(packet, space, from: remote, ecn: ecn)
+            unsafe hold(packet, space, from: address, ecn: ecn)
             return
         }
         guard let unmasked = unsafe readKeys.unmask(packet, packetNumberOffset: header.numberOffset) else {
@@ -124,7 +121,7 @@ extension QUICConnection {
         }
         opened(space, header, at: now)
         unsafe process(
-            payload, space, number: number, destination: header.destination, size: packet.count, from: remote,
+            payload, space, number: number, destination: header.destination, size: packet.count, from: address,
             ecn: ecn, at: now)
     }
 
@@ -165,14 +162,14 @@ extension QUICConnection {
 
     private mutating func process(
         _ payload: UnsafeRawBufferPointer, _ space: PacketSpace, number: UInt64, destination: ConnectionID, size: Int,
-        from remote: NetworkAddress, ecn: UInt8, at now: Timestamp
+        from address: PathAddress, ecn: UInt8, at now: Timestamp
     ) {
         log?.packetReceived(space, number: number, size: size, at: now)
         let summary: FrameSummary
         do throws(TransportError) {
             guard unsafe !payload.isEmpty else { throw TransportError(.protocolViolation, "a packet without frames") }
             summary = unsafe try processFrames(
-                payload, space, destination: destination, size: size, from: remote, at: now)
+                payload, space, destination: destination, from: address, at: now)
         } catch {
             close(for: error, at: now)
             return
@@ -180,18 +177,25 @@ extension QUICConnection {
         guard isOpen || phase == .closing else { return }
         let isNewest = spaces[space.rawValue].received.largest.map { number > $0 } ?? true
         spaces[space.rawValue].received.received(number, isAckEliciting: summary.isAckEliciting, ecn: ecn, at: now)
-        if remote != path.remote, isNewest, !summary.isProbing, space == .application, isOpen {
-            peerMoved(to: remote, size: size, at: now)
+        guard space == .application, isOpen else { return }
+        if address == path.address {
+            path.lastReceived = now
+            path.localID = destination
+        } else {
+            receivedElsewhere(
+                address, destination: destination, size: size, isProbe: summary.isProbing, isNewest: isNewest,
+                at: now)
         }
+        heardAfterSilence(at: now)
     }
 
     // MARK: - Packets that cannot be read
 
     private mutating func hold(
-        _ packet: UnsafeMutableRawBufferPointer, _ space: PacketSpace, from remote: NetworkAddress, ecn: UInt8
+        _ packet: UnsafeMutableRawBufferPointer, _ space: PacketSpace, from address: PathAddress, ecn: UInt8
     ) {
         guard space != .initial, heldPackets.count < HeldPacket.limit, packet.count <= 1500 else { return }
-        unsafe heldPackets.append(HeldPacket(bytes: [UInt8](packet), remote: remote, ecn: ecn, space: space))
+        unsafe heldPackets.append(HeldPacket(bytes: [UInt8](packet), address: address, ecn: ecn, space: space))
     }
 
     private mutating func replayHeldPackets(at now: Timestamp) {
@@ -214,7 +218,7 @@ extension QUICConnection {
                         UnsafeRawBufferPointer(buffer), localConnectionIDLength: ConnectionID.localLength)
                 else { return }
                 unsafe receivePacket(
-                    buffer, header, wholeDatagram: buffer.count, from: packet.remote, ecn: packet.ecn, at: now)
+                    buffer, header, wholeDatagram: buffer.count, from: packet.address, ecn: packet.ecn, at: now)
             }
             if isTLSReady { driveHandshake(at: now) }
         }

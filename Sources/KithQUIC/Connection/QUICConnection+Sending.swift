@@ -19,7 +19,7 @@ extension QUICConnection {
         case .handshaking, .established: break
         }
         pacedUntil = nil
-        if candidate != nil || !pathResponses.isEmpty, let transmit = unsafe writePathDatagram(buffer, at: now) {
+        if isPathDatagramDue(at: now), let transmit = unsafe writePathDatagram(buffer, at: now) {
             return transmit
         }
         let allowance = path.allowance
@@ -33,12 +33,13 @@ extension QUICConnection {
             if length > 0 { return noteSent(length, segment: length, at: now) }
             guard phase == .established else { return nil }
         }
-        if let size = sizeProbe.wanted(at: now), isHandshakeConfirmed, buffer.count >= size,
+        if path.isValidated, isHandshakeConfirmed, let size = sizeProbe.wanted(at: now), buffer.count >= size,
             let transmit = unsafe writeSizeProbe(buffer, size: size, at: now)
         {
             return transmit
         }
-        return unsafe writeBatch(buffer, at: now)
+        // An address not proven yet gets no more than its share, whole datagrams or none.
+        return unsafe writeBatch(UnsafeMutableRawBufferPointer(rebasing: buffer.prefix(allowance)), at: now)
     }
 
     private mutating func noteSent(_ length: Int, segment: Int, at now: Timestamp) -> Transmit {
@@ -48,7 +49,8 @@ extension QUICConnection {
         // One send carries one mark: what follows may be marked otherwise (RFC 9000 §13.4.1).
         let ecn: UInt8 = recovery.isMarkingECN ? 2 : 0
         recovery.batchEnded()
-        return Transmit(remote: path.remote, length: length, segmentSize: segment, ecn: ecn)
+        return Transmit(
+            remote: path.remote, local: path.address.local, length: length, segmentSize: segment, ecn: ecn)
     }
 
     /// What one packet under construction has become.

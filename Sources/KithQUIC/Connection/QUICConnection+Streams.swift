@@ -140,6 +140,8 @@ public struct QUICStatistics: Hashable, Sendable {
 public struct Transmit: Hashable, Sendable {
     /// The peer's address.
     public var remote: NetworkAddress
+    /// The driver's number of the socket to send from (``PathAddress/local``).
+    public var local: UInt32
     /// How many bytes were written.
     public var length: Int
     /// The size of every datagram in them but the last, which may be shorter.

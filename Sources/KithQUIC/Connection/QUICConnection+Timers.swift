@@ -11,14 +11,18 @@ extension QUICConnection {
         func consider(_ time: Timestamp?) {
             if let time, time < earliest { earliest = time }
         }
-        consider(spaces[.application].received.deadline)
-        consider(pacedUntil)
+        // What the limit of an unproven address holds back waits for the peer, not for time.
+        if !recovery.isAmplificationBlocked {
+            consider(spaces[.application].received.deadline)
+            consider(pacedUntil)
+        }
         consider(idleDeadline)
         consider(keepAliveDeadline)
-        consider(candidate?.nextAttempt)
+        consider(pathDeadline)
         consider(keys.previousExpiry)
         if phase == .handshaking {
             consider(created.advanced(by: configuration.handshakeTimeout))
+            guard !recovery.isAmplificationBlocked else { return earliest }
             consider(spaces[.initial].received.deadline)
             consider(spaces[.handshake].received.deadline)
         }
@@ -68,6 +72,7 @@ extension QUICConnection {
             lastKeepAlive = now
             isPingPending = true
         }
+        pathsTimedOut(at: now)
         if let deadline = recovery.deadline, deadline <= now { recoveryTimedOut(at: now) }
     }
 
@@ -79,6 +84,7 @@ extension QUICConnection {
             settleLost(at: now)
             spaces[space.rawValue].probes = packets
             consecutiveProbes += 1
+            tryOtherPaths(at: now)
             // Large packets may have stopped getting through.
             if consecutiveProbes == 3 { fallBackToSmallest(at: now) }
         }

@@ -52,8 +52,10 @@ public struct QUICConnection: ~Copyable {
 
     // Where.
     var path: PathState
-    var candidate: PathCandidate?
-    var pathResponses: [PathAnswer] = []
+    var otherPaths: [PathState] = []
+    var pathAnswers: [PathAnswer] = []
+    /// When a path other than by traffic wants something.
+    var pathDeadline = Timestamp.distantFuture
     var datagramSize = 1200
     var sizeProbe = SizeProbe()
     var consecutiveProbes = 0
@@ -87,7 +89,7 @@ public struct QUICConnection: ~Copyable {
 
     /// What one attempt begins with.
     struct Opening {
-        var remote: NetworkAddress
+        var address: PathAddress
         var version: QUICVersion
         /// The client's first destination, before any Retry.
         var original: ConnectionID
@@ -111,7 +113,7 @@ public struct QUICConnection: ~Copyable {
         firstLocalID = ConnectionID(random: configuration.random())
         localIDs = LocalConnectionIDs(firstLocalID)
         peerIDs = PeerConnectionIDs(opening.peer)
-        path = PathState(remote: opening.remote, isValidated: isClient || opening.isAddressValidated)
+        path = PathState(opening.address, isValidated: isClient || opening.isAddressValidated)
         if isClient { token = configuration.addressToken }
         var recovering = RecoveryConfiguration()
         recovering.controller = configuration.congestionController
@@ -155,13 +157,17 @@ public struct QUICConnection: ~Copyable {
 
     /// Starts a connection to the server at `remote`; the first flight is ready to be sent.
     ///
+    /// `local` is the driver's number of the socket it leaves by (``PathAddress/local``).
+    ///
     /// - Throws: `KithError/Code/invalid` when the credentials cannot be used.
     public static func client(
-        _ configuration: QUICConfiguration, remote: NetworkAddress, at now: Timestamp
+        _ configuration: QUICConfiguration, remote: NetworkAddress, local: UInt32 = 0, at now: Timestamp
     ) throws(KithError) -> QUICConnection {
         var connection = try QUICConnection(
             configuration, isClient: true,
-            .dialing(remote, version: configuration.versions.first ?? .one, random: configuration.random()), at: now)
+            .dialing(
+                PathAddress(remote: remote, local: local), version: configuration.versions.first ?? .one,
+                random: configuration.random()), at: now)
         connection.driveHandshake(at: now)
         return connection
     }
@@ -179,7 +185,7 @@ public struct QUICConnection: ~Copyable {
     ///   - now: when it came.
     /// - Throws: `KithError/Code/invalid` when the credentials cannot be used, or the version is not spoken.
     public static func server(
-        _ configuration: QUICConfiguration, remote: NetworkAddress, initial: DatagramHeader,
+        _ configuration: QUICConfiguration, remote: NetworkAddress, local: UInt32 = 0, initial: DatagramHeader,
         proof: AddressTokens.Proof = .none, at now: Timestamp
     ) throws(KithError) -> QUICConnection {
         guard let version = QUICVersion(rawValue: initial.version), configuration.versions.contains(version) else {
@@ -190,8 +196,9 @@ public struct QUICConnection: ~Copyable {
         return try QUICConnection(
             configuration, isClient: false,
             Opening(
-                remote: remote, version: version, original: original, destination: initial.destination,
-                peer: initial.source, isAddressValidated: proof != .none && proof != .invalid), at: now)
+                address: PathAddress(remote: remote, local: local), version: version, original: original,
+                destination: initial.destination, peer: initial.source,
+                isAddressValidated: proof != .none && proof != .invalid), at: now)
     }
 
     /// Makes the keys of Initial packets from the id the client addresses, by the version spoken now (RFC 9001 §5.2).
@@ -208,10 +215,10 @@ public struct QUICConnection: ~Copyable {
 
 extension QUICConnection.Opening {
     /// The start of a client's attempt: it makes an id up for the server.
-    static func dialing(_ remote: NetworkAddress, version: QUICVersion, random: UInt64) -> Self {
+    static func dialing(_ address: PathAddress, version: QUICVersion, random: UInt64) -> Self {
         let destination = ConnectionID(random: random)
         return Self(
-            remote: remote, version: version, original: destination, destination: destination, peer: destination)
+            address: address, version: version, original: destination, destination: destination, peer: destination)
     }
 }
 
@@ -231,7 +238,7 @@ struct HeldPacket {
     /// How many are kept; more are dropped, the peer sends them again.
     static let limit = 16
     var bytes: [UInt8]
-    var remote: NetworkAddress
+    var address: PathAddress
     var ecn: UInt8
     var space: PacketSpace
 }

@@ -95,7 +95,7 @@ extension QUICConnection {
         do {
             fresh = try QUICConnection(
                 configuration, isClient: true,
-                .dialing(path.remote, version: next, random: configuration.random()), at: created)
+                .dialing(path.address, version: next, random: configuration.random()), at: created)
         } catch {
             // The same credentials were good for the first attempt.
             return finish(.versionMismatch, at: now)

@@ -51,8 +51,9 @@ extension Recovery {
                     hasEliciting = true
                     spaces[index].noteAcknowledged(number, sentAt: packet.time)
                     if packet.isMarkable { markable = (markable.count + 1, min(markable.oldest, packet.time)) }
-                    if number == largest { largestTime = packet.time }
                     if packet.isInFlight {
+                        // What went another way, a probe of one or sent before a move, tells nothing of this path.
+                        if number == largest { largestTime = packet.time }
                         let size = Int(packet.size)
                         bytesInFlight -= size
                         blackHole.acknowledged(size: size, sentAt: packet.time)

@@ -1,5 +1,8 @@
 // When something has to happen without an acknowledgement: losses by time, probe time-outs (RFC 9002 §6.2).
 extension Recovery {
+    /// The longest time between two probes, however long nothing has been heard.
+    static let maximumProbeInterval: Int64 = .seconds(4)
+
     /// When to call ``timedOut(at:)``; pacing is separate.
     package var deadline: Timestamp? {
         if let loss = earliestLoss { return loss.time }
@@ -32,7 +35,8 @@ extension Recovery {
                 guard isHandshakeConfirmed else { continue }
                 span += peerMaxAckDelay
             }
-            let time = last.advanced(nanoseconds: span * backoff)
+            // RFC 9002 doubles without end; a path that comes back unannounced is to be found within seconds.
+            let time = last.advanced(nanoseconds: min(span * backoff, max(span, Self.maximumProbeInterval)))
             if earliest.map({ time < $0.time }) ?? true { earliest = (time, space) }
         }
         if earliest == nil, !isPeerValidated, let antiDeadlockBase {
@@ -58,19 +62,7 @@ extension Recovery {
             antiDeadlockBase = now
             return .probe(probe.space, packets: 1)
         }
-        // The oldest contents are offered again, so that a probe carries what is most likely missing.
-        var number = spaces[index].base
-        var offered = 0
-        while number < spaces[index].next, offered < 2 {
-            if spaces[index].state(number) == .outstanding {
-                let content = spaces[index].content(number)
-                if !content.isEmpty {
-                    lostQueue.append((probe.space, content))
-                    offered += 1
-                }
-            }
-            number += 1
-        }
+        offerOldest(probe.space)
         return .probe(probe.space, packets: 2)
     }
 }

@@ -103,6 +103,14 @@ struct SentPackets: Sendable {
         return packet
     }
 
+    /// Counts a packet as in flight no longer, though it may still be acknowledged; answers its size if it was.
+    mutating func leaveFlight(_ number: UInt64) -> Int {
+        let index = Int(number & mask)
+        guard slots[index].state == .outstanding, slots[index].isInFlight else { return 0 }
+        slots[index].isInFlight = false
+        return Int(slots[index].size)
+    }
+
     /// Moves ``base`` over what is settled.
     mutating func advance() {
         while base < next, slots[Int(base & mask)].state != .outstanding {

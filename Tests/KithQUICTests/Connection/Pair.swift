@@ -41,6 +41,8 @@ final class Pair {
         var from: NetworkAddress
         var due: Timestamp
         var toServer: Bool
+        /// The number of the client's socket it comes to.
+        var local: UInt32 = 0
     }
 
     static let clientAddress = NetworkAddress(ipv4: (192, 0, 2, 1), port: 1111)
@@ -53,6 +55,12 @@ final class Pair {
     var wire: [Datagram] = []
     var delay: Int64 = 5_000_000
     var clientFrom = Pair.clientAddress
+    /// Where the client's other sockets are; 0 is at `clientFrom`.
+    var clientLocals: [UInt32: NetworkAddress] = [:]
+    /// How long datagrams along one of the client's addresses take, where it is not `delay`.
+    var delays: [NetworkAddress: Int64] = [:]
+    /// What the server received from each address, and sent to it.
+    var traffic: [NetworkAddress: (received: Int, sent: Int)] = [:]
     var clientEvents: [QUICConnection.Event] = []
     var serverEvents: [QUICConnection.Event] = []
     /// Answers what becomes of a datagram: the copies that arrive.
@@ -113,10 +121,19 @@ final class Pair {
                 sentByServer += 1
                 bytesSentByServer += end - offset
             }
-            let datagram = Datagram(
-                bytes: Array(buffer[offset..<end]), from: toServer ? clientFrom : Pair.serverAddress,
-                due: now + delay, toServer: toServer)
-            if toServer || transmit.remote == clientFrom { wire += filter(datagram) }
+            let near = toServer ? clientLocals[transmit.local] ?? clientFrom : transmit.remote
+            if !toServer { traffic[near, default: (0, 0)].sent += end - offset }
+            var datagram = Datagram(
+                bytes: Array(buffer[offset..<end]), from: toServer ? near : Pair.serverAddress,
+                due: now + (delays[near] ?? delay), toServer: toServer)
+            if toServer {
+                wire += filter(datagram)
+            } else if near == clientFrom {
+                wire += filter(datagram)
+            } else if let local = clientLocals.first(where: { $0.value == near })?.key {
+                datagram.local = local
+                wire += filter(datagram)
+            }
             offset = end
         }
     }
@@ -126,12 +143,13 @@ final class Pair {
         var bytes = datagram.bytes
         bytes.withUnsafeMutableBytes { buffer in
             guard datagram.toServer else {
-                client.receive(buffer, from: datagram.from, ecn: 0, at: now)
+                client.receive(buffer, from: datagram.from, to: datagram.local, ecn: 0, at: now)
                 return
             }
             if server == nil, let header = DatagramHeader(UnsafeRawBufferPointer(buffer)) {
                 accept(header, UnsafeRawBufferPointer(buffer), from: datagram.from)
             }
+            traffic[datagram.from, default: (0, 0)].received += buffer.count
             server?.receive(buffer, from: datagram.from, ecn: 0, at: now)
         }
     }

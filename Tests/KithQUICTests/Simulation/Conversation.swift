@@ -231,7 +231,7 @@ struct Conversation {
         case .drained:
             if isClient { isDrained.client = true } else { isDrained.server = true }
         case .connectionIDAdded, .connectionIDRetired, .handshakeConfirmed, .streamsAvailable, .datagram, .pathChanged,
-            .newToken:
+            .pathValidated, .pathFailed, .newToken:
             break
         }
     }

@@ -1,0 +1,23 @@
+#ifndef KITH_NETWORK_H
+#define KITH_NETWORK_H
+
+#include <stdint.h>
+#include "KithUDP.h"
+
+// What changes under a socket: interfaces, addresses, routes, and the time the machine slept.
+
+/// Opens a descriptor that becomes readable when links, addresses or routes change (Linux: rtnetlink).
+///
+/// What is read from it says nothing needed: that something could be read is the news. Non-blocking, close-on-exec.
+/// Returns the negated errno where the system has no such thing, or forbids it.
+int kith_network_watch(void);
+
+/// Finds the local address the system would send from to reach `remote`, without sending anything.
+///
+/// Returns 0, or the negated errno: -ENETUNREACH when there is no way now.
+int kith_network_source(const kith_udp_address *remote, kith_udp_address *source);
+
+/// The nanoseconds this machine has been asleep since it was started, as far as the system counts them.
+int64_t kith_network_suspended(void);
+
+#endif

@@ -1,0 +1,226 @@
+import CKithSystem
+import KithQUIC
+import KithWire
+import Logging
+import NIOCore
+import NIOPosix
+
+/// What an endpoint knows of the network under its sockets.
+struct NetworkState {
+    /// The number the next socket gets.
+    var nextSocket: UInt32 = 0
+    /// The addresses of the running interfaces when last looked at.
+    var interfaces: [NetworkAddress] = []
+    var sleep = SleepWatch(kith_network_suspended())
+    var heartbeat: RepeatedTask?
+    var watch: (any Channel)?
+    /// Whether the system tells of changes; else they are looked for.
+    var isWatched = false
+    var isExaminationScheduled = false
+    /// When a failed send last led to an examination.
+    var lastFailure = Timestamp(nanoseconds: .min)
+}
+
+/// Notices that the machine has slept, by the clock that goes on meanwhile.
+struct SleepWatch {
+    private var suspended: Int64
+
+    /// Begins with the time asleep so far, in nanoseconds.
+    init(_ suspended: Int64) { self.suspended = suspended }
+
+    /// Whether the machine has slept since last asked, for half a second at least.
+    mutating func hasSlept(_ now: Int64) -> Bool {
+        defer { suspended = now }
+        return now - suspended > 500_000_000
+    }
+}
+
+// The network changes, goes away and comes back; the machine sleeps. Connections that were dialed from here look for
+// their way anew and go on with it; everything that waits for a time-out is tried at once.
+extension EndpointDriver {
+    /// How often it is looked whether the machine has slept, and where the system does not tell of changes, for those.
+    private static var heartbeat: TimeAmount { .seconds(1) }
+    /// How long news are collected: one change of address makes several.
+    private static var settling: TimeAmount { .milliseconds(10) }
+    /// How long a socket that was left is still read.
+    private static var lingering: TimeAmount { .seconds(5) }
+
+    /// Begins to follow what happens to the local network.
+    func watchNetwork() {
+        network.interfaces = LocalAddresses.interfaceAddresses()
+        network.heartbeat = loop.scheduleRepeatedTask(initialDelay: Self.heartbeat, delay: Self.heartbeat) {
+            [weak self] _ in self?.beat()
+        }
+        openWatch()
+    }
+
+    /// Follows it no more.
+    func unwatchNetwork() {
+        network.heartbeat?.cancel()
+        network.heartbeat = nil
+        network.watch?.close(promise: nil)
+        network.watch = nil
+    }
+
+    private func openWatch() {
+        let descriptor = kith_network_watch()
+        guard descriptor >= 0 else { return }
+        network.isWatched = true
+        NIOPipeBootstrap(group: loop)
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(WatchHandler(self))
+                }
+            }
+            .takingOwnershipOfDescriptor(input: descriptor)
+            .whenComplete { result in
+                switch result {
+                case .success(let channel):
+                    if self.isClosing { channel.close(promise: nil) } else { self.network.watch = channel }
+                case .failure(let error):
+                    self.network.isWatched = false
+                    self.logger.debug("network changes are polled for", metadata: ["error": "\(error)"])
+                }
+            }
+    }
+
+    fileprivate func watchClosed() {
+        guard !isClosing else { return }
+        network.watch = nil
+        network.isWatched = false
+        // The heartbeat looks by itself until it is open again.
+        loop.scheduleTask(in: .seconds(10)) { [weak self] in self?.reopenWatch() }
+    }
+
+    private func reopenWatch() {
+        if !isClosing { openWatch() }
+    }
+
+    private func beat() {
+        if network.sleep.hasSlept(kith_network_suspended()) {
+            examineNetwork(isNews: true)
+        } else if !network.isWatched, LocalAddresses.interfaceAddresses() != network.interfaces {
+            examineNetwork(isNews: true)
+        }
+    }
+
+    /// Something of the network may have changed: looks soon.
+    func networkMayHaveChanged() {
+        guard !network.isExaminationScheduled, !isClosing else { return }
+        network.isExaminationScheduled = true
+        loop.scheduleTask(in: Self.settling) { [weak self] in
+            self?.network.isExaminationScheduled = false
+            self?.examineNetwork(isNews: false)
+        }
+    }
+
+    /// The system refused to send what it used to: perhaps an address is gone.
+    ///
+    /// Looks at most once a second.
+    func sendFailed() {
+        let now = Timestamp.now()
+        guard now - network.lastFailure > .seconds(1) else { return }
+        network.lastFailure = now
+        networkMayHaveChanged()
+    }
+
+    /// Looks at the interfaces, and lets every connection look for its way.
+    func examineNetwork(isNews: Bool) {
+        guard !isClosing else { return }
+        let interfaces = LocalAddresses.interfaceAddresses()
+        let hasChanged = isNews || interfaces != network.interfaces
+        network.interfaces = interfaces
+        for driver in Array(drivers.values) { driver.networkChanged(isNews: hasChanged, interfaces: interfaces) }
+    }
+
+    // MARK: - Sockets
+
+    /// A socket was closed by the system: opens another in its place.
+    func replace(_ closed: UDPSocket) {
+        sockets.removeAll { $0 === closed }
+        openSocket(like: closed, at: closed.address) { [weak self] socket in
+            guard let self else { return }
+            for driver in Array(self.drivers.values) where driver.socket === closed { driver.move(to: socket) }
+        }
+    }
+
+    /// Opens a socket at another address of this device, on the same port if it is free there, or finds one that is.
+    func openSocket(like old: UDPSocket, at address: NetworkAddress, _ then: @escaping @Sendable (UDPSocket) -> Void) {
+        if let open = sockets.first(where: { $0 !== old && $0.address.hasSameIP(as: address) }) { return then(open) }
+        var wanted = address
+        wanted.port = old.address.port
+        do throws(IOError) {
+            let bound: UDPSocket.Bound
+            do throws(IOError) {
+                bound = try UDPSocket.open(at: wanted, buffer: options.socketBuffer)
+            } catch {
+                wanted.port = 0
+                bound = try UDPSocket.open(at: wanted, buffer: options.socketBuffer)
+            }
+            add(bound, then)
+        } catch {
+            logger.warning(
+                "no socket could be opened where the network is now",
+                metadata: ["address": "\(address)", "error": "\(error)"])
+        }
+    }
+
+    /// Takes a bound socket into use.
+    private func add(_ bound: UDPSocket.Bound, _ then: @escaping @Sendable (UDPSocket) -> Void) {
+        let number = network.nextSocket
+        network.nextSocket += 1
+        UDPSocket.start(bound, on: loop) { _ in DatagramHandler(self, socket: number) }.whenComplete { result in
+            switch result {
+            case .success(let channel):
+                let socket = UDPSocket(bound, number: number, channel: channel)
+                if self.isClosing {
+                    channel.close(promise: nil)
+                } else {
+                    self.sockets.append(socket)
+                    then(socket)
+                }
+            case .failure(let error):
+                self.logger.warning("a UDP socket could not be read", metadata: ["error": "\(error)"])
+            }
+        }
+    }
+
+    /// Moves to other sockets: dialed connections migrate, accepted ones stay where their peers know them.
+    func rebind(to sockets: [UDPSocket.Bound], _ done: @escaping @Sendable () -> Void) {
+        let old = self.sockets
+        let left = NIOLoopBoundBox(sockets.count, eventLoop: loop)
+        for bound in sockets {
+            add(bound) { socket in
+                for driver in Array(self.drivers.values) where old.contains(where: { $0 === driver.socket }) {
+                    driver.move(to: socket)
+                }
+                left.value -= 1
+                guard left.value == 0 else { return }
+                done()
+                self.loop.scheduleTask(in: Self.lingering) { self.closeUnused(old) }
+            }
+        }
+    }
+
+    private func closeUnused(_ old: [UDPSocket]) {
+        for socket in old where !drivers.values.contains(where: { $0.socket === socket }) {
+            sockets.removeAll { $0 === socket }
+            socket.channel.close(promise: nil)
+        }
+    }
+}
+
+/// Hears that something changed; what it was is looked up.
+private final class WatchHandler: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+
+    private weak var endpoint: EndpointDriver?
+
+    init(_ endpoint: EndpointDriver) { self.endpoint = endpoint }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) { endpoint?.networkMayHaveChanged() }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
+
+    func channelInactive(context: ChannelHandlerContext) { endpoint?.watchClosed() }
+}
