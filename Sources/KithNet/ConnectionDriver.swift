@@ -231,7 +231,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
             driver: self, peer: peer, isDialed: isDialed, alpn: engine.negotiatedALPN ?? "",
             streamLimit: endpoint.options.maxIncomingStreams)
         self.connection = connection
-        if isDialed { source = LocalAddresses.source(to: engine.remote) }
+        source = LocalAddresses.source(to: engine.remote)
         endpoint.established(connection, by: self, purpose: purpose)
     }
 
@@ -471,7 +471,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     /// `isNews` says that something of the network surely has.
     func networkChanged(isNews: Bool, interfaces: [NetworkAddress]) {
         guard !isClosed, !isDrained else { return }
-        guard isDialed else {
+        guard isDialed || engine.mayMove else {
             if isNews { resume() }
             return
         }
@@ -491,14 +491,16 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         } else if !socket.address.isLoopback, !interfaces.contains(where: { $0.hasSameIP(as: socket.address) }) {
             // What the socket is bound to is gone for now.
             source = found
-            return endpoint.openSocket(like: socket, at: found) { [weak self] in self?.move(to: $0) }
+            return endpoint.openSocket(like: socket, at: found) { [weak self] in
+                if let socket = $0 { self?.move(to: socket) }
+            }
         }
         if isNews || wasCutOff { resume() }
     }
 
     /// Goes on through another socket.
     func move(to other: UDPSocket) {
-        guard !isClosed, !isDrained, isDialed, other.number != socket.number,
+        guard !isClosed, !isDrained, isDialed || engine.mayMove, other.number != socket.number,
             other.address.isIPv6 == engine.remote.isIPv6
         else { return }
         socket = other

@@ -139,9 +139,9 @@ public final class Endpoint: Sendable {
     /// Those of the local network come first, loopback comes last. Asks the system each time.
     public var localAddresses: [NetworkAddress] { LocalAddresses.concrete(bound.withLock { $0 }) }
 
-    /// Listens at other addresses from now on, and takes the connections it has dialed along (RFC 9000 §9.2).
+    /// Listens at other addresses from now on, and takes its connections along (RFC 9000 §9.2).
     ///
-    /// Connections that others dialed stay at the old addresses, which are closed once there are none.
+    /// Connections dialed by others than Kith's devices stay at the old addresses, which are closed once there are none.
     ///
     /// - Throws: as ``bind(key:options:logger:)``; everything stays as it was then.
     public func rebind(to addresses: [NetworkAddress]) async throws(KithError) {

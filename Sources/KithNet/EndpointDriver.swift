@@ -86,6 +86,8 @@ import Synchronization
         configuration.congestionController = options.congestionController
         configuration.qlog = options.qlog
         configuration.udpPayloadSize = options.udpPayloadSize
+        // It is chance which of two devices dialed, and either may be the one that is carried away.
+        configuration.eitherEndMoves = true
         configuration.requirePeerCredential = options.foreign == .refuse
         let admit = options.admit
         let foreign = options.foreign

@@ -139,13 +139,15 @@ extension EndpointDriver {
     func replace(_ closed: UDPSocket) {
         sockets.removeAll { $0 === closed }
         openSocket(like: closed, at: closed.address) { [weak self] socket in
-            guard let self else { return }
+            guard let self, let socket else { return }
             for driver in Array(self.drivers.values) where driver.socket === closed { driver.move(to: socket) }
         }
     }
 
     /// Opens a socket at another address of this device, on the same port if it is free there, or finds one that is.
-    func openSocket(like old: UDPSocket, at address: NetworkAddress, _ then: @escaping @Sendable (UDPSocket) -> Void) {
+    ///
+    /// `then` gets nil where none can be opened.
+    func openSocket(like old: UDPSocket, at address: NetworkAddress, _ then: @escaping @Sendable (UDPSocket?) -> Void) {
         if let open = sockets.first(where: { $0 !== old && $0.address.hasSameIP(as: address) }) { return then(open) }
         var wanted = address
         wanted.port = old.address.port
@@ -162,11 +164,12 @@ extension EndpointDriver {
             logger.warning(
                 "no socket could be opened where the network is now",
                 metadata: ["address": "\(address)", "error": "\(error)"])
+            then(nil)
         }
     }
 
     /// Takes a bound socket into use.
-    private func add(_ bound: UDPSocket.Bound, _ then: @escaping @Sendable (UDPSocket) -> Void) {
+    private func add(_ bound: UDPSocket.Bound, _ then: @escaping @Sendable (UDPSocket?) -> Void) {
         let number = network.nextSocket
         network.nextSocket += 1
         UDPSocket.start(bound, on: loop) { _ in DatagramHandler(self, socket: number) }.whenComplete { result in
@@ -175,24 +178,28 @@ extension EndpointDriver {
                 let socket = UDPSocket(bound, number: number, channel: channel)
                 if self.isClosing {
                     channel.close(promise: nil)
+                    then(nil)
                 } else {
                     self.sockets.append(socket)
                     then(socket)
                 }
             case .failure(let error):
                 self.logger.warning("a UDP socket could not be read", metadata: ["error": "\(error)"])
+                then(nil)
             }
         }
     }
 
-    /// Moves to other sockets: dialed connections migrate, accepted ones stay where their peers know them.
+    /// Moves to other sockets; connections whose peers do not follow stay at the old ones.
     func rebind(to sockets: [UDPSocket.Bound], _ done: @escaping @Sendable () -> Void) {
         let old = self.sockets
         let left = NIOLoopBoundBox(sockets.count, eventLoop: loop)
         for bound in sockets {
             add(bound) { socket in
-                for driver in Array(self.drivers.values) where old.contains(where: { $0 === driver.socket }) {
-                    driver.move(to: socket)
+                if let socket {
+                    for driver in Array(self.drivers.values) where old.contains(where: { $0 === driver.socket }) {
+                        driver.move(to: socket)
+                    }
                 }
                 left.value -= 1
                 guard left.value == 0 else { return }

@@ -71,6 +71,11 @@ public struct QUICConfiguration: Sendable {
     public var pathChooser: any PathChooser = ShortestPathChooser()
     /// Whether clients are asked not to move to other addresses (`disable_active_migration`, RFC 9000 §18.2).
     public var disablesActiveMigration = false
+    /// Whether a server may move to another address as a client may, if both ends say so.
+    ///
+    /// RFC 9000 §9 lets only clients move. Between devices, though, it is chance which of two dialed; where both have
+    /// agreed by a transport parameter (0x4B495448, empty), a client follows its server by the rules for servers.
+    public var eitherEndMoves = false
     /// The secret of this endpoint's stateless resets: 32 bytes that outlive connections.
     public var statelessResetKey: [UInt8]
     /// Takes one qlog record (JSON text sequence, RFC 7464) per call; nil costs nothing.
@@ -116,6 +121,7 @@ public struct QUICConfiguration: Sendable {
         parameters.disableActiveMigration = disablesActiveMigration
         parameters.maxDatagramFrameSize = UInt64(max(0, maxDatagramFrameSize))
         parameters.greaseQUICBit = true
+        parameters.eitherEndMoves = eitherEndMoves
         return parameters
     }
 }

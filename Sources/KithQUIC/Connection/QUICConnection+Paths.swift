@@ -5,7 +5,8 @@ import KithWire
 // `path` is the one in use, `otherPaths` are those being validated and those held ready. A server follows its client:
 // it moves when the newest packet that is not a probe comes from elsewhere, and falls back on what was proven before
 // should nobody answer there. A client moves by itself, on the driver's word or the chooser's, and is not led by
-// addresses its server's packets come from.
+// addresses its server's packets come from. Where both ends agreed (`eitherEndMoves`), a server moves like a client, too,
+// and its client follows.
 extension QUICConnection {
     /// How many paths are held at once, the one in use included.
     public static var maximumPaths: Int { 4 }
@@ -18,13 +19,12 @@ extension QUICConnection {
 
     /// Begins to validate a path without moving to it; it is then held ready, and may be chosen.
     ///
-    /// Only a client whose handshake is confirmed does that, and not against the server's wish (RFC 9000 §9,
-    /// `disable_active_migration`).
+    /// Only an end that ``mayMove`` does that.
     ///
     /// - Returns: whether a challenge will be sent; false when it is not allowed, there are ``maximumPaths``, or the
     ///   server has no unused connection id left for us.
     public mutating func probePath(_ address: PathAddress, rank: PathRank = .primary, at now: Timestamp) -> Bool {
-        guard mayMigrate else { return false }
+        guard mayMove else { return false }
         if address == path.address {
             path.rank = rank
             return true
@@ -37,14 +37,14 @@ extension QUICConnection {
         return true
     }
 
-    /// Moves a client to another path (RFC 9000 §9.2).
+    /// Moves to another path (RFC 9000 §9.2).
     ///
-    /// To the same address of the server it moves at once and validates meanwhile; to another address it moves when
+    /// To the same address of the peer it moves at once and validates meanwhile; to another address it moves when
     /// that has been validated. The path left is held ready.
     ///
     /// - Returns: whether it moves; false for the reasons of ``probePath(_:rank:at:)``.
     public mutating func migrate(to address: PathAddress, at now: Timestamp) -> Bool {
-        guard mayMigrate else { return false }
+        guard mayMove else { return false }
         guard address != path.address else { return true }
         guard let index = findOrAddPath(address, at: now) else { return false }
         otherPaths[index].isLeft = false
@@ -64,7 +64,7 @@ extension QUICConnection {
 
     /// Says that the local network has changed or is back: whatever waits is tried at once, without back-off.
     ///
-    /// A client also challenges its path, so that a server that sees it come from elsewhere may answer at length.
+    /// An end that may move also challenges its path, so that a peer that sees it come from elsewhere follows.
     public mutating func networkChanged(at now: Timestamp) {
         switch phase {
         case .closing, .draining, .drained: return
@@ -75,7 +75,7 @@ extension QUICConnection {
             settleLost(at: now)
             spaces[space.rawValue].probes = max(1, spaces[space.rawValue].probes)
         case .established:
-            if isClient, isHandshakeConfirmed { startValidation(at: now) }
+            if isLeading, isHandshakeConfirmed { startValidation(at: now) }
             probeSoon(at: now)
             updatePathDeadline()
         }
@@ -94,8 +94,21 @@ extension QUICConnection {
             bytesReceived: state.bytesReceived)
     }
 
-    private var mayMigrate: Bool {
-        isClient && isHandshakeConfirmed && phase == .established
+    /// Whether both ends let the server move, too.
+    private var eitherEndMoves: Bool { configuration.eitherEndMoves && (peerParameters?.eitherEndMoves ?? false) }
+
+    /// Whether the peer follows where this end goes.
+    private var isLeading: Bool { isClient || eitherEndMoves }
+
+    /// Whether this end goes where its peer's packets come from.
+    private var isFollowing: Bool { !isClient || eitherEndMoves }
+
+    /// Whether this end may go over to another path now.
+    ///
+    /// A client may when its handshake is confirmed, and not against the server's wish (RFC 9000 §9,
+    /// `disable_active_migration`); a server only where both ends said so (``QUICConfiguration/eitherEndMoves``).
+    public var mayMove: Bool {
+        isLeading && isHandshakeConfirmed && phase == .established
             && !(peerParameters?.disableActiveMigration ?? false)
             // Without an id the server could not tell our packets from others' (RFC 9000 §5.1.1).
             && !peerIDs.isEmptyID
@@ -109,7 +122,7 @@ extension QUICConnection {
         guard makeRoom(at: now), let sequence = peerIDs.takeUnused() else { return nil }
         var added = PathState(address, isValidated: false)
         added.peerSequence = sequence
-        added.isTrusted = isClient
+        added.isTrusted = isClient || path.isValidated && address.remote == path.remote
         otherPaths.append(added)
         return otherPaths.count - 1
     }
@@ -133,7 +146,7 @@ extension QUICConnection {
             }
         }
         // A client asked for its paths: it forgets only those it has left.
-        guard let victim, !isClient || otherPaths[victim].isLeft else { return false }
+        guard let victim, !isClient || otherPaths[victim].isLeft || !otherPaths[victim].isTrusted else { return false }
         dropPath(victim)
         return true
     }
@@ -175,7 +188,7 @@ extension QUICConnection {
 
     /// Whether a datagram from there may belong to this connection; a client knows where its server is.
     func isExpected(_ remote: NetworkAddress) -> Bool {
-        !isClient || remote == path.remote || otherPaths.contains { $0.remote == remote }
+        isFollowing || remote == path.remote || otherPaths.contains { $0.remote == remote }
     }
 
     /// Counts a datagram that came along a known path.
@@ -206,11 +219,12 @@ extension QUICConnection {
         if let index = otherPaths.firstIndex(where: { $0.address == address }) {
             otherPaths[index].lastReceived = now
             otherPaths[index].localID = destination
-            if !isClient, !isProbe, isNewest { follow(to: index, at: now) }
+            // What was on its way when this end moved does not lead it back.
+            if isFollowing, !isProbe, isNewest, !isLeading || !awaitsPeer { follow(to: index, at: now) }
             return
         }
-        // A server that moves by itself is not followed (RFC 9000 §9).
-        guard !isClient, let index = addPeersPath(address, destination: destination, at: now) else { return }
+        // A server that moves by itself is not followed (RFC 9000 §9), unless that was agreed.
+        guard isFollowing, let index = addPeersPath(address, destination: destination, at: now) else { return }
         otherPaths[index].bytesReceived = UInt64(size)
         otherPaths[index].lastReceived = now
         if !isProbe, isNewest {
@@ -222,7 +236,7 @@ extension QUICConnection {
         updatePathDeadline()
     }
 
-    /// Adds a path the client has begun to use.
+    /// Adds a path the peer has begun to use.
     private mutating func addPeersPath(
         _ address: PathAddress, destination: ConnectionID, at now: Timestamp
     ) -> Int? {
@@ -245,6 +259,7 @@ extension QUICConnection {
     private mutating func follow(to index: Int, at now: Timestamp) {
         let isProven = otherPaths[index].isValidated
         move(to: index, at: now)
+        awaitsPeer = false
         if isProven {
             events.append(.pathChanged(path.address))
         } else if path.validation == nil {
@@ -308,7 +323,7 @@ extension QUICConnection {
 
     /// Lets the chooser decide, among what is proven.
     private mutating func chooseAgain(at now: Timestamp) {
-        guard mayMigrate, !otherPaths.isEmpty else { return }
+        guard isClient, mayMove, !otherPaths.isEmpty else { return }
         var places = [-1]
         var candidates = [status(of: path, isActive: true)]
         for index in otherPaths.indices
@@ -342,6 +357,7 @@ extension QUICConnection {
         }
         recovery.isAmplificationBlocked = false
         consecutiveProbes = 0
+        awaitsPeer = true
         otherPaths.append(path)
         path = next
         peerIDs.use(path.peerSequence)
@@ -510,7 +526,7 @@ extension QUICConnection {
             let data = configuration.random()
             writer.pathChallenge(data)
             content.add(.pathChallenge(data))
-            if isActive, isClient { writer.ping() }
+            if isActive, isLeading { writer.ping() }
             target.validation?.sent(data, isFullSize: size >= 1200, interval: challengeInterval, at: now)
         }
         guard writer.count > headerLength else { return nil }

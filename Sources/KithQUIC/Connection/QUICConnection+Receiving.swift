@@ -181,6 +181,7 @@ extension QUICConnection {
         if address == path.address {
             path.lastReceived = now
             path.localID = destination
+            awaitsPeer = false
         } else {
             receivedElsewhere(
                 address, destination: destination, size: size, isProbe: summary.isProbing, isNewest: isNewest,

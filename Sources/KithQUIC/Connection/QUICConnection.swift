@@ -53,6 +53,8 @@ public struct QUICConnection: ~Copyable {
     // Where.
     var path: PathState
     var otherPaths: [PathState] = []
+    /// Whether nothing has come along the path in use since this end moved to it.
+    var awaitsPeer = false
     var pathAnswers: [PathAnswer] = []
     /// When a path other than by traffic wants something.
     var pathDeadline = Timestamp.distantFuture

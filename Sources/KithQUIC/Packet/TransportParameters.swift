@@ -25,6 +25,8 @@ struct TransportParameters: Hashable {
     var versions: VersionInformation?
     /// Whether the fixed bit of packets to the sender may have any value (RFC 9287 §3).
     var greaseQUICBit = false
+    /// Whether the sender lets a server move as a client may; a parameter of our own.
+    var eitherEndMoves = false
 
     private enum Identifier: UInt64, CaseIterable {
         case originalDestination = 0x00
@@ -47,6 +49,8 @@ struct TransportParameters: Hashable {
         case versionInformation = 0x11
         case maxDatagramFrameSize = 0x20
         case greaseQUICBit = 0x2AB2
+        /// "KITH", from the range nobody registers in (RFC 9000 §22.3).
+        case eitherEndMoves = 0x4B49_5448
 
         /// Whether only a server may send it.
         var isServerOnly: Bool {
@@ -94,6 +98,7 @@ struct TransportParameters: Hashable {
             number(.maxDatagramFrameSize, maxDatagramFrameSize, default: 0)
             bytes(.versionInformation, versions?.encoded)
             bytes(.greaseQUICBit, greaseQUICBit ? [] : nil)
+            bytes(.eitherEndMoves, eitherEndMoves ? [] : nil)
             writer.varint(27 + 31 * (grease % 1_000_000))
             writer.varint(grease % 8)
             for _ in 0..<grease % 8 { writer.byte(UInt8(truncatingIfNeeded: grease)) }
@@ -182,6 +187,9 @@ struct TransportParameters: Hashable {
         case .greaseQUICBit:
             guard unsafe value.isEmpty else { throw Self.outOfRange }
             greaseQUICBit = true
+        case .eitherEndMoves:
+            guard unsafe value.isEmpty else { throw Self.outOfRange }
+            eitherEndMoves = true
         }
     }
 

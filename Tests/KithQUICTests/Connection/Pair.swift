@@ -41,7 +41,7 @@ final class Pair {
         var from: NetworkAddress
         var due: Timestamp
         var toServer: Bool
-        /// The number of the client's socket it comes to.
+        /// The number of the receiver's socket it comes to.
         var local: UInt32 = 0
     }
 
@@ -57,6 +57,9 @@ final class Pair {
     var clientFrom = Pair.clientAddress
     /// Where the client's other sockets are; 0 is at `clientFrom`.
     var clientLocals: [UInt32: NetworkAddress] = [:]
+    var serverFrom = Pair.serverAddress
+    /// Where the server's other sockets are; 0 is at `serverFrom`.
+    var serverLocals: [UInt32: NetworkAddress] = [:]
     /// How long datagrams along one of the client's addresses take, where it is not `delay`.
     var delays: [NetworkAddress: Int64] = [:]
     /// What the server received from each address, and sent to it.
@@ -124,9 +127,16 @@ final class Pair {
             let near = toServer ? clientLocals[transmit.local] ?? clientFrom : transmit.remote
             if !toServer { traffic[near, default: (0, 0)].sent += end - offset }
             var datagram = Datagram(
-                bytes: Array(buffer[offset..<end]), from: toServer ? near : Pair.serverAddress,
+                bytes: Array(buffer[offset..<end]),
+                from: toServer ? near : serverLocals[transmit.local] ?? serverFrom,
                 due: now + (delays[near] ?? delay), toServer: toServer)
             if toServer {
+                // What goes to an address the server has left is lost.
+                guard transmit.remote == serverFrom || serverLocals.values.contains(transmit.remote) else {
+                    offset = end
+                    continue
+                }
+                datagram.local = serverLocals.first { $0.value == transmit.remote }?.key ?? 0
                 wire += filter(datagram)
             } else if near == clientFrom {
                 wire += filter(datagram)
@@ -150,7 +160,7 @@ final class Pair {
                 accept(header, UnsafeRawBufferPointer(buffer), from: datagram.from)
             }
             traffic[datagram.from, default: (0, 0)].received += buffer.count
-            server?.receive(buffer, from: datagram.from, ecn: 0, at: now)
+            server?.receive(buffer, from: datagram.from, to: datagram.local, ecn: 0, at: now)
         }
     }
 

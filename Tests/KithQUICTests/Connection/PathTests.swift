@@ -287,6 +287,68 @@ import Testing
         #expect(remote == Pair.serverAddress)
     }
 
+    // MARK: - A server that moves
+
+    private func connectedFreely() throws -> Pair {
+        let pair = try connected(client: { $0.eitherEndMoves = true }, server: { $0.eitherEndMoves = true })
+        pair.serverLocals = [1: NetworkAddress(ipv4: (192, 0, 2, 9), port: 3333)]
+        return pair
+    }
+
+    @Test func `a server moves where both ends agreed, and the streams go on`() throws {
+        let pair = try connectedFreely()
+        let down = try pair.serverOpen(.unidirectional)
+        _ = try patterned(400_000).withUnsafeBytes { try pair.server?.write($0, to: down) }
+        try pair.server?.finish(down)
+        #expect(pair.run { ($0.server?.recovery.bytesInFlight ?? 0) > 20_000 })
+        let place = NetworkAddress(ipv4: (192, 0, 2, 9), port: 3333)
+        let moved = pair.server?.migrate(to: path(Pair.clientAddress, 1), at: pair.now)
+        #expect(moved == true)
+        // Its old address is gone: only what follows arrives.
+        pair.serverFrom = NetworkAddress(ipv4: (192, 0, 2, 200), port: 1)
+        var got: [UInt8] = []
+        #expect(
+            pair.run(seconds: 10) {
+                got += (try? $0.clientRead(down).bytes) ?? []
+                return got.count >= 400_000
+            })
+        let isWhole = got == patterned(400_000)
+        #expect(isWhole)
+        let remote = pair.client.remote
+        #expect(remote == place)
+        #expect(pair.clientEvents.contains(.pathChanged(path(place))))
+        #expect(try sendsOn(pair))
+    }
+
+    @Test func `a server that only looks for another path does not move its client`() throws {
+        let pair = try connectedFreely()
+        let began = pair.server?.probePath(path(Pair.clientAddress, 1), at: pair.now)
+        #expect(began == true)
+        #expect(pair.run(seconds: 2) { $0.serverEvents.contains(.pathValidated(self.path(Pair.clientAddress, 1))) })
+        #expect(try sendsOn(pair))
+        let remote = pair.client.remote
+        #expect(remote == Pair.serverAddress)
+    }
+
+    @Test func `what was on its way when a client moved does not lead it back`() throws {
+        let pair = try connectedFreely()
+        let down = try pair.serverOpen(.unidirectional)
+        _ = try patterned(400_000).withUnsafeBytes { try pair.server?.write($0, to: down) }
+        #expect(pair.run { ($0.server?.recovery.bytesInFlight ?? 0) > 20_000 })
+        let moved = pair.client.migrate(to: path(Pair.serverAddress, 1), at: pair.now)
+        #expect(moved)
+        pair.run(seconds: 2)
+        let active = pair.client.path.address
+        #expect(active == path(Pair.serverAddress, 1) && pair.server?.remote == Self.second)
+        #expect(try sendsOn(pair))
+    }
+
+    @Test func `a server may not move where its client has not agreed`() throws {
+        let pair = try connected(server: { $0.eitherEndMoves = true })
+        let moved = pair.server?.migrate(to: path(Pair.clientAddress, 1), at: pair.now)
+        #expect(moved == false)
+    }
+
     // MARK: - Continuity
 
     @Test func `a network gone for a minute is used within half a second of its return`() throws {
