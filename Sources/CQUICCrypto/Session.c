@@ -47,6 +47,9 @@ struct kith_tls {
     int has_parameters;
     int is_early_rejected;
     int verdict;
+    int early_verdict;
+    uint8_t client_random[SSL3_RANDOM_SIZE];
+    int has_client_random;
     int failed;
     int alert;
 };
@@ -170,6 +173,10 @@ static int on_alpn(
 // Stops at the ClientHello: what the server says about itself may depend on what the client said.
 static enum ssl_select_cert_result_t on_client_hello(const SSL_CLIENT_HELLO *hello) {
     kith_tls *tls = session_of(hello->ssl);
+    if (hello->random_len == sizeof(tls->client_random)) {
+        memcpy(tls->client_random, hello->random, hello->random_len);
+        tls->has_client_random = 1;
+    }
     if (!tls->asks_parameters || tls->has_parameters) return ssl_select_cert_success;
     const uint8_t *bytes = NULL;
     size_t count = 0;
@@ -376,6 +383,25 @@ static int fail(kith_tls *tls) {
     return KITH_STEP_FAILED;
 }
 
+// Whoever is refused has no use for the keys of early data, which wait with the alert's.
+static void drop_early_secrets(kith_tls *tls) {
+    size_t kept = 0;
+    for (size_t i = 0; i < tls->secret_count; i++) {
+        if (tls->secrets[i].level == KITH_LEVEL_ZERO_RTT) continue;
+        if (kept != i) tls->secrets[kept] = tls->secrets[i];
+        kept++;
+    }
+    for (size_t i = kept; i < tls->secret_count; i++) OPENSSL_cleanse(&tls->secrets[i], sizeof(secret));
+    tls->secret_count = kept;
+}
+
+static int deny(kith_tls *tls) {
+    drop_early_secrets(tls);
+    tls->alert = SSL_AD_ACCESS_DENIED;
+    tls->reason = "ACCESS_DENIED";
+    return fail(tls);
+}
+
 int kith_tls_provide(kith_tls *tls, int level, const uint8_t *bytes, size_t count) {
     if (tls->failed) return 0;
     if (count == 0) return 1;
@@ -388,10 +414,16 @@ int kith_tls_provide(kith_tls *tls, int level, const uint8_t *bytes, size_t coun
 int kith_tls_advance(kith_tls *tls) {
     if (tls->failed) return KITH_STEP_FAILED;
     ERR_clear_error();
+    if (tls->early_verdict == verdict_no) return deny(tls);
     // Ends: every turn but the last consumes a state of the handshake that cannot come again.
     for (int turn = 0; SSL_in_init(tls->ssl) && turn < 8; turn++) {
         int result = SSL_do_handshake(tls->ssl);
-        if (result == 1) continue;
+        if (result == 1) {
+            if (!SSL_in_early_data(tls->ssl)) continue;
+            // A server decides on what may be a repetition, a client on whom it tells, before the keys are used.
+            if (tls->early_verdict == verdict_open) return KITH_STEP_ASKS_EARLY_VERDICT;
+            continue;
+        }
         switch (SSL_get_error(tls->ssl, result)) {
             case SSL_ERROR_WANT_READ: return KITH_STEP_WAITING;
             case SSL_ERROR_WANT_CERTIFICATE_VERIFY: return KITH_STEP_ASKS_VERDICT;
@@ -406,11 +438,7 @@ int kith_tls_advance(kith_tls *tls) {
     if (SSL_in_init(tls->ssl)) return KITH_STEP_WAITING;
     // A resumed session, or a client that showed nothing, has not been through on_verify: nobody gets in unasked.
     if (tls->verdict == verdict_open) return KITH_STEP_ASKS_VERDICT;
-    if (tls->verdict == verdict_no) {
-        tls->alert = SSL_AD_ACCESS_DENIED;
-        tls->reason = "ACCESS_DENIED";
-        return fail(tls);
-    }
+    if (tls->verdict == verdict_no) return deny(tls);
     if (!SSL_process_quic_post_handshake(tls->ssl)) return fail(tls);
     return KITH_STEP_COMPLETE;
 }
@@ -426,6 +454,10 @@ int kith_tls_set_parameters(
 
 void kith_tls_give_verdict(kith_tls *tls, int accepted) {
     if (tls->verdict == verdict_open) tls->verdict = accepted ? verdict_yes : verdict_no;
+}
+
+void kith_tls_give_early_verdict(kith_tls *tls, int accepted) {
+    if (tls->early_verdict == verdict_open) tls->early_verdict = accepted ? verdict_yes : verdict_no;
 }
 
 uint8_t kith_tls_alert(const kith_tls *tls) {
@@ -511,6 +543,10 @@ const uint8_t *kith_tls_value(const kith_tls *tls, int value, size_t *count) {
             if (name != NULL) *count = strlen(name);
             return (const uint8_t *)name;
         }
+        case KITH_VALUE_CLIENT_RANDOM:
+            if (!tls->has_client_random) return NULL;
+            *count = sizeof(tls->client_random);
+            return tls->client_random;
         default: return NULL;
     }
 }

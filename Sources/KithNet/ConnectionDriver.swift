@@ -201,7 +201,10 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
                 routes.removeAll { $0 == id }
                 endpoint.removeRoute(id, of: self)
             case .connected: connected()
-            case .handshakeConfirmed, .datagram, .pathChanged, .pathValidated, .pathFailed, .newToken: break
+            case .handshakeConfirmed, .datagram, .pathChanged, .pathValidated, .pathFailed, .newToken,
+                .earlyDataPossible, .earlyDataRejected,
+                .sessionTicket:
+                break
             case .streamOpened(let id): streamOpened(id)
             case .readable(let id): if let entry = streams[id] { fill(entry.core) }
             case .writable(let id): if let entry = streams[id] { drain(entry.core) }

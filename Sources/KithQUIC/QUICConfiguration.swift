@@ -25,6 +25,14 @@ public struct QUICConfiguration: Sendable {
     public var addressTokens: AddressTokens?
     /// Client: the token an earlier connection to the same server was given; empty for none.
     public var addressToken: [UInt8] = []
+    /// Server: makes the tickets by which clients resume, and decides about early data; nil gives none.
+    public var sessionTickets: SessionTickets?
+    /// Client: the ticket an earlier connection to the same server was given, to be used once; nil for none.
+    public var sessionTicket: SessionTicket?
+    /// Client: whether a ticket that allows it makes early data possible, ``QUICConnection/Event/earlyDataPossible``.
+    ///
+    /// Whoever sees early data can send it again, to this server or another with the same key (RFC 9001 §9.2).
+    public var offersEarlyData = false
     /// After how many packets the keys of 1-RTT packets are updated; nil as late as the cipher allows (RFC 9001 §6.6).
     public var packetsPerKey: UInt64?
 

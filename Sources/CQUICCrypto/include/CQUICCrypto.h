@@ -173,6 +173,7 @@ int kith_tls_provide(kith_tls *tls, int level, const uint8_t *bytes, size_t coun
 #define KITH_STEP_COMPLETE 1
 #define KITH_STEP_ASKS_VERDICT 2
 #define KITH_STEP_ASKS_PARAMETERS 3
+#define KITH_STEP_ASKS_EARLY_VERDICT 4
 
 // Goes on as far as it can. After KITH_STEP_ASKS_VERDICT, look at the peer's credential, give the verdict, and go on.
 // After KITH_STEP_ASKS_PARAMETERS, read the client's transport parameters, set the server's, and go on.
@@ -183,6 +184,10 @@ int kith_tls_advance(kith_tls *tls);
 int kith_tls_set_parameters(
     kith_tls *tls, const uint8_t *parameters, size_t parameters_count, const uint8_t *scope, size_t scope_count,
     const uint8_t *context, size_t context_count);
+
+// Answers KITH_STEP_ASKS_EARLY_VERDICT: whether early data may flow with the peer of the resumed session. A refusal
+// becomes the alert access_denied (49). The verdict on the peer itself is still asked for.
+void kith_tls_give_early_verdict(kith_tls *tls, int accepted);
 
 // Says whether the peer is accepted. A refusal becomes the alert access_denied (49).
 void kith_tls_give_verdict(kith_tls *tls, int accepted);
@@ -214,6 +219,8 @@ size_t kith_tls_max_flight(const kith_tls *tls, int level);
 #define KITH_VALUE_PEER_TRANSPORT_PARAMETERS 0
 #define KITH_VALUE_ALPN 1
 #define KITH_VALUE_SERVER_NAME 2
+// Server: the random bytes of the ClientHello, by which a repeated one is known.
+#define KITH_VALUE_CLIENT_RANDOM 3
 
 // A value the handshake agreed on, valid while the session lives. NULL: not known (yet).
 const uint8_t *_Nullable kith_tls_value(const kith_tls *tls, int value, size_t *count);

@@ -72,6 +72,7 @@ public struct AddressTokens: Sendable {
     ///   - header: of it.
     ///   - remote: where it came from.
     ///   - now: by the clock the token was made by.
+    /// - Returns: what to treat the client as; never more than the token was made for.
     public func proof(
         in datagram: UnsafeRawBufferPointer, _ header: DatagramHeader, from remote: NetworkAddress, at now: Timestamp
     ) -> Proof {

@@ -5,6 +5,16 @@ extension QUICConnection {
         case connectionIDAdded(ConnectionID)
         /// The id ended; it is never used again.
         case connectionIDRetired(ConnectionID)
+        /// Streams may be used before the handshake is complete: the session resumes an earlier one, and `verify` has
+        /// agreed to its peer.
+        ///
+        /// A server may answer at once, but whoever saw the client's packets can repeat them elsewhere: do nothing for
+        /// such a stream that must not be done twice (RFC 9001 §9.2). Comes at most once, before ``connected``.
+        case earlyDataPossible
+        /// Client: the server has not read what was sent early; the same streams send it again, once ``connected``.
+        ///
+        /// Streams beyond the server's new limit are reset and stopped with code 0 instead.
+        case earlyDataRejected
         /// The handshake is complete and the peer verified: streams may be opened.
         case connected
         /// Both ends know that the handshake is complete (RFC 9001 §4.1.2).
@@ -33,6 +43,8 @@ extension QUICConnection {
         case pathFailed(PathAddress)
         /// The server gave a token to put into ``QUICConfiguration/addressToken`` of the next connection to it.
         case newToken([UInt8])
+        /// The server gave a ticket to put into ``QUICConfiguration/sessionTicket`` of one later connection to it.
+        case sessionTicket(SessionTicket)
         /// The connection ended; comes exactly once.
         case closed(CloseReason)
         /// Nothing more will be sent or is waited for: forget the connection.

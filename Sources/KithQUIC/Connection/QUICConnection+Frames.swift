@@ -11,7 +11,7 @@ struct FrameSummary {
 extension QUICConnection {
     /// Carries out the frames of one packet.
     mutating func processFrames(
-        _ payload: UnsafeRawBufferPointer, _ space: PacketSpace, destination: ConnectionID,
+        _ payload: UnsafeRawBufferPointer, _ space: PacketSpace, isEarly: Bool = false, destination: ConnectionID,
         from address: PathAddress, at now: Timestamp
     ) throws(TransportError) -> FrameSummary {
         var reader = unsafe PacketReader(payload)
@@ -20,6 +20,7 @@ extension QUICConnection {
             let frame = try Frame.read(&reader)
             if frame.isAckEliciting { summary.isAckEliciting = true }
             if !frame.isProbing { summary.isProbing = false }
+            if isEarly, !frame.isAllowedEarly { throw Self.misplaced(0) }
             switch frame {
             case .stream(let id, let offset, let bytes, let isFinished):
                 guard space == .application else { throw Self.misplaced(FrameType.stream) }

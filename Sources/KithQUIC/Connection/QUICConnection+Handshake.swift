@@ -23,6 +23,7 @@ extension QUICConnection {
         }
         drainTLS(at: now)
         guard isOpen else { return }
+        followEarlyData(at: now)
         if let alert {
             close(for: TransportError(code: alert.transportErrorCode, alert.reason), at: now)
             return
@@ -41,7 +42,12 @@ extension QUICConnection {
     /// Lets TLS go on; a server looks at what the client said about itself before it answers.
     private mutating func advanceTLS(at now: Timestamp) throws(TLSAlert) {
         try tls.advance()
+        if tls.isAskingAboutEarlyData {
+            decideEarlyData(at: now)
+            try tls.advance()
+        }
         guard tls.isAskingForParameters else { return }
+        early.isDecided = true
         if let bytes = tls.peerTransportParameters {
             do throws(TransportError) {
                 let parameters = try TransportParameters.decode(bytes, fromServer: false)
@@ -60,8 +66,12 @@ extension QUICConnection {
         try tls.answer(
             parameters: parameters.encoded(grease: configuration.random()),
             scope: Array("kith".utf8) + [UInt8(version.code)],
-            context: [])
+            context: EarlyData.context(parameters, configuration, at: now))
         try tls.advance()
+        if tls.isAskingAboutEarlyData {
+            decideEarlyData(at: now)
+            try tls.advance()
+        }
     }
 
     private mutating func provide(_ space: PacketSpace) throws(TLSAlert) {
@@ -80,8 +90,12 @@ extension QUICConnection {
             let taken = unsafe output.bytes.withUnsafeBytes { unsafe spaces[space.rawValue].cryptoSend.append($0) }
             precondition(taken == output.bytes.count, "the handshake's send buffer has no bound")
         }
-        // Tickets belong to resumption, which this connection does not offer.
-        while tls.nextTicket() != nil {}
+        while let ticket = tls.nextTicket() {
+            // Before the parameters are known there is nothing to remember with it; a server sends them first.
+            guard let peerParameters, early.ticketsTaken < 4 else { continue }
+            early.ticketsTaken += 1
+            events.append(.sessionTicket(SessionTicket(version: version, parameters: peerParameters, tls: ticket)))
+        }
     }
 
     private mutating func install(_ secret: TrafficSecret) {
@@ -89,7 +103,8 @@ extension QUICConnection {
         switch secret.level {
         case .handshake: space = .handshake
         case .oneRTT: space = .application
-        case .initial, .zeroRTT: return
+        case .zeroRTT: return installEarly(secret)
+        case .initial: return
         }
         guard !spaces[space.rawValue].isDiscarded else { return }
         switch secret.direction {
@@ -106,6 +121,7 @@ extension QUICConnection {
             return
         }
         phase = .established
+        if !isClient, early.keys != nil { early.keysExpire = now.advanced(nanoseconds: 3 * recovery.probeTimeout) }
         path.isValidated = true
         recovery.isAmplificationBlocked = false
         events.append(.connected)
@@ -160,17 +176,14 @@ extension QUICConnection {
         guard agrees else {
             throw TransportError(.transportParameter, "the connection ids do not agree with the handshake")
         }
-        if isClient { try negotiation.check(parameters.versions, configuration) }
+        if isClient {
+            try negotiation.check(parameters.versions, configuration)
+            try checkRemembered(parameters)
+        }
         peerParameters = parameters
         recovery.peerMaxAckDelay = .milliseconds(Int64(parameters.maxAckDelay))
-        var limits = PeerStreamLimits()
-        limits.maxData = parameters.initialMaxData
-        limits.maxStreamDataBidiLocal = parameters.initialMaxStreamDataBidiLocal
-        limits.maxStreamDataBidiRemote = parameters.initialMaxStreamDataBidiRemote
-        limits.maxStreamDataUni = parameters.initialMaxStreamDataUni
-        limits.maxStreamsBidi = parameters.initialMaxStreamsBidi
-        limits.maxStreamsUni = parameters.initialMaxStreamsUni
-        streams.receivedPeerLimits(limits)
+        streams.receivedPeerLimits(PeerStreamLimits(parameters))
+        if early.state == .rejected { streams.dropUnlimited() }
         if let token = parameters.statelessResetToken { peerIDs.setFirstToken(token) }
         let theirs = Int64(clamping: parameters.maxIdleTimeout).multipliedReportingOverflow(by: 1_000_000)
         if parameters.maxIdleTimeout > 0, !theirs.overflow {
@@ -195,6 +208,7 @@ extension QUICConnection {
         peerIDs.replaceFirst(header.source)
         recovery.retried(at: now)
         settleLost(at: now)
+        repeatEarlyData(at: now)
         spaces[.initial].cryptoSend.rewind()
         initialDestination = header.source
         installInitialKeys()

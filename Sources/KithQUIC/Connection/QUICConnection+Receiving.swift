@@ -62,7 +62,9 @@ extension QUICConnection {
             if unsafe isClient ? !header.token.isEmpty : wholeDatagram < 1200 { return }
             space = .initial
         case .handshake: space = .handshake
-        case .zeroRTT: return
+        case .zeroRTT:
+            if isClient || header.version != negotiation.original { return }
+            space = .application
         case .retry:
             unsafe receiveRetry(UnsafeRawBufferPointer(packet), header, at: now)
             return
@@ -72,19 +74,21 @@ extension QUICConnection {
         }
         if spaces[space.rawValue].isDiscarded { return }
         // A server reads no 1-RTT packet before the client's Finished (RFC 9001 §5.7).
-        let isEarly = space == .application && !isClient && phase == .handshaking
-        var known = spaces[space.rawValue].readKeys
+        let isZeroRTT = header.kind == .zeroRTT
+        let isEarly = space == .application && !isClient && phase == .handshaking && !isZeroRTT
+        var known = isZeroRTT ? earlyReadKeys(at: now) : spaces[space.rawValue].readKeys
         let isOtherVersion = space != .application && header.version != version
         if isOtherVersion {
             guard space == .initial, let other = initialKeys(of: header.version) else { return }
             known = other
         }
         guard let readKeys = known, !isEarly else {
-            unsafe hold(packet, space, from: address, ecn: ecn)
+            if isZeroRTT, early.isDecided || early.keysExpire != nil { return }
+            unsafe hold(packet, space, isEarly: isZeroRTT, from: address, ecn: ecn)
             return
         }
         guard let unmasked = unsafe readKeys.unmask(packet, packetNumberOffset: header.numberOffset) else {
-            if space == .application { unsafe checkStatelessReset(packet, at: now) }
+            if space == .application, !isZeroRTT { unsafe checkStatelessReset(packet, at: now) }
             return
         }
         let number = PacketNumber.decode(
@@ -92,7 +96,7 @@ extension QUICConnection {
             largestReceived: spaces[space.rawValue].received.largest)
         let headerLength = header.numberOffset + unmasked.packetNumberLength
         let payloadLength: Int?
-        if space == .application {
+        if space == .application, !isZeroRTT {
             payloadLength = unsafe openApplication(
                 packet, readKeys, headerLength: headerLength, number: number,
                 isOdd: unmasked.firstByte & 0x04 != 0, at: now)
@@ -101,7 +105,7 @@ extension QUICConnection {
         }
         guard let payloadLength else {
             traffic.packetsDropped += 1
-            if space == .application, isOpen {
+            if space == .application, !isZeroRTT, isOpen {
                 unsafe checkStatelessReset(packet, at: now)
                 countFailure(readKeys, at: now)
             }
@@ -109,7 +113,7 @@ extension QUICConnection {
         }
         if spaces[space.rawValue].received.isDuplicate(number) { return }
         let payload = unsafe UnsafeRawBufferPointer(rebasing: packet[headerLength..<headerLength + payloadLength])
-        guard unmasked.firstByte & (space == .application ? 0x18 : 0x0C) == 0 else {
+        guard unmasked.firstByte & (header.kind == .short ? 0x18 : 0x0C) == 0 else {
             close(for: TransportError(.protocolViolation, "reserved bits are set"), at: now)
             return
         }
@@ -121,8 +125,8 @@ extension QUICConnection {
         }
         opened(space, header, at: now)
         unsafe process(
-            payload, space, number: number, destination: header.destination, size: packet.count, from: address,
-            ecn: ecn, at: now)
+            payload, space, number: number, isEarly: isZeroRTT, destination: header.destination, size: packet.count,
+            from: address, ecn: ecn, at: now)
     }
 
     /// The keys to read an Initial of a version other than the one spoken: from a client that has not heard of the
@@ -161,15 +165,15 @@ extension QUICConnection {
     }
 
     private mutating func process(
-        _ payload: UnsafeRawBufferPointer, _ space: PacketSpace, number: UInt64, destination: ConnectionID, size: Int,
-        from address: PathAddress, ecn: UInt8, at now: Timestamp
+        _ payload: UnsafeRawBufferPointer, _ space: PacketSpace, number: UInt64, isEarly: Bool,
+        destination: ConnectionID, size: Int, from address: PathAddress, ecn: UInt8, at now: Timestamp
     ) {
         log?.packetReceived(space, number: number, size: size, at: now)
         let summary: FrameSummary
         do throws(TransportError) {
             guard unsafe !payload.isEmpty else { throw TransportError(.protocolViolation, "a packet without frames") }
             summary = unsafe try processFrames(
-                payload, space, destination: destination, from: address, at: now)
+                payload, space, isEarly: isEarly, destination: destination, from: address, at: now)
         } catch {
             close(for: error, at: now)
             return
@@ -177,7 +181,7 @@ extension QUICConnection {
         guard isOpen || phase == .closing else { return }
         let isNewest = spaces[space.rawValue].received.largest.map { number > $0 } ?? true
         spaces[space.rawValue].received.received(number, isAckEliciting: summary.isAckEliciting, ecn: ecn, at: now)
-        guard space == .application, isOpen else { return }
+        guard space == .application, !isEarly, isOpen else { return }
         if address == path.address {
             path.lastReceived = now
             path.localID = destination
@@ -193,10 +197,12 @@ extension QUICConnection {
     // MARK: - Packets that cannot be read
 
     private mutating func hold(
-        _ packet: UnsafeMutableRawBufferPointer, _ space: PacketSpace, from address: PathAddress, ecn: UInt8
+        _ packet: UnsafeMutableRawBufferPointer, _ space: PacketSpace, isEarly: Bool, from address: PathAddress,
+        ecn: UInt8
     ) {
         guard space != .initial, heldPackets.count < HeldPacket.limit, packet.count <= 1500 else { return }
-        unsafe heldPackets.append(HeldPacket(bytes: [UInt8](packet), address: address, ecn: ecn, space: space))
+        unsafe heldPackets.append(
+            HeldPacket(bytes: [UInt8](packet), address: address, ecn: ecn, space: space, isEarly: isEarly))
     }
 
     private mutating func replayHeldPackets(at now: Timestamp) {
@@ -205,7 +211,8 @@ extension QUICConnection {
         var ready: [HeldPacket] = []
         var waiting: [HeldPacket] = []
         for packet in heldPackets {
-            let canRead = packet.space == .handshake ? canReadHandshake : canReadApplication
+            let canRead =
+                packet.isEarly ? early.keys != nil : packet.space == .handshake ? canReadHandshake : canReadApplication
             if canRead { ready.append(packet) } else { waiting.append(packet) }
         }
         guard !ready.isEmpty else { return }

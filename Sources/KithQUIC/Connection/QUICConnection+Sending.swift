@@ -31,7 +31,7 @@ extension QUICConnection {
         if spaces[.initial].writeKeys != nil || spaces[.handshake].writeKeys != nil {
             length = unsafe writeHandshakeDatagram(buffer, at: now)
             if length > 0 { return noteSent(length, segment: length, at: now) }
-            guard phase == .established else { return nil }
+            guard canUseStreams else { return nil }
         }
         if path.isValidated, isHandshakeConfirmed, let size = sizeProbe.wanted(at: now), buffer.count >= size,
             let transmit = unsafe writeSizeProbe(buffer, size: size, at: now)
@@ -126,7 +126,7 @@ extension QUICConnection {
 
     /// Whether a 1-RTT packet would carry anything besides an acknowledgement.
     private var hasApplicationFrames: Bool {
-        streams.hasPending && phase == .established || isHandshakeDonePending || isPingPending
+        streams.hasPending && canUseStreams || isHandshakeDonePending || isPingPending
             || outgoingDatagrams.count > 0 || !localIDs.pending.isEmpty || !peerIDs.pending.isEmpty
             || spaces[.application].cryptoSend.hasPending || isNewTokenPending
     }
@@ -151,7 +151,7 @@ extension QUICConnection {
         if spaces[.application].received.hasUnacknowledged { writeAck(.application, &writer, &draft, at: now) }
         if mayElicit {
             writeControl(&writer, &draft, at: now)
-            if phase == .established {
+            if canUseStreams {
                 let taken = unsafe streams.writeFrames(into: writer.free, content: &draft.content)
                 if taken > 0 {
                     draft.isAckEliciting = true
@@ -302,6 +302,8 @@ extension QUICConnection {
         var number: UInt64
         var lengthOffset: Int?
         var payloadEnd: Int
+        /// Whether it is a 0-RTT packet.
+        var isEarly = false
         var draft: Draft
     }
 
@@ -313,7 +315,8 @@ extension QUICConnection {
         var mustPad = false
         // Handshakes are small and are not paced: waiting would only make them later.
         let isAllowed = recovery.permission(at: now) != .congestionBlocked
-        for space in PacketSpace.allCases where spaces[space.rawValue].writeKeys != nil {
+        for space in PacketSpace.allCases
+        where spaces[space.rawValue].writeKeys != nil || space == .application && hasEarlyFrames {
             let rest = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[offset..<size])
             guard rest.count >= 128 else { break }
             guard let packet = unsafe writeOpenPacket(rest, space, mayElicit: isAllowed, start: offset, at: now) else {
@@ -350,8 +353,13 @@ extension QUICConnection {
         // Every probe carries what is missing: of two, one may get through.
         if isProbe, !spaces[space.rawValue].cryptoSend.hasPending { spaces[space.rawValue].cryptoSend.rewind() }
         let hasCrypto = spaces[space.rawValue].cryptoSend.hasPending && mayElicit
+        let isEarly = space == .application && spaces[.application].writeKeys == nil
         let hasControl = space == .application && mayElicit && isHandshakeDonePending
-        guard hasCrypto || hasControl || isProbe || spaces[space.rawValue].received.shouldAcknowledgeNow(at: now) else {
+        if isEarly, !mayElicit { return nil }
+        guard
+            isEarly || hasCrypto || hasControl || isProbe
+                || spaces[space.rawValue].received.shouldAcknowledgeNow(at: now)
+        else {
             return nil
         }
         var writer = unsafe PacketWriter(
@@ -360,12 +368,12 @@ extension QUICConnection {
         let numberLength = PacketNumber.encodedLength(
             number, largestAcknowledged: recovery.largestAcknowledged(space))
         var lengthOffset: Int?
-        if space == .application {
+        if space == .application, !isEarly {
             writer.shortHeader(
                 destination: peerIDs.current, keyPhase: keys.isOdd, number: number, numberLength: numberLength,
                 fixedBit: quicBit)
         } else {
-            let kind: PacketHeader.Kind = space == .initial ? .initial : .handshake
+            let kind: PacketHeader.Kind = isEarly ? .zeroRTT : space == .initial ? .initial : .handshake
             let needed = PacketWriter.longHeaderLength(
                 kind, destination: peerIDs.current, source: firstLocalID, token: token, numberLength: numberLength)
             guard writer.room >= needed + 32 else { return nil }
@@ -375,8 +383,12 @@ extension QUICConnection {
         }
         let headerLength = writer.count
         var draft = Draft()
-        if spaces[space.rawValue].received.hasUnacknowledged { writeAck(space, &writer, &draft, at: now) }
-        if mayElicit {
+        if !isEarly, spaces[space.rawValue].received.hasUnacknowledged { writeAck(space, &writer, &draft, at: now) }
+        if isEarly {
+            let taken = unsafe streams.writeFrames(into: writer.free, content: &draft.content)
+            if taken > 0 { draft.isAckEliciting = true }
+            writer.advance(taken)
+        } else if mayElicit {
             writeCrypto(space, &writer, &draft)
             if hasControl, isHandshakeDonePending, writer.room >= 1 {
                 writer.handshakeDone()
@@ -397,13 +409,15 @@ extension QUICConnection {
         writer.pad(to: headerLength + 4)
         return OpenPacket(
             space: space, start: start, headerLength: headerLength, numberLength: numberLength, number: number,
-            lengthOffset: lengthOffset.map { $0 + start }, payloadEnd: start + writer.count, draft: draft)
+            lengthOffset: lengthOffset.map { $0 + start }, payloadEnd: start + writer.count, isEarly: isEarly,
+            draft: draft)
     }
 
     private mutating func seal(
         _ packet: OpenPacket, in buffer: UnsafeMutableRawBufferPointer, mustPad: Bool, at now: Timestamp
     ) {
-        guard let writeKeys = spaces[packet.space.rawValue].writeKeys, let base = buffer.baseAddress else { return }
+        let known = packet.isEarly ? early.keys : spaces[packet.space.rawValue].writeKeys
+        guard let writeKeys = known, let base = buffer.baseAddress else { return }
         let payloadLength = packet.payloadEnd - packet.start - packet.headerLength
         if let lengthOffset = packet.lengthOffset {
             let length = packet.numberLength + payloadLength + CipherSuite.tagLength
@@ -413,7 +427,7 @@ extension QUICConnection {
         unsafe writeKeys.protect(
             base + packet.start, headerLength: packet.headerLength, packetNumberLength: packet.numberLength,
             payloadLength: payloadLength, packetNumber: packet.number)
-        if packet.space == .application { keys.sealed += 1 }
+        if packet.space == .application, !packet.isEarly { keys.sealed += 1 }
         if packet.draft.hasAck { spaces[packet.space.rawValue].received.acknowledgementSent() }
         if packet.draft.isAckEliciting { noteElicited(at: now) }
         let size = packet.headerLength + payloadLength + CipherSuite.tagLength

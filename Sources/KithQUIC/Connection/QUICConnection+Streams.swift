@@ -2,11 +2,11 @@ public import KithWire
 
 // What the application does with streams and datagrams.
 extension QUICConnection {
-    /// Opens a stream; nil when the peer's limit is reached or the handshake is not complete.
+    /// Opens a stream; nil when the peer's limit is reached, or before ``canUseStreams``.
     ///
     /// ``Event/streamsAvailable(_:)`` tells when it is worth another try.
     public mutating func openStream(_ direction: StreamDirection) -> StreamID? {
-        guard phase == .established else { return nil }
+        guard canUseStreams else { return nil }
         return streams.open(direction)
     }
 

@@ -83,6 +83,7 @@ extension QUICConnection {
         case .probe(let space, let packets):
             settleLost(at: now)
             spaces[space.rawValue].probes = packets
+            if space == .initial { repeatEarlyData(at: now) }
             consecutiveProbes += 1
             tryOtherPaths(at: now)
             // Large packets may have stopped getting through.

@@ -46,6 +46,7 @@ public struct QUICConnection: ~Copyable {
     var hasPeerSource = false
     var retrySource: ConnectionID?
     var token: [UInt8] = []
+    var early = EarlyData()
     var hasReceivedPacket = false
     let localParameters: TransportParameters
     var peerParameters: TransportParameters?
@@ -139,6 +140,7 @@ public struct QUICConnection: ~Copyable {
         handshake.serverName = configuration.serverName
         handshake.requirePeerCredential = configuration.requirePeerCredential
         handshake.asksForParameters = !isClient
+        early.prepare(&handshake, configuration, isClient: isClient, version: opening.version)
         handshake.keyExchange = configuration.offersPostQuantumKeyShare ? .postQuantum : .classical
         do {
             tls = try TLSSession(handshake)
@@ -182,9 +184,11 @@ public struct QUICConnection: ~Copyable {
     /// - Parameters:
     ///   - configuration: how this end behaves.
     ///   - remote: where the datagram came from.
+    ///   - local: the driver's number for the socket it came to.
     ///   - initial: its header.
     ///   - proof: what its token proves about the client's address; refuse ``AddressTokens/Proof/invalid`` instead.
     ///   - now: when it came.
+    /// - Returns: the connection, which has not read the datagram yet.
     /// - Throws: `KithError/Code/invalid` when the credentials cannot be used, or the version is not spoken.
     public static func server(
         _ configuration: QUICConfiguration, remote: NetworkAddress, local: UInt32 = 0, initial: DatagramHeader,
@@ -243,4 +247,6 @@ struct HeldPacket {
     var address: PathAddress
     var ecn: UInt8
     var space: PacketSpace
+    /// Whether it is a 0-RTT packet.
+    var isEarly = false
 }

@@ -103,9 +103,17 @@ extension QUICConnection {
         fresh.negotiation.followedPacket = true
         fresh.lastActivity = now
         fresh.traffic = traffic
+        let hadEarlyData = early.state == .possible
+        if hadEarlyData {
+            // The ticket is of no use in the other version; what was written waits for its handshake.
+            fresh.streams = streams
+            fresh.streams.withdraw()
+            fresh.early.state = .rejected
+        }
         var kept = EventQueue()
         while let event = events.next() { kept.append(event) }
         kept.append(.connectionIDRetired(firstLocalID))
+        if hadEarlyData { kept.append(.earlyDataRejected) }
         while let event = fresh.events.next() { kept.append(event) }
         fresh.events = kept
         fresh.driveHandshake(at: now)

@@ -32,8 +32,9 @@ package struct TLSConfiguration: Sendable {
     /// The encoded transport parameters to send (RFC 9000 §18).
     package var transportParameters: [UInt8]
 
-    /// Decides whether the peer is welcome; asked exactly once, before the handshake completes.
+    /// Decides whether the peer is welcome.
     ///
+    /// It is asked exactly once before the handshake completes, and once more before early data is sent or read.
     /// It is asked about ``PeerCredential/none`` too, when a server does not require a credential.
     package var verify: @Sendable (PeerCredential) -> Bool
 
@@ -64,7 +65,7 @@ package struct TLSConfiguration: Sendable {
 
     /// Whether early data is offered or accepted in a resumed session (0-RTT).
     ///
-    /// It travels before `verify` is asked, and an attacker can repeat it.
+    /// `verify` is asked before it flows, about the peer of the resumed session. An attacker can repeat it.
     package var earlyData = false
 
     /// Server: must be equal where a ticket is minted and where its early data is accepted.

@@ -18,6 +18,9 @@ internal import CQUICCrypto
     /// Tells whether a server has read the ClientHello and waits for ``answer(parameters:scope:context:)``.
     package private(set) var isAskingForParameters = false
 
+    /// Tells whether early data waits for ``allowEarlyData(isFresh:)``.
+    package private(set) var isAskingAboutEarlyData = false
+
     /// Prepares a session; nothing is sent before `advance()`.
     ///
     /// - Throws: Alert 80 when a credential or an option is malformed.
@@ -66,6 +69,15 @@ internal import CQUICCrypto
         guard step != KITH_STEP_FAILED else { throw failure }
         isComplete = step == KITH_STEP_COMPLETE
         isAskingForParameters = step == KITH_STEP_ASKS_PARAMETERS
+        isAskingAboutEarlyData = step == KITH_STEP_ASKS_EARLY_VERDICT
+    }
+
+    /// Answers ``isAskingAboutEarlyData``: lets early data flow if these bytes are no repetition and `verify` agrees.
+    ///
+    /// `verify` is asked about the resumed session's peer. A refusal is alert 49 of the next `advance()`.
+    package func allowEarlyData(isFresh: Bool) {
+        unsafe kith_tls_give_early_verdict(session, isFresh && verify(peerCredential) ? 1 : 0)
+        isAskingAboutEarlyData = false
     }
 
     /// Answers ``isAskingForParameters``: what the server says, now that it knows what the client said.
@@ -74,6 +86,7 @@ internal import CQUICCrypto
     ///   - parameters: the server's encoded transport parameters.
     ///   - scope: at most 32 bytes that must be equal where a session is resumed.
     ///   - context: must be equal, too, where its early data is accepted; empty accepts none.
+    /// - Throws: Alert 80 when there is no memory, or `scope` is too long.
     package func answer(parameters: [UInt8], scope: [UInt8], context: [UInt8]) throws(TLSAlert) {
         guard
             unsafe kith_tls_set_parameters(
@@ -162,6 +175,9 @@ internal import CQUICCrypto
 
     /// The name the client asked for in SNI, at both ends.
     package var serverName: String? { value(KITH_VALUE_SERVER_NAME).map { String(decoding: $0, as: UTF8.self) } }
+
+    /// Server: the random bytes of the ClientHello, by which a repeated one is known.
+    package var clientRandom: [UInt8]? { value(KITH_VALUE_CLIENT_RANDOM) }
 
     /// What the peer has shown; proved once ``isComplete``.
     package var peerCredential: PeerCredential {

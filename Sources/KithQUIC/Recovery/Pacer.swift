@@ -13,9 +13,12 @@ struct Pacer: Sendable {
     private var tokens: Double
     private var filled = Timestamp.zero
     private var hasStarted = false
+    /// What is left of the ten packets a path begins with, which wait for no burst to gather (RFC 9002 §7.7).
+    private var initial: Double
 
     init(datagramSize: Int) {
         tokens = Double(10 * datagramSize)
+        initial = tokens
     }
 
     private func limit(rate: Int64, datagramSize: Int) -> Double {
@@ -38,7 +41,7 @@ struct Pacer: Sendable {
             filled = now
         }
         let quantum = max(Double(datagramSize), min(limit / 2, Double(Self.batch * datagramSize)))
-        if tokens >= quantum { return .bytes(Int(tokens)) }
+        if tokens >= quantum || initial >= Double(datagramSize) { return .bytes(Int(tokens)) }
         let wait = (quantum - tokens) * 1e9 / Double(max(rate, 1))
         return .paced(until: now.advanced(nanoseconds: Int64(min(wait, 1e9)) + 1))
     }
@@ -46,5 +49,6 @@ struct Pacer: Sendable {
     /// Takes the bytes of a packet out; probes and acknowledgements may overdraw a little.
     mutating func sent(size: Int, datagramSize: Int) {
         tokens = max(tokens - Double(size), -Double(2 * datagramSize))
+        if initial > 0 { initial -= Double(size) }
     }
 }

@@ -141,22 +141,12 @@ package struct Recovery: Sendable {
 
     /// Offers everything sent in Initial packets again: the server sent a Retry.
     package mutating func retried(at now: Timestamp) {
-        let index = PacketSpace.initial.rawValue
-        var number = spaces[index].base
-        while number < spaces[index].next {
-            if spaces[index].state(number) == .outstanding {
-                let packet = spaces[index].take(number)
-                if packet.isInFlight { bytesInFlight -= Int(packet.size) }
-                lostQueue.append((.initial, packet.content))
-            }
-            number += 1
-        }
-        spaces[index].advance()
+        resend(.initial)
         probeCount = 0
         antiDeadlockBase = now
     }
 
-    private mutating func dropInFlight(_ space: PacketSpace) {
+    mutating func dropInFlight(_ space: PacketSpace) {
         let index = space.rawValue
         var number = spaces[index].base
         while number < spaces[index].next {

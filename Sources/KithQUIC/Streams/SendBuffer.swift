@@ -166,10 +166,18 @@ package struct SendBuffer: Sendable {
         if lower < upper { lostRanges.insert(lower..<upper) }
     }
 
-    /// Everything that was sent and not acknowledged goes again (a Retry, or rejected 0-RTT).
+    /// Everything that was sent and not acknowledged goes again (a Retry, or a probe).
     package mutating func rewind() {
         if finState == .inFlight { finState = .pending }
         if base < next { lost(offset: base, length: Int(next - base), isFinished: false) }
+    }
+
+    /// Makes as if nothing had been sent; nothing of it may have been acknowledged (rejected 0-RTT).
+    package mutating func withdraw() {
+        precondition(base == 0 && acknowledgedAhead.isEmpty, "what was acknowledged is not taken back")
+        next = 0
+        lostRanges.removeAll()
+        if finState == .inFlight { finState = .pending }
     }
 
     /// Drops all bytes: the stream was reset.
