@@ -21,6 +21,8 @@ public final class Connection: Sendable {
         var reason: CloseReason?
         var waiters: [OneShot<CloseReason>] = []
         var isRetired = false
+        var isComplete = false
+        var completionWaiters: [OneShot<Bool>] = []
     }
 
     /// Who is at the other end.
@@ -55,6 +57,30 @@ public final class Connection: Sendable {
 
     /// Whether streams can still be opened.
     public var isOpen: Bool { state.withLock { $0.reason == nil } }
+
+    /// Whether the handshake is complete; before, the connection carries early data only, see ``handshakeCompleted()``.
+    public var isHandshakeComplete: Bool { state.withLock { $0.isComplete } }
+
+    /// Waits until both ends have proven themselves anew; false when the connection, or the task, ended before.
+    ///
+    /// Most connections are handed out then only, and this returns at once. ``Endpoint/connectEarly(to:at:timeout:)``
+    /// gives one that resumes a session: what goes out on it can be repeated by whoever listens, until this returns.
+    public func handshakeCompleted() async -> Bool {
+        let promise = OneShot<Bool>()
+        let known = state.withLock { state -> Bool? in
+            if state.isComplete { return true }
+            if state.reason != nil { return false }
+            state.completionWaiters.removeAll { $0.isFulfilled }
+            state.completionWaiters.append(promise)
+            return nil
+        }
+        if let known { return known }
+        return await withTaskCancellationHandler {
+            await promise.value()
+        } onCancel: {
+            promise.fulfil(false)
+        }
+    }
 
     /// Opens a bidirectional stream, waiting while the other end's limit is reached.
     ///
@@ -178,8 +204,25 @@ public final class Connection: Sendable {
 
     func offer(_ stream: QUICStream) -> Bool { incoming.offer(stream) }
 
+    /// The handshake is complete.
+    func completed() {
+        let waiters = state.withLock { state in
+            if state.reason == nil { state.isComplete = true }
+            defer { state.completionWaiters = [] }
+            return state.completionWaiters
+        }
+        for waiter in waiters { waiter.fulfil(isHandshakeComplete) }
+    }
+
     /// It is over: nobody opens a stream any more.
-    func ending(_ reason: CloseReason) { state.withLock { $0.reason = reason } }
+    func ending(_ reason: CloseReason) {
+        let waiters = state.withLock { state in
+            state.reason = reason
+            defer { state.completionWaiters = [] }
+            return state.completionWaiters
+        }
+        for waiter in waiters { waiter.fulfil(false) }
+    }
 
     /// It is over, and its streams are: whoever waits for that is told.
     func ended(_ reason: CloseReason) {

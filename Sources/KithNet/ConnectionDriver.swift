@@ -22,7 +22,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     private var generation: UInt32 = 0
     /// The address of this device that it is reached from; nil when not known, or there is none.
     private var source: NetworkAddress?
-    private var isDialed = false
+    private(set) var isDialed = false
     /// Whether there was no way to the peer when it was last looked for.
     private var isCutOff = false
     /// Where it was first heard from, or dialed.
@@ -30,8 +30,10 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     var engine: QUICConnection
     /// Nil once the handshake is over.
     var purpose: Purpose?
-    /// The public face; exists from the end of the handshake on.
-    private(set) var connection: Connection?
+    /// The public face; exists from the end of the handshake on, or from when a session is resumed.
+    var connection: Connection?
+    /// Whether the endpoint's owner got to know it before the end of the handshake.
+    var isOffered = false
     private var streams: [StreamID: Entry] = [:]
     private var pendingOpens: [OneShot<Result<QUICStream, KithError>>] = []
     private var timer: NIOScheduledCallback?
@@ -64,6 +66,8 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         var hasInput = true
         var hasOutput = true
         var isFinishSent = false
+        /// For a stream of ours: whether it was opened before the end of the handshake.
+        var isEarly = false
     }
 
     init(
@@ -201,10 +205,9 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
                 routes.removeAll { $0 == id }
                 endpoint.removeRoute(id, of: self)
             case .connected: connected()
-            case .handshakeConfirmed, .datagram, .pathChanged, .pathValidated, .pathFailed, .newToken,
-                .earlyDataPossible, .earlyDataRejected,
-                .sessionTicket:
-                break
+            case .handshakeConfirmed, .datagram, .pathChanged, .pathValidated, .pathFailed, .earlyDataRejected: break
+            case .earlyDataPossible: earlyDataPossible()
+            case .newToken, .sessionTicket: remember(event)
             case .streamOpened(let id): streamOpened(id)
             case .readable(let id): if let entry = streams[id] { fill(entry.core) }
             case .writable(let id): if let entry = streams[id] { drain(entry.core) }
@@ -230,12 +233,22 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
             endpoint.handshakeEnded(purpose)
             return close(code: .denied, reason: "unknown kind of key")
         }
-        let connection = Connection(
-            driver: self, peer: peer, isDialed: isDialed, alpn: engine.negotiatedALPN ?? "",
-            streamLimit: endpoint.options.maxIncomingStreams)
+        let connection = self.connection ?? makeConnection(to: peer)
+        guard connection.peer == peer else {
+            // Rejected early data was meant for another key; `verify` refuses it before.
+            endpoint.handshakeEnded(purpose)
+            return close(code: .denied, reason: "another key than the resumed session's")
+        }
         self.connection = connection
         source = LocalAddresses.source(to: engine.remote)
         endpoint.established(connection, by: self, purpose: purpose)
+        connection.completed()
+    }
+
+    func makeConnection(to peer: Connection.Peer) -> Connection {
+        Connection(
+            driver: self, peer: peer, isDialed: isDialed, alpn: engine.negotiatedALPN ?? "",
+            streamLimit: endpoint.options.maxIncomingStreams)
     }
 
     private func closed(_ reason: CloseReason, isForgotten: Bool = false) {
@@ -282,7 +295,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     private func streamOpened(_ id: StreamID) {
         guard let connection, id.direction == .bidirectional else { return }
         let core = StreamCore(id: id, driver: self)
-        let stream = QUICStream(core, connection: connection)
+        let stream = QUICStream(core, connection: connection, isEarly: !engine.isConnected)
         streams[id] = Entry(core: core)
         // Letting go of a stream nobody can take aborts it.
         if refusesStreams || !connection.offer(stream) { stream.abort(.closed) }
@@ -311,7 +324,8 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
             guard let id = engine.openStream(.bidirectional) else { return }
             pendingOpens.removeFirst()
             let core = StreamCore(id: id, driver: self)
-            streams[id] = Entry(core: core, packetsBefore: engine.statistics.packetsReceived)
+            streams[id] = Entry(
+                core: core, packetsBefore: engine.statistics.packetsReceived, isEarly: !engine.isConnected)
             // When the caller was cancelled meanwhile, the stream is let go here and so aborted.
             next.fulfil(.success(QUICStream(core, connection: connection)))
         }
@@ -409,6 +423,8 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
 
     private func streamReset(_ id: StreamID, code: UInt64) {
         guard let entry = streams[id], entry.hasInput else { return }
+        // Early data was rejected, and there is no place for the stream any more: the peer has not seen it.
+        if entry.isEarly, code == 0, engine.isEarlyDataAccepted == false { entry.core.neverDelivered() }
         entry.core.inputFailed(KithError(KithError.Code(wireCode: code), "The other device aborted the stream."))
         end(id, input: true)
     }

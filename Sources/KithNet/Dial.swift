@@ -19,6 +19,9 @@ final class Dial: @unchecked Sendable {
     private struct Waiter {
         let promise: OneShot<Result<Connection, KithError>>
         let timer: Scheduled<Void>
+        let isEarly: Bool
+        /// Whether it has a connection that may yet come to nothing: the race goes on for it until its time is up.
+        var isServed = false
     }
 
     /// More addresses than this are not tried: a ticket is the peer's word, and each address costs packets.
@@ -33,6 +36,10 @@ final class Dial: @unchecked Sendable {
     private var stagger: Scheduled<Void>?
     private var failure: KithError?
     private(set) var isOver = false
+    /// Whether somebody wants to ask before the handshake is complete.
+    var isEarly: Bool { waiters.contains { $0.isEarly } }
+    /// The attempt that can be asked already.
+    private var early: Connection?
 
     init(to target: Target, endpoint: EndpointDriver) {
         self.target = target
@@ -40,22 +47,48 @@ final class Dial: @unchecked Sendable {
     }
 
     /// Adds a caller, the addresses it knows, and how long it waits.
-    func join(_ promise: OneShot<Result<Connection, KithError>>, addresses: [NetworkAddress], timeout: Duration) {
-        let timer = endpoint.loop.scheduleTask(in: .nanoseconds(max(0, timeout.clampedNanoseconds))) {
-            promise.fulfil(.failure(KithError(.timedOut, "The device did not answer within \(timeout).")))
-            self.prune()
+    func join(
+        _ promise: OneShot<Result<Connection, KithError>>, addresses: [NetworkAddress], isEarly: Bool, timeout: Duration
+    ) {
+        if isEarly, let early, early.isOpen {
+            promise.fulfil(.success(early))
+            return
         }
-        waiters.append(Waiter(promise: promise, timer: timer))
+        let timer = endpoint.loop.scheduleTask(in: .nanoseconds(max(0, timeout.clampedNanoseconds))) {
+            self.timedOut(promise, after: timeout)
+        }
+        waiters.append(Waiter(promise: promise, timer: timer, isEarly: isEarly))
         for address in addresses where known.count < Self.maxAddresses && known.insert(address).inserted {
             untried.append(address)
         }
+        if isEarly, case .device(let peer) = target, let last = endpoint.memory.address(of: peer),
+            let index = untried.firstIndex(of: last)
+        {
+            // Only there the ticket is of use.
+            untried.swapAt(0, index)
+        }
         if stagger == nil { tryNext() }
+    }
+
+    private func timedOut(_ promise: OneShot<Result<Connection, KithError>>, after timeout: Duration) {
+        let error = KithError(.timedOut, "The device did not answer within \(timeout).")
+        promise.fulfil(.failure(error))
+        waiters.removeAll { $0.promise === promise }
+        if waiters.isEmpty, !isOver { finish(.failure(error)) }
+    }
+
+    /// An attempt resumes a session, and can be asked before the peer has answered.
+    func earlyDataPossible(_ connection: Connection) {
+        early = connection
+        for index in waiters.indices where waiters[index].isEarly && !waiters[index].isServed {
+            waiters[index].isServed = waiters[index].promise.fulfil(.success(connection))
+        }
     }
 
     /// Ends the race when nobody waits for it any more.
     func prune() {
         waiters.removeAll { waiter in
-            guard waiter.promise.isFulfilled else { return false }
+            guard waiter.promise.isFulfilled, !waiter.isServed else { return false }
             waiter.timer.cancel()
             return true
         }
@@ -141,9 +174,11 @@ final class Dial: @unchecked Sendable {
         endpoint.dialEnded(self)
         let losers = attempts
         attempts = []
+        var end = KithError(.cancelled, "")
+        if case .failure(let error) = result { end = error }
         for loser in losers {
             loser.purpose = nil
-            loser.close(code: .cancelled, reason: "")
+            loser.close(code: end.code, reason: end.message)
         }
         for waiter in waiters {
             waiter.timer.cancel()

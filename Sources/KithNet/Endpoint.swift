@@ -177,6 +177,21 @@ public final class Endpoint: Sendable {
         return try await connect(to: .device(peer), at: addresses, timeout: timeout)
     }
 
+    /// The open connection to `peer`, or one that resumes the last session and can be asked before the peer has answered.
+    ///
+    /// Without a ticket of `peer`'s this is ``connect(to:at:timeout:)``. With one, streams opened on the connection go
+    /// out in the first flight and are answered after one round trip. Whoever listens on the way can send them to the
+    /// peer again, so ask only what may be asked twice until ``Connection/handshakeCompleted()`` returns. Should the peer
+    /// not take early data, the streams are sent again without the caller's doing.
+    ///
+    /// - Throws: as ``connect(to:at:timeout:)``. A connection given out early fails later, with its streams.
+    public func connectEarly(
+        to peer: DeviceID, at addresses: [NetworkAddress], timeout: Duration = .seconds(10)
+    ) async throws(KithError) -> Connection {
+        guard peer != id else { throw KithError(.invalid, "A device cannot connect to itself.") }
+        return try await connect(to: .device(peer), at: addresses, isEarly: driver.options.earlyData, timeout: timeout)
+    }
+
     /// Connects to whoever presents a certificate at one of `addresses`; for peers that are no devices.
     package func connectForeign(
         at addresses: [NetworkAddress], serverName: String? = nil, timeout: Duration = .seconds(10)
@@ -185,7 +200,7 @@ public final class Endpoint: Sendable {
     }
 
     private func connect(
-        to target: Dial.Target, at addresses: [NetworkAddress], timeout: Duration
+        to target: Dial.Target, at addresses: [NetworkAddress], isEarly: Bool = false, timeout: Duration
     ) async throws(KithError) -> Connection {
         if case .device(let peer) = target, let open = connection(to: peer) { return open }
         let cancelled = KithError(.cancelled, "Dialing was cancelled.")
@@ -193,7 +208,9 @@ public final class Endpoint: Sendable {
         let waiter = OneShot<Result<Connection, KithError>>()
         let driver = self.driver
         let result = await withTaskCancellationHandler {
-            driver.loop.execute { driver.connect(to: target, at: addresses, timeout: timeout, waiter) }
+            driver.loop.execute {
+                driver.connect(to: target, at: addresses, isEarly: isEarly, timeout: timeout, waiter)
+            }
             return await waiter.value()
         } onCancel: {
             waiter.fulfil(.failure(cancelled))
@@ -214,6 +231,8 @@ public final class Endpoint: Sendable {
 
     /// Every connection that completes its handshake, whichever end dialed it, once each, until the shutdown.
     ///
+    /// One that a peer dialed to resume a session comes as soon as the peer can ask something, see
+    /// ``Connection/handshakeCompleted()``.
     /// One consumer. At most 256 wait; beyond that a peer's new connection is closed with `.exhausted`,
     /// and one this device dialed is not reported here.
     public var established: Connections { Connections(mailbox: driver.established) }

@@ -28,6 +28,10 @@ import Synchronization
     let established: Mailbox<Connection>
     let stagger: TimeAmount
     private let configuration: QUICConfiguration
+    /// What peers gave for the next time.
+    var memory: PeerMemory
+    /// Proves the addresses of those that were here before, and under load of everybody.
+    private let tokens = AddressTokens()
 
     /// Where engines put what is to be sent; one send at a time.
     let sendBuffer: UnsafeMutableRawBufferPointer
@@ -89,6 +93,10 @@ import Synchronization
         // It is chance which of two devices dialed, and either may be the one that is carried away.
         configuration.eitherEndMoves = true
         configuration.requirePeerCredential = options.foreign == .refuse
+        // Keys of this process: what it sealed dies with it, and with it the memory of what was repeated.
+        configuration.sessionTickets = SessionTickets(acceptsEarlyData: options.earlyData)
+        configuration.addressTokens = tokens
+        memory = PeerMemory(limit: options.rememberedPeers)
         let admit = options.admit
         let foreign = options.foreign
         configuration.verify = { credential in
@@ -175,9 +183,15 @@ import Synchronization
         switch header.form {
         case .initial:
             // RFC 9000 §14.1: a smaller one is not answered.
-            guard datagram.count >= 1200, header.destination.count >= 8, limiter.begin(at: now) else { return }
-            unsafe accept(datagram, header, from: remote, ecn: ecn, socket: socket, at: now)
-            return
+            guard datagram.count >= 1200, header.destination.count >= 8 else { return }
+            let proof = unsafe tokens.proof(in: UnsafeRawBufferPointer(datagram), header, from: remote, at: now)
+            guard proof == .invalid else {
+                guard limiter.begin(at: now) else { return }
+                return unsafe accept(
+                    datagram, header, proof: proof, from: remote, ecn: ecn, socket: socket, at: now)
+            }
+            guard answers.allows(at: now) else { return }
+            written = unsafe StatelessPackets.refuse(header, code: 0xB, into: sendBuffer)
         case .unknownVersion:
             guard datagram.count >= 1200, answers.allows(at: now) else { return }
             written = unsafe StatelessPackets.versionNegotiation(
@@ -204,12 +218,12 @@ import Synchronization
     }
 
     private func accept(
-        _ datagram: UnsafeMutableRawBufferPointer, _ header: DatagramHeader, from remote: NetworkAddress, ecn: UInt8,
-        socket: UDPSocket, at now: Timestamp
+        _ datagram: UnsafeMutableRawBufferPointer, _ header: DatagramHeader, proof: AddressTokens.Proof,
+        from remote: NetworkAddress, ecn: UInt8, socket: UDPSocket, at now: Timestamp
     ) {
         do {
             let engine = try QUICConnection.server(
-                configuration, remote: remote, local: socket.number << 16, initial: header, at: now)
+                configuration, remote: remote, local: socket.number << 16, initial: header, proof: proof, at: now)
             let driver = ConnectionDriver(
                 engine: engine, socket: socket, remote: remote, endpoint: self, purpose: .accepting)
             unsafe driver.engine.receive(
@@ -295,7 +309,7 @@ import Synchronization
     // MARK: - Dialing
 
     func connect(
-        to target: Dial.Target, at addresses: [NetworkAddress], timeout: Duration,
+        to target: Dial.Target, at addresses: [NetworkAddress], isEarly: Bool, timeout: Duration,
         _ waiter: OneShot<Result<Connection, KithError>>
     ) {
         guard !waiter.isFulfilled else { return }
@@ -318,7 +332,7 @@ import Synchronization
             dial = Dial(to: target, endpoint: self)
             dials.append(dial)
         }
-        dial.join(waiter, addresses: addresses, timeout: timeout)
+        dial.join(waiter, addresses: addresses, isEarly: isEarly, timeout: timeout)
     }
 
     func pruneDials() {
@@ -340,6 +354,10 @@ import Synchronization
             configuration.verify = { credential in
                 if case .rawPublicKey(let key) = credential { key == peer.bytes } else { false }
             }
+            let given = memory.take(for: peer, at: address)
+            configuration.sessionTicket = given.ticket
+            configuration.addressToken = given.token ?? []
+            configuration.offersEarlyData = dial.isEarly
         case .foreign(let serverName):
             configuration.serverName = serverName
             configuration.requirePeerCredential = false
@@ -387,7 +405,7 @@ import Synchronization
             }
         }
         if let peer = connection.peerID { choose(peer) }
-        if !established.offer(connection), !connection.isDialed {
+        if !driver.isOffered, !established.offer(connection), !connection.isDialed {
             return driver.close(code: .exhausted, reason: "nobody takes new connections")
         }
         if case .dialing(let dial) = purpose {
@@ -397,6 +415,16 @@ import Synchronization
             // What the smaller id dialed is what both ends keep: no need to wait for our own attempt.
             dials.first { $0.target == .device(peer) }?.overtaken(by: connection)
         }
+    }
+
+    /// A peer that resumes a session may be asking already; false when nobody can listen now.
+    ///
+    /// It is in no table before its handshake is complete: a repetition must not stand in for the peer.
+    func offerEarly(_ connection: Connection) -> Bool {
+        guard !isClosing, shared.withLock({ $0.peers.count + $0.foreign.count }) < options.maxConnections else {
+            return false
+        }
+        return established.offer(connection)
     }
 
     func ended(_ connection: Connection) {

@@ -29,7 +29,13 @@ extension Endpoint {
         public var maxHandshakesPerSecond: Int = 200
         /// Bidirectional streams a peer may hold open, per connection.
         public var maxIncomingStreams: Int = 1024
-        /// Asked during every handshake, on the event loop, whether this device may connect at all.
+        /// Whether peers that were connected before may ask before the handshake is complete (0-RTT), and are asked so.
+        ///
+        /// Only ``Endpoint/connectEarly(to:at:timeout:)`` sends early data; see ``QUICStream/isEarly`` for the other end.
+        public var earlyData = true
+        /// How many peers' session tickets and address tokens are kept, in memory; the longest unused give way.
+        public var rememberedPeers: Int = 256
+        /// Asked during every handshake, resumed or not, on the event loop, whether this device may connect at all.
         public var admit: @Sendable (DeviceID) -> Bool = { _ in true }
         /// Whether peers that are no devices may connect.
         public var foreign: ForeignPeers = .refuse

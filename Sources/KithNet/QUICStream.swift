@@ -17,9 +17,15 @@ public final class QUICStream: ByteStream {
     /// So it is when the other end answers with a stateless reset (RFC 9000 §10.3), having restarted since the
     /// connection was last used, and nothing was heard from it after the stream was opened.
     public var isUndelivered: Bool { core.isUndelivered }
+    /// Whether the other end opened it before the handshake was complete.
+    ///
+    /// What it asks may be a repetition of what it asked before, by somebody who listened (RFC 9001 §9.2). For anything
+    /// that must not be done twice, wait for ``Connection/handshakeCompleted()`` first.
+    public let isEarly: Bool
     private let core: StreamCore
 
-    init(_ core: StreamCore, connection: Connection) {
+    init(_ core: StreamCore, connection: Connection, isEarly: Bool = false) {
+        self.isEarly = isEarly
         self.core = core
         self.connection = connection
     }

@@ -108,13 +108,17 @@ extension Node {
 
     /// Asks on a fresh stream, and once more on a new connection when the first was found dead only now and asking twice
     /// does no harm: a query always, a stream when the other end has shown no sign of having seen it.
+    ///
+    /// A query to a device that was connected before goes out with the first flight (0-RTT), because it may be asked
+    /// twice; actions and streams wait for the handshake.
     private func request(
         _ name: String, _ kind: MethodKind, _ input: [UInt8], of target: KnownDevice,
         deadline: ContinuousClock.Instant?, trace: TraceContext?
     ) async throws -> (link: any PeerLink, output: [UInt8], stream: any ByteStream) {
         var isRetry = false
         while true {
-            let (link, stream) = try await freshStream(to: target, deadline: deadline)
+            let (link, stream) = try await freshStream(
+                to: target, isEarly: kind == .query && !isRetry, deadline: deadline)
             do {
                 let header = try Self.header(name, input, deadline: deadline, trace: trace)
                 let (output, rest) = try await HeaderExchange.request(header, over: stream, isCall: kind != .stream)
@@ -122,10 +126,15 @@ extension Node {
             } catch {
                 // The other end shall not work for nobody.
                 stream.abort(.cancelled)
-                let isLost = (error as? KithError)?.code == .closed && !link.isOpen
+                let code = (error as? KithError)?.code
+                let isLost = code == .closed && !link.isOpen
+                // Asked early, but it never answered there: another attempt to reach it was faster, or none was.
+                let wasAnswered = link.isOpen ? true : await link.handshakeCompleted()
+                let isUnanswered = code != nil && !wasAnswered
+                if isUnanswered, code == .timedOut { throw Self.unreachable(target, error) }
                 let isHarmless =
                     switch kind {
-                    case .query: isLost || link.isUndelivered(stream)
+                    case .query: isLost || isUnanswered || link.isUndelivered(stream)
                     case .stream: link.isUndelivered(stream)
                     case .action: false
                     }
@@ -144,22 +153,22 @@ extension Node {
     }
 
     /// A fresh stream; a connection found dead before anything was sent is replaced once.
-    private func freshStream(to target: KnownDevice, deadline: ContinuousClock.Instant?) async throws
-        -> (any PeerLink, any ByteStream)
-    {
+    private func freshStream(
+        to target: KnownDevice, isEarly: Bool, deadline: ContinuousClock.Instant?
+    ) async throws -> (any PeerLink, any ByteStream) {
         var isRetry = false
         while true {
             let timeout = min(options.connectTimeout, deadline.map { $0 - .now } ?? options.connectTimeout)
-            let link = try await link(to: target, timeout: timeout)
+            let link = try await link(to: target, isEarly: isEarly && !isRetry, timeout: timeout)
             do {
                 return (link, try await link.openStream())
-            } catch let error as KithError where error.code == .closed && !isRetry {
+            } catch let error as KithError where !isRetry && (error.code == .closed || isEarly && !link.isOpen) {
                 isRetry = true
             }
         }
     }
 
-    private func link(to target: KnownDevice, timeout: Duration) async throws -> any PeerLink {
+    private func link(to target: KnownDevice, isEarly: Bool = false, timeout: Duration) async throws -> any PeerLink {
         guard target.id != id else { throw KithError(.invalid, "\(target.name) is this device itself.") }
         guard let dialer else {
             throw KithError(.unreachable, "This device is not on the network now; `kith up` starts it.")
@@ -173,9 +182,15 @@ extension Node {
             throw KithError(.timedOut, "The deadline passed before \(target.name) was reached.")
         }
         do {
-            return try await dialer.dial(target.id, at: target.addresses, timeout: timeout)
+            return try await dialer.dial(target.id, at: target.addresses, isEarly: isEarly, timeout: timeout)
         } catch let error as KithError where error.code == .timedOut {
-            throw KithError(.unreachable, "\(target.name) cannot be reached now: \(error.message)", cause: error)
+            throw Self.unreachable(target, error)
         }
+    }
+
+    private static func unreachable(_ target: KnownDevice, _ error: any Error) -> KithError {
+        KithError(
+            .unreachable, "\(target.name) cannot be reached now: \((error as? KithError)?.message ?? "no answer")",
+            cause: error)
     }
 }

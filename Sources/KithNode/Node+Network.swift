@@ -64,6 +64,8 @@ private final class ConnectionLink: PeerLink {
     var isOpen: Bool { connection.isOpen }
     func openStream() async throws -> any ByteStream { try await connection.openStream() }
     func isUndelivered(_ stream: any ByteStream) -> Bool { (stream as? QUICStream)?.isUndelivered ?? false }
+    func handshakeCompleted() async -> Bool { await connection.handshakeCompleted() }
+    func isEarly(_ stream: any ByteStream) -> Bool { (stream as? QUICStream)?.isEarly ?? false }
     func nextStream() async -> (any ByteStream)? { await incoming.iterator.next() }
     func close(_ code: KithError.Code, reason: String) { connection.close(code: code, reason: reason) }
     func drain(_ limit: Duration) async { await connection.drain(deadline: limit) }
@@ -87,8 +89,14 @@ private struct EndpointDialer: PeerDialer {
 
     func current(_ id: DeviceID) -> (any PeerLink)? { endpoint.connection(to: id).flatMap { ConnectionLink($0) } }
 
-    func dial(_ id: DeviceID, at addresses: [NetworkAddress], timeout: Duration) async throws -> any PeerLink {
-        guard let link = ConnectionLink(try await endpoint.connect(to: id, at: addresses, timeout: timeout)) else {
+    func dial(
+        _ id: DeviceID, at addresses: [NetworkAddress], isEarly: Bool, timeout: Duration
+    ) async throws -> any PeerLink {
+        let connection =
+            isEarly
+            ? try await endpoint.connectEarly(to: id, at: addresses, timeout: timeout)
+            : try await endpoint.connect(to: id, at: addresses, timeout: timeout)
+        guard let link = ConnectionLink(connection) else {
             throw KithError(
                 .denied, "What answers at \(addresses.map(\.description).joined(separator: ", ")) is no device.")
         }

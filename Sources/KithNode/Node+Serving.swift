@@ -50,9 +50,13 @@ extension Node {
             return
         }
         defer { dismiss(session) }
-        await note(link, isPaired: session.isPaired)
         await withTaskCancellationHandler {
             await withDiscardingTaskGroup { group in
+                group.addTask {
+                    // Not before: whoever repeats a peer's first flight must not say where the peer is.
+                    guard await link.handshakeCompleted() else { return }
+                    await self.note(link, isPaired: session.isPaired)
+                }
                 let watch = session.isPaired ? nil : Task(name: "kith unpaired") { await self.watch(session) }
                 while let stream = await link.nextStream() {
                     group.addTask { await self.serve(stream: stream, in: session) }
@@ -64,7 +68,7 @@ extension Node {
             session.end(Self.stopping)
             link.close(.closed, reason: Self.stopping.message)
         }
-        await note(link, isPaired: session.isPaired)
+        if await link.handshakeCompleted() { await note(link, isPaired: session.isPaired) }
     }
 
     /// Remembers when and where a paired device was connected.
@@ -95,21 +99,24 @@ extension Node {
 
     /// Serves one stream another device opened.
     func serve(stream: any ByteStream, in session: Session) async {
+        let isEarly = session.link.isEarly(stream)
         do {
             let arrival = try await withDeadline(options.headerTimeout) {
                 try await HeaderExchange.receiveHeader(from: stream)
             }
             guard let (header, stream) = arrival else { return stream.abort(.cancelled) }
-            await answer(header, on: stream, in: session)
+            await answer(header, on: stream, isEarly: isEarly, in: session)
         } catch {
             await refuse(error, on: stream)
         }
     }
 
-    private func answer(_ header: StreamHeader, on stream: any ByteStream, in session: Session) async {
+    private func answer(
+        _ header: StreamHeader, on stream: any ByteStream, isEarly: Bool, in session: Session
+    ) async {
         let reply = StreamReply(stream)
         do {
-            try await run(header, reply: reply, in: session)
+            try await run(header, reply: reply, isEarly: isEarly, in: session)
         } catch {
             let failure = Self.outward(error)
             if failure.code == .internal {
@@ -128,11 +135,19 @@ extension Node {
         }
     }
 
-    private func run(_ header: StreamHeader, reply: StreamReply, in session: Session) async throws {
+    private func run(
+        _ header: StreamHeader, reply: StreamReply, isEarly: Bool, in session: Session
+    ) async throws {
         let deadline = header.millisecondsLeft.map { ms in
             ContinuousClock.now.advanced(by: .milliseconds(Int64(min(ms, 1 << 52))))
         }
         if isShuttingDown { throw Self.stopping }
+        if isEarly, !session.isPaired || (try? self.handler(header.method))?.method.kind != .query {
+            // It may be a repetition by somebody who listened: only a query bears that (RFC 9001 §9.2).
+            guard await session.link.handshakeCompleted() else {
+                throw KithError(.closed, "The other device never completed the handshake.")
+            }
+        }
         let scope = CallScope()
         let handler: Handler
         let input: any Sendable

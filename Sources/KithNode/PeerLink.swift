@@ -29,6 +29,12 @@ package protocol PeerLink: AnyObject, Sendable {
     func openStream() async throws -> any ByteStream
     /// Whether a stream of this link failed before the other end saw any of it.
     func isUndelivered(_ stream: any ByteStream) -> Bool
+    /// Waits until both ends have proven themselves anew; false when the link, or the task, ended before.
+    ///
+    /// At once, except on a link that resumes a session.
+    func handshakeCompleted() async -> Bool
+    /// Whether the other end opened a stream before the handshake was complete: it may be a repetition by somebody else.
+    func isEarly(_ stream: any ByteStream) -> Bool
     /// Waits for a stream the other end opens; `nil` when the connection is over. One task asks.
     func nextStream() async -> (any ByteStream)?
     /// Closes at once, telling the other end why.
@@ -41,10 +47,22 @@ package protocol PeerLink: AnyObject, Sendable {
     func exportKeyingMaterial(label: String, context: [UInt8]) async throws -> [UInt8]
 }
 
+extension PeerLink {
+    /// Yes: most links exist only from then on.
+    package func handshakeCompleted() async -> Bool { true }
+    /// No.
+    package func isEarly(_ stream: any ByteStream) -> Bool { false }
+}
+
 /// Makes connections to other devices.
 package protocol PeerDialer: Sendable {
     /// The connection that is open now, if one is.
     func current(_ id: DeviceID) -> (any PeerLink)?
     /// The open connection, or a new one.
-    func dial(_ id: DeviceID, at addresses: [NetworkAddress], timeout: Duration) async throws -> any PeerLink
+    ///
+    /// `isEarly` may give one on which nothing but queries can be asked yet, because it resumes a session; it is not the
+    /// current one before its handshake is complete.
+    func dial(
+        _ id: DeviceID, at addresses: [NetworkAddress], isEarly: Bool, timeout: Duration
+    ) async throws -> any PeerLink
 }

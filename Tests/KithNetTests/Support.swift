@@ -148,19 +148,26 @@ struct SplitMix: RandomNumberGenerator {
 }
 
 /// A UDP forwarder between one client and one server that can be cut, as a cable can.
-final class Cable: ChannelInboundHandler, @unchecked Sendable {  // `client` is touched on the event loop only
+final class Cable: ChannelInboundHandler, @unchecked Sendable {  // `client` and `context` are the event loop's
     typealias InboundIn = AddressedEnvelope<ByteBuffer>
     typealias OutboundOut = AddressedEnvelope<ByteBuffer>
 
     private let server: SocketAddress
     private var client: SocketAddress?
+    private var context: ChannelHandlerContext?
+    /// Set once, before anybody else has the cable.
+    private var channel: (any Channel)?
     private let isCut = Mutex(false)
+    /// What the server sent while it was held, in order; nil when nothing is held.
+    private let held = Mutex<[ByteBuffer]?>(nil)
+    /// Whether what the client sends is dropped.
+    private let isDeaf = Mutex(false)
 
     private init(server: SocketAddress) { self.server = server }
 
     /// Runs `body` with a cable to `server`, an IPv4 loopback port.
     static func to(
-        _ server: NetworkAddress, _ body: (Cable, NetworkAddress) async throws -> Void
+        _ server: NetworkAddress, port: UInt16 = 0, _ body: (Cable, NetworkAddress) async throws -> Void
     ) async throws {
         let cable = Cable(server: try SocketAddress(ipAddress: "127.0.0.1", port: Int(server.port)))
         let channel = try await DatagramBootstrap(group: MultiThreadedEventLoopGroup.singleton)
@@ -168,8 +175,9 @@ final class Cable: ChannelInboundHandler, @unchecked Sendable {  // `client` is 
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(cable) }
             }
-            .bind(host: "127.0.0.1", port: 0).get()
+            .bind(host: "127.0.0.1", port: Int(port)).get()
         let port = UInt16(channel.localAddress?.port ?? 0)
+        cable.channel = channel
         do {
             try await body(cable, NetworkAddress(ipv4: (127, 0, 0, 1), port: port))
         } catch {
@@ -185,14 +193,41 @@ final class Cable: ChannelInboundHandler, @unchecked Sendable {  // `client` is 
     /// Everything arrives again.
     func mend() { isCut.withLock { $0 = false } }
 
+    /// From now on what the server sends waits.
+    func hold() { held.withLock { $0 = $0 ?? [] } }
+
+    /// What waits arrives now, and what the client sends is dropped from now on if `deafens`.
+    func release(deafens: Bool) {
+        isDeaf.withLock { $0 = deafens }
+        channel?.eventLoop.execute {
+            let waiting = self.held.withLock { held in
+                defer { held = nil }
+                return held ?? []
+            }
+            guard let client = self.client, let context = self.context else { return }
+            for data in waiting {
+                context.writeAndFlush(
+                    self.wrapOutboundOut(AddressedEnvelope(remoteAddress: client, data: data)), promise: nil)
+            }
+        }
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) { self.context = context }
+
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let envelope = unwrapInboundIn(data)
         guard !isCut.withLock({ $0 }) else { return }
         let target: SocketAddress
         if envelope.remoteAddress == server {
             guard let client else { return }
+            let isHeld = held.withLock { held in
+                held?.append(envelope.data)
+                return held != nil
+            }
+            if isHeld { return }
             target = client
         } else {
+            guard !isDeaf.withLock({ $0 }) else { return }
             client = envelope.remoteAddress
             target = server
         }

@@ -38,6 +38,9 @@ final class PipeLink: PeerLink {
         var other: PipeLink?
         var ends: [End] = []
         var reason: (KithError.Code, String)?
+        /// Whether streams come before the handshake is complete.
+        var isEarly = false
+        var completion: [CheckedContinuation<Bool, Never>] = []
     }
 
     /// A stream that somebody may still hold.
@@ -100,6 +103,34 @@ final class PipeLink: PeerLink {
         close(.closed, reason: "drained")
     }
 
+    /// Makes this end one whose handshake is not complete.
+    func beginEarly() { state.withLock { $0.isEarly = true } }
+
+    /// Ends that, one way or the other.
+    func endEarly(_ isComplete: Bool) {
+        let waiting = state.withLock { state in
+            state.isEarly = false
+            defer { state.completion = [] }
+            return state.completion
+        }
+        for continuation in waiting { continuation.resume(returning: isComplete) }
+    }
+
+    func isEarly(_ stream: any ByteStream) -> Bool { state.withLock { $0.isEarly } }
+
+    func handshakeCompleted() async -> Bool {
+        await withCheckedContinuation { continuation in
+            let isWaiting = state.withLock { state in
+                if state.isEarly { state.completion.append(continuation) }
+                return state.isEarly
+            }
+            if !isWaiting { continuation.resume(returning: true) }
+        }
+    }
+
+    /// How many wait for the end of the handshake.
+    var waitingCount: Int { state.withLock { $0.completion.count } }
+
     func isUndelivered(_ stream: any ByteStream) -> Bool { false }
     func status() async -> LinkStatus? {
         LinkStatus(address: NetworkAddress(ipv4: (127, 0, 0, 1), port: 4433), roundTrip: .milliseconds(1), quiet: .zero)
@@ -118,6 +149,7 @@ final class PipeDialer: PeerDialer {
         var peers: [DeviceID: Node]
         var links: [DeviceID: PipeLink] = [:]
         var dials = 0
+        var early: [Bool] = []
     }
 
     init(_ id: DeviceID, peers: [DeviceID: Node]) {
@@ -126,16 +158,21 @@ final class PipeDialer: PeerDialer {
     }
 
     var dials: Int { state.withLock { $0.dials } }
+    /// Of each dial, whether it might be early.
+    var early: [Bool] { state.withLock { $0.early } }
     func link(to id: DeviceID) -> PipeLink? { state.withLock { $0.links[id] } }
 
     func current(_ id: DeviceID) -> (any PeerLink)? { state.withLock { $0.links[id] } }
 
-    func dial(_ id: DeviceID, at addresses: [NetworkAddress], timeout: Duration) async throws -> any PeerLink {
+    func dial(
+        _ id: DeviceID, at addresses: [NetworkAddress], isEarly: Bool, timeout: Duration
+    ) async throws -> any PeerLink {
         let (near, far) = PipeLink.pair(self.id, id)
         let node = try state.withLock { state throws -> Node in
             guard let node = state.peers[id] else { throw KithError(.unreachable, "Nobody there.") }
             state.links[id] = near
             state.dials += 1
+            state.early.append(isEarly)
             return node
         }
         Task { await node.serve(link: far) }

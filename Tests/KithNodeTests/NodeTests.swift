@@ -351,7 +351,7 @@ private func untilStarted(_ body: (Duration) async throws -> TestService) async 
 
 @Suite struct `Hostile streams` {
     private func exchange(_ bytes: [UInt8], with friends: Friends) async throws -> ResponseHead? {
-        let link = try await friends.dialer.dial(friends.laptopID, at: [], timeout: .seconds(1))
+        let link = try await friends.dialer.dial(friends.laptopID, at: [], isEarly: false, timeout: .seconds(1))
         let stream = try await link.openStream()
         try await stream.write(bytes)
         try? await stream.finish()  // the answer may be there already, and nobody listening
@@ -388,7 +388,7 @@ private func untilStarted(_ body: (Duration) async throws -> TestService) async 
         var options = Node.Options()
         options.headerTimeout = .milliseconds(10)
         let friends = try Friends(grants: [.shell], options: options)
-        let link = try await friends.dialer.dial(friends.laptopID, at: [], timeout: .seconds(1))
+        let link = try await friends.dialer.dial(friends.laptopID, at: [], isEarly: false, timeout: .seconds(1))
         let stream = try await link.openStream()
         try await stream.write([1, 4])
         var answer: [UInt8] = []

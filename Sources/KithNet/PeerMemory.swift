@@ -1,0 +1,78 @@
+import KithIdentity
+import KithQUIC
+import KithWire
+
+/// What peers gave this endpoint for the next time: session tickets, and tokens that prove its address to them.
+///
+/// In memory only, and bounded: a ticket is as secret as the connection it came from, and worth a round trip at most.
+/// It opens no door. Whoever resumes a session is the peer whose key the session was made with, and is asked for in
+/// `admit` and by the node's permissions as after a full handshake.
+struct PeerMemory {
+    /// How many tickets are kept of one peer; each is used once.
+    static let ticketsPerPeer = 4
+    /// How many tokens are kept of one peer; each is used once.
+    static let tokensPerPeer = 2
+
+    private struct Entry {
+        var tickets: [SessionTicket] = []
+        var tokens: [[UInt8]] = []
+        /// Where the peer was when it gave them.
+        var address: NetworkAddress
+        var used: UInt64
+    }
+
+    private let limit: Int
+    private var entries: [DeviceID: Entry] = [:]
+    private var uses: UInt64 = 0
+
+    init(limit: Int) {
+        self.limit = max(0, limit)
+    }
+
+    /// How many peers are remembered.
+    var count: Int { entries.count }
+
+    /// Remembers a ticket `peer` gave at `address`.
+    mutating func remember(ticket: SessionTicket, of peer: DeviceID, at address: NetworkAddress) {
+        change(peer, address) { entry in
+            entry.tickets.append(ticket)
+            if entry.tickets.count > Self.ticketsPerPeer { entry.tickets.removeFirst() }
+        }
+    }
+
+    /// Remembers a token `peer` gave at `address`.
+    mutating func remember(token: [UInt8], of peer: DeviceID, at address: NetworkAddress) {
+        change(peer, address) { entry in
+            entry.tokens.append(token)
+            if entry.tokens.count > Self.tokensPerPeer { entry.tokens.removeFirst() }
+        }
+    }
+
+    private mutating func change(_ peer: DeviceID, _ address: NetworkAddress, _ body: (inout Entry) -> Void) {
+        guard limit > 0 else { return }
+        uses += 1
+        var entry = entries[peer] ?? Entry(address: address, used: uses)
+        // What another place gave is for that place.
+        if entry.address != address { entry = Entry(address: address, used: uses) }
+        entry.used = uses
+        body(&entry)
+        entries[peer] = entry
+        if entries.count > limit, let oldest = entries.min(by: { $0.value.used < $1.value.used })?.key {
+            entries[oldest] = nil
+        }
+    }
+
+    /// Where a session with `peer` can be resumed; nil when nothing is remembered.
+    func address(of peer: DeviceID) -> NetworkAddress? {
+        entries[peer].flatMap { $0.tickets.isEmpty ? nil : $0.address }
+    }
+
+    /// Takes the newest ticket and token for an attempt to reach `peer` at `address`.
+    mutating func take(for peer: DeviceID, at address: NetworkAddress) -> (ticket: SessionTicket?, token: [UInt8]?) {
+        guard entries[peer]?.address == address else { return (nil, nil) }
+        return (entries[peer]?.tickets.popLast(), entries[peer]?.tokens.popLast())
+    }
+
+    /// Forgets what `peer` gave.
+    mutating func forget(_ peer: DeviceID) { entries[peer] = nil }
+}

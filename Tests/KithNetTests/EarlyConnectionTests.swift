@@ -1,0 +1,217 @@
+import KithIdentity
+import KithQUIC
+import KithWire
+import Logging
+import NIOCore
+import Synchronization
+import Testing
+
+@testable import KithNet
+
+/// Connections that resume a session (RFC 9001 §4.5, §4.6), over real sockets.
+@Suite(.timeLimit(.minutes(2))) struct EarlyConnectionTests {
+    /// Connects once, so that the client holds a ticket, and ends the connection.
+    private func acquaint(_ client: Endpoint, with server: Endpoint, at address: NetworkAddress) async throws {
+        let connection = try await client.connect(to: server.id, at: [address])
+        while await client.ticketAddress(of: server.id) == nil { await Task.yield() }
+        let other = try await next(server.established)
+        connection.close()
+        _ = await other.closed()
+    }
+
+    @Test func `a peer from before is asked in the first flight, and answers before the handshake is complete`()
+        async throws
+    {
+        try await withEndpoint { server in
+            try await withEndpoint { client in
+                try await Cable.to(server.localAddresses[0]) { cable, address in
+                    try await acquaint(client, with: server, at: address)
+                    // The server is heard by nobody, so that all the client has is what it remembers.
+                    cable.hold()
+                    let near = try await client.connectEarly(to: server.id, at: [address])
+                    #expect(!near.isHandshakeComplete)
+                    #expect(near.peerID == server.id)
+                    #expect(client.connection(to: server.id) == nil)
+                    let question = try await near.openStream()
+                    try await question.write(Array("ls".utf8))
+                    try await question.finish()
+
+                    let far = try await next(server.established)
+                    let heard = try await next(far.incomingStreams)
+                    #expect(heard.isEarly)
+                    #expect(try await heard.readAll() == Array("ls".utf8))
+                    #expect(far.peerID == client.id && !far.isHandshakeComplete)
+                    // Nobody is taken for connected by what may be a repetition.
+                    #expect(server.connection(to: client.id) == nil && server.connections.isEmpty)
+                    try await heard.write(Array("a b c".utf8))
+                    try await heard.finish()
+                    // The client's Finished never comes: the answer arrives all the same.
+                    cable.release(deafens: true)
+                    #expect(try await question.readAll() == Array("a b c".utf8))
+                    #expect(!far.isHandshakeComplete)
+                    #expect(await near.handshakeCompleted())
+                    #expect(client.connection(to: server.id) === near)
+
+                    cable.release(deafens: false)
+                    #expect(await far.handshakeCompleted())
+                    while server.connection(to: client.id) !== far { await Task.yield() }
+                    let later = try await near.openStream()
+                    try await later.write([1])
+                    let second = try await next(far.incomingStreams)
+                    #expect(!second.isEarly)
+                    // The resumed session gave a ticket for the next time.
+                    while await client.ticketAddress(of: server.id) == nil { await Task.yield() }
+                }
+            }
+        }
+    }
+
+    @Test func `a restarted peer knows the ticket no more, and gets the question after a full handshake`() async throws
+    {
+        let key = DeviceKey()
+        try await withEndpoint { client in
+            var options = Endpoint.Options()
+            let first = try await Endpoint.bind(key: key, options: loopback(options), logger: Logger(label: "test"))
+            try await acquaint(client, with: first, at: first.localAddresses[0])
+            options.port = first.port
+            await first.shutdown()
+            try await withEndpoint(.v4, key: key, loopback(options)) { second in
+                let near = try await client.connectEarly(to: key.id, at: second.localAddresses)
+                let question = try await near.openStream()
+                try await question.write([7, 7])
+                try await question.finish()
+                let far = try await next(second.established)
+                let heard = try await next(far.incomingStreams)
+                #expect(!heard.isEarly && far.isHandshakeComplete)
+                #expect(try await heard.readAll() == [7, 7])
+            }
+        }
+    }
+
+    private func loopback(_ options: Endpoint.Options) -> Endpoint.Options {
+        var options = options
+        options.bindAddresses = [NetworkAddress(ipv4: (127, 0, 0, 1), port: options.port)]
+        return options
+    }
+
+    @Test func `a device that is not admitted any more gets in by no ticket`() async throws {
+        try await withAdmission { allow, options in
+            try await withEndpoint(.v4, options) { server in
+                try await withEndpoint { client in
+                    try await acquaint(client, with: server, at: server.localAddresses[0])
+                    allow.withLock { $0 = false }
+                    let near = try await client.connectEarly(to: server.id, at: server.localAddresses)
+                    await #expect(throws: KithError(.denied, "")) {
+                        let question = try await near.openStream()
+                        try await question.write([1])
+                        _ = try await question.readAll()
+                    }
+                    #expect(await near.handshakeCompleted() == false)
+                    #expect(server.connections.isEmpty)
+                    await server.shutdown()
+                    // Nothing was ever offered to whoever serves.
+                    var connections = server.established.makeAsyncIterator()
+                    #expect(await connections.next() == nil)
+                }
+            }
+        }
+    }
+
+    private func withAdmission(_ body: (Admission, Endpoint.Options) async throws -> Void) async throws {
+        let admission = Admission()
+        var options = Endpoint.Options()
+        options.admit = { _ in admission.withLock { $0 } }
+        try await body(admission, options)
+    }
+
+    /// Whether devices are let in.
+    private final class Admission: Sendable {
+        private let isOpen = Mutex(true)
+        func withLock<Result: Sendable>(_ body: (inout sending Bool) -> sending Result) -> Result {
+            isOpen.withLock(body)
+        }
+    }
+
+    @Test func `without early data a connection is there when its handshake is complete`() async throws {
+        var options = Endpoint.Options()
+        options.earlyData = false
+        for isServer in [true, false] {
+            try await withEndpoint(.v4, isServer ? options : Endpoint.Options()) { server in
+                try await withEndpoint(.v4, isServer ? Endpoint.Options() : options) { client in
+                    try await acquaint(client, with: server, at: server.localAddresses[0])
+                    let near = try await client.connectEarly(to: server.id, at: server.localAddresses)
+                    let far = try await next(server.established)
+                    #expect(await near.handshakeCompleted())
+                    let stream = try await near.openStream()
+                    try await stream.write([3])
+                    #expect(try await !next(far.incomingStreams).isEarly)
+                }
+            }
+        }
+    }
+
+    @Test func `an early question to nobody fails when its time is up`() async throws {
+        try await withEndpoint { client in
+            let address = try await withEndpoint { server in
+                try await acquaint(client, with: server, at: server.localAddresses[0])
+                return (server.id, server.localAddresses[0])
+            }
+            // A port where nobody answers, and nobody says so.
+            try await withSilence(at: address.1) {
+                let near = try await client.connectEarly(
+                    to: address.0, at: [address.1], timeout: .milliseconds(300))
+                await #expect(throws: KithError(.timedOut, "")) {
+                    let question = try await near.openStream()
+                    try await question.write([1])
+                    _ = try await question.readAll()
+                }
+                #expect(await near.handshakeCompleted() == false)
+            }
+        }
+    }
+
+    private func withSilence(at address: NetworkAddress, _ body: () async throws -> Void) async throws {
+        try await Cable.to(address, port: address.port) { cable, _ in
+            cable.cut()
+            try await body()
+        }
+    }
+
+    @Test func `what peers gave is bounded, used once, and good for one place`() throws {
+        var memory = PeerMemory(limit: 2)
+        let here = NetworkAddress(ipv4: (10, 0, 0, 1), port: 1)
+        let there = NetworkAddress(ipv4: (10, 0, 0, 2), port: 1)
+        let peers = (0..<3).map { _ in DeviceKey().id }
+        let tickets = (0..<6).map { number in
+            SessionTicket([1, 0, 0, 0, 1, 0, 0] + [UInt8](repeating: UInt8(number), count: 40))
+        }
+        for ticket in tickets { memory.remember(ticket: try #require(ticket), of: peers[0], at: here) }
+        for number in 0..<3 as Range<UInt8> { memory.remember(token: [number], of: peers[0], at: here) }
+        #expect(memory.address(of: peers[0]) == here)
+        #expect(memory.take(for: peers[0], at: there).ticket == nil)
+        var taken: [SessionTicket?] = []
+        for _ in 0..<5 { taken.append(memory.take(for: peers[0], at: here).ticket) }
+        // The newest first, the four newest at all.
+        #expect(taken == [tickets[5], tickets[4], tickets[3], tickets[2], nil])
+        #expect(memory.address(of: peers[0]) == nil)
+        memory.remember(token: [9], of: peers[0], at: there)
+        #expect(memory.take(for: peers[0], at: there).token == [9])
+        // The longest unused gives way.
+        memory.remember(token: [1], of: peers[1], at: here)
+        memory.remember(token: [2], of: peers[2], at: here)
+        #expect(memory.count == 2)
+        #expect(memory.take(for: peers[2], at: here).token == [2])
+        memory.forget(peers[1])
+        #expect(memory.count == 1)
+    }
+}
+
+extension Endpoint {
+    /// Where the session with `peer` can be resumed, as the event loop knows.
+    fileprivate func ticketAddress(of peer: DeviceID) async -> NetworkAddress? {
+        let answer = OneShot<NetworkAddress?>()
+        let driver = self.driver
+        driver.loop.execute { answer.fulfil(driver.memory.address(of: peer)) }
+        return await answer.value()
+    }
+}
