@@ -145,8 +145,16 @@ let tests: [Target] = [
 // A link between two network namespaces, for tests and benchmarks; those are Linux's (Tools/Link).
 #if os(Linux)
 let linkTools: [Target] = [.executableTarget(name: "kith-link", path: "Tools/Link")]
+let linkTests: [Target] = [
+    .testTarget(
+        name: "KithLinkTests",
+        dependencies: [
+            "kith-link", "KithNet", "KithQUIC", "KithWire", "KithIdentity", "KithAPI", crypto, logging,
+        ])
+]
 #else
 let linkTools: [Target] = []
+let linkTests: [Target] = []
 #endif
 
 // MARK: - The checks
@@ -193,7 +201,7 @@ let house = floors.flatMap { $0 } + testing
 for target in house where !target.name.hasPrefix("C") {
     target.swiftSettings = strict + [.strictMemorySafety()]
 }
-for target in tests {
+for target in tests + linkTests {
     target.swiftSettings = strict
 }
 
@@ -229,6 +237,6 @@ let package = Package(
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"),
     ],
-    targets: house + tests + linkTools + fuzzers,
+    targets: house + tests + linkTools + linkTests + fuzzers,
     swiftLanguageModes: [.v6]
 )

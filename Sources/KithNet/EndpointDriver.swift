@@ -108,6 +108,7 @@ import Synchronization
                 return foreign == .acceptCertificates
             }
         }
+        options.adjust?(&configuration)
         self.configuration = configuration
     }
 

@@ -48,6 +48,9 @@ extension Endpoint {
         /// The largest datagram sent once a handshake is over.
         public var udpPayloadSize: Int = 1452
 
+        /// Changes, for tests of the engine, what these options have no name for.
+        package var adjust: (@Sendable (inout QUICConfiguration) -> Void)?
+
         /// Makes the options a device normally runs with.
         public init() {}
     }

@@ -16,6 +16,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define DEVICE "link0"
@@ -64,6 +65,23 @@ static void add_ipv6(int socket, int host, int index) {
     request(socket, SIOCSIFADDR, &change, "setting the IPv6 address");
 }
 
+/// Waits until programs can use the address: the kernel looks first, in its own time, whether anybody else has it.
+static void wait_for_ipv6(int host) {
+    struct sockaddr_in6 address = {.sin6_family = AF_INET6};
+    address.sin6_addr.s6_addr[0] = 0xFD;
+    address.sin6_addr.s6_addr[1] = 0x07;
+    address.sin6_addr.s6_addr[15] = (uint8_t)host;
+    for (int tries = 0; tries < 5000; tries++) {
+        int socket_file = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        if (socket_file < 0) fail("opening a socket");
+        int status = bind(socket_file, (struct sockaddr *)&address, sizeof address);
+        close(socket_file);
+        if (status == 0) return;
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    fail("using the IPv6 address");
+}
+
 struct end end_make(const int *hosts, int count, int mtu) {
     if (unshare(CLONE_NEWNET) < 0) fail("making a network namespace (this needs root)");
     struct end end;
@@ -93,6 +111,7 @@ struct end end_make(const int *hosts, int count, int mtu) {
     // Of equal addresses the kernel prefers the newest, so the first comes last. IPv6 needs 1280 bytes (RFC 8200 §5).
     for (int i = count; v6 >= 0 && mtu >= 1280 && i > 0; i--) add_ipv6(v6, hosts[i - 1], index);
     bring_up(v4, DEVICE);
+    for (int i = 0; v6 >= 0 && mtu >= 1280 && i < count; i++) wait_for_ipv6(hosts[i]);
     close(v4);
     if (v6 >= 0) close(v6);
     return end;

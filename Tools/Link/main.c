@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -377,7 +378,6 @@ int main(int argc, char **argv) {
     }
     qsort(schedule, scheduled, sizeof *schedule, by_time);
 
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
     prctl(PR_SET_TIMERSLACK, 1);
     sigset_t signals;
     sigemptyset(&signals);
@@ -389,6 +389,9 @@ int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN);
     int signal_file = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signal_file < 0) fail("waiting for signals");
+
+    // Tells when the process that started us is gone; PR_SET_PDEATHSIG would tell when its *thread* is.
+    int parent = (int)syscall(SYS_pidfd_open, getppid(), 0);
 
     bool has_commands = commands[0] || commands[1];
     // The commands' output is theirs; ours goes beside it.
@@ -433,14 +436,15 @@ int main(int argc, char **argv) {
         int64_t left = next - time > 0 ? next - time : 0;
         struct timespec wait = {.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
         struct pollfd files[] = {{ends[0].device, POLLIN, 0}, {ends[1].device, POLLIN, 0}, {signal_file, POLLIN, 0},
-            {reads ? STDIN_FILENO : -1, POLLIN, 0}};
-        if (ppoll(files, 4, next == INT64_MAX ? NULL : &wait, NULL) < 0 && errno != EINTR) fail("waiting");
+            {reads ? STDIN_FILENO : -1, POLLIN, 0}, {parent, POLLIN, 0}};
+        if (ppoll(files, 5, next == INT64_MAX ? NULL : &wait, NULL) < 0 && errno != EINTR) fail("waiting");
         if (files[0].revents) take(UP, 64);
         if (files[1].revents) take(DOWN, 64);
         if (files[3].revents && !read_changes(out)) {
             reads = false;
             if (!has_commands) runs = false;
         }
+        if (files[4].revents) runs = false;
         struct signalfd_siginfo info;
         while (files[2].revents && read(signal_file, &info, sizeof info) == sizeof info) {
             if (info.ssi_signo != SIGCHLD) {

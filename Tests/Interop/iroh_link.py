@@ -1,0 +1,103 @@
+"""iroh at one end of an emulated link: `iroh_link.py serve OPTIONS` or `iroh_link.py dial OPTIONS`.
+
+OPTIONS is a JSON object: host to listen on and, to dial, id, address and how much to send and to ask for. Prints one
+JSON object per line. No relay, no address lookup. The conversation is that of exchange.py.
+"""
+
+import asyncio
+import hashlib
+import json
+import sys
+
+import iroh
+from iroh import iroh_ffi
+
+from exchange import Answer, Question, pieces
+from iroh_peer import fast_write, say
+
+ALPN = b"kith/1"
+iroh_ffi._UniffiRustBufferBuilder.write = fast_write
+
+
+async def bind(host: str):
+    iroh_ffi.uniffi_set_event_loop(asyncio.get_running_loop())
+    return await iroh.Endpoint.bind(
+        iroh.EndpointOptions(
+            preset=iroh.preset_minimal(),
+            bind_addr=f"{host}:0",
+            alpns=[ALPN],
+            relay_mode=iroh.RelayMode.disabled(),
+        )
+    )
+
+
+async def answer(stream):
+    receive, send = stream.recv(), stream.send()
+    question = Question()
+    while data := await receive.read(1 << 20):
+        question.feed(data)
+    await send.write_all(question.hash.digest())
+    sent = hashlib.sha256()
+    for piece in pieces(question.wanted, seed=2):
+        sent.update(piece)
+        await send.write_all(piece)
+    await send.write_all(sent.digest())
+    await send.finish()
+
+
+async def run_server(options):
+    endpoint = await bind(options["host"])
+    say(id=endpoint.id().to_bytes().hex(), addresses=endpoint.bound_sockets())
+
+    async def serve(incoming):
+        connection = await (await incoming.accept()).connect()
+        try:
+            while True:
+                start(answer(await connection.accept_bi()))
+        except iroh_ffi.IrohError:
+            pass  # The dialer has closed the connection.
+
+    tasks = set()
+
+    def start(work):
+        task = asyncio.ensure_future(work)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    while incoming := await endpoint.accept_next():
+        start(serve(incoming))
+
+
+async def ask(connection, options):
+    stream = await connection.open_bi()
+    receive, send = stream.recv(), stream.send()
+    sent = hashlib.sha256()
+    await send.write_all(options["down"].to_bytes(8, "big"))
+    for piece in pieces(options["up"], seed=1):
+        sent.update(piece)
+        await send.write_all(piece)
+    await send.finish()
+    answer = Answer(options["down"])
+    while data := await receive.read(1 << 20):
+        answer.feed(data)
+    return answer.verdict(sent.digest())
+
+
+async def converse(options):
+    """One connection from an endpoint of its own; returns what is wrong with it, or `ok`."""
+    endpoint = await bind(options["host"])
+    peer = iroh.EndpointAddr(iroh.EndpointId.from_bytes(bytes.fromhex(options["id"])), None, [options["address"]])
+    connection = await endpoint.connect(peer, ALPN)
+    verdicts = await asyncio.gather(*(ask(connection, options) for _ in range(options["streams"])))
+    connection.close(0, b"done")
+    await endpoint.close()
+    return next((verdict for verdict in verdicts if verdict != "ok"), "ok")
+
+
+async def run_client(options):
+    verdicts = await asyncio.gather(*(converse(options) for _ in range(options["connections"])))
+    say(verdict=next((verdict for verdict in verdicts if verdict != "ok"), "ok"))
+
+
+if __name__ == "__main__":
+    asyncio.run((run_server if sys.argv[1] == "serve" else run_client)(json.loads(sys.argv[2])))

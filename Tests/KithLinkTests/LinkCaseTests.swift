@@ -1,0 +1,325 @@
+import Crypto
+import Foundation
+import KithIdentity
+import KithNet
+import KithQUIC
+import KithWire
+import Synchronization
+import Testing
+
+/// The interop runner's cases over an emulated link; `Plan` says which peer does which.
+@Suite(.printsReport, .timeLimit(.minutes(10)), .enabled(if: Link.isPossible)) struct LinkCaseTests {
+    @Test(arguments: Plan.cases(with: .ourselves))
+    func `we talk to ourselves`(name: Case) async throws {
+        try await converse(name, with: .ourselves) { link, scenario, ends in
+            try await link.withEndpoint(at: .right, ipv6: scenario.ipv6, ends.server) { server in
+                let address = Link.End.right.address(ipv6: scenario.ipv6, port: server.port)
+                try await serving(server) {
+                    try await dialing(link, scenario, ends.client) { client in
+                        if name == .amplificationlimit {
+                            try await client.connectForeign(at: [address], timeout: .seconds(60))
+                        } else {
+                            try await client.connect(to: server.id, at: [address], timeout: .seconds(60))
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    @Test(.enabled(if: Python.isAioquicInstalled), arguments: Plan.cases(with: .aioquicServer))
+    func `aioquic serves`(name: Case) async throws {
+        try await converse(name, with: .aioquicServer) { link, scenario, ends in
+            let host = scenario.ipv6 ? "fd07::2" : "10.7.0.2"
+            let command = try Python.command("aioquic_link.py", "serve", ["host": host, "case": name.rawValue])
+            try await Program.run(link.command(at: .right, command)) { program in
+                let port = try await program.next(Listening.self).port
+                let address = Link.End.right.address(ipv6: scenario.ipv6, port: port)
+                try await dialing(link, scenario, ends.client) { client in
+                    try await client.connectForeign(at: [address], serverName: "localhost", timeout: .seconds(60))
+                }
+            }
+        }
+    }
+
+    @Test(.enabled(if: Python.isAioquicInstalled), arguments: Plan.cases(with: .aioquicClient))
+    func `aioquic dials`(name: Case) async throws {
+        try await converse(name, with: .aioquicClient) { link, scenario, ends in
+            try await link.withEndpoint(at: .right, ipv6: scenario.ipv6, ends.server) { server in
+                try await serving(server) {
+                    let options: [String: any Sendable] = [
+                        "host": scenario.ipv6 ? "fd07::2" : "10.7.0.2", "port": Int(server.port),
+                        "case": name.rawValue, "up": scenario.up, "down": scenario.down,
+                        "streams": scenario.streams, "connections": scenario.connections,
+                    ]
+                    let command = try Python.command("aioquic_link.py", "dial", options)
+                    try await Program.run(link.command(at: .left, command)) { try await verdict(of: $0) }
+                }
+            }
+        }
+    }
+
+    @Test(.enabled(if: NGTCP2.isServerInstalled), arguments: Plan.cases(with: .ngtcp2Server))
+    func `ngtcp2 serves`(name: Case) async throws {
+        try await converse(name, with: .ngtcp2Server) { link, scenario, ends in
+            try await withTemporaryFolder { folder in
+                let answer = HTTP3.body(scenario.down)
+                let command = try NGTCP2.server(name, ipv6: scenario.ipv6, files: ["answer": answer], in: folder)
+                try await Program.run(link.command(at: .right, command), isQuiet: true) { _ in
+                    try await NGTCP2.listens(on: link)
+                    var options = ends.client
+                    options.alpn = ["h3"]
+                    let address = Link.End.right.address(ipv6: scenario.ipv6, port: NGTCP2.port)
+                    try await dialing(link, scenario, options) { client in
+                        try await client.connectForeign(at: [address], serverName: "localhost", timeout: .seconds(60))
+                    } ask: { connection, _ in
+                        try await HTTP3.ask(connection, path: "/answer", up: scenario.up, wanted: answer)
+                    }
+                }
+            }
+        }
+    }
+
+    @Test(.enabled(if: NGTCP2.isClientInstalled), arguments: Plan.cases(with: .ngtcp2Client))
+    func `ngtcp2 dials`(name: Case) async throws {
+        try await converse(name, with: .ngtcp2Client) { link, scenario, ends in
+            var options = ends.server
+            options.alpn = ["h3"]
+            try await link.withEndpoint(at: .right, ipv6: scenario.ipv6, options) { server in
+                let tally = HTTP3.Tally()
+                let task = Task { await HTTP3.serve(server, down: scenario.down, tally: tally) }
+                defer { task.cancel() }
+                try await withTemporaryFolder { folder in
+                    try await withThrowingTaskGroup { group in
+                        for number in 0..<scenario.connections {
+                            group.addTask {
+                                let folder = folder.appendingPathComponent("\(number)")
+                                let command = try NGTCP2.client(name, scenario, port: server.port, in: folder)
+                                try await Program.run(link.command(at: .left, command), isQuiet: true) { program in
+                                    for await _ in program.lines {}
+                                }
+                                guard scenario.streams == 1 else { return }
+                                let answer = try Data(contentsOf: folder.appendingPathComponent("answer"))
+                                guard [UInt8](answer) == HTTP3.body(scenario.down) else {
+                                    throw LinkError("gtlsclient received other bytes than we sent")
+                                }
+                            }
+                        }
+                        try await group.waitForAll()
+                    }
+                }
+                let bodies = tally.bodies.withLock { $0 }
+                let right = SHA256.hash(data: HTTP3.body(scenario.up))
+                guard bodies.count == scenario.streams * scenario.connections, bodies.allSatisfy({ $0 == right }) else {
+                    throw LinkError(
+                        "of \(bodies.count) requests \(bodies.count { $0 == right }) were as they were sent")
+                }
+            }
+        }
+    }
+
+    @Test(.enabled(if: Python.isIrohInstalled), arguments: Plan.cases(with: .irohServer))
+    func `iroh serves`(name: Case) async throws {
+        try await converse(name, with: .irohServer) { link, scenario, ends in
+            let host = scenario.ipv6 ? "[fd07::2]" : "10.7.0.2"
+            let command = try Python.command("iroh_link.py", "serve", ["host": host])
+            try await Program.run(link.command(at: .right, command)) { program in
+                let listening = try await program.next(Reachable.self)
+                let id = try DeviceID(publicKey: try #require(Hex.decode(listening.id)))
+                // It listens on every address of the other family too.
+                let bound = listening.addresses.lazy.compactMap { NetworkAddress($0) }
+                let port = try #require(bound.first { $0.isIPv6 == scenario.ipv6 }).port
+                let address = Link.End.right.address(ipv6: scenario.ipv6, port: port)
+                try await dialing(link, scenario, ends.client) { client in
+                    try await client.connect(to: id, at: [address], timeout: .seconds(60))
+                }
+            }
+        }
+    }
+
+    @Test(.enabled(if: Python.isIrohInstalled), arguments: Plan.cases(with: .irohClient))
+    func `iroh dials`(name: Case) async throws {
+        try await converse(name, with: .irohClient) { link, scenario, ends in
+            try await link.withEndpoint(at: .right, ipv6: scenario.ipv6, ends.server) { server in
+                try await serving(server) {
+                    let options: [String: any Sendable] = [
+                        "host": scenario.ipv6 ? "[fd07::1]" : "10.7.0.1", "id": Hex.encode(server.id.bytes),
+                        "address": "\(Link.End.right.address(ipv6: scenario.ipv6, port: server.port))",
+                        "up": scenario.up, "down": scenario.down, "streams": scenario.streams,
+                        "connections": scenario.connections,
+                    ]
+                    let command = try Python.command("iroh_link.py", "dial", options)
+                    try await Program.run(link.command(at: .left, command)) { try await verdict(of: $0) }
+                }
+            }
+        }
+    }
+
+    private struct Reachable: Decodable {
+        var id: String
+        var addresses: [String]
+    }
+
+    private struct Listening: Decodable {
+        var port: UInt16
+    }
+
+    private func verdict(of program: Program) async throws {
+        struct Verdict: Decodable { var verdict: String }
+        let verdict = try await program.next(Verdict.self).verdict
+        guard verdict == "ok" else { throw LinkError("the peer says: \(verdict)") }
+    }
+
+    // MARK: - What all cases share
+
+    /// How our ends are set up.
+    private struct Ends: Sendable {
+        var client: Endpoint.Options
+        var server: Endpoint.Options
+
+        init(_ scenario: Scenario, _ events: Events) {
+            var options = Endpoint.Options()
+            options.foreign = .acceptCertificates
+            options.handshakeTimeout = .seconds(60)
+            (client, server) = (options, options)
+            client.adjust = Self.adjustment(events, scenario.client)
+            server.adjust = Self.adjustment(events, scenario.server)
+        }
+
+        private static func adjustment(
+            _ events: Events, _ change: @escaping @Sendable (inout QUICConfiguration) -> Void
+        ) -> @Sendable (inout QUICConfiguration) -> Void {
+            { configuration in
+                // An HTTP/3 peer opens its control streams; nobody reads them.
+                configuration.maxIncomingUnidirectionalStreams = 3
+                events.watch(&configuration)
+                change(&configuration)
+            }
+        }
+    }
+
+    /// Makes the link, lets `conversation` happen while the case's event does, and looks at what the link saw.
+    private func converse(
+        _ name: Case, with peer: Peer,
+        _ conversation: @escaping @Sendable (Link, Scenario, Ends) async throws -> Void
+    ) async throws {
+        let scenario = Scenario.of(name, with: peer)
+        let events = Events()
+        let ends = Ends(scenario, events)
+        try await Report.run(name, with: peer) {
+            try await Link.with(scenario.link) { link in
+                if name == .amplificationlimit {
+                    return try await amplification(link) { try await conversation(link, scenario, ends) }
+                }
+                let event = scenario.event.map { event in Task { try await event(link) } }
+                var remarks: [String] = []
+                let start = ContinuousClock.now
+                if name == .crosstraffic {
+                    let moved = try await crossing(link) { try await conversation(link, scenario, ends) }
+                    remarks.append("TCP \(rate(moved, since: start)) Mbit/s beside us")
+                } else {
+                    try await conversation(link, scenario, ends)
+                }
+                if name == .goodput || name == .crosstraffic {
+                    remarks.append("\(rate(scenario.down, since: start)) of 10 Mbit/s")
+                }
+                try await event?.value
+                if let check = scenario.check {
+                    let statistics = try await link.statistics()
+                    try await link.end()
+                    let datagrams = try link.capture.datagrams()
+                    remarks.append(try check(.init(statistics: statistics, events: events, datagrams: datagrams)))
+                }
+                return remarks.joined(separator: ", ")
+            }
+        }
+    }
+
+    private func rate(_ bytes: Int, since start: ContinuousClock.Instant) -> String {
+        let rate = Double(bytes) * 8 / ((ContinuousClock.now - start) / .seconds(1)) / 1e6
+        return "\((rate * 10).rounded() / 10)"
+    }
+
+    /// Answers what `body` asks of `server`.
+    private func serving(_ server: Endpoint, _ body: () async throws -> Void) async throws {
+        let task = Task { await Exchange.serve(server) }
+        defer { task.cancel() }
+        try await body()
+    }
+
+    /// Runs the dialer's side: every connection from an endpoint of its own at the left end.
+    private func dialing(
+        _ link: Link, _ scenario: Scenario, _ options: Endpoint.Options,
+        connect: @escaping @Sendable (Endpoint) async throws -> Connection,
+        ask: (@Sendable (Connection, UInt64) async throws -> Void)? = nil
+    ) async throws {
+        let ask =
+            ask ?? { try await Exchange.ask($0, up: scenario.up, down: scenario.down, seed: $1) }
+        try await withThrowingTaskGroup { group in
+            for number in 0..<scenario.connections {
+                group.addTask {
+                    try await link.withEndpoint(at: .left, ipv6: scenario.ipv6, options) { client in
+                        let connection = try await connect(client)
+                        try await withThrowingTaskGroup { streams in
+                            if scenario.moves {
+                                streams.addTask {
+                                    try await link.carried(100, from: .right)
+                                    let address = Link.End.left.otherAddress(ipv6: scenario.ipv6)
+                                    try await link.inside(.left) { try await client.rebind(to: [address]) }
+                                }
+                            }
+                            for stream in 0..<scenario.streams {
+                                streams.addTask { try await ask(connection, UInt64(number * 10_000 + stream)) }
+                            }
+                            try await streams.waitForAll()
+                        }
+                        connection.close()
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+    }
+
+    /// The server hears the client's first datagram and, for a while, no other: it may send three times as much, no
+    /// more (RFC 9000 §8.1), however often it repeats itself; then it hears the rest, and the conversation goes on.
+    private func amplification(_ link: Link, _ conversation: @escaping @Sendable () async throws -> Void) async throws
+        -> String
+    {
+        let limited = try await withThrowingTaskGroup { group in
+            group.addTask { try await conversation() }
+            var statistics = try await link.statistics()
+            while statistics.up.blackholed < 3 {
+                try await Task.sleep(for: .milliseconds(100))
+                statistics = try await link.statistics()
+            }
+            try await link.set("up-first=1000000")
+            try await group.waitForAll()
+            return statistics
+        }
+        try await link.end()
+        let before = try link.capture.datagrams().prefix(limited.up.packets + limited.down.packets)
+        let heard = before.first(where: \.isFromLeft)?.payload.count ?? 0
+        let said = before.filter { !$0.isFromLeft }.reduce(0) { $0 + $1.payload.count }
+        guard said <= 3 * heard else { throw LinkError("the server said \(said) bytes after it heard \(heard)") }
+        // Otherwise it had nothing more to say, and the limit was not tried.
+        guard said > 2 * heard else { throw LinkError("the server said no more than \(said) bytes") }
+        return "\(heard) bytes heard, \(said) said until more was heard"
+    }
+
+    /// Lets a TCP stream compete with what `body` does; returns how many bytes it moved.
+    private func crossing(_ link: Link, _ body: () async throws -> Void) async throws -> Int {
+        struct Moved: Decodable { var count: Int }
+        let server = try Python.command("tcp_stream.py", "serve", ["host": "10.7.0.2"])
+        return try await Program.run(link.command(at: .right, server)) { server in
+            let port = try await server.next(Listening.self).port
+            let client = try Python.command("tcp_stream.py", "dial", ["host": "10.7.0.2", "port": Int(port)])
+            return try await Program.run(link.command(at: .left, client)) { client in
+                _ = try await client.next(Listening.self)
+                try await body()
+                try client.say("enough")
+                return try await client.next(Moved.self).count
+            }
+        }
+    }
+}
