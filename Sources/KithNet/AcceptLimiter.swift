@@ -1,41 +1,76 @@
 import KithQUIC
 
-/// Decides whether a stranger's first packet may begin a handshake.
+/// Decides what becomes of a stranger's first packet.
 ///
-/// Two limits: how many handshakes are under way at once, and how many may begin in a second
-/// (a bucket that refills evenly, so a burst of one second's worth passes).
+/// Three limits: how many handshakes are under way at once, how many of them with one host, and how many may begin in a
+/// second (a bucket that refills evenly, so a burst of one second's worth passes). Well before they are reached, only
+/// strangers that have proven their address begin one; the others get a Retry, for which nothing is kept.
 struct AcceptLimiter {
+    /// What to do.
+    enum Verdict: Hashable {
+        /// Begin the handshake; ``AcceptLimiter/end(_:)`` follows.
+        case accept
+        /// Ask for a proof of the address.
+        case retry
+        /// Say nothing.
+        case drop
+    }
+
+    /// The place of one handshake; of the host that holds it, if its address is proven.
+    struct Place: Hashable {
+        fileprivate var host: [UInt8]?
+    }
+
     private let maxHalfOpen: Int
+    private let retryAbove: Int
+    private let maxPerHost: Int
     private let perSecond: Int
-    private var halfOpen = 0
+    /// How many handshakes are under way.
+    private(set) var halfOpen = 0
+    /// Of hosts that have proven their address: how many of theirs.
+    private var hosts: [[UInt8]: Int] = [:]
+    /// How many hosts are counted.
+    var hostCount: Int { hosts.count }
     /// Billionths of a handshake.
     private var credit: Int64
     private var refilled: Timestamp
 
     private static let unit: Int64 = 1_000_000_000
 
-    init(maxHalfOpen: Int, perSecond: Int, at now: Timestamp) {
+    init(maxHalfOpen: Int, retryAbove: Int = .max, maxPerHost: Int = .max, perSecond: Int, at now: Timestamp) {
         self.maxHalfOpen = max(1, maxHalfOpen)
+        self.retryAbove = max(0, retryAbove)
+        self.maxPerHost = max(1, maxPerHost)
         self.perSecond = min(max(1, perSecond), 1_000_000)
         credit = Int64(self.perSecond) * Self.unit
         refilled = now
     }
 
-    /// Takes a place for a handshake that begins now; false when it must not begin.
-    mutating func begin(at now: Timestamp) -> Bool {
+    /// Judges a handshake with the host of the address `ip` that would begin now, and takes a place for it.
+    mutating func begin(with ip: [UInt8], isProven: Bool, at now: Timestamp) -> Verdict {
         let full = Int64(perSecond) * Self.unit
         let elapsed = min(max(0, now - refilled), Self.unit)
         credit = min(full, credit + elapsed * Int64(perSecond))
         refilled = now
-        guard halfOpen < maxHalfOpen, credit >= Self.unit else { return false }
+        if !isProven, retryAbove < .max, halfOpen >= retryAbove || credit < full / 2 { return .retry }
+        guard halfOpen < maxHalfOpen, credit >= Self.unit else { return .drop }
+        if isProven {
+            guard hosts[ip, default: 0] < maxPerHost else { return .drop }
+            hosts[ip, default: 0] += 1
+        }
         credit -= Self.unit
         halfOpen += 1
-        return true
+        return .accept
     }
 
+    /// The place of a handshake that was accepted.
+    static func place(of ip: [UInt8], isProven: Bool) -> Place { Place(host: isProven ? ip : nil) }
+
     /// Gives the place back: the handshake is over, either way.
-    mutating func end() {
+    mutating func end(_ place: Place) {
         halfOpen = max(0, halfOpen - 1)
+        guard let host = place.host, let count = hosts[host] else { return }
+        hosts[host] = count > 1 ? count - 1 : nil
     }
 }
 

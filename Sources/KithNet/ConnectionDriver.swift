@@ -10,7 +10,7 @@ import Synchronization
 final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     /// What the connection was made for, until its handshake is over.
     enum Purpose {
-        case accepting
+        case accepting(AcceptLimiter.Place)
         case dialing(Dial)
     }
 

@@ -44,8 +44,11 @@ import Synchronization
     var drivers: [ObjectIdentifier: ConnectionDriver] = [:]
     private var touched: [ConnectionDriver] = []
     private var dials: [Dial] = []
-    private var limiter: AcceptLimiter
+    private(set) var limiter: AcceptLimiter
     private var answers: AnswerLimiter
+    private var retries: AnswerLimiter
+    /// How many Retries were sent.
+    private(set) var retriesSent = 0
     private var unsent: [Unsent] = []
     private var isRetryScheduled = false
     private(set) var isClosing = false
@@ -73,7 +76,9 @@ import Synchronization
         established = Mailbox(limit: 256)
         stagger = .nanoseconds(max(0, options.raceStagger.clampedNanoseconds))
         limiter = AcceptLimiter(
-            maxHalfOpen: options.maxHalfOpen, perSecond: options.maxHandshakesPerSecond, at: .now())
+            maxHalfOpen: options.maxHalfOpen, retryAbove: options.retryAbove, maxPerHost: options.maxHalfOpenPerHost,
+            perSecond: options.maxHandshakesPerSecond, at: .now())
+        retries = AnswerLimiter(perSecond: max(0, options.maxRetriesPerSecond), at: .now())
         answers = AnswerLimiter(perSecond: 100, at: .now())
         unsafe sendBuffer = .allocate(byteCount: Self.maxRun, alignment: 64)
         unsafe readBuffer = .allocate(byteCount: 256 << 10, alignment: 64)
@@ -186,13 +191,22 @@ import Synchronization
             // RFC 9000 §14.1: a smaller one is not answered.
             guard datagram.count >= 1200, header.destination.count >= 8 else { return }
             let proof = unsafe tokens.proof(in: UnsafeRawBufferPointer(datagram), header, from: remote, at: now)
-            guard proof == .invalid else {
-                guard limiter.begin(at: now) else { return }
-                return unsafe accept(
-                    datagram, header, proof: proof, from: remote, ecn: ecn, socket: socket, at: now)
+            guard proof != .invalid else {
+                guard answers.allows(at: now) else { return }
+                written = unsafe StatelessPackets.refuse(header, code: 0xB, into: sendBuffer)
+                break
             }
-            guard answers.allows(at: now) else { return }
-            written = unsafe StatelessPackets.refuse(header, code: 0xB, into: sendBuffer)
+            switch limiter.begin(with: remote.ip, isProven: proof != .none, at: now) {
+            case .drop: return
+            case .accept:
+                return unsafe accept(datagram, header, proof: proof, from: remote, ecn: ecn, socket: socket, at: now)
+            case .retry:
+                guard retries.allows(at: now) else { return }
+                retriesSent += 1
+                written = unsafe StatelessPackets.retry(
+                    for: header, from: remote, tokens: tokens, into: sendBuffer, at: now,
+                    random: UInt64.random(in: .min ... .max))
+            }
         case .unknownVersion:
             guard datagram.count >= 1200, answers.allows(at: now) else { return }
             written = unsafe StatelessPackets.versionNegotiation(
@@ -222,20 +236,21 @@ import Synchronization
         _ datagram: UnsafeMutableRawBufferPointer, _ header: DatagramHeader, proof: AddressTokens.Proof,
         from remote: NetworkAddress, ecn: UInt8, socket: UDPSocket, at now: Timestamp
     ) {
+        let place = AcceptLimiter.place(of: remote.ip, isProven: proof != .none)
         do {
             let engine = try QUICConnection.server(
                 configuration, remote: remote, local: socket.number << 16, initial: header, proof: proof, at: now)
             let driver = ConnectionDriver(
-                engine: engine, socket: socket, remote: remote, endpoint: self, purpose: .accepting)
+                engine: engine, socket: socket, remote: remote, endpoint: self, purpose: .accepting(place))
             unsafe driver.engine.receive(
                 datagram, from: remote, to: driver.local(of: socket.number), ecn: ecn, at: now)
             // Noise that looks like a first packet must not hold a place until the handshake times out.
-            guard driver.engine.statistics.packetsReceived > 0 else { return limiter.end() }
+            guard driver.engine.statistics.packetsReceived > 0 else { return limiter.end(place) }
             drivers[ObjectIdentifier(driver)] = driver
             // At once, so that the rest of the peer's first flight, perhaps in this very batch, finds its way.
             driver.service()
         } catch {
-            limiter.end()
+            limiter.end(place)
             logger.debug("a handshake could not begin", metadata: ["error": "\(error.message)"])
         }
     }
@@ -388,7 +403,7 @@ import Synchronization
     }
 
     func handshakeEnded(_ purpose: ConnectionDriver.Purpose?) {
-        if case .accepting = purpose { limiter.end() }
+        if case .accepting(let place) = purpose { limiter.end(place) }
     }
 
     /// A handshake is complete.

@@ -25,6 +25,15 @@ extension Endpoint {
         public var maxConnections: Int = 1024
         /// Incoming handshakes under way at once; beyond it the first packet is dropped.
         public var maxHalfOpen: Int = 256
+        /// Incoming handshakes under way at once, beyond which strangers must prove their address first (RFC 9000 §8.1.2).
+        ///
+        /// They are then answered with a Retry, for which nothing is kept, and so are all once half of
+        /// ``maxHandshakesPerSecond`` is used up. Peers from before show the token they were given and are spared it.
+        public var retryAbove: Int = 32
+        /// Incoming handshakes under way at once with one host that has proven its address.
+        public var maxHalfOpenPerHost: Int = 32
+        /// Retries sent in a second; beyond it strangers' first packets are dropped.
+        public var maxRetriesPerSecond: Int = 20_000
         /// Incoming handshakes that may begin in a second; beyond it the first packet is dropped.
         public var maxHandshakesPerSecond: Int = 200
         /// Bidirectional streams a peer may hold open, per connection.

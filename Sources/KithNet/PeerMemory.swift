@@ -67,6 +67,9 @@ struct PeerMemory {
         entries[peer].flatMap { $0.tickets.isEmpty ? nil : $0.address }
     }
 
+    /// Whether there is a token of `peer`.
+    func hasToken(of peer: DeviceID) -> Bool { entries[peer]?.tokens.isEmpty == false }
+
     /// Takes the newest ticket and token for an attempt to reach `peer` at `address`.
     mutating func take(for peer: DeviceID, at address: NetworkAddress) -> (ticket: SessionTicket?, token: [UInt8]?) {
         guard entries[peer]?.address == address else { return (nil, nil) }

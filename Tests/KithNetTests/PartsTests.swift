@@ -101,27 +101,57 @@ import Testing
 }
 
 @Suite struct AcceptLimiterTests {
+    private let host: [UInt8] = [192, 0, 2, 1]
+
     @Test func `handshakes under way are bounded`() {
         var limiter = AcceptLimiter(maxHalfOpen: 2, perSecond: 1000, at: Timestamp(nanoseconds: 0))
         let now = Timestamp(nanoseconds: 1)
-        let first = limiter.begin(at: now)
-        let second = limiter.begin(at: now)
-        #expect(first && second)
-        let third = limiter.begin(at: now)
-        #expect(!third)
-        limiter.end()
-        let fourth = limiter.begin(at: now)
-        #expect(fourth)
+        let verdicts = (0..<3).map { _ in limiter.begin(with: host, isProven: false, at: now) }
+        #expect(verdicts == [.accept, .accept, .drop])
+        limiter.end(AcceptLimiter.place(of: host, isProven: false))
+        let fourth = limiter.begin(with: host, isProven: false, at: now)
+        #expect(fourth == .accept)
     }
 
     @Test func `handshakes per second are bounded and refill evenly`() {
         var limiter = AcceptLimiter(maxHalfOpen: 1000, perSecond: 10, at: Timestamp(nanoseconds: 0))
-        let start = Timestamp(nanoseconds: 0)
-        #expect(accepted(20) { limiter.begin(at: start) } == 10)
-        let later = Timestamp(nanoseconds: 300_000_000)
-        #expect(accepted(20) { limiter.begin(at: later) } == 3)
-        let muchLater = Timestamp(nanoseconds: 100_000_000_000)
-        #expect(accepted(50) { limiter.begin(at: muchLater) } == 10)
+        func begin(at time: Int64) -> Bool {
+            limiter.begin(with: host, isProven: true, at: Timestamp(nanoseconds: time)) == .accept
+        }
+        #expect(accepted(20) { begin(at: 0) } == 10)
+        #expect(accepted(20) { begin(at: 300_000_000) } == 3)
+        #expect(accepted(50) { begin(at: 100_000_000_000) } == 10)
+    }
+
+    @Test func `strangers prove their address once there are many of them, or they come fast`() {
+        let now = Timestamp(nanoseconds: 1)
+        var limiter = AcceptLimiter(maxHalfOpen: 4, retryAbove: 2, perSecond: 1000, at: now)
+        let strangers = (0..<4).map { _ in limiter.begin(with: host, isProven: false, at: now) }
+        #expect(strangers == [.accept, .accept, .retry, .retry])
+        let proven = (0..<3).map { _ in limiter.begin(with: host, isProven: true, at: now) }
+        #expect(proven == [.accept, .accept, .drop])
+        #expect(limiter.halfOpen == 4)
+
+        var fast = AcceptLimiter(maxHalfOpen: 1000, retryAbove: 1000, perSecond: 10, at: now)
+        let burst = (0..<8).map { _ in fast.begin(with: host, isProven: false, at: now) }
+        #expect(burst == Array(repeating: .accept, count: 6) + [.retry, .retry])
+    }
+
+    @Test func `one host has so many places and no more`() {
+        let now = Timestamp(nanoseconds: 1)
+        let other: [UInt8] = [192, 0, 2, 2]
+        var limiter = AcceptLimiter(maxHalfOpen: 100, retryAbove: 0, maxPerHost: 2, perSecond: 1000, at: now)
+        let own = (0..<3).map { _ in limiter.begin(with: host, isProven: true, at: now) }
+        #expect(own == [.accept, .accept, .drop])
+        let others = limiter.begin(with: other, isProven: true, at: now)
+        #expect(others == .accept)
+        limiter.end(AcceptLimiter.place(of: host, isProven: true))
+        let again = (0..<2).map { _ in limiter.begin(with: host, isProven: true, at: now) }
+        #expect(again == [.accept, .drop])
+        for _ in 0..<2 { limiter.end(AcceptLimiter.place(of: host, isProven: true)) }
+        limiter.end(AcceptLimiter.place(of: other, isProven: true))
+        // Not even a hash table entry stays.
+        #expect(limiter.halfOpen == 0 && limiter.hostCount == 0)
     }
 
     @Test func `answers to strays are bounded per second`() {

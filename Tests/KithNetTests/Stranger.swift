@@ -1,0 +1,73 @@
+import KithNet
+import NIOCore
+import NIOPosix
+
+/// A UDP socket that belongs to no connection.
+final class Stranger: Sendable {
+    private let channel: any Channel
+    private let server: SocketAddress
+    private let inbox: Inbox
+
+    /// Keeps what comes; `@unchecked Sendable`: touched on the event loop only.
+    private final class Inbox: ChannelInboundHandler, @unchecked Sendable {
+        typealias InboundIn = AddressedEnvelope<ByteBuffer>
+        private(set) var datagrams: [[UInt8]] = []
+        private var waiter: EventLoopPromise<[UInt8]>?
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            let bytes = Array(unwrapInboundIn(data).data.readableBytesView)
+            if let waiter {
+                self.waiter = nil
+                waiter.succeed(bytes)
+            } else {
+                datagrams.append(bytes)
+            }
+        }
+
+        func next(on loop: any EventLoop) -> EventLoopFuture<[UInt8]> {
+            guard datagrams.isEmpty else { return loop.makeSucceededFuture(datagrams.removeFirst()) }
+            let promise = loop.makePromise(of: [UInt8].self)
+            waiter = promise
+            return promise.futureResult
+        }
+    }
+
+    private init(channel: any Channel, server: SocketAddress, inbox: Inbox) {
+        self.channel = channel
+        self.server = server
+        self.inbox = inbox
+    }
+
+    static func to(_ endpoint: Endpoint) async throws -> Stranger {
+        let inbox = Inbox()
+        let channel = try await DatagramBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(inbox) }
+            }
+            .bind(host: "127.0.0.1", port: 0).get()
+        let server = try SocketAddress(ipAddress: "127.0.0.1", port: Int(endpoint.port))
+        return Stranger(channel: channel, server: server, inbox: inbox)
+    }
+
+    func send(_ bytes: [UInt8]) async throws {
+        let envelope = AddressedEnvelope(remoteAddress: server, data: ByteBuffer(bytes: bytes))
+        try await channel.writeAndFlush(envelope)
+    }
+
+    func next() async throws -> [UInt8] {
+        try await channel.eventLoop.flatSubmit { self.inbox.next(on: self.channel.eventLoop) }.get()
+    }
+
+    func close() async throws { try await channel.close() }
+}
+
+func withStranger(to endpoint: Endpoint, _ body: (Stranger) async throws -> Void) async throws {
+    let stranger = try await Stranger.to(endpoint)
+    do {
+        try await body(stranger)
+    } catch {
+        try await stranger.close()
+        throw error
+    }
+    try await stranger.close()
+}
