@@ -12,7 +12,7 @@ LINKS = {
     "1 % loss": CLEAN | {"loss": "1%"},
     "3 % loss": CLEAN | {"loss": "3%"},
     "5 ms jitter, 2 % reordered": CLEAN | {"jitter": "5ms", "reorder": "2%"},
-    # Some answers come back at once, as on no real path: a measured minimum of the round trip means nothing.
+    # Some answers come back at once: the measured minimum of the round trip means nothing.
     "the same, by the whole delay": CLEAN | {"jitter": "5ms", "reorder": "2%", "reorder-by": "25ms"},
     "200 ms, 0.5 % loss": CLEAN | {"delay": "100ms", "loss": "0.5%"},
 }

@@ -8,8 +8,10 @@ public struct NetworkConditions: Hashable, Sendable {
     public var jitter: Duration = .zero
     /// The share that is lost, 0…1.
     public var loss = 0.0
-    /// The share that overtakes: delivered after half the delay.
+    /// The share that overtakes, 0…1.
     public var reordering = 0.0
+    /// By what part of the delay such a datagram is early, 0…1.
+    public var earliness = 0.5
     /// The share that arrives twice.
     public var duplication = 0.0
     /// The share with one bit turned.
@@ -158,7 +160,7 @@ public struct SimulatedNetwork<Address: Hashable & Sendable>: Sendable {
             arrival = arrival + Int64.random(in: 0...nanoseconds(conditions.jitter), using: &random)
         }
         if random.chance(conditions.reordering) {
-            arrival = departure + delay / 2
+            arrival = departure + Int64(Double(delay) * (1 - conditions.earliness))
         } else {
             var flow = flows[link] ?? Flow()
             if conditions.reordering == 0 { arrival = max(arrival, flow.lastArrival) }

@@ -89,6 +89,7 @@ extension BBR {
     mutating func updateMinimumRTT(_ sample: AckSample) {
         isProbeRTTDue = probeRTTMinimum != .max && sample.now - probeRTTStamp > Self.probeRTTInterval
         guard let rtt = sample.rtt else { return }
+        if sample.forgetsMinimum { (probeRTTMinimum, minimumRTT) = (.max, .max) }
         if rtt < probeRTTMinimum || isProbeRTTDue {
             probeRTTMinimum = rtt
             probeRTTStamp = sample.now

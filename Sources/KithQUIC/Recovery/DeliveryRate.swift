@@ -14,6 +14,8 @@ package struct AckSample: Hashable, Sendable {
     package var now = Timestamp.zero
     /// The round trip it measured, or nil.
     package var rtt: Int64?
+    /// Whether smaller round trips measured before were false, because packets overtook each other.
+    package var forgetsMinimum = false
     /// Bytes newly acknowledged.
     package var acknowledged = 0
     /// Bytes declared lost with it.

@@ -30,6 +30,7 @@ extension Recovery {
         var newest: (snapshot: RateSnapshot, time: Timestamp)?
         var largestTime: Timestamp?
         var hasEliciting = false
+        var ages: (count: Int64, sum: Int64) = (0, 0)
         var markable = (count: 0, oldest: Timestamp.distantFuture)
         for position in 0..<blocks.count {
             let block = blocks[position]
@@ -56,6 +57,7 @@ extension Recovery {
                         if number == largest { largestTime = packet.time }
                         let size = Int(packet.size)
                         bytesInFlight -= size
+                        ages = (ages.count + 1, ages.sum + (now - packet.time))
                         blackHole.acknowledged(size: size, sentAt: packet.time)
                         sample.acknowledged += size
                         delivery.acknowledged(size: size, at: now)
@@ -81,7 +83,14 @@ extension Recovery {
         }
         guard hasEliciting else { return }
 
-        if let largestTime {
+        if reorderThreshold == .max, ages.count > 0 {
+            // Where packets overtake each other the largest number is mostly of one that came early, and would have the
+            // path look far shorter than it is: all that arrived count alike, and no delay is taken off.
+            rtt.update(sample: ages.sum / ages.count, acknowledgementDelay: 0)
+            recentRoundTrips.append(rtt.latest)
+            sample.rtt = recentRoundTrips.lowerQuartile
+            sample.forgetsMinimum = !recentRoundTrips.isMeaningful
+        } else if let largestTime {
             // Before the handshake is done the delay is not believed (RFC 9002 §5.3).
             let believed = space == .application ? (isHandshakeConfirmed ? min(delay, peerMaxAckDelay) : delay) : 0
             rtt.update(sample: now - largestTime, acknowledgementDelay: max(0, believed))
@@ -224,6 +233,7 @@ extension Recovery {
         remembered[index].removeLast(remembered[index].count - kept)
         spaces[index].run = run
         guard hasFound, space == .application else { return }
+        if reorderThreshold != .max { recentRoundTrips = RecentRoundTrips() }
         // Where packets overtake each other, how many did says nothing: only time counts (as in RFC 8985 §6.2).
         reorderThreshold = .max
         quietRounds = 0

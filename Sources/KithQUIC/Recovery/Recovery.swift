@@ -61,6 +61,7 @@ package struct Recovery: Sendable {
     /// Since when a client without anything in flight waits for the server (RFC 9002 §6.2.2.1).
     var antiDeadlockBase: Timestamp?
     var reorderThreshold = Recovery.packetThreshold
+    var recentRoundTrips = RecentRoundTrips()
     /// By how many eighths of a round trip a packet may be late.
     var reorderEighths: Int64 = 9
     var spuriousEpoch: UInt64 = 0
@@ -171,6 +172,7 @@ package struct Recovery: Sendable {
         ecn.pathChanged(isEnabled: configuration.marksECN, at: now)
         for index in spaces.indices { spaces[index].run.reset() }
         reorderThreshold = Self.packetThreshold
+        recentRoundTrips = RecentRoundTrips()
         reorderEighths = 9
         probeCount = 0
         firstSampleTime = nil

@@ -10,6 +10,7 @@ struct LinkRow: CustomTestStringConvertible, Sendable {
     var loss = 0.0
     var jitter = Duration.zero
     var reordering = 0.0
+    var earliness = 0.5
     var floor: Double
     var testDescription: String { name }
 
@@ -18,6 +19,8 @@ struct LinkRow: CustomTestStringConvertible, Sendable {
         LinkRow(name: "1 % loss", loss: 0.01, floor: 55),
         LinkRow(name: "3 % loss", loss: 0.03, floor: 50),
         LinkRow(name: "5 ms jitter and 2 % reordering", jitter: .milliseconds(5), reordering: 0.02, floor: 45),
+        LinkRow(
+            name: "the same, by the whole delay", jitter: .milliseconds(5), reordering: 0.02, earliness: 1, floor: 60),
         LinkRow(name: "200 ms and 0.5 % loss", roundTrip: .milliseconds(200), loss: 0.005, floor: 22),
     ]
 }
@@ -30,6 +33,7 @@ struct LinkRow: CustomTestStringConvertible, Sendable {
             transfer.conditions.loss = row.loss
             transfer.conditions.jitter = row.jitter
             transfer.conditions.reordering = row.reordering
+            transfer.conditions.earliness = row.earliness
             transfer.seed = seed
             let result = try transfer.run()
             #expect(result.isComplete)
