@@ -51,12 +51,13 @@ class Link:
 class Kith:
     """A device at each end."""
 
-    def __init__(self, program, link, folder):
+    def __init__(self, program, link, folder, grants=None):
         self.program, self.link = program, link
         self.left, self.right = f"{folder}/link-left", f"{folder}/link-right"
         self.up("right", self.right)
         self.up("left", self.left)
-        invitation = self("invite", "--data", self.right, "--yes", "--text", "--grant", f"files:write={folder}").strip()
+        grants = [word for grant in grants or [f"files:write={folder}"] for word in ("--grant", grant)]
+        invitation = self("invite", "--data", self.right, "--yes", "--text", *grants).strip()
         self("pair", "--data", self.left, invitation, "--yes")
 
     def __call__(self, *argv):
