@@ -170,6 +170,17 @@ static int on_alpn(
     return SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
+// Whether the client takes nothing but a raw public key from the server (RFC 7250 §4.1).
+static int wants_key_only(const SSL_CLIENT_HELLO *hello) {
+    static const uint16_t server_certificate_type = 20;
+    static const uint8_t x509 = 0;
+    const uint8_t *bytes = NULL;
+    size_t count = 0;
+    if (!SSL_early_callback_ctx_extension_get(hello, server_certificate_type, &bytes, &count)) return 0;
+    // A list with a length of one byte before it.
+    return count > 1 && memchr(bytes + 1, x509, count - 1) == NULL;
+}
+
 // Stops at the ClientHello: what the server says about itself may depend on what the client said.
 static enum ssl_select_cert_result_t on_client_hello(const SSL_CLIENT_HELLO *hello) {
     kith_tls *tls = session_of(hello->ssl);
@@ -177,6 +188,9 @@ static enum ssl_select_cert_result_t on_client_hello(const SSL_CLIENT_HELLO *hel
         memcpy(tls->client_random, hello->random, hello->random_len);
         tls->has_client_random = 1;
     }
+    // Such a client must be told in every handshake that a key is what it gets (rustls, BoringSSL itself), and BoringSSL
+    // does not say so when it resumes: it gets a full handshake each time.
+    if (wants_key_only(hello)) SSL_set_options(hello->ssl, SSL_OP_NO_TICKET);
     if (!tls->asks_parameters || tls->has_parameters) return ssl_select_cert_success;
     const uint8_t *bytes = NULL;
     size_t count = 0;

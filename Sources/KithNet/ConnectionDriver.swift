@@ -22,7 +22,9 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     private var generation: UInt32 = 0
     /// The address of this device that it is reached from; nil when not known, or there is none.
     private var source: NetworkAddress?
-    private(set) var isDialed = false
+    /// Whom it was dialed to reach; nil when the peer dialed.
+    let target: Dial.Target?
+    var isDialed: Bool { target != nil }
     /// Whether there was no way to the peer when it was last looked for.
     private var isCutOff = false
     /// Where it was first heard from, or dialed.
@@ -80,7 +82,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         self.endpoint = endpoint
         self.loop = endpoint.loop
         self.purpose = purpose
-        if case .dialing = purpose { isDialed = true }
+        target = if case .dialing(let dial) = purpose { dial.target } else { nil }
     }
 
     var isClosed: Bool { closeReason != nil }
@@ -550,6 +552,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
             packetsSent: statistics.packetsSent, packetsReceived: statistics.packetsReceived,
             packetsLost: statistics.packetsLost, openStreams: streams.count,
             paths: engine.paths.map { ConnectionStatistics.Path($0) },
+            isResumed: engine.isResumed, isEarlyDataAccepted: engine.isEarlyDataAccepted == true,
             quiet: .nanoseconds(now - (statistics.lastReceived ?? established)),
             age: .nanoseconds(now - established))
     }

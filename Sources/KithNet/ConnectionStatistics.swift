@@ -25,6 +25,10 @@ public struct ConnectionStatistics: Hashable, Sendable {
     public var openStreams: Int
     /// The ways to the other device that are held now, the one in use first.
     public var paths: [Path]
+    /// Whether the session resumes an earlier one, so that neither end had to show its key again.
+    public var isResumed: Bool
+    /// Whether the dialed end has taken what came in the first flight (0-RTT).
+    public var isEarlyDataAccepted: Bool
     /// How long ago the newest packet came.
     public var quiet: Duration
     /// How long ago the handshake completed.

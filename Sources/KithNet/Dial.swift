@@ -61,7 +61,7 @@ final class Dial: @unchecked Sendable {
         for address in addresses where known.count < Self.maxAddresses && known.insert(address).inserted {
             untried.append(address)
         }
-        if isEarly, case .device(let peer) = target, let last = endpoint.memory.address(of: peer),
+        if isEarly, let last = endpoint.memory.address(of: target),
             let index = untried.firstIndex(of: last)
         {
             // Only there the ticket is of use.

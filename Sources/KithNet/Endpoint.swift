@@ -194,9 +194,10 @@ public final class Endpoint: Sendable {
 
     /// Connects to whoever presents a certificate at one of `addresses`; for peers that are no devices.
     package func connectForeign(
-        at addresses: [NetworkAddress], serverName: String? = nil, timeout: Duration = .seconds(10)
+        at addresses: [NetworkAddress], serverName: String? = nil, isEarly: Bool = false,
+        timeout: Duration = .seconds(10)
     ) async throws(KithError) -> Connection {
-        try await connect(to: .foreign(serverName: serverName), at: addresses, timeout: timeout)
+        try await connect(to: .foreign(serverName: serverName), at: addresses, isEarly: isEarly, timeout: timeout)
     }
 
     private func connect(

@@ -370,10 +370,6 @@ import Synchronization
             configuration.verify = { credential in
                 if case .rawPublicKey(let key) = credential { key == peer.bytes } else { false }
             }
-            let given = memory.take(for: peer, at: address)
-            configuration.sessionTicket = given.ticket
-            configuration.addressToken = given.token ?? []
-            configuration.offersEarlyData = dial.isEarly
         case .foreign(let serverName):
             configuration.serverName = serverName
             configuration.requirePeerCredential = false
@@ -381,6 +377,10 @@ import Synchronization
                 if case .rawPublicKey = credential { false } else { true }
             }
         }
+        let given = memory.take(for: dial.target, at: address)
+        configuration.sessionTicket = given.ticket
+        configuration.addressToken = given.token ?? []
+        configuration.offersEarlyData = dial.isEarly
         let engine = try QUICConnection.client(
             configuration, remote: address, local: socket.number << 16, at: .now())
         let driver = ConnectionDriver(

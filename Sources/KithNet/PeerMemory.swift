@@ -1,4 +1,3 @@
-import KithIdentity
 import KithQUIC
 import KithWire
 
@@ -22,7 +21,7 @@ struct PeerMemory {
     }
 
     private let limit: Int
-    private var entries: [DeviceID: Entry] = [:]
+    private var entries: [Dial.Target: Entry] = [:]
     private var uses: UInt64 = 0
 
     init(limit: Int) {
@@ -33,7 +32,7 @@ struct PeerMemory {
     var count: Int { entries.count }
 
     /// Remembers a ticket `peer` gave at `address`.
-    mutating func remember(ticket: SessionTicket, of peer: DeviceID, at address: NetworkAddress) {
+    mutating func remember(ticket: SessionTicket, of peer: Dial.Target, at address: NetworkAddress) {
         change(peer, address) { entry in
             entry.tickets.append(ticket)
             if entry.tickets.count > Self.ticketsPerPeer { entry.tickets.removeFirst() }
@@ -41,14 +40,14 @@ struct PeerMemory {
     }
 
     /// Remembers a token `peer` gave at `address`.
-    mutating func remember(token: [UInt8], of peer: DeviceID, at address: NetworkAddress) {
+    mutating func remember(token: [UInt8], of peer: Dial.Target, at address: NetworkAddress) {
         change(peer, address) { entry in
             entry.tokens.append(token)
             if entry.tokens.count > Self.tokensPerPeer { entry.tokens.removeFirst() }
         }
     }
 
-    private mutating func change(_ peer: DeviceID, _ address: NetworkAddress, _ body: (inout Entry) -> Void) {
+    private mutating func change(_ peer: Dial.Target, _ address: NetworkAddress, _ body: (inout Entry) -> Void) {
         guard limit > 0 else { return }
         uses += 1
         var entry = entries[peer] ?? Entry(address: address, used: uses)
@@ -63,19 +62,19 @@ struct PeerMemory {
     }
 
     /// Where a session with `peer` can be resumed; nil when nothing is remembered.
-    func address(of peer: DeviceID) -> NetworkAddress? {
+    func address(of peer: Dial.Target) -> NetworkAddress? {
         entries[peer].flatMap { $0.tickets.isEmpty ? nil : $0.address }
     }
 
     /// Whether there is a token of `peer`.
-    func hasToken(of peer: DeviceID) -> Bool { entries[peer]?.tokens.isEmpty == false }
+    func hasToken(of peer: Dial.Target) -> Bool { entries[peer]?.tokens.isEmpty == false }
 
     /// Takes the newest ticket and token for an attempt to reach `peer` at `address`.
-    mutating func take(for peer: DeviceID, at address: NetworkAddress) -> (ticket: SessionTicket?, token: [UInt8]?) {
+    mutating func take(for peer: Dial.Target, at address: NetworkAddress) -> (ticket: SessionTicket?, token: [UInt8]?) {
         guard entries[peer]?.address == address else { return (nil, nil) }
         return (entries[peer]?.tickets.popLast(), entries[peer]?.tokens.popLast())
     }
 
     /// Forgets what `peer` gave.
-    mutating func forget(_ peer: DeviceID) { entries[peer] = nil }
+    mutating func forget(_ peer: Dial.Target) { entries[peer] = nil }
 }

@@ -66,6 +66,34 @@ import Testing
         }
     }
 
+    @Test func `what a peer with certificates asks early waits until its handshake is complete`() async throws {
+        var options = Endpoint.Options()
+        options.foreign = .acceptCertificates
+        options.adjust = { configuration in
+            configuration.credentials.removeAll { if case .rawPublicKey = $0 { true } else { false } }
+        }
+        try await withEndpoint(.v4, options) { server in
+            try await withEndpoint(.v4, options) { client in
+                for isEarly in [false, true] {
+                    let near = try await client.connectForeign(at: server.localAddresses, isEarly: isEarly)
+                    let question = try await near.openStream()
+                    try await question.write([7])
+                    try await question.finish()
+                    let far = try await next(server.established)
+                    #expect(far.isHandshakeComplete && far.peerID == nil)
+                    let heard = try await next(far.incomingStreams)
+                    #expect(try await heard.readAll() == [7])
+                    try await heard.finish()
+                    #expect(try await question.readAll() == [])
+                    #expect(await near.statistics().isEarlyDataAccepted == isEarly)
+                    #expect(await far.statistics().isResumed == isEarly)
+                    near.close()
+                    _ = await (near.closed(), far.closed())
+                }
+            }
+        }
+    }
+
     @Test func `a restarted peer knows the ticket no more, and gets the question after a full handshake`() async throws
     {
         let key = DeviceKey()
@@ -181,7 +209,7 @@ import Testing
         var memory = PeerMemory(limit: 2)
         let here = NetworkAddress(ipv4: (10, 0, 0, 1), port: 1)
         let there = NetworkAddress(ipv4: (10, 0, 0, 2), port: 1)
-        let peers = (0..<3).map { _ in DeviceKey().id }
+        let peers = (0..<3).map { _ in Dial.Target.device(DeviceKey().id) }
         let tickets = (0..<6).map { number in
             SessionTicket([1, 0, 0, 0, 1, 0, 0] + [UInt8](repeating: UInt8(number), count: 40))
         }
@@ -211,7 +239,7 @@ extension Endpoint {
     fileprivate func ticketAddress(of peer: DeviceID) async -> NetworkAddress? {
         let answer = OneShot<NetworkAddress?>()
         let driver = self.driver
-        driver.loop.execute { answer.fulfil(driver.memory.address(of: peer)) }
+        driver.loop.execute { answer.fulfil(driver.memory.address(of: .device(peer))) }
         return await answer.value()
     }
 }

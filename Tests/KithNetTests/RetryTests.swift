@@ -141,7 +141,7 @@ extension Endpoint {
     fileprivate func hasToken(of peer: DeviceID) async -> Bool {
         let answer = OneShot<Bool>()
         let driver = self.driver
-        driver.loop.execute { answer.fulfil(driver.memory.hasToken(of: peer)) }
+        driver.loop.execute { answer.fulfil(driver.memory.hasToken(of: .device(peer))) }
         return await answer.value()
     }
 }

@@ -164,6 +164,24 @@ import Testing
         #expect(!third.server.isComplete)
     }
 
+    @Test func `a client that takes nothing but raw keys gets a full handshake each time, and no tickets`() throws {
+        let ticketKey = SecretBytes([UInt8](repeating: 7, count: 48))
+        var asking = client([alice.rawPublicKey])
+        var answering = server([bob.rawPublicKey])
+        answering.ticketKey = ticketKey
+        var first = try LoopbackHandshake(asking, answering)
+        first.run()
+        let ticket = try #require(first.client.nextTicket())
+        // The ticket of the same device when it took both kinds.
+        asking.acceptedPeerKinds = [.rawPublicKey]
+        asking.ticket = ticket
+        var second = try LoopbackHandshake(asking, answering)
+        second.run()
+        expectSuccess(second)
+        #expect(!second.client.isResumed && !second.server.isResumed)
+        #expect(second.client.nextTicket() == nil)
+    }
+
     @Test func `a server without a ticket key sends no tickets`() throws {
         var handshake = try LoopbackHandshake(client([alice.rawPublicKey]), server([bob.rawPublicKey]))
         handshake.run()
