@@ -50,12 +50,12 @@ async def run_server(options):
     say(id=endpoint.id().to_bytes().hex(), addresses=endpoint.bound_sockets())
 
     async def serve(incoming):
-        connection = await (await incoming.accept()).connect()
         try:
+            connection = await (await incoming.accept()).connect()
             while True:
                 start(answer(await connection.accept_bi()))
         except iroh_ffi.IrohError:
-            pass  # The dialer has closed the connection.
+            pass  # The packet it began with was spoiled, or the dialer has closed the connection.
 
     tasks = set()
 
@@ -64,8 +64,12 @@ async def run_server(options):
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
-    while incoming := await endpoint.accept_next():
-        start(serve(incoming))
+    async def run():
+        while incoming := await endpoint.accept_next():
+            start(serve(incoming))
+
+    start(run())
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
 
 
 async def ask(connection, options):
@@ -84,18 +88,23 @@ async def ask(connection, options):
 
 
 async def converse(options):
-    """One connection from an endpoint of its own; returns what is wrong with it, or `ok`."""
+    """Connections one after the other from an endpoint of their own; returns what is wrong with them, or `ok`."""
     endpoint = await bind(options["host"])
     peer = iroh.EndpointAddr(iroh.EndpointId.from_bytes(bytes.fromhex(options["id"])), None, [options["address"]])
-    connection = await endpoint.connect(peer, ALPN)
-    verdicts = await asyncio.gather(*(ask(connection, options) for _ in range(options["streams"])))
-    connection.close(0, b"done")
+    verdicts = []
+    for _ in range(options["rounds"]):
+        connection = await endpoint.connect(peer, ALPN)
+        verdicts += await asyncio.gather(*(ask(connection, options) for _ in range(options["streams"])))
+        connection.close(0, b"done")
     await endpoint.close()
     return next((verdict for verdict in verdicts if verdict != "ok"), "ok")
 
 
 async def run_client(options):
-    verdicts = await asyncio.gather(*(converse(options) for _ in range(options["connections"])))
+    try:
+        verdicts = await asyncio.gather(*(converse(options) for _ in range(options["connections"])))
+    except iroh_ffi.IrohError as error:
+        verdicts = [repr(error)]
     say(verdict=next((verdict for verdict in verdicts if verdict != "ok"), "ok"))
 
 

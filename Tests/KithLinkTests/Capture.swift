@@ -21,6 +21,27 @@ struct Capture: Sendable {
             guard payload.count >= 5, payload[0] & 0x80 != 0 else { return nil }
             return payload[1...4].reduce(0) { $0 << 8 | UInt32($1) }
         }
+
+        /// Whether one of its packets is a 0-RTT packet of version 1 (RFC 9000 §17.2.3).
+        var hasEarlyData: Bool {
+            var reader = ByteReader(payload.span)
+            // What cannot be read ends the search.
+            while let first = try? reader.integer(as: UInt8.self), first & 0x80 != 0 {
+                if first & 0x30 == 0x10 { return true }
+                guard first & 0x30 != 0x30, (try? skipHeader(&reader, isInitial: first & 0x30 == 0)) != nil else {
+                    return false
+                }
+            }
+            return false
+        }
+
+        private func skipHeader(_ reader: inout ByteReader, isInitial: Bool) throws {
+            try reader.skip(4)
+            try reader.skip(Int(try reader.integer(as: UInt8.self)))
+            try reader.skip(Int(try reader.integer(as: UInt8.self)))
+            if isInitial { try reader.skip(Int(clamping: try reader.varint())) }
+            try reader.skip(Int(clamping: try reader.varint()))
+        }
     }
 
     /// An address as the sender saw it, before the link translated anything.

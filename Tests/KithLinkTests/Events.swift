@@ -1,10 +1,12 @@
 import Foundation
+import KithNet
 import KithQUIC
 import Synchronization
 
-/// Counts what our own ends of a conversation say in their logs (qlog).
+/// Counts what our own ends of a conversation have seen, and what they say in their logs (qlog).
 final class Events: Sendable {
     private let records = Mutex<[String]>([])
+    private let sessions = Mutex((resumed: 0, early: 0))
 
     /// Lets `configuration`'s connections write here; their packets one by one are left out.
     func watch(_ configuration: inout QUICConfiguration) {
@@ -14,6 +16,22 @@ final class Events: Sendable {
             self.records.withLock { $0.append(text) }
         }
     }
+
+    /// Notes how `connection` came about; once for each of its ends that are ours.
+    func note(_ connection: Connection) async {
+        guard await connection.handshakeCompleted() else { return }
+        let statistics = await connection.statistics()
+        sessions.withLock { sessions in
+            if statistics.isResumed { sessions.resumed += 1 }
+            if statistics.isEarlyDataAccepted { sessions.early += 1 }
+        }
+    }
+
+    /// How many noted connections resumed a session.
+    var resumed: Int { sessions.withLock { $0.resumed } }
+
+    /// In how many of them early data was accepted.
+    var early: Int { sessions.withLock { $0.early } }
 
     /// How many records contain `text`.
     func count(_ text: String) -> Int { records.withLock { $0.count { $0.contains(text) } } }

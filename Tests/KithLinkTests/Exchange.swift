@@ -39,7 +39,7 @@ enum Exchange {
     }
 
     /// Answers every stream of every connection until the endpoint shuts down.
-    static func serve(_ endpoint: Endpoint) async {
+    static func serve(_ endpoint: Endpoint, _ events: Events) async {
         await withDiscardingTaskGroup { group in
             for await connection in endpoint.established {
                 group.addTask {
@@ -48,6 +48,7 @@ enum Exchange {
                             // The dialer checks what it gets, so that what fails here is seen there.
                             group.addTask { try? await answer(stream) }
                         }
+                        await events.note(connection)
                     }
                 }
             }

@@ -12,7 +12,7 @@ enum HTTP3 {
     /// `:status: 200`, after the prefix of a block without dynamic entries.
     private static let ok: [UInt8] = [0, 0, 0xC0 | 25]
 
-    /// What the requests to ``serve(_:down:tally:)`` were.
+    /// What the requests to ``serve(_:down:tally:events:)`` were.
     final class Tally: Sendable {
         /// The digests of the bodies, one for each request.
         let bodies = Mutex<[SHA256.Digest]>([])
@@ -37,7 +37,7 @@ enum HTTP3 {
     }
 
     /// Answers every request of every connection with `down` bytes, until the endpoint shuts down.
-    static func serve(_ endpoint: Endpoint, down: Int, tally: Tally) async {
+    static func serve(_ endpoint: Endpoint, down: Int, tally: Tally, events: Events) async {
         await withDiscardingTaskGroup { group in
             for await connection in endpoint.established {
                 group.addTask {
@@ -46,6 +46,7 @@ enum HTTP3 {
                             // The client checks what it gets, so that what fails here is seen there.
                             group.addTask { try? await answer(stream, down: down, tally: tally) }
                         }
+                        await events.note(connection)
                     }
                 }
             }

@@ -14,12 +14,12 @@ import Testing
         try await converse(name, with: .ourselves) { link, scenario, ends in
             try await link.withEndpoint(at: .right, ipv6: scenario.ipv6, ends.server) { server in
                 let address = Link.End.right.address(ipv6: scenario.ipv6, port: server.port)
-                try await serving(server) {
-                    try await dialing(link, scenario, ends.client) { client in
+                try await serving(server, ends) {
+                    try await dialing(link, scenario, ends) { client, isEarly in
                         if name == .amplificationlimit {
                             try await client.connectForeign(at: [address], timeout: .seconds(60))
                         } else {
-                            try await client.connect(to: server.id, at: [address], timeout: .seconds(60))
+                            try await client.connect(to: server.id, at: address, isEarly: isEarly)
                         }
                     }
                 }
@@ -35,8 +35,9 @@ import Testing
             try await Program.run(link.command(at: .right, command)) { program in
                 let port = try await program.next(Listening.self).port
                 let address = Link.End.right.address(ipv6: scenario.ipv6, port: port)
-                try await dialing(link, scenario, ends.client) { client in
-                    try await client.connectForeign(at: [address], serverName: "localhost", timeout: .seconds(60))
+                try await dialing(link, scenario, ends) { client, isEarly in
+                    try await client.connectForeign(
+                        at: [address], serverName: "localhost", isEarly: isEarly, timeout: .seconds(60))
                 }
             }
         }
@@ -46,7 +47,7 @@ import Testing
     func `aioquic dials`(name: Case) async throws {
         try await converse(name, with: .aioquicClient) { link, scenario, ends in
             try await link.withEndpoint(at: .right, ipv6: scenario.ipv6, ends.server) { server in
-                try await serving(server) {
+                try await serving(server, ends) {
                     let options: [String: any Sendable] = [
                         "host": scenario.ipv6 ? "fd07::2" : "10.7.0.2", "port": Int(server.port),
                         "case": name.rawValue, "up": scenario.up, "down": scenario.down,
@@ -67,11 +68,12 @@ import Testing
                 let command = try NGTCP2.server(name, ipv6: scenario.ipv6, files: ["answer": answer], in: folder)
                 try await Program.run(link.command(at: .right, command), isQuiet: true) { _ in
                     try await NGTCP2.listens(on: link)
-                    var options = ends.client
-                    options.alpn = ["h3"]
+                    var ends = ends
+                    ends.client.alpn = ["h3"]
                     let address = Link.End.right.address(ipv6: scenario.ipv6, port: NGTCP2.port)
-                    try await dialing(link, scenario, options) { client in
-                        try await client.connectForeign(at: [address], serverName: "localhost", timeout: .seconds(60))
+                    try await dialing(link, scenario, ends) { client, isEarly in
+                        try await client.connectForeign(
+                            at: [address], serverName: "localhost", isEarly: isEarly, timeout: .seconds(60))
                     } ask: { connection, _ in
                         try await HTTP3.ask(connection, path: "/answer", up: scenario.up, wanted: answer)
                     }
@@ -87,7 +89,7 @@ import Testing
             options.alpn = ["h3"]
             try await link.withEndpoint(at: .right, ipv6: scenario.ipv6, options) { server in
                 let tally = HTTP3.Tally()
-                let task = Task { await HTTP3.serve(server, down: scenario.down, tally: tally) }
+                let task = Task { await HTTP3.serve(server, down: scenario.down, tally: tally, events: ends.events) }
                 defer { task.cancel() }
                 try await withTemporaryFolder { folder in
                     try await withThrowingTaskGroup { group in
@@ -95,8 +97,10 @@ import Testing
                             group.addTask {
                                 let folder = folder.appendingPathComponent("\(number)")
                                 let command = try NGTCP2.client(name, scenario, port: server.port, in: folder)
-                                try await Program.run(link.command(at: .left, command), isQuiet: true) { program in
-                                    for await _ in program.lines {}
+                                for _ in 0..<scenario.rounds {
+                                    try await Program.run(link.command(at: .left, command), isQuiet: true) { program in
+                                        for await _ in program.lines {}
+                                    }
                                 }
                                 guard scenario.streams == 1 else { return }
                                 let answer = try Data(contentsOf: folder.appendingPathComponent("answer"))
@@ -110,7 +114,9 @@ import Testing
                 }
                 let bodies = tally.bodies.withLock { $0 }
                 let right = SHA256.hash(data: HTTP3.body(scenario.up))
-                guard bodies.count == scenario.streams * scenario.connections, bodies.allSatisfy({ $0 == right }) else {
+                guard bodies.count == scenario.streams * scenario.connections * scenario.rounds,
+                    bodies.allSatisfy({ $0 == right })
+                else {
                     throw LinkError(
                         "of \(bodies.count) requests \(bodies.count { $0 == right }) were as they were sent")
                 }
@@ -130,8 +136,8 @@ import Testing
                 let bound = listening.addresses.lazy.compactMap { NetworkAddress($0) }
                 let port = try #require(bound.first { $0.isIPv6 == scenario.ipv6 }).port
                 let address = Link.End.right.address(ipv6: scenario.ipv6, port: port)
-                try await dialing(link, scenario, ends.client) { client in
-                    try await client.connect(to: id, at: [address], timeout: .seconds(60))
+                try await dialing(link, scenario, ends) { client, isEarly in
+                    try await client.connect(to: id, at: address, isEarly: isEarly)
                 }
             }
         }
@@ -141,12 +147,12 @@ import Testing
     func `iroh dials`(name: Case) async throws {
         try await converse(name, with: .irohClient) { link, scenario, ends in
             try await link.withEndpoint(at: .right, ipv6: scenario.ipv6, ends.server) { server in
-                try await serving(server) {
+                try await serving(server, ends) {
                     let options: [String: any Sendable] = [
                         "host": scenario.ipv6 ? "[fd07::1]" : "10.7.0.1", "id": Hex.encode(server.id.bytes),
                         "address": "\(Link.End.right.address(ipv6: scenario.ipv6, port: server.port))",
                         "up": scenario.up, "down": scenario.down, "streams": scenario.streams,
-                        "connections": scenario.connections,
+                        "connections": scenario.connections, "rounds": scenario.rounds,
                     ]
                     let command = try Python.command("iroh_link.py", "dial", options)
                     try await Program.run(link.command(at: .left, command)) { try await verdict(of: $0) }
@@ -176,12 +182,14 @@ import Testing
     private struct Ends: Sendable {
         var client: Endpoint.Options
         var server: Endpoint.Options
+        var events: Events
 
         init(_ scenario: Scenario, _ events: Events) {
             var options = Endpoint.Options()
             options.foreign = .acceptCertificates
             options.handshakeTimeout = .seconds(60)
-            (client, server) = (options, options)
+            (client, server, self.events) = (options, options, events)
+            if scenario.sendsRetry { server.retryAbove = 0 }
             client.adjust = Self.adjustment(events, scenario.client)
             server.adjust = Self.adjustment(events, scenario.server)
         }
@@ -241,44 +249,49 @@ import Testing
     }
 
     /// Answers what `body` asks of `server`.
-    private func serving(_ server: Endpoint, _ body: () async throws -> Void) async throws {
-        let task = Task { await Exchange.serve(server) }
+    private func serving(_ server: Endpoint, _ ends: Ends, _ body: () async throws -> Void) async throws {
+        let task = Task { await Exchange.serve(server, ends.events) }
         defer { task.cancel() }
         try await body()
     }
 
     /// Runs the dialer's side: every connection from an endpoint of its own at the left end.
     private func dialing(
-        _ link: Link, _ scenario: Scenario, _ options: Endpoint.Options,
-        connect: @escaping @Sendable (Endpoint) async throws -> Connection,
+        _ link: Link, _ scenario: Scenario, _ ends: Ends,
+        connect: @escaping @Sendable (Endpoint, _ isEarly: Bool) async throws -> Connection,
         ask: (@Sendable (Connection, UInt64) async throws -> Void)? = nil
     ) async throws {
-        let ask =
-            ask ?? { try await Exchange.ask($0, up: scenario.up, down: scenario.down, seed: $1) }
+        let ask = ask ?? { try await Exchange.ask($0, up: scenario.up, down: scenario.down, seed: $1) }
         try await withThrowingTaskGroup { group in
             for number in 0..<scenario.connections {
                 group.addTask {
-                    try await link.withEndpoint(at: .left, ipv6: scenario.ipv6, options) { client in
-                        let connection = try await connect(client)
-                        try await withThrowingTaskGroup { streams in
-                            if scenario.moves {
-                                streams.addTask {
-                                    try await link.carried(100, from: .right)
-                                    let address = Link.End.left.otherAddress(ipv6: scenario.ipv6)
-                                    try await link.inside(.left) { try await client.rebind(to: [address]) }
+                    try await link.withEndpoint(at: .left, ipv6: scenario.ipv6, ends.client) { client in
+                        for round in 0..<scenario.rounds {
+                            let connection = try await connect(client, round > 0 && scenario.isEarly)
+                            try await withThrowingTaskGroup { tasks in
+                                if scenario.moves {
+                                    tasks.addTask { try await move(client, link, ipv6: scenario.ipv6) }
                                 }
+                                for stream in 0..<scenario.streams {
+                                    tasks.addTask { try await ask(connection, UInt64(number * 10_000 + stream)) }
+                                }
+                                try await tasks.waitForAll()
                             }
-                            for stream in 0..<scenario.streams {
-                                streams.addTask { try await ask(connection, UInt64(number * 10_000 + stream)) }
-                            }
-                            try await streams.waitForAll()
+                            await ends.events.note(connection)
+                            connection.close()
+                            _ = await connection.closed()
                         }
-                        connection.close()
                     }
                 }
             }
             try await group.waitForAll()
         }
+    }
+
+    private func move(_ client: Endpoint, _ link: Link, ipv6: Bool) async throws {
+        try await link.carried(100, from: .right)
+        let address = Link.End.left.otherAddress(ipv6: ipv6)
+        try await link.inside(.left) { try await client.rebind(to: [address]) }
     }
 
     /// The server hears the client's first datagram and, for a while, no other: it may send three times as much, no
@@ -321,5 +334,13 @@ import Testing
                 return try await client.next(Moved.self).count
             }
         }
+    }
+}
+
+extension Endpoint {
+    fileprivate func connect(to peer: DeviceID, at address: NetworkAddress, isEarly: Bool) async throws -> Connection {
+        isEarly
+            ? try await connectEarly(to: peer, at: [address], timeout: .seconds(60))
+            : try await connect(to: peer, at: [address], timeout: .seconds(60))
     }
 }

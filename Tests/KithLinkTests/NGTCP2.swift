@@ -48,9 +48,12 @@ enum NGTCP2 {
         let body = folder.appendingPathComponent("body")
         try Data(HTTP3.body(scenario.up)).write(to: body)
         options += ["-m", "POST", "-d", body.path]
+        let remembering = ["--session-file=\(folder.path)/session", "--tp-file=\(folder.path)/parameters"]
         switch name {
         case .chacha20: options.append(onlyChaCha20)
         case .keyupdate: options.append("--key-update=200ms")
+        case .resumption: options += remembering + ["--disable-early-data"]
+        case .zerortt: options += remembering
         case .connectionmigration: options.append("--change-local-addr=300ms")
         default: break
         }
