@@ -184,15 +184,84 @@ enum Bench {
         await close(pair)
     }
 
+    /// One stream through two engines in memory, without sockets, tasks or copies between them.
+    static func engine(mebibytes: Int, into report: inout Report) throws {
+        let address = NetworkAddress(ipv4: (127, 0, 0, 1), port: 4433)
+        var now = Timestamp(nanoseconds: 1_000_000_000)
+        var client = try QUICConnection.client(engineConfiguration(1), remote: address, at: now)
+        let first = client.datagrams(at: now)
+        guard let initial = first.first.flatMap({ DatagramHeader($0.bytes) }) else {
+            throw KithError(.internal, "no first datagram")
+        }
+        var server = try QUICConnection.server(engineConfiguration(2), remote: address, initial: initial, at: now)
+        for datagram in first { server.receive(datagram.bytes, from: address, at: now) }
+        let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 64)
+        let wire = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 64)
+        let sink = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 64)
+        piece.initializeMemory(as: UInt8.self, repeating: 0x5A)
+        defer { for buffer in [piece, wire, sink] { buffer.deallocate() } }
+        var stream: StreamID?
+        var written = 0
+        var received = 0
+        let warm = 16 << 20
+        let total = warm + mebibytes << 20
+        var meter = Meter()
+        var packetsBefore: UInt64 = 0
+        var isWarm = false
+        while received < total {
+            now = now.advanced(nanoseconds: 20_000)
+            if client.nextDeadline ?? .distantFuture <= now { client.timedOut(at: now) }
+            if server.nextDeadline ?? .distantFuture <= now { server.timedOut(at: now) }
+            while client.nextEvent() != nil {}
+            while server.nextEvent() != nil {}
+            if stream == nil, client.isConnected { stream = client.openStream(.unidirectional) }
+            if let stream {
+                while written < total {
+                    let count = min(piece.count, total - written)
+                    let taken = try client.write(UnsafeRawBufferPointer(rebasing: piece[..<count]), to: stream)
+                    written += taken
+                    if taken < count { break }
+                }
+            }
+            while let transmit = client.nextTransmit(into: wire, at: now) {
+                var start = 0
+                while start < transmit.length {
+                    let end = min(start + max(1, transmit.segmentSize), transmit.length)
+                    server.receive(
+                        UnsafeMutableRawBufferPointer(rebasing: wire[start..<end]), from: address, ecn: 0, at: now)
+                    start = end
+                }
+                if let stream, server.isConnected {
+                    while let part = try? server.read(stream, into: sink), part.count > 0 { received += part.count }
+                }
+            }
+            while let transmit = server.nextTransmit(into: wire, at: now) {
+                client.receive(
+                    UnsafeMutableRawBufferPointer(rebasing: wire[..<transmit.length]), from: address, ecn: 0, at: now)
+            }
+            if !isWarm, received >= warm {
+                isWarm = true
+                meter = Meter()
+                packetsBefore = client.statistics.packetsSent
+            }
+        }
+        let packets = Double(client.statistics.packetsSent - packetsBefore)
+        let gibibytes = Double(total - warm) / Double(1 << 30)
+        report.add("engines alone, processor time of both ends", meter.processorSeconds / gibibytes, "s/GiB")
+        report.add(
+            "engines alone, allocations per packet sent", Double(meter.allocationCount) / packets, "", atMost: 0.01)
+    }
+
+    private static func engineConfiguration(_ seed: UInt8) -> QUICConfiguration {
+        var configuration = QUICConfiguration(
+            credentials: [.rawPublicKey(seed: [UInt8](repeating: seed, count: 32))], alpn: ["bench"])
+        configuration.verify = { _ in true }
+        return configuration
+    }
+
     /// Connections after their handshake and one kilobyte each way, in memory: what the engine keeps for each end.
     static func idleConnections(_ count: Int, into report: inout Report) throws {
         let address = NetworkAddress(ipv4: (127, 0, 0, 1), port: 4433)
-        func configuration(_ seed: UInt8) -> QUICConfiguration {
-            var configuration = QUICConfiguration(
-                credentials: [.rawPublicKey(seed: [UInt8](repeating: seed, count: 32))], alpn: ["bench"])
-            configuration.verify = { _ in true }
-            return configuration
-        }
         final class Ends {
             var client: QUICConnection
             var server: QUICConnection
@@ -206,12 +275,12 @@ enum Bench {
         var now = Timestamp(nanoseconds: 1_000_000_000)
         let meter = Meter()
         for _ in 0..<count {
-            var client = try QUICConnection.client(configuration(1), remote: address, at: now)
+            var client = try QUICConnection.client(engineConfiguration(1), remote: address, at: now)
             let first = client.datagrams(at: now)
             guard let initial = first.first.flatMap({ DatagramHeader($0.bytes) }) else {
                 throw KithError(.internal, "no first datagram")
             }
-            var server = try QUICConnection.server(configuration(2), remote: address, initial: initial, at: now)
+            var server = try QUICConnection.server(engineConfiguration(2), remote: address, initial: initial, at: now)
             for datagram in first { server.receive(datagram.bytes, from: address, at: now) }
             var stream: StreamID?
             for round in 0..<12 {

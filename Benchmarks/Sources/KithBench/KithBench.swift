@@ -17,6 +17,7 @@ import Foundation
         }
         var report = Report()
         try await Bench.bulk(mebibytes: mebibytes, into: &report)
+        try Bench.engine(mebibytes: min(mebibytes, 512), into: &report)
         try await Bench.connect(rounds: 200, into: &report)
         try await Bench.echo(rounds: 2000, into: &report)
         try await Bench.streams(1000, into: &report)

@@ -4,7 +4,7 @@
 /// copies what is held once, so a byte is moved less than twice over a stream's life. An empty ring holds no memory.
 package struct ByteRing: Sendable {
     /// The smallest storage made.
-    private static let smallest = 1024
+    private static let smallest = 256
     /// What an emptied ring keeps without a second thought.
     private static let kept = 64 * 1024
     private var storage: [UInt8] = []
