@@ -468,7 +468,7 @@ import Synchronization
 
     /// Closes a superseded connection that carries nothing, once the other end has surely made up its mind too.
     func retirementIsDue(_ driver: ConnectionDriver) {
-        loop.scheduleTask(in: .seconds(3)) {
+        loop.scheduleTask(in: .seconds(30)) {
             if driver.isRetired, !driver.hasStreams, !driver.isClosed {
                 driver.close(code: .closed, reason: "a newer connection took its place")
             }
