@@ -236,11 +236,31 @@ static int configure_context(SSL_CTX *context, const kith_tls_options *options) 
             return 0;
         }
     } else {
+        // Reserved values everywhere (RFC 8701), and extensions in no fixed order: so that servers keep bearing both.
+        SSL_CTX_set_grease_enabled(context, 1);
+        SSL_CTX_set_permute_extensions(context, 1);
         SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
         SSL_CTX_sess_set_new_cb(context, on_new_session);
     }
     if (options->wants_key_log) SSL_CTX_set_keylog_callback(context, on_key_log);
     return 1;
+}
+
+int kith_has_aes_hardware(void) { return EVP_has_aes_hardware(); }
+
+static int set_ciphers(SSL *ssl, int preference) {
+    static const uint16_t aes[] = {
+        SSL_CIPHER_AES_128_GCM_SHA256, SSL_CIPHER_AES_256_GCM_SHA384, SSL_CIPHER_CHACHA20_POLY1305_SHA256};
+    static const uint16_t chacha20[] = {
+        SSL_CIPHER_CHACHA20_POLY1305_SHA256, SSL_CIPHER_AES_128_GCM_SHA256, SSL_CIPHER_AES_256_GCM_SHA384};
+    switch (preference) {
+        // BoringSSL's own order, by EVP_has_aes_hardware: a server with AES hardware follows its client.
+        case KITH_CIPHERS_AUTOMATIC: return 1;
+        case KITH_CIPHERS_AES: return SSL_set1_tls13_ciphers(ssl, aes, NULL, 3);
+        case KITH_CIPHERS_CHACHA20: return SSL_set1_tls13_ciphers(ssl, chacha20, NULL, 3);
+        case KITH_CIPHERS_CHACHA20_ONLY: return SSL_set1_tls13_ciphers(ssl, chacha20, NULL, 1);
+        default: return 0;
+    }
 }
 
 static int set_algorithms(SSL *ssl, const kith_tls_options *options) {
@@ -249,17 +269,18 @@ static int set_algorithms(SSL *ssl, const kith_tls_options *options) {
         SSL_SIGN_ED25519, SSL_SIGN_ECDSA_SECP256R1_SHA256, SSL_SIGN_ECDSA_SECP384R1_SHA384,
         SSL_SIGN_RSA_PSS_RSAE_SHA256, SSL_SIGN_RSA_PSS_RSAE_SHA384, SSL_SIGN_RSA_PSS_RSAE_SHA512};
     static const uint16_t sign[] = {SSL_SIGN_ED25519};
-    static const uint16_t classical[] = {SSL_GROUP_X25519, SSL_GROUP_X25519_MLKEM768, SSL_GROUP_SECP256R1};
+    static const uint16_t classical[] = {SSL_GROUP_X25519, SSL_GROUP_SECP256R1, SSL_GROUP_X25519_MLKEM768};
     static const uint16_t quantum[] = {SSL_GROUP_X25519_MLKEM768, SSL_GROUP_X25519, SSL_GROUP_SECP256R1};
+    const int is_quantum = options->key_exchange == KITH_EXCHANGE_POST_QUANTUM;
+    const size_t groups = options->key_exchange == KITH_EXCHANGE_CLASSICAL_ONLY ? 2 : 3;
     if (!SSL_set_verify_algorithm_prefs(ssl, verify, sizeof(verify) / sizeof(verify[0]))
         || !SSL_set_signing_algorithm_prefs(ssl, sign, 1)
-        || !SSL_set1_group_ids(ssl, options->post_quantum_first ? quantum : classical, 3)) {
+        || !SSL_set1_group_ids(ssl, is_quantum ? quantum : classical, groups) || !set_ciphers(ssl, options->ciphers)) {
         return 0;
     }
     // Left alone, BoringSSL sends a post-quantum share too, and the ClientHello no longer fits one datagram.
     return options->is_server
-        || SSL_set1_client_key_shares(
-               ssl, options->post_quantum_first ? quantum : classical, options->post_quantum_first ? 2 : 1);
+        || SSL_set1_client_key_shares(ssl, is_quantum ? quantum : classical, is_quantum ? 2 : 1);
 }
 
 static int configure_session(kith_tls *tls, const kith_tls_options *options) {

@@ -94,6 +94,8 @@ import Synchronization
         configuration.maxIncomingUnidirectionalStreams = 0
         configuration.congestionController = options.congestionController
         configuration.qlog = options.qlog
+        configuration.cipherPreference = options.cipherPreference
+        configuration.offersPostQuantumKeyShare = options.offersPostQuantumKeyShare
         configuration.udpPayloadSize = options.udpPayloadSize
         // It is chance which of two devices dialed, and either may be the one that is carried away.
         configuration.eitherEndMoves = true

@@ -52,6 +52,10 @@ extension Endpoint {
         public var socketBuffer: Int = 4 << 20
         /// Which congestion controller the connections use.
         public var congestionController: CongestionControllerKind = .bbr
+        /// Which AEAD the connections use, where both ends have a choice.
+        public var cipherPreference: CipherPreference = .automatic
+        /// Whether connections are dialed with X25519MLKEM768 first, a first flight of two datagrams.
+        public var offersPostQuantumKeyShare = true
         /// Receives one qlog record per call (RFC 7464 framing), from the event loop; `nil` costs nothing.
         public var qlog: (@Sendable ([UInt8]) -> Void)?
         /// The largest datagram sent once a handshake is over.

@@ -10,8 +10,13 @@ public struct QUICConfiguration: Sendable {
     public var verify: @Sendable (PeerCredential) -> Bool = { _ in false }
     /// Whether the peer must prove itself; a client always requires it of the server.
     public var requirePeerCredential = true
-    /// Whether the first flight carries a post-quantum key share, and so needs two datagrams.
-    public var offersPostQuantumKeyShare = false
+    /// Whether a client offers X25519MLKEM768 first, which what is recorded today and decrypted in the future resists.
+    ///
+    /// The first flight then has two datagrams. It holds an X25519 share as well, so that a server that knows no better
+    /// needs no round trip more; a server accepts either.
+    public var offersPostQuantumKeyShare = true
+    /// Which AEAD protects packets, where both ends have a choice.
+    public var cipherPreference = CipherPreference.automatic
 
     /// The versions spoken, best first; not empty.
     ///
@@ -88,6 +93,10 @@ public struct QUICConfiguration: Sendable {
     public var statelessResetKey: [UInt8]
     /// Takes one qlog record (JSON text sequence, RFC 7464) per call; nil costs nothing.
     public var qlog: (@Sendable ([UInt8]) -> Void)?
+    /// Takes a line of the key log (the format of `SSLKEYLOGFILE`) per call; nil keeps the secrets secret.
+    ///
+    /// Dangerous: whoever has the lines can read everything the connection carried, and write in either end's name.
+    public var keyLog: (@Sendable (String) -> Void)?
     /// Where randomness that needs no secrecy towards this process comes from; tests seed it.
     public var random: @Sendable () -> UInt64
 

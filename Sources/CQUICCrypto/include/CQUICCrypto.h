@@ -120,13 +120,31 @@ typedef struct kith_tls kith_tls;
 #define KITH_KIND_X509 0
 #define KITH_KIND_RAW_PUBLIC_KEY 2
 
+// Key exchanges: an X25519 share, X25519MLKEM768 accepted; X25519MLKEM768 and X25519 shares, more than one datagram;
+// X25519MLKEM768 unknown.
+#define KITH_EXCHANGE_CLASSICAL 0
+#define KITH_EXCHANGE_POST_QUANTUM 1
+#define KITH_EXCHANGE_CLASSICAL_ONLY 2
+
+// Cipher suites, best first: AES before ChaCha20 where the processor does AES itself, and after it elsewhere; always
+// before it; always after it; ChaCha20 alone.
+#define KITH_CIPHERS_AUTOMATIC 0
+#define KITH_CIPHERS_AES 1
+#define KITH_CIPHERS_CHACHA20 2
+#define KITH_CIPHERS_CHACHA20_ONLY 3
+
+// 1 when the processor does AES-GCM itself, fast and in constant time.
+int kith_has_aes_hardware(void);
+
 // What a session is made with. Every pointer need only live during kith_tls_new.
 typedef struct {
     int is_server;
     // Server: ask the client for a credential; refuse it without one.
     int require_peer_credential;
-    // 0: an X25519 share. 1: X25519MLKEM768 and X25519 shares, more than one datagram. Both groups are accepted always.
-    int post_quantum_first;
+    // KITH_EXCHANGE_….
+    int key_exchange;
+    // KITH_CIPHERS_….
+    int ciphers;
     int wants_key_log;
     int early_data;
     // KITH_KIND_…, best first.

@@ -90,6 +90,7 @@ extension QUICConnection {
             let taken = unsafe output.bytes.withUnsafeBytes { unsafe spaces[space.rawValue].cryptoSend.append($0) }
             precondition(taken == output.bytes.count, "the handshake's send buffer has no bound")
         }
+        if let keyLog = configuration.keyLog { while let line = tls.nextKeyLogLine() { keyLog(line) } }
         while let ticket = tls.nextTicket() {
             // Before the parameters are known there is nothing to remember with it; a server sends them first.
             guard let peerParameters, early.ticketsTaken < 4 else { continue }

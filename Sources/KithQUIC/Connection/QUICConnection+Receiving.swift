@@ -133,7 +133,10 @@ extension QUICConnection {
     /// change yet, or the server's first word of it.
     private func initialKeys(of other: QUICVersion) -> PacketKeys? {
         guard isClient else { return other == negotiation.original ? negotiation.originalReadKeys : nil }
-        guard !hasReceivedPacket, configuration.versions.contains(other) else { return nil }
+        // Acknowledgements of half a ClientHello come in the first version; with the ServerHello it is settled.
+        guard spaces[.handshake].readKeys == nil, negotiation.version == negotiation.original,
+            configuration.versions.contains(other)
+        else { return nil }
         return PacketKeys.initial(destination: initialDestination.bytes, isClient: true, other).read
     }
 

@@ -80,6 +80,11 @@ extension QUICConnection {
     /// The application protocol both agreed on.
     public var negotiatedALPN: String? { tls.negotiatedALPN }
 
+    /// The TLS number of the key exchange group: 0x001d is X25519, 0x11ec X25519MLKEM768; nil before one is chosen.
+    public var keyExchangeGroup: UInt16? { tls.keyExchangeGroup }
+    /// What protects 1-RTT packets; nil before they can be read.
+    package var cipherSuite: CipherSuite? { spaces[.application].readKeys?.suite }
+
     /// Bytes both ends can compute and nobody else (RFC 8446 §7.5); nil before the handshake is complete.
     public func exportKeyingMaterial(label: String, context: [UInt8], count: Int) -> [UInt8]? {
         guard tls.isComplete else { return nil }

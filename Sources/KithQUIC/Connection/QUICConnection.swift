@@ -141,6 +141,8 @@ public struct QUICConnection: ~Copyable {
         handshake.requirePeerCredential = configuration.requirePeerCredential
         handshake.asksForParameters = !isClient
         early.prepare(&handshake, configuration, isClient: isClient, version: opening.version)
+        handshake.ciphers = configuration.cipherPreference
+        handshake.wantsKeyLog = configuration.keyLog != nil
         handshake.keyExchange = configuration.offersPostQuantumKeyShare ? .postQuantum : .classical
         do {
             tls = try TLSSession(handshake)

@@ -16,6 +16,9 @@ package struct TLSConfiguration: Sendable {
 
         /// X25519MLKEM768, with X25519 beside it: a ClientHello of two datagrams.
         case postQuantum
+
+        /// X25519; the hybrid group is unknown.
+        case classicalOnly
     }
 
     /// Which end of the handshake this is.
@@ -51,6 +54,9 @@ package struct TLSConfiguration: Sendable {
 
     /// The key exchange to open with.
     package var keyExchange: KeyExchange = .classical
+
+    /// Which cipher suites, and which first.
+    package var ciphers: CipherPreference = .automatic
 
     /// Whether key log lines are kept.
     ///

@@ -261,7 +261,7 @@ extension TLSSession {
                             var options = unsafe kith_tls_options(
                                 is_server: configuration.role == .server ? 1 : 0,
                                 require_peer_credential: configuration.requirePeerCredential ? 1 : 0,
-                                post_quantum_first: configuration.keyExchange == .postQuantum ? 1 : 0,
+                                key_exchange: configuration.keyExchange.code, ciphers: configuration.ciphers.code,
                                 wants_key_log: configuration.wantsKeyLog ? 1 : 0,
                                 early_data: configuration.earlyData ? 1 : 0,
                                 accepted_kinds: kinds.bytePointer, accepted_kinds_count: kinds.count,
@@ -305,6 +305,30 @@ extension TLSSession {
             let joined = Array(chain.joined())
             return unsafe seed.count == 32 && !joined.isEmpty
                 && kith_tls_add_certificates(session, seed, joined, counts, counts.count) == 1
+        }
+    }
+}
+
+extension TLSConfiguration.KeyExchange {
+    fileprivate var code: Int32 {
+        switch self {
+        case .classical: KITH_EXCHANGE_CLASSICAL
+        case .postQuantum: KITH_EXCHANGE_POST_QUANTUM
+        case .classicalOnly: KITH_EXCHANGE_CLASSICAL_ONLY
+        }
+    }
+}
+
+extension CipherPreference {
+    /// Whether this machine's processor does AES-GCM itself, fast and in constant time.
+    public static var isAESFast: Bool { kith_has_aes_hardware() == 1 }
+
+    fileprivate var code: Int32 {
+        switch self {
+        case .automatic: KITH_CIPHERS_AUTOMATIC
+        case .aes: KITH_CIPHERS_AES
+        case .chaCha20: KITH_CIPHERS_CHACHA20
+        case .chaCha20Only: KITH_CIPHERS_CHACHA20_ONLY
         }
     }
 }

@@ -1,18 +1,87 @@
 @testable import KithQUIC
 import KithWire
+import Synchronization
 import Testing
+
+/// Lines that several closures append to.
+final class SharedLines: Sendable {
+    private let lines = Mutex<[String]>([])
+    var all: [String] { lines.withLock { $0 } }
+    func append(_ line: String) { lines.withLock { $0.append(line) } }
+}
 
 @Suite struct LifecycleTests {
     @Test func `a post-quantum first flight takes two datagrams and connects`() throws {
-        let pair = try Pair(client: { $0.offersPostQuantumKeyShare = true })
+        let pair = try Pair()
         pair.flush()
         #expect(pair.sentByClient == 2)
         #expect(pair.wire.allSatisfy { $0.bytes.count == 1200 })
         #expect(pair.connect())
+        let groups = [pair.client.keyExchangeGroup, pair.server?.keyExchangeGroup]
+        #expect(groups == [0x11EC, 0x11EC])
+    }
+
+    @Test func `a classical first flight takes one datagram, and a server accepts it`() throws {
+        let pair = try Pair(client: { $0.offersPostQuantumKeyShare = false })
+        pair.flush()
+        #expect(pair.sentByClient == 1)
+        #expect(pair.connect())
+        let groups = [pair.client.keyExchangeGroup, pair.server?.keyExchangeGroup]
+        #expect(groups == [0x001D, 0x001D])
+    }
+
+    @Test(arguments: [0, 1], [1, 2, 3]) func `either datagram of a first flight may be lost, again and again`(
+        _ lost: Int, _ times: Int
+    ) throws {
+        let pair = try Pair()
+        var seen = 0
+        pair.filter = { datagram in
+            guard datagram.toServer else { return [datagram] }
+            defer { seen += 1 }
+            // The probes repeat the flight, two datagrams each time.
+            return seen < 2 * times && seen % 2 == lost ? [] : [datagram]
+        }
+        #expect(pair.connect())
+        let group = pair.client.keyExchangeGroup
+        #expect(group == 0x11EC)
+    }
+
+    @Test(arguments: [
+        (CipherPreference.aes, CipherPreference.automatic, CipherSuite.aes128GCM),
+        (.chaCha20, .automatic, .chacha20Poly1305), (.chaCha20Only, .aes, .chacha20Poly1305),
+        (.aes, .chaCha20, .chacha20Poly1305), (.chaCha20, .aes, .aes128GCM),
+        (.automatic, .automatic, CipherPreference.isAESFast ? .aes128GCM : .chacha20Poly1305),
+    ]) func `the ends agree on a cipher by their preferences`(
+        _ client: CipherPreference, _ server: CipherPreference, _ expected: CipherSuite
+    ) throws {
+        let pair = try Pair(client: { $0.cipherPreference = client }, server: { $0.cipherPreference = server })
+        #expect(pair.connect())
+        let suites = [pair.client.cipherSuite, pair.server?.cipherSuite]
+        #expect(suites == [expected, expected])
+        let id = try pair.clientOpen(.bidirectional)
+        _ = try patterned(20_000).withUnsafeBytes { try pair.client.write($0, to: id) }
+        try pair.client.finish(id)
+        #expect(pair.run { $0.clientEvents.contains(.streamFinished(id)) })
+        #expect(try pair.serverRead(id).bytes == patterned(20_000))
+    }
+
+    @Test func `the key log holds the secrets of both ends, and nothing is logged unasked`() throws {
+        let lines = SharedLines()
+        let pair = try Pair(client: { $0.keyLog = { lines.append($0) } })
+        #expect(pair.connect())
+        let labels = Set(lines.all.compactMap { $0.split(separator: " ").first.map(String.init) })
+        #expect(
+            labels.isSuperset(of: [
+                "CLIENT_HANDSHAKE_TRAFFIC_SECRET", "SERVER_HANDSHAKE_TRAFFIC_SECRET", "CLIENT_TRAFFIC_SECRET_0",
+                "SERVER_TRAFFIC_SECRET_0",
+            ]))
+        // Each once: the server, whose log nobody asked for, wrote none.
+        #expect(lines.all.count == Set(lines.all).count)
+        #expect(lines.all.count { $0.hasPrefix("CLIENT_TRAFFIC_SECRET_0 ") } == 1)
     }
 
     @Test func `the two datagrams of a first flight may swap places`() throws {
-        let pair = try Pair(client: { $0.offersPostQuantumKeyShare = true })
+        let pair = try Pair()
         pair.flush()
         pair.wire.reverse()
         #expect(pair.connect())

@@ -127,6 +127,49 @@ import Testing
         #expect(classical.clientHelloLength < 600)
     }
 
+    @Test func `a server that knows no post-quantum group takes the X25519 share beside it`() throws {
+        var offering = client([alice.rawPublicKey])
+        offering.keyExchange = .postQuantum
+        var knowing = server([bob.rawPublicKey])
+        knowing.keyExchange = .classicalOnly
+        var handshake = try LoopbackHandshake(offering, knowing)
+        handshake.run()
+        expectSuccess(handshake)
+        #expect(handshake.client.keyExchangeGroup == 0x001D)
+        #expect(handshake.server.keyExchangeGroup == 0x001D)
+        // And a client that bets on X25519 is asked for nothing else.
+        var other = try LoopbackHandshake(client([alice.rawPublicKey]), server([bob.rawPublicKey]))
+        other.run()
+        #expect(other.client.keyExchangeGroup == 0x001D)
+    }
+
+    @Test func `a ClientHello holds reserved values, and its extensions in no fixed order`() throws {
+        var orders: Set<[UInt16]> = []
+        for _ in 0..<20 {
+            let session = try TLSSession(client([alice.rawPublicKey]))
+            try session.advance()
+            let hello = try #require(session.nextOutput()?.bytes)
+            // Type, length, version, random, session id; then the cipher suites (RFC 8446 §4.1.2).
+            var offset = 4 + 2 + 32
+            offset += 1 + Int(hello[offset])
+            func word(_ at: Int) -> UInt16 { UInt16(hello[at]) << 8 | UInt16(hello[at + 1]) }
+            func isReserved(_ value: UInt16) -> Bool { value & 0x0F0F == 0x0A0A && value >> 8 == value & 0xFF }
+            let suites = stride(from: offset + 2, to: offset + 2 + Int(word(offset)), by: 2).map(word)
+            #expect(suites.contains(where: isReserved))
+            offset += 2 + Int(word(offset))
+            offset += 1 + Int(hello[offset])
+            offset += 2
+            var extensions: [UInt16] = []
+            while offset < hello.count {
+                extensions.append(word(offset))
+                offset += 4 + Int(word(offset + 2))
+            }
+            #expect(extensions.contains(where: isReserved))
+            orders.insert(extensions.filter { !isReserved($0) })
+        }
+        #expect(orders.count > 1)
+    }
+
     @Test func `the client's server name arrives`() throws {
         var configuration = client([alice.rawPublicKey])
         configuration.serverName = "laptop.example"
