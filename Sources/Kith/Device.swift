@@ -55,8 +55,15 @@ public final class Device: Sendable {
         ///
         /// `nil`: a key of the machine, beside it.
         public var passphrase: String?
-        /// Receives the qlog records of every connection, one at a time; `nil` costs nothing.
-        public var qlog: (@Sendable ([UInt8]) -> Void)?
+        /// The folder that gets a qlog file of every connection, `ID_client.sqlog` or `ID_server.sqlog`; `nil` costs nothing.
+        ///
+        /// They say who talked when and how much, not what. Meant for finding faults: each record is written at once.
+        public var qlogDirectory: String?
+        /// The file that the TLS secrets of every connection are appended to, as `SSLKEYLOGFILE`.
+        ///
+        /// Dangerous: whoever has it can read everything that was sent, and speak in this device's name as long as a
+        /// connection lasts.
+        public var keyLogFile: String?
         /// Where it says what happens; never a secret.
         public var logger = Logger(label: "kith", factory: { _ in SwiftLogNoOpLogHandler() })
 
@@ -141,7 +148,8 @@ public final class Device: Sendable {
     private static func bind(_ key: DeviceKey, _ store: Store, _ options: Options) async throws -> Endpoint {
         func open(_ port: UInt16) async throws -> Endpoint {
             var endpointOptions = Endpoint.Options()
-            endpointOptions.qlog = options.qlog
+            endpointOptions.qlog = try options.qlogDirectory.map(Traces.qlog)
+            endpointOptions.keyLog = try options.keyLogFile.map(Traces.keyLog)
             endpointOptions.port = port
             let endpoint = try await Endpoint.bind(key: key, options: endpointOptions, logger: options.logger)
             if options.listens { try store.setSetting("port", String(endpoint.port)) }
@@ -191,6 +199,8 @@ public final class Device: Sendable {
 
     /// Runs `body` while the device is up, then stops it.
     public func whileRunning<Result>(_ body: () async throws -> Result) async throws -> Result {
+        // The task may begin late, and the body call another device first thing.
+        node.call(through: endpoint)
         let running = Task(name: "kith device") { try await self.run() }
         let result: Swift.Result<Result, any Error>
         do {

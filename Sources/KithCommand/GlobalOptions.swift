@@ -18,6 +18,18 @@ struct GlobalOptions: ParsableArguments {
     @Flag(name: [.customShort("v"), .long], help: "Log what happens, on standard error.")
     var verbose = false
 
+    @Option(
+        help: ArgumentHelp(
+            "Write what each connection does into a qlog file (.sqlog) in this folder, for qvis.", valueName: "dir"))
+    var qlog: String?
+
+    @Option(
+        name: .customLong("key-log"),
+        help: ArgumentHelp(
+            "DANGEROUS: append every connection's secrets to this file, for Wireshark. Default: $SSLKEYLOGFILE.",
+            valueName: "file"))
+    var keyLog: String?
+
     /// The data directory, absolute.
     var directory: String {
         let environment = ProcessInfo.processInfo.environment
@@ -41,9 +53,11 @@ func withClient<Result>(
     _ globals: GlobalOptions, listening: Bool = false, _ body: (Client) async throws -> Result
 ) async throws -> Result {
     if let client = try await daemonClient(globals) {
+        try globals.refuseToTraceDaemon()
         return try await body(client)
     }
     var options = Device.Options()
+    globals.trace(&options)
     options.logger = globals.logger
     options.listens = listening
     options.passphrase = passphraseFromEnvironment()

@@ -46,9 +46,6 @@ struct Up: AsyncParsableCommand {
     @Flag(help: "Run in the background and return when the device is up.")
     var detach = false
 
-    @Option(help: ArgumentHelp("Write what the connections do into a qlog file, for qvis.", valueName: "file"))
-    var qlog: String?
-
     func run() async throws {
         if detach {
             try await runInBackground()
@@ -60,7 +57,7 @@ struct Up: AsyncParsableCommand {
         options.logger = globals.logger
         options.name = name
         options.port = port
-        options.qlog = try qlog.map(qlogWriter)
+        globals.trace(&options)
         options.passphrase = passphraseFromEnvironment()
         let device = try await Device.open(directory: globals.directory, options: options)
         let front = Front(client: device.client, asks: !yes && isatty(STDIN_FILENO) == 1)
@@ -114,7 +111,7 @@ struct Up: AsyncParsableCommand {
         var arguments = ["up", "--data", globals.directory, "--no-invite"]
         if let name { arguments += ["--name", name] }
         if let port { arguments += ["--port", String(port)] }
-        if let qlog { arguments += ["--qlog", URL(fileURLWithPath: qlog).path] }
+        arguments += globals.traceArguments
         if globals.verbose { arguments.append("--verbose") }
         let log = try await Background.start(arguments, directory: globals.directory)
         let deadline = ContinuousClock.now + .seconds(15)
@@ -129,17 +126,6 @@ struct Up: AsyncParsableCommand {
             try await Task.sleep(for: .milliseconds(20))
         }
         throw KithError(.timedOut, "The device did not answer within 15 s. Its log is \(log.path).")
-    }
-}
-
-/// Writes qlog records (RFC 7464 framing) into a new file.
-private func qlogWriter(_ path: String) throws -> @Sendable ([UInt8]) -> Void {
-    guard FileManager.default.createFile(atPath: path, contents: nil, attributes: [.posixPermissions: 0o600]),
-        let file = FileHandle(forWritingAtPath: path)
-    else { throw KithError(.denied, "Could not write the qlog file \(path).") }
-    return { record in
-        // A full disk costs the log, not the connections.
-        try? file.write(contentsOf: Data(record))
     }
 }
 

@@ -93,7 +93,8 @@ import Synchronization
         configuration.maxIncomingBidirectionalStreams = max(0, options.maxIncomingStreams)
         configuration.maxIncomingUnidirectionalStreams = 0
         configuration.congestionController = options.congestionController
-        configuration.qlog = options.qlog
+        configuration.openQLog = options.qlog
+        configuration.keyLog = options.keyLog
         configuration.cipherPreference = options.cipherPreference
         configuration.offersPostQuantumKeyShare = options.offersPostQuantumKeyShare
         configuration.udpPayloadSize = options.udpPayloadSize

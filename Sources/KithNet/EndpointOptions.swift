@@ -56,8 +56,14 @@ extension Endpoint {
         public var cipherPreference: CipherPreference = .automatic
         /// Whether connections are dialed with X25519MLKEM768 first, a first flight of two datagrams.
         public var offersPostQuantumKeyShare = true
-        /// Receives one qlog record per call (RFC 7464 framing), from the event loop; `nil` costs nothing.
-        public var qlog: (@Sendable ([UInt8]) -> Void)?
+        /// Opens the qlog of one connection, asked with the client's first destination id, the same at both ends.
+        ///
+        /// What it gives receives one record per call (RFC 7464 framing), from the event loop. `nil` costs nothing.
+        public var qlog: (@Sendable (_ original: ConnectionID, _ isDialed: Bool) -> (@Sendable ([UInt8]) -> Void)?)?
+        /// Receives the lines of the TLS key log, from the event loop.
+        ///
+        /// Dangerous: whoever has them can read everything, and speak in either end's name. `nil` makes none.
+        public var keyLog: (@Sendable (String) -> Void)?
         /// The largest datagram sent once a handshake is over.
         public var udpPayloadSize: Int = 1452
 

@@ -23,6 +23,9 @@ extension Node {
         self.init(id: id, directory: StoreDirectory(store: store), methods: methods, options: options, logger: logger)
     }
 
+    /// Makes calls to other devices through `endpoint`, whether or not its connections are served yet.
+    public func call(through endpoint: Endpoint) { dialer = EndpointDialer(endpoint: endpoint) }
+
     /// Serves every connection of `endpoint`, and makes calls to other devices through it.
     ///
     /// Returns when the endpoint shuts down, after a graceful shutdown, or, ending every call at once, when the task

@@ -93,6 +93,10 @@ public struct QUICConfiguration: Sendable {
     public var statelessResetKey: [UInt8]
     /// Takes one qlog record (JSON text sequence, RFC 7464) per call; nil costs nothing.
     public var qlog: (@Sendable ([UInt8]) -> Void)?
+    /// Opens a log of its own for each connection, as ``qlog``, when that is nil; nil logs nothing.
+    ///
+    /// `original` is the client's first destination, the same at both ends: the usual name of a connection's log.
+    public var openQLog: (@Sendable (_ original: ConnectionID, _ isClient: Bool) -> (@Sendable ([UInt8]) -> Void)?)?
     /// Takes a line of the key log (the format of `SSLKEYLOGFILE`) per call; nil keeps the secrets secret.
     ///
     /// Dangerous: whoever has the lines can read everything the connection carried, and write in either end's name.

@@ -40,12 +40,15 @@ final class Machine: Sendable {
     }
 
     /// Starts `kith` on this machine.
-    func start(_ arguments: [String], input: Data? = nil) throws -> Running {
+    func start(
+        _ arguments: [String], input: Data? = nil, environment more: [String: String] = [:]
+    ) throws -> Running {
         let running = Running()
         running.process.executableURL = Machine.program
         running.process.arguments = Array(arguments.prefix(1)) + ["--data", data] + arguments.dropFirst()
         var environment = ProcessInfo.processInfo.environment
         environment["NO_COLOR"] = "1"
+        environment.merge(more) { $1 }
         running.process.environment = environment
         running.process.currentDirectoryURL = folder
         try running.launch(input: input)

@@ -153,7 +153,7 @@ public struct QUICConnection: ~Copyable {
         }
         idleTimeout = max(0, configuration.maxIdleTimeout.inNanoseconds)
         slots.reserveCapacity(Self.maximumSegments)
-        if let sink = configuration.qlog {
+        if let sink = configuration.qlog ?? configuration.openQLog?(opening.original, isClient) {
             log = EventLog(sink: sink, isClient: isClient, original: opening.original, at: now)
         }
         installInitialKeys()
