@@ -141,6 +141,9 @@ extension Endpoint {
         return await answer.value()
     }
 
+    /// How many Retries were sent.
+    func retriesSent() async -> Int { await tally().retries }
+
     fileprivate func hasToken(of peer: DeviceID) async -> Bool {
         let answer = OneShot<Bool>()
         let driver = self.driver

@@ -1,5 +1,3 @@
-import Crypto
-import KithAPI
 import KithIdentity
 import KithNet
 import KithWire
@@ -19,7 +17,7 @@ import Testing
                     throw TestError("aioquic has no device key")
                 }
                 #expect(chain.count == 1)
-                try await ask(connection, count: 10_000_000)
+                try await Exchange.ask(connection, count: 10_000_000)
             }
         }
     }
@@ -31,7 +29,7 @@ import Testing
             try await PythonPeer.run("aioquic_peer.py", arguments) { peer in
                 let connection = try await next(endpoint.established)
                 #expect(connection.peerID == nil)
-                try await answer(connection)
+                try await Exchange.answer(next(connection.incomingStreams))
                 struct Judged: Decodable { var verdict: String }
                 #expect(try await peer.next(Judged.self).verdict == "ok")
             }
@@ -47,7 +45,7 @@ import Testing
                 let id = try DeviceID(publicKey: try #require(Hex.decode(listening.id)))
                 let connection = try await endpoint.connect(to: id, at: [address])
                 #expect(connection.peerID == id)
-                try await ask(connection, count: 100_000_000)
+                try await Exchange.ask(connection, count: 100_000_000)
                 #expect(try await peer.next(IrohRemote.self).remote == Hex.encode(endpoint.id.bytes))
             }
         }
@@ -61,7 +59,7 @@ import Testing
             ]
             try await PythonPeer.run("iroh_peer.py", arguments) { peer in
                 let connection = try await next(endpoint.established)
-                try await answer(connection)
+                try await Exchange.answer(next(connection.incomingStreams))
                 let remote = try await peer.next(IrohRemote.self)
                 #expect(remote.remote == Hex.encode(endpoint.id.bytes))
                 #expect(connection.peerID.map { Hex.encode($0.bytes) } == remote.id)
@@ -85,65 +83,5 @@ import Testing
         var options = Endpoint.Options()
         options.foreign = .acceptCertificates
         return options
-    }
-
-    /// The dialer's part.
-    private func ask(_ connection: Connection, count: Int) async throws {
-        let stream = try await connection.openStream()
-        let sending = Task { () -> [UInt8] in
-            var random = SplitMix(seed: 7)
-            var hash = SHA256()
-            try await stream.write((0..<8).map { UInt8(truncatingIfNeeded: UInt64(count) >> (56 - 8 * $0)) })
-            var left = count
-            while left > 0 {
-                let piece = random.bytes(min(1 << 20, left))
-                hash.update(data: piece)
-                try await stream.write(piece)
-                left -= piece.count
-            }
-            try await stream.finish()
-            return Array(hash.finalize())
-        }
-        let head = try await read(32, from: stream)
-        var hash = SHA256()
-        var left = count
-        while left > 0 {
-            guard let piece = try await stream.read(upTo: min(left, 256 << 10)) else { break }
-            hash.update(data: piece)
-            left -= piece.count
-        }
-        #expect(left == 0)
-        #expect(try await stream.readAll() == Array(hash.finalize()))
-        #expect(try await sending.value == head)
-    }
-
-    /// The answerer's part.
-    private func answer(_ connection: Connection) async throws {
-        let stream = try await next(connection.incomingStreams)
-        let count = try await read(8, from: stream).reduce(0) { $0 << 8 | Int($1) }
-        try await stream.write(try await stream.readDigest().digest)
-        var random = SplitMix(seed: 8)
-        var hash = SHA256()
-        var left = count
-        while left > 0 {
-            let piece = random.bytes(min(1 << 20, left))
-            hash.update(data: piece)
-            try await stream.write(piece)
-            left -= piece.count
-        }
-        try await stream.write(Array(hash.finalize()))
-        // The dialer closes the connection once it has everything, so its last acknowledgement may never come.
-        try await stream.finish()
-    }
-
-    private func read(_ count: Int, from stream: QUICStream) async throws -> [UInt8] {
-        var bytes: [UInt8] = []
-        while bytes.count < count {
-            guard let more = try await stream.read(upTo: count - bytes.count) else {
-                throw TestError("the stream ended after \(bytes.count) of \(count) bytes")
-            }
-            bytes += more
-        }
-        return bytes
     }
 }
