@@ -38,19 +38,21 @@ struct EventLog {
         }
     }
 
-    private func packet(_ name: String, _ space: PacketSpace, _ number: UInt64, _ size: Int, at now: Timestamp) {
-        let type = Self.type(space)
+    private func packet(
+        _ name: String, _ space: PacketSpace, _ number: UInt64, _ size: Int, isEarly: Bool, at now: Timestamp
+    ) {
+        let type = isEarly ? "0RTT" : Self.type(space)
         event(
             name, "{\"header\":{\"packet_type\":\"\(type)\",\"packet_number\":\(number)},\"raw\":{\"length\":\(size)}}",
             at: now)
     }
 
-    func packetSent(_ space: PacketSpace, number: UInt64, size: Int, at now: Timestamp) {
-        packet("quic:packet_sent", space, number, size, at: now)
+    func packetSent(_ space: PacketSpace, number: UInt64, size: Int, isEarly: Bool = false, at now: Timestamp) {
+        packet("quic:packet_sent", space, number, size, isEarly: isEarly, at: now)
     }
 
-    func packetReceived(_ space: PacketSpace, number: UInt64, size: Int, at now: Timestamp) {
-        packet("quic:packet_received", space, number, size, at: now)
+    func packetReceived(_ space: PacketSpace, number: UInt64, size: Int, isEarly: Bool = false, at now: Timestamp) {
+        packet("quic:packet_received", space, number, size, isEarly: isEarly, at: now)
     }
 
     func packetLost(_ space: PacketSpace, at now: Timestamp) {

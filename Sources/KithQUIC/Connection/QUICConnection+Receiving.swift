@@ -171,7 +171,7 @@ extension QUICConnection {
         _ payload: UnsafeRawBufferPointer, _ space: PacketSpace, number: UInt64, isEarly: Bool,
         destination: ConnectionID, size: Int, from address: PathAddress, ecn: UInt8, at now: Timestamp
     ) {
-        log?.packetReceived(space, number: number, size: size, at: now)
+        log?.packetReceived(space, number: number, size: size, isEarly: isEarly, at: now)
         let summary: FrameSummary
         do throws(TransportError) {
             guard unsafe !payload.isEmpty else { throw TransportError(.protocolViolation, "a packet without frames") }

@@ -436,7 +436,7 @@ extension QUICConnection {
             packet.space, size: size, isAckEliciting: packet.draft.isAckEliciting,
             isInFlight: packet.draft.isAckEliciting || mustPad, isMarkable: recovery.isMarkingECN,
             content: packet.draft.content, at: now)
-        log?.packetSent(packet.space, number: packet.number, size: size, at: now)
+        log?.packetSent(packet.space, number: packet.number, size: size, isEarly: packet.isEarly, at: now)
     }
 
     // MARK: - Closing

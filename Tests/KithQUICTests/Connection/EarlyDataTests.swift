@@ -196,6 +196,19 @@ import Testing
         #expect(!pair.clientEvents.contains(.earlyDataRejected))
     }
 
+    @Test func `the logs of both ends tell 0-RTT packets from the others`() throws {
+        let known = try acquaintance()
+        let (here, there) = (SharedLines(), SharedLines())
+        let pair = try returning(
+            known, client: { $0.qlog = { here.append(String(decoding: $0, as: UTF8.self)) } },
+            server: { $0.openQLog = { _, _ in { there.append(String(decoding: $0, as: UTF8.self)) } } })
+        let id = try say([1, 2, 3], on: pair)
+        #expect(try echo(id, on: pair) == [1, 2, 3])
+        let sent = here.all.filter { $0.contains("quic:packet_sent") && $0.contains("\"0RTT\"") }
+        let received = there.all.filter { $0.contains("quic:packet_received") && $0.contains("\"0RTT\"") }
+        #expect(sent.count == 1 && received.count == 1)
+    }
+
     @Test func `much early data keeps to the remembered limits and arrives whole`() throws {
         let known = try acquaintance(server: {
             $0.streamWindow = 9_000
