@@ -553,6 +553,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
             packetsLost: statistics.packetsLost, openStreams: streams.count,
             paths: engine.paths.map { ConnectionStatistics.Path($0) },
             isResumed: engine.isResumed, isEarlyDataAccepted: engine.isEarlyDataAccepted == true,
+            cipherSuite: engine.cipherSuite?.name,
             quiet: .nanoseconds(now - (statistics.lastReceived ?? established)),
             age: .nanoseconds(now - established))
     }

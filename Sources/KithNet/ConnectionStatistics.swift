@@ -29,6 +29,8 @@ public struct ConnectionStatistics: Hashable, Sendable {
     public var isResumed: Bool
     /// Whether the dialed end has taken what came in the first flight (0-RTT).
     public var isEarlyDataAccepted: Bool
+    /// What protects the packets, by its name in TLS, such as `TLS_AES_128_GCM_SHA256`; nil before that is agreed.
+    public var cipherSuite: String?
     /// How long ago the newest packet came.
     public var quiet: Duration
     /// How long ago the handshake completed.

@@ -6,7 +6,7 @@ import Synchronization
 /// Counts what our own ends of a conversation have seen, and what they say in their logs (qlog).
 final class Events: Sendable {
     private let records = Mutex<[String]>([])
-    private let sessions = Mutex((resumed: 0, early: 0))
+    private let sessions = Mutex((resumed: 0, early: 0, ciphers: Set<String>()))
 
     /// Lets `configuration`'s connections write here; their packets one by one are left out.
     func watch(_ configuration: inout QUICConfiguration) {
@@ -24,11 +24,15 @@ final class Events: Sendable {
         sessions.withLock { sessions in
             if statistics.isResumed { sessions.resumed += 1 }
             if statistics.isEarlyDataAccepted { sessions.early += 1 }
+            if let cipher = statistics.cipherSuite { sessions.ciphers.insert(cipher) }
         }
     }
 
     /// How many noted connections resumed a session.
     var resumed: Int { sessions.withLock { $0.resumed } }
+
+    /// What protected their packets, by its name in TLS.
+    var ciphers: Set<String> { sessions.withLock { $0.ciphers } }
 
     /// In how many of them early data was accepted.
     var early: Int { sessions.withLock { $0.early } }

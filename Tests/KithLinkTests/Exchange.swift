@@ -44,11 +44,11 @@ enum Exchange {
             for await connection in endpoint.established {
                 group.addTask {
                     await withDiscardingTaskGroup { group in
+                        group.addTask { await events.note(connection) }
                         for await stream in connection.incomingStreams {
                             // The dialer checks what it gets, so that what fails here is seen there.
                             group.addTask { try? await answer(stream) }
                         }
-                        await events.note(connection)
                     }
                 }
             }

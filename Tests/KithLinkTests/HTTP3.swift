@@ -42,11 +42,11 @@ enum HTTP3 {
             for await connection in endpoint.established {
                 group.addTask {
                     await withDiscardingTaskGroup { group in
+                        group.addTask { await events.note(connection) }
                         for await stream in connection.incomingStreams {
                             // The client checks what it gets, so that what fails here is seen there.
                             group.addTask { try? await answer(stream, down: down, tally: tally) }
                         }
-                        await events.note(connection)
                     }
                 }
             }

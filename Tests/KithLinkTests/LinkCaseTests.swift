@@ -89,27 +89,18 @@ import Testing
             options.alpn = ["h3"]
             try await link.withEndpoint(at: .right, ipv6: scenario.ipv6, options) { server in
                 let tally = HTTP3.Tally()
-                let task = Task { await HTTP3.serve(server, down: scenario.down, tally: tally, events: ends.events) }
-                defer { task.cancel() }
-                try await withTemporaryFolder { folder in
-                    try await withThrowingTaskGroup { group in
-                        for number in 0..<scenario.connections {
-                            group.addTask {
+                try await beside {
+                    await HTTP3.serve(server, down: scenario.down, tally: tally, events: ends.events)
+                } run: {
+                    try await withTemporaryFolder { folder in
+                        try await withThrowingTaskGroup { group in
+                            for number in 0..<scenario.connections {
                                 let folder = folder.appendingPathComponent("\(number)")
                                 let command = try NGTCP2.client(name, scenario, port: server.port, in: folder)
-                                for _ in 0..<scenario.rounds {
-                                    try await Program.run(link.command(at: .left, command), isQuiet: true) { program in
-                                        for await _ in program.lines {}
-                                    }
-                                }
-                                guard scenario.streams == 1 else { return }
-                                let answer = try Data(contentsOf: folder.appendingPathComponent("answer"))
-                                guard [UInt8](answer) == HTTP3.body(scenario.down) else {
-                                    throw LinkError("gtlsclient received other bytes than we sent")
-                                }
+                                group.addTask { try await download(link.command(at: .left, command), scenario, folder) }
                             }
+                            try await group.waitForAll()
                         }
-                        try await group.waitForAll()
                     }
                 }
                 let bodies = tally.bodies.withLock { $0 }
@@ -121,6 +112,20 @@ import Testing
                         "of \(bodies.count) requests \(bodies.count { $0 == right }) were as they were sent")
                 }
             }
+        }
+    }
+
+    /// Runs gtlsclient as often as the case asks for, and looks at what it keeps in `folder`.
+    private func download(_ command: [String], _ scenario: Scenario, _ folder: URL) async throws {
+        for _ in 0..<scenario.rounds {
+            try await Program.run(command, isQuiet: true) { program in
+                for await _ in program.lines {}
+            }
+        }
+        guard scenario.streams == 1 else { return }
+        let answer = try Data(contentsOf: folder.appendingPathComponent("answer"))
+        guard [UInt8](answer) == HTTP3.body(scenario.down) else {
+            throw LinkError("gtlsclient received other bytes than we sent")
         }
     }
 
@@ -248,11 +253,24 @@ import Testing
         return "\((rate * 10).rounded() / 10)"
     }
 
-    /// Answers what `body` asks of `server`.
-    private func serving(_ server: Endpoint, _ ends: Ends, _ body: () async throws -> Void) async throws {
-        let task = Task { await Exchange.serve(server, ends.events) }
+    /// Runs `body` beside `service`, which is cancelled then, and awaited: it may have something to note yet.
+    private func beside(
+        _ service: @escaping @Sendable () async -> Void, run body: () async throws -> Void
+    ) async throws {
+        let task = Task { await service() }
         defer { task.cancel() }
         try await body()
+        task.cancel()
+        await task.value
+    }
+
+    /// Answers what `body` asks of `server`.
+    private func serving(_ server: Endpoint, _ ends: Ends, _ body: () async throws -> Void) async throws {
+        try await beside {
+            await Exchange.serve(server, ends.events)
+        } run: {
+            try await body()
+        }
     }
 
     /// Runs the dialer's side: every connection from an endpoint of its own at the left end.

@@ -53,7 +53,7 @@ struct Scenario: Sendable {
         let isSlow = peer == .aioquicServer || peer == .aioquicClient
         let bulk = isSlow ? 500_000 : 2_000_000
         switch name {
-        case .chacha20: break
+        case .chacha20: scenario.useChaCha20()
         // An iroh endpoint that comes back offers the ticket it got, if it got one.
         case .handshake: scenario.rounds = peer == .irohClient ? 2 : 1
         case .resumption: scenario.resume()
@@ -88,6 +88,17 @@ struct Scenario: Sendable {
             let packets = outcome.statistics.up.packets
             guard packets < 40 else { throw LinkError("\(packets) packets were sent") }
             return "\(packets) packets up"
+        }
+    }
+
+    private mutating func useChaCha20() {
+        client = { $0.cipherPreference = .chaCha20Only }
+        server = { $0.cipherPreference = .chaCha20Only }
+        check = { outcome in
+            guard outcome.events.ciphers == ["TLS_CHACHA20_POLY1305_SHA256"] else {
+                throw LinkError("the packets are protected by \(outcome.events.ciphers)")
+            }
+            return ""
         }
     }
 
@@ -170,6 +181,8 @@ struct Scenario: Sendable {
     /// A server whose first flight, nine certificates, is larger than what it may answer a datagram with.
     private mutating func overwhelm() {
         link["up-first"] = "1"
+        // The whole ClientHello in one datagram.
+        client = { $0.offersPostQuantumKeyShare = false }
         // So that the server has something to answer.
         client = { $0.offersPostQuantumKeyShare = false }
         server = { configuration in

@@ -11,6 +11,15 @@ package enum CipherSuite: Hashable, Sendable, CaseIterable {
     /// TLS_CHACHA20_POLY1305_SHA256.
     case chacha20Poly1305
 
+    /// Its name in the TLS Cipher Suites registry.
+    package var name: String {
+        switch self {
+        case .aes128GCM: "TLS_AES_128_GCM_SHA256"
+        case .aes256GCM: "TLS_AES_256_GCM_SHA384"
+        case .chacha20Poly1305: "TLS_CHACHA20_POLY1305_SHA256"
+        }
+    }
+
     /// The bytes the AEAD adds to a packet, in every suite.
     package static let tagLength = 16
 
