@@ -188,6 +188,8 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
                 }
                 // Lost, as far as the engine goes; but the network may have become another one.
                 endpoint.sendFailed()
+            case .tooLarge:
+                engine.datagramRefused(size: transmit.segmentSize, at: .now())
             }
         }
         return true

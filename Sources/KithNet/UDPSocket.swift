@@ -25,6 +25,8 @@ final class UDPSocket: @unchecked Sendable {
         case blocked(taken: Int)
         /// The address cannot be sent to from here.
         case unreachable(CInt)
+        /// Datagrams of that size are too large for the interface.
+        case tooLarge
     }
 
     /// Unique among the sockets its endpoint ever had.
@@ -149,8 +151,7 @@ final class UDPSocket: @unchecked Sendable {
                 guard sendsSegments, segmentSize < bytes.count else { return .unreachable(CInt(-sent)) }
                 sendsSegments = false
             case EMSGSIZE:
-                // Too large for the interface: lost, as the engine's path probes expect.
-                return .sent
+                return .tooLarge
             case let error:
                 return .unreachable(error)
             }
