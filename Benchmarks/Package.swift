@@ -7,6 +7,7 @@ let package = Package(
     dependencies: [
         .package(name: "kith", path: ".."),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
     ],
     targets: [
         .target(name: "CountingAllocator"),
@@ -17,6 +18,8 @@ let package = Package(
                 .product(name: "Kith", package: "kith"),
                 .product(name: "KithQUIC", package: "kith"),
                 .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
             ],
             path: "Sources/KithBench",
             swiftSettings: [

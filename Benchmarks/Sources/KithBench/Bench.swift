@@ -14,8 +14,9 @@ enum Bench {
         let incoming: Connection
     }
 
-    private static func endpoint(maxIncomingStreams: Int? = nil) async throws -> Endpoint {
+    private static func endpoint(maxIncomingStreams: Int? = nil, isClassical: Bool = false) async throws -> Endpoint {
         var options = Endpoint.Options()
+        options.offersPostQuantumKeyShare = !isClassical
         options.bindAddresses = [NetworkAddress(ipv4: (127, 0, 0, 1), port: 0)]
         options.maxHandshakesPerSecond = 100_000
         if let maxIncomingStreams { options.maxIncomingStreams = maxIncomingStreams }
@@ -78,12 +79,19 @@ enum Bench {
     }
 
     /// A new connection, to the moment streams can be opened.
+    ///
+    /// Once with X25519MLKEM768, as devices do, and once with X25519 alone.
     static func connect(rounds: Int, into report: inout Report) async throws {
+        for isClassical in [false, true] { try await connect(rounds: rounds, isClassical: isClassical, into: &report) }
+    }
+
+    private static func connect(rounds: Int, isClassical: Bool, into report: inout Report) async throws {
+        let name = isClassical ? "connect with X25519 alone" : "connect"
         let server = try await endpoint()
         let accepting = Task { for await _ in server.established {} }
         var samples: [Double] = []
         let meter = Meter()
-        let client = try await endpoint()
+        let client = try await endpoint(isClassical: isClassical)
         for _ in 0..<rounds {
             let began = ContinuousClock.now
             let connection = try await client.connect(to: server.id, at: server.localAddresses)
@@ -91,13 +99,63 @@ enum Bench {
             connection.close()
             _ = await connection.closed()
         }
-        report.add("connect, p50", percentile(0.5, of: samples), "ms", atMost: 2)
-        report.add("connect, p99", percentile(0.99, of: samples), "ms")
+        report.add("\(name), p50", percentile(0.5, of: samples), "ms", atMost: 2)
+        report.add("\(name), p99", percentile(0.99, of: samples), "ms")
         report.add(
-            "connect, processor time of both ends", meter.processorSeconds / Double(rounds) * 1000, "ms", atMost: 0.8)
+            "\(name), processor time of both ends", meter.processorSeconds / Double(rounds) * 1000, "ms", atMost: 0.8)
         await client.shutdown()
         await server.shutdown()
         await accepting.value
+    }
+
+    /// The first request of a connection and its answer, where a round trip takes 50 ms: dialed anew, and resumed.
+    static func firstRequest(rounds: Int, into report: inout Report) async throws {
+        let server = try await endpoint()
+        let path = try await DelayedPath(toPort: server.port, delay: .milliseconds(25))
+        let serving = Task {
+            await withDiscardingTaskGroup { group in
+                for await connection in server.established {
+                    group.addTask {
+                        for await stream in connection.incomingStreams {
+                            do {
+                                guard let bytes = try await stream.read(upTo: 64) else { continue }
+                                try await stream.write(bytes)
+                                try await stream.finish()
+                            } catch {
+                                stream.abort(.closed)
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        var fresh: [Double] = []
+        var resumed: [Double] = []
+        for _ in 0..<rounds {
+            let client = try await endpoint()
+            for isEarly in [false, true] {
+                let began = ContinuousClock.now
+                let connection =
+                    isEarly
+                    ? try await client.connectEarly(to: server.id, at: [path.address])
+                    : try await client.connect(to: server.id, at: [path.address])
+                let stream = try await connection.openStream()
+                try await stream.write([UInt8](repeating: 1, count: 64))
+                _ = try await stream.read(upTo: 64)
+                let milliseconds = (ContinuousClock.now - began).inSeconds * 1000
+                if isEarly { resumed.append(milliseconds) } else { fresh.append(milliseconds) }
+                // The ticket comes behind the handshake.
+                try await Task.sleep(for: .milliseconds(120))
+                connection.close()
+                _ = await connection.closed()
+            }
+            await client.shutdown()
+        }
+        report.add("first request at 50 ms, dialed anew, p50", percentile(0.5, of: fresh), "ms", atMost: 110)
+        report.add("first request at 50 ms, resumed (0-RTT), p50", percentile(0.5, of: resumed), "ms", atMost: 55)
+        await server.shutdown()
+        await serving.value
+        try await path.close()
     }
 
     /// One byte there and back on an open stream: a keystroke.

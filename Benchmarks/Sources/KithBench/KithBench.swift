@@ -1,28 +1,48 @@
 import Foundation
 
-/// Measures both ends in one process: `kith-bench [--json FILE] [--mebibytes N]`.
+/// Measures both ends in one process: `kith-bench [--json FILE] [--mebibytes N] [--only PART] [--rounds N]`.
 @main struct KithBench {
+    private static let usage = """
+        usage: kith-bench [--json FILE] [--mebibytes N] [--only PART] [--rounds N]
+          PART is one of \(Part.allCases.map(\.rawValue).joined(separator: ", ")); N rounds of connecting (200)
+        """
+
+    private enum Part: String, CaseIterable {
+        case bulk, engine, connect, first, echo, streams, idle
+    }
+
     static func main() async throws {
         var arguments = CommandLine.arguments.dropFirst()
         var json: String?
         var mebibytes = 1024
+        var rounds = 200
+        var parts = Part.allCases
         while let argument = arguments.popFirst() {
-            switch argument {
-            case "--json": json = arguments.popFirst()
-            case "--mebibytes": mebibytes = arguments.popFirst().flatMap { Int($0) } ?? mebibytes
+            let value = arguments.popFirst()
+            switch (argument, value, value.flatMap { Int($0) }, value.flatMap { Part(rawValue: $0) }) {
+            case ("--json", let file?, _, _): json = file
+            case ("--mebibytes", _, let number?, _): mebibytes = number
+            case ("--rounds", _, let number?, _): rounds = number
+            case ("--only", _, _, let part?): parts = [part]
             default:
-                print("usage: kith-bench [--json FILE] [--mebibytes N]")
+                print(usage)
                 exit(64)
             }
         }
         var report = Report()
-        try await Bench.bulk(mebibytes: mebibytes, into: &report)
-        try Bench.engine(mebibytes: min(mebibytes, 512), into: &report)
-        try await Bench.connect(rounds: 200, into: &report)
-        try await Bench.echo(rounds: 2000, into: &report)
-        try await Bench.streams(1000, into: &report)
-        try await Bench.idleStreams(10_000, into: &report)
-        try Bench.idleConnections(500, into: &report)
+        for part in parts {
+            switch part {
+            case .bulk: try await Bench.bulk(mebibytes: mebibytes, into: &report)
+            case .engine: try Bench.engine(mebibytes: min(mebibytes, 512), into: &report)
+            case .connect: try await Bench.connect(rounds: rounds, into: &report)
+            case .first: try await Bench.firstRequest(rounds: 10, into: &report)
+            case .echo: try await Bench.echo(rounds: 2000, into: &report)
+            case .streams: try await Bench.streams(1000, into: &report)
+            case .idle:
+                try await Bench.idleStreams(10_000, into: &report)
+                try Bench.idleConnections(500, into: &report)
+            }
+        }
         print(report.table)
         if let json {
             let encoder = JSONEncoder()

@@ -30,7 +30,7 @@ struct Report: Encodable {
     /// The table a person reads.
     var table: String {
         lines.map { line in
-            let name = line.name.padding(toLength: 44, withPad: " ", startingAt: 0)
+            let name = line.name.padding(toLength: 50, withPad: " ", startingAt: 0)
             let value = Self.text(line.value)
             let padded = String(repeating: " ", count: max(0, 10 - value.count)) + value
             let verdict = line.met.map { $0 ? "met" : "missed" } ?? ""
