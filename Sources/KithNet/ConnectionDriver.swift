@@ -244,7 +244,8 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
             return close(code: .denied, reason: "another key than the resumed session's")
         }
         self.connection = connection
-        source = LocalAddresses.source(to: engine.remote)
+        // The loopback never changes.
+        if !engine.remote.isLoopback { source = LocalAddresses.source(to: engine.remote) }
         endpoint.established(connection, by: self, purpose: purpose)
         connection.completed()
     }
