@@ -178,7 +178,7 @@ public struct QUICConnection: ~Copyable {
         return connection
     }
 
-    /// Starts the answering end for a client's first datagram, which is then given to ``receive(_:from:ecn:at:)``.
+    /// Starts the answering end for a client's first datagram, which is then given to ``receive(_:from:to:ecn:at:)``.
     ///
     /// `initial` is the header of that datagram: its form is ``DatagramHeader/Form/initial``, its version one of the
     /// configuration's, and the datagram has at least 1200 bytes.
