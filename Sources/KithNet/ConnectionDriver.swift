@@ -20,6 +20,11 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     private(set) var socket: UDPSocket
     /// How often the address behind the socket has become another one.
     private var generation: UInt32 = 0
+    /// The number of the socket it goes over to as soon as the engine may move.
+    private var awaitedSocket: UInt32?
+    /// What the engine takes the socket for that it cannot move to yet: packets go that way all the same, as behind a
+    /// rebound NAT.
+    private var standIn: UInt32?
     /// The address of this device that it is reached from; nil when not known, or there is none.
     private var source: NetworkAddress?
     /// Whom it was dialed to reach; nil when the peer dialed.
@@ -115,6 +120,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         cores.removeAll(keepingCapacity: true)
         swap(&cores, &taken)
         guard !isDrained else { return }
+        if awaitedSocket != nil || standIn != nil { moveWhenPossible() }
         // Sending and reading make events, events make something to send; a bound keeps one peer from holding the loop.
         for _ in 0..<8 {
             let hadEvents = handleEvents()
@@ -487,8 +493,14 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
 
     /// The number the engine knows a socket by: another one whenever another address stands behind it.
     func local(of number: UInt32) -> UInt32 {
-        number << 16 | (number == socket.number ? generation & 0xFFFF : 0)
+        number == socket.number ? standIn ?? ownLocal : number << 16
     }
+
+    /// The number of the connection's own socket, as it is now.
+    private var ownLocal: UInt32 { socket.number << 16 | generation & 0xFFFF }
+
+    /// Whether what the engine sends from `local` leaves by the connection's own socket.
+    func isOwn(_ local: UInt32) -> Bool { local >> 16 == socket.number || local == standIn }
 
     /// Looks whether the way to the peer has changed, and goes the new one.
     ///
@@ -509,34 +521,66 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
             if let source, source != found {
                 self.source = found
                 generation += 1
-                return move()
+                return go()
             }
             source = found
         } else if !socket.address.isLoopback, !interfaces.contains(where: { $0.hasSameIP(as: socket.address) }) {
             // What the socket is bound to is gone for now.
             source = found
             return endpoint.openSocket(like: socket, at: found) { [weak self] in
-                if let socket = $0 { self?.move(to: socket) }
+                if let socket = $0 { self?.move(to: socket, isForced: true) }
             }
         }
         if isNews || wasCutOff { resume() }
     }
 
     /// Goes on through another socket.
-    func move(to other: UDPSocket) {
-        guard !isClosed, !isDrained, isDialed || engine.mayMove, other.number != socket.number,
-            other.address.isIPv6 == engine.remote.isIPv6
+    ///
+    /// Before the engine may move it stays where it is, and moves when it may (RFC 9000 §9): while the handshake is not
+    /// confirmed, or the peer has given no id to spare. One that `isForced`, its socket being of no use any more, goes
+    /// at once.
+    func move(to other: UDPSocket, isForced: Bool = false) {
+        guard !isClosed, !isDrained, other.number != socket.number, other.address.isIPv6 == engine.remote.isIPv6
         else { return }
+        guard isForced || engine.migrate(to: PathAddress(remote: engine.remote, local: other.number << 16), at: .now())
+        else {
+            // The first of several does.
+            if awaitedSocket.flatMap(endpoint.socket) == nil { awaitedSocket = other.number }
+            return
+        }
+        awaitedSocket = nil
         socket = other
         generation = 0
-        move()
+        go()
     }
 
-    private func move() {
-        let address = PathAddress(remote: engine.remote, local: local(of: socket.number))
-        // Not allowed, or too early: the packets go another way all the same, as behind a rebound NAT.
-        if !engine.migrate(to: address, at: .now()) { engine.networkChanged(at: .now()) }
+    /// Goes on through its own socket, whatever path the engine is on.
+    private func go() {
+        standIn = nil
+        if !engine.migrate(to: PathAddress(remote: engine.remote, local: ownLocal), at: .now()) {
+            standIn = engine.paths[0].address.local
+            engine.networkChanged(at: .now())
+        }
         service()
+    }
+
+    /// Makes up for a move that was not possible before.
+    private func moveWhenPossible() {
+        guard engine.mayMove, !isClosed else { return }
+        if let number = awaitedSocket {
+            awaitedSocket = nil
+            if let other = endpoint.socket(number) { move(to: other) }
+        } else if engine.migrate(to: PathAddress(remote: engine.remote, local: ownLocal), at: .now()) {
+            standIn = nil
+        }
+    }
+
+    /// A socket has been closed: what still went by it, as where the peer led the connection back, goes by its own.
+    func socketIsGone(_ number: UInt32) {
+        guard !isClosed, !isDrained, number != socket.number, standIn == nil,
+            engine.paths[0].address.local >> 16 == number
+        else { return }
+        go()
     }
 
     private func resume() {

@@ -291,11 +291,10 @@ import Synchronization
 
     /// The socket a path goes by: the one it names, else one that reaches its other end.
     func socket(for transmit: Transmit, of driver: ConnectionDriver) -> UDPSocket {
-        let number = transmit.local >> 16
-        if driver.socket.number == number, driver.socket.address.isIPv6 == transmit.remote.isIPv6 {
+        if driver.isOwn(transmit.local), driver.socket.address.isIPv6 == transmit.remote.isIPv6 {
             return driver.socket
         }
-        if let named = socket(number), named.address.isIPv6 == transmit.remote.isIPv6 { return named }
+        if let named = socket(transmit.local >> 16), named.address.isIPv6 == transmit.remote.isIPv6 { return named }
         return route(to: transmit.remote) ?? driver.socket
     }
 

@@ -140,7 +140,13 @@ extension EndpointDriver {
         sockets.removeAll { $0 === closed }
         openSocket(like: closed, at: closed.address) { [weak self] socket in
             guard let self, let socket else { return }
-            for driver in Array(self.drivers.values) where driver.socket === closed { driver.move(to: socket) }
+            for driver in Array(self.drivers.values) {
+                if driver.socket === closed {
+                    driver.move(to: socket, isForced: true)
+                } else {
+                    driver.socketIsGone(closed.number)
+                }
+            }
         }
     }
 
@@ -204,15 +210,26 @@ extension EndpointDriver {
                 left.value -= 1
                 guard left.value == 0 else { return }
                 done()
-                self.loop.scheduleTask(in: Self.lingering) { self.closeUnused(old) }
+                self.closeWhenUnused(old)
             }
         }
     }
 
-    private func closeUnused(_ old: [UDPSocket]) {
-        for socket in old where !drivers.values.contains(where: { $0.socket === socket }) {
-            sockets.removeAll { $0 === socket }
-            socket.channel.close(promise: nil)
+    /// Closes sockets that were left when no connection is at them any more, and looks now and then until all are.
+    private func closeWhenUnused(_ old: [UDPSocket]) {
+        loop.scheduleTask(in: Self.lingering) { [weak self] in
+            guard let self, !self.isClosing else { return }
+            var used: [UDPSocket] = []
+            for socket in old {
+                guard !self.drivers.values.contains(where: { $0.socket === socket }) else {
+                    used.append(socket)
+                    continue
+                }
+                self.sockets.removeAll { $0 === socket }
+                socket.channel.close(promise: nil)
+                for driver in Array(self.drivers.values) { driver.socketIsGone(socket.number) }
+            }
+            if !used.isEmpty { self.closeWhenUnused(used) }
         }
     }
 }

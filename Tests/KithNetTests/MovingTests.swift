@@ -1,4 +1,5 @@
 import KithNet
+import KithQUIC
 import KithWire
 import Testing
 
@@ -38,10 +39,56 @@ import Testing
             let old = await pair.outgoing.statistics().remoteAddress
             try await sends(far, to: near) { try await pair.server.rebind(to: [Self.elsewhere]) }
             let now = await pair.outgoing.statistics().remoteAddress
-            #expect(now != old && now == pair.server.localAddresses[0])
+            let paths = await (pair.outgoing.statistics().paths, pair.incoming.statistics().paths)
+            #expect(now != old && now == pair.server.localAddresses[0], "\(paths)")
             #expect(pair.outgoing.isOpen && pair.incoming.isOpen)
             try await near.write([7])
             #expect(try await far.read(upTo: 1) == [7])
+        }
+    }
+
+    /// Sends a byte there and one back.
+    private func exchange(_ near: QUICStream, _ far: QUICStream) async throws {
+        try await near.write([1])
+        try #require(try await far.read(upTo: 1) == [1])
+        try await far.write([2])
+        try #require(try await near.read(upTo: 1) == [2])
+    }
+
+    @Test func `a dialing end that is to move during its handshake does so when that is confirmed`() async throws {
+        try await withEndpoint { server in
+            try await Cable.to(server.localAddresses[0]) { cable, address in
+                try await withEndpoint { client in
+                    cable.hold()
+                    async let dialed = client.connect(to: server.id, at: [address])
+                    while try await cable.clientIP() == nil { try await Task.sleep(for: .milliseconds(1)) }
+                    try await client.rebind(to: [Self.elsewhere])
+                    cable.release(deafens: false)
+                    let outgoing = try await dialed
+                    let near = try await outgoing.openStream()
+                    try await near.write([0])
+                    let far = try await next(try await next(server.established).incomingStreams)
+                    #expect(try await far.read(upTo: 1) == [0])
+                    // The word that the handshake is confirmed is on its way; each round trip is a chance.
+                    for _ in 0..<100 where try await cable.clientIP() == "127.0.0.1" { try await exchange(near, far) }
+                    #expect(try await cable.clientIP() == "127.0.0.2")
+                }
+            }
+        }
+    }
+
+    @Test func `a connection whose peer forbids moving stays at the old socket, which stays open`() async throws {
+        var firm = Endpoint.Options()
+        firm.adjust = { $0.disablesActiveMigration = true }
+        try await withPair(serverOptions: firm) { pair in
+            let (near, far) = try await pair.stream()
+            let old = await pair.incoming.statistics().remoteAddress
+            try await pair.client.rebind(to: [Self.elsewhere])
+            // Longer than a socket that was left is read.
+            try await Task.sleep(for: .seconds(6))
+            try await exchange(near, far)
+            let now = await pair.incoming.statistics().remoteAddress
+            #expect(now == old)
         }
     }
 

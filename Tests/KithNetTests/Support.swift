@@ -187,6 +187,12 @@ final class Cable: ChannelInboundHandler, @unchecked Sendable {  // `client` and
         try await channel.close()
     }
 
+    /// The address the client's newest datagram came from, without the port; nil before the first.
+    func clientIP() async throws -> String? {
+        guard let channel else { return nil }
+        return try await channel.eventLoop.submit { self.client?.ipAddress }.get()
+    }
+
     /// From now on nothing arrives any more, either way.
     func cut() { isCut.withLock { $0 = true } }
 

@@ -260,6 +260,8 @@ extension QUICConnection {
         let isProven = otherPaths[index].isValidated
         move(to: index, at: now)
         awaitsPeer = false
+        // The peer knows why it went: a chooser that finds the old way shorter does not lead it back there.
+        if let left = otherPaths.indices.last { otherPaths[left].isLeft = true }
         if isProven {
             events.append(.pathChanged(path.address))
         } else if path.validation == nil {
@@ -295,8 +297,6 @@ extension QUICConnection {
             if !wasValidated { events.append(.pathValidated(otherPaths[index].address)) }
             let isFallback = isClient && consecutiveProbes >= Self.probesBeforeFallback
             if otherPaths[index].movesWhenValidated || isFallback {
-                otherPaths[index].movesWhenValidated = false
-                otherPaths[index].isLeft = false
                 move(to: index, at: now)
                 if let left = otherPaths.indices.last { otherPaths[left].isLeft = !isFallback }
                 events.append(.pathChanged(path.address))
@@ -358,6 +358,8 @@ extension QUICConnection {
         recovery.isAmplificationBlocked = false
         consecutiveProbes = 0
         awaitsPeer = true
+        next.isLeft = false
+        next.movesWhenValidated = false
         otherPaths.append(path)
         path = next
         peerIDs.use(path.peerSequence)

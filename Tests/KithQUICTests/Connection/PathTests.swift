@@ -343,6 +343,32 @@ import Testing
         #expect(try sendsOn(pair))
     }
 
+    @Test func `a client stays where its server has moved, though the old way is shorter and still answers`() throws {
+        let pair = try connectedFreely()
+        let place = NetworkAddress(ipv4: (192, 0, 2, 9), port: 3333)
+        pair.filter = { datagram in
+            guard !datagram.toServer, datagram.from == place else { return [datagram] }
+            var slow = datagram
+            slow.due = slow.due.advanced(nanoseconds: 40_000_000)
+            return [slow]
+        }
+        let moved = pair.server?.migrate(to: path(Pair.clientAddress, 1), at: pair.now)
+        #expect(moved == true)
+        let down = try pair.serverOpen(.unidirectional)
+        _ = try patterned(5_000).withUnsafeBytes { try pair.server?.write($0, to: down) }
+        // Long enough for the way that was left to be looked at again and again.
+        pair.run(seconds: 60)
+        let (remote, local) = (pair.client.remote, pair.server?.path.address.local)
+        #expect(remote == place && local == 1)
+        #expect(
+            pair.clientEvents.filter { if case .pathChanged = $0 { true } else { false } } == [
+                .pathChanged(path(place))
+            ])
+        // Should the new one fall silent, the old one is still known.
+        pair.filter = { datagram in datagram.from == place || datagram.local == 1 ? [] : [datagram] }
+        #expect(try sendsOn(pair, 50_000, seconds: 10))
+    }
+
     @Test func `a server may not move where its client has not agreed`() throws {
         let pair = try connected(server: { $0.eitherEndMoves = true })
         let moved = pair.server?.migrate(to: path(Pair.clientAddress, 1), at: pair.now)
