@@ -244,7 +244,10 @@ struct Traffic {
 /// A packet that came before the keys to read it.
 struct HeldPacket {
     /// How many are kept; more are dropped, the peer sends them again.
-    static let limit = 16
+    ///
+    /// An initial window as our own, and the rest of a handshake: what a peer sends in good faith before its Finished is
+    /// here, where packets overtake each other (RFC 9001 §5.7). What is dropped it would count as congestion.
+    static let limit = 40
     var bytes: [UInt8]
     var address: PathAddress
     var ecn: UInt8

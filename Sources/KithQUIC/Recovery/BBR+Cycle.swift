@@ -56,6 +56,7 @@ extension BBR {
         self.before = nil
         lostInRound = 0
         lossRunsInRound = 0
+        answeredUntil = Timestamp(nanoseconds: .min)
         resetFullRate()
         rateLow = max(rateLow, before.rateLow)
         inFlightLow = max(inFlightLow, before.inFlightLow)
@@ -63,6 +64,9 @@ extension BBR {
         guard state != .probeRTT, state != before.state else { return }
         if before.state == .startup {
             isFullRateReached = false
+            // Before the pipe is full neither ever falls.
+            congestionWindow = max(congestionWindow, before.congestionWindow)
+            pacingRate = max(pacingRate, before.pacingRate)
             enter(.startup)
         } else if before.state == .up, isProbingBandwidth {
             phase = .probeStarting

@@ -10,8 +10,20 @@ extension BBR {
         }
     }
 
+    /// Starts counting losses at the first, for a whole round from there (draft-ietf-ccwg-bbr, BBRNoteLoss).
+    ///
+    /// Judged any sooner, what a round delivers would be missing beside what it lost, and packets that are only late would
+    /// have no time to turn up.
+    mutating func startLossRound(totalDelivered: UInt64) {
+        lossRoundDelivered = totalDelivered
+        deliveredAtRoundStart = totalDelivered
+    }
+
     mutating func updateRound(_ sample: AckSample) {
-        guard sample.priorDelivered >= nextRoundDelivered else {
+        // No round is shorter than the smallest round trip: of packets that overtake the others some would end it sooner.
+        guard sample.priorDelivered >= nextRoundDelivered,
+            minimumRTT == .max || sample.now - roundStamp >= min(minimumRTT, sample.rtt ?? .max)
+        else {
             isRoundStart = false
             return
         }
@@ -25,6 +37,7 @@ extension BBR {
 
     mutating func startRound() {
         nextRoundDelivered = deliveredTotal
+        roundStamp = deliveredStamp
     }
 
     mutating func updateMaximumRate(_ sample: AckSample) {
@@ -51,7 +64,10 @@ extension BBR {
         case .refill, .up, .startup: return
         case .drain, .down, .cruise, .probeRTT: break
         }
-        if isRoundMarked || isLossHeavy(sample) { lowerBounds() }
+        if isRoundMarked || isLossHeavy(sample) {
+            answeredUntil = sample.now
+            lowerBounds()
+        }
     }
 
     mutating func lowerBounds() {
@@ -125,6 +141,7 @@ extension BBR {
         guard isLossRoundStart, !isFullRateReached, isRoundMarked || lossRunsInRound >= 6 && isLossHeavy(sample)
         else { return }
         isFullRateReached = true
+        answeredUntil = sample.now
         inFlightHigh = max(product(maximumRate, gain: 1), Int(clamping: latestDelivered), minimumWindow)
     }
 
@@ -136,6 +153,7 @@ extension BBR {
 
     mutating func handleTooHigh(inFlight: Int, isApplicationLimited: Bool, at now: Timestamp) {
         isSampling = false
+        answeredUntil = now
         if !isApplicationLimited {
             let floor = Int(Self.beta * Double(min(target(rate, gain: 1), congestionWindow)))
             inFlightHigh = max(inFlight, floor, minimumWindow)

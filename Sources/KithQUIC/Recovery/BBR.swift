@@ -70,6 +70,7 @@ package struct BBR: CongestionController {
     var roundCount: UInt64 = 0
     var isRoundStart = false
     var nextRoundDelivered: UInt64 = 0
+    var roundStamp = Timestamp.zero
     var lossRoundDelivered: UInt64 = 0
     var isLossRoundStart = false
     var lostInRound = 0
@@ -106,9 +107,15 @@ package struct BBR: CongestionController {
         var rateLow: Int64
         var inFlightLow: Int
         var inFlightHigh: Int
+        var congestionWindow: Int
+        var pacingRate: Int64
     }
     var before: Course?
     var deliveredTotal: UInt64 = 0
+    /// When ``deliveredTotal`` was so.
+    var deliveredStamp = Timestamp.zero
+    /// The losses of what was sent until then have been answered.
+    var answeredUntil = Timestamp(nanoseconds: .min)
 
     package init(datagramSize: Int, seed: UInt64) {
         self.datagramSize = datagramSize
@@ -166,6 +173,7 @@ package struct BBR: CongestionController {
             pacingRate = Int64(Self.startupGain * Double(congestionWindow) * 1e9 / Double(max(rtt, .microseconds(50))))
         }
         deliveredTotal = sample.totalDelivered
+        deliveredStamp = sample.now
         updateLatest(sample)
         updateRound(sample)
         updateMaximumRate(sample)
@@ -199,10 +207,16 @@ package struct BBR: CongestionController {
 
     package mutating func lost(_ sample: LossSample) {
         if sample.startsEpisode {
-            before = Course(state: state, rateLow: rateLow, inFlightLow: inFlightLow, inFlightHigh: inFlightHigh)
+            before = Course(
+                state: state, rateLow: rateLow, inFlightLow: inFlightLow, inFlightHigh: inFlightHigh,
+                congestionWindow: congestionWindow, pacingRate: pacingRate)
         }
-        lostInRound += sample.size
-        if sample.startsRun { lossRunsInRound += 1 }
+        // As in a recovery period, the losses of what was sent before the last answer get no second one (RFC 9002 §7.3.2).
+        if sample.sentTime > answeredUntil {
+            if lostInRound == 0 { startLossRound(totalDelivered: sample.totalDelivered) }
+            lostInRound += sample.size
+            if sample.startsRun { lossRunsInRound += 1 }
+        }
         guard isSampling else { return }
         if isTooHigh(lost: sample.lostSinceSent, sentInFlight: sample.sentInFlight) {
             // What was in flight when the threshold was crossed (draft, BBRInflightHiFromLostPacket).

@@ -56,6 +56,8 @@ package struct LossSample: Hashable, Sendable {
     package var sentInFlight = 0
     /// Bytes lost since it was sent, itself included.
     package var lostSinceSent: UInt64 = 0
+    /// Bytes the connection has delivered in all.
+    package var totalDelivered: UInt64 = 0
     /// Whether the sender had nothing else to send then.
     package var isApplicationLimited = false
     /// Whether the number before it was not lost too, so that a new run of losses begins.

@@ -162,7 +162,7 @@ extension Recovery {
                         LossSample(
                             now: now, sentTime: packet.time, size: size, sentInFlight: packet.rate.inFlight,
                             lostSinceSent: delivery.lost - min(delivery.lost, packet.rate.lost),
-                            isApplicationLimited: packet.rate.isApplicationLimited,
+                            totalDelivered: delivery.delivered, isApplicationLimited: packet.rate.isApplicationLimited,
                             startsRun: previousLost.map { $0 + 1 != number } ?? true, startsEpisode: startsEpisode))
                 }
                 previousLost = number

@@ -37,8 +37,6 @@ struct LinkTransfer {
         let shared = SharedRandom(seed: seed)
         configuration.random = { shared.next() }
         configuration.verify = { _ in true }
-        // The floors belong to what becomes of one handshake of one datagram; the bulk behind it is what is measured.
-        configuration.offersPostQuantumKeyShare = false
         return configuration
     }
 
