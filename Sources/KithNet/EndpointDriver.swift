@@ -43,6 +43,8 @@ import Synchronization
     private var lastRoute: (id: ConnectionID, driver: ConnectionDriver)?
     var drivers: [ObjectIdentifier: ConnectionDriver] = [:]
     private var touched: [ConnectionDriver] = []
+    /// Takes turns with `touched`, so that neither has to be made anew.
+    private var batch: [ConnectionDriver] = []
     private var dials: [Dial] = []
     private(set) var limiter: AcceptLimiter
     private var answers: AnswerLimiter
@@ -153,9 +155,9 @@ import Synchronization
 
     /// The batch is over: look after every connection that got something.
     func readCompleted() {
-        let batch = touched
-        touched.removeAll(keepingCapacity: true)
+        swap(&touched, &batch)
         for driver in batch { driver.service() }
+        batch.removeAll(keepingCapacity: true)
     }
 
     private func receive(
