@@ -16,6 +16,8 @@ public struct ConnectionPair: ~Copyable {
     public var client: QUICConnection
     /// The answering end, once a datagram has reached it.
     public var server: QUICConnection?
+    /// Where the client seems to be: a NAT may give it another address, and nothing sent to the old one arrives.
+    public var clientPlace = ConnectionPair.clientAddress
     /// What lies between.
     public var network: SimulatedNetwork<NetworkAddress>
     /// The simulated time.
@@ -46,7 +48,7 @@ public struct ConnectionPair: ~Copyable {
     /// Moves everything the two have to say onto the network.
     public mutating func pump() {
         while let transmit = client.nextTransmit(into: &buffer, at: now) {
-            if !isClientGone { put(transmit, from: Self.clientAddress) }
+            if !isClientGone { put(transmit, from: clientPlace) }
         }
         while let transmit = server?.nextTransmit(into: &buffer, at: now) {
             if !isServerGone { put(transmit, from: Self.serverAddress) }
@@ -75,7 +77,7 @@ public struct ConnectionPair: ~Copyable {
         steps += 1
         now = max(now, next)
         while var datagram = network.receive(by: now) {
-            if datagram.destination == Self.clientAddress {
+            if datagram.destination == clientPlace {
                 unsafe datagram.bytes.withUnsafeMutableBytes {
                     unsafe client.receive($0, from: datagram.source, ecn: datagram.ecn, at: now)
                 }

@@ -100,6 +100,12 @@ struct Conversation {
         if random.chance(0.5) { conditions.reordering = Double.random(in: 0...0.2, using: &random) }
         if random.chance(0.5) { conditions.duplication = Double.random(in: 0...0.1, using: &random) }
         if random.chance(0.4) { conditions.jitter = conditions.delay / Int.random(in: 2...10, using: &random) }
+        switch Double.random(in: 0..<1, using: &random) {
+        case ..<0.1: conditions.marks = .cleared
+        case ..<0.15: conditions.marks = .alwaysCongested
+        case ..<0.2: conditions.marks = .swapped
+        default: break
+        }
         if random.chance(0.2) {
             conditions.bytesPerSecond = Int.random(in: 50_000...5_000_000, using: &random)
             conditions.queue = Int.random(in: 20_000...200_000, using: &random)
@@ -138,7 +144,18 @@ struct Conversation {
         if random.chance(0.5) { configuration.sendCapacity = Int.random(in: 500...50_000, using: &random) }
         configuration.maxIncomingBidirectionalStreams = Int.random(in: 1...20, using: &random)
         configuration.maxIncomingUnidirectionalStreams = Int.random(in: 1...20, using: &random)
-        if random.chance(0.1) { configuration.congestionController = .newReno }
+        switch Double.random(in: 0..<1, using: &random) {
+        case ..<0.1: configuration.congestionController = .newReno
+        case ..<0.2: configuration.congestionController = .cubic
+        default: break
+        }
+        configuration.offersPostQuantumKeyShare = random.chance(0.5)
+        if random.chance(0.25) { configuration.versions = [.two, .one] }
+        configuration.prefersOwnVersion = random.chance(0.25)
+        if random.chance(0.2) { configuration.packetsPerKey = UInt64.random(in: 30...300, using: &random) }
+        configuration.usesECN = random.chance(0.8)
+        if random.chance(0.2) { configuration.udpPayloadSize = 9_000 }
+        configuration.eitherEndMoves = random.chance(0.7)
         return configuration
     }
 
@@ -153,11 +170,18 @@ struct Conversation {
                     forth: half(), back: half()))
         }
         planned = plans.count
-        let client = configuration(seedByte: 1)
+        var client = configuration(seedByte: 1)
+        // A client that only listens would never learn that its address has changed.
+        client.keepAlive = .seconds(20)
         let server = configuration(seedByte: 2)
         var pair = try ConnectionPair(client: client, server: server, network: network)
         let start = pair.now
+        var moves = random.chance(0.3) ? Int.random(in: 1...3, using: &random) : 0
         while !isSaid(&pair) {
+            if moves > 0, pair.client.isHandshakeConfirmed, random.chance(0.02) {
+                moves -= 1
+                rebind(&pair)
+            }
             guard pair.step() else { throw failure("nothing will ever happen again; \(state(&pair))") }
             guard pair.steps < 400_000 else { throw failure("no end after \(pair.steps) steps; \(state(&pair))") }
             try listen(&pair)
@@ -170,6 +194,15 @@ struct Conversation {
         try checkBounds(&pair)
         try close(&pair)
         simulated = pair.now - start
+    }
+
+    /// Has a NAT give the client another port, or another address; nobody is told.
+    private mutating func rebind(_ pair: inout ConnectionPair) {
+        if random.chance(0.5) {
+            pair.clientPlace.port &+= 1
+        } else {
+            pair.clientPlace = NetworkAddress(ipv4: UInt32.random(in: 1 << 24...9 << 24, using: &random), port: 5_000)
+        }
     }
 
     // MARK: - The applications at both ends

@@ -8,7 +8,7 @@ import Testing
 ///
 /// `KITH_CONVERSATIONS` sets how many, `KITH_SEED` which is the first: a failure names the seed to begin with.
 @Suite struct ConversationTests {
-    @Test(.timeLimit(.minutes(30)))
+    @Test(.timeLimit(.minutes(environment("KITH_CONVERSATIONS") == nil ? 30 : 1_440)))
     func `random conversations over bad networks are byte-exact, end, and leave nothing behind`() async {
         let count = environment("KITH_CONVERSATIONS").flatMap { UInt64($0) } ?? 10_000
         let progress = Progress(first: SeededRandom.fromEnvironment().seed, count: count)
