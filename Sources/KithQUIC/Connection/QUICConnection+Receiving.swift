@@ -27,7 +27,11 @@ extension QUICConnection {
         case .draining, .drained: return
         case .handshaking, .established: break
         }
-        streams.advance(to: now, rtt: recovery.rtt.smoothed)
+        // The path's own delay, for what queues and slow readers add would have windows grow without end; half of the
+        // smoothed one at least, for packets that overtake others make the smallest a lie; and never less than the
+        // scheduling of both ends takes.
+        let delay = max(recovery.rtt.hasSample ? recovery.rtt.minimum : 0, recovery.rtt.smoothed / 2)
+        streams.advance(to: now, rtt: max(delay, .milliseconds(1)))
         var offset = 0
         while offset < datagram.count, isOpen {
             let rest = unsafe UnsafeMutableRawBufferPointer(rebasing: datagram[offset...])
