@@ -116,14 +116,20 @@ import Testing
     }
 
     /// Runs gtlsclient as often as the case asks for, and looks at what it keeps in `folder`.
+    ///
+    /// With three packets in ten spoiled it gives up now and then before it has asked, and is then started again.
     private func download(_ command: [String], _ scenario: Scenario, _ folder: URL) async throws {
+        let file = folder.appendingPathComponent("answer")
         for _ in 0..<scenario.rounds {
-            try await Program.run(command, isQuiet: true) { program in
-                for await _ in program.lines {}
+            for _ in 0..<3 {
+                try await Program.run(command, isQuiet: true) { program in
+                    for await _ in program.lines {}
+                }
+                if scenario.streams > 1 || FileManager.default.fileExists(atPath: file.path) { break }
             }
         }
         guard scenario.streams == 1 else { return }
-        let answer = try Data(contentsOf: folder.appendingPathComponent("answer"))
+        let answer = try Data(contentsOf: file)
         guard [UInt8](answer) == HTTP3.body(scenario.down) else {
             throw LinkError("gtlsclient received other bytes than we sent")
         }
