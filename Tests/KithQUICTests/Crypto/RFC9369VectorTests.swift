@@ -4,8 +4,6 @@ import Testing
 
 /// The worked examples of RFC 9369, Appendix A: QUIC version 2, through both implementations of packet protection.
 @Suite("RFC 9369 Appendix A") struct RFC9369VectorTests {
-    typealias Example = RFC9001VectorTests.Example
-
     static let destination = RFC9001VectorTests.destination
     static let shortHeaderSecret = SecretBytes(
         fromHex("9ac312a7f877468ebe69422748ad00a15443f18203a07d6060f688f30f21632b"))
@@ -34,8 +32,8 @@ import Testing
     }
 
     static let examples = [
-        Example(
-            name: "A.3 server Initial", suite: .aes128GCM,
+        ProtectionExample(
+            name: "A.3 server Initial", version: .two, suite: .aes128GCM,
             secret: KeySchedule.initialSecrets(destination: destination, .two).server,
             header: fromHex("d16b3343cf0008f067a5502a4262b50040750001"), numberLength: 2, number: 1,
             payload: fromHex(
@@ -53,46 +51,19 @@ import Testing
                 c984c707f0a0812d8cd5a6881eaf21ceda98f4bd23f6fe1a3e2c43edd9ce7ca8
                 4bed8521e2e140
                 """)),
-        Example(
-            name: "A.5 ChaCha20-Poly1305 short header", suite: .chacha20Poly1305, secret: shortHeaderSecret,
+        ProtectionExample(
+            name: "A.5 ChaCha20-Poly1305 short header", version: .two, suite: .chacha20Poly1305,
+            secret: shortHeaderSecret,
             header: fromHex("4200bff4"), numberLength: 3, number: 654_360_564, payload: [0x01],
             wire: fromHex("5558b1c60ae7b6b932bc27d786f4bc2bb20f2162ba")),
     ]
 
-    private func check<Keys: PacketProtection>(_ example: Example, _ type: Keys.Type) {
-        let keys = Keys(suite: example.suite, secret: example.secret, version: .two)
-        var packet = example.header + example.payload + [UInt8](repeating: 0, count: CipherSuite.tagLength)
-        packet.withUnsafeMutableBytes { packet in
-            guard let base = packet.baseAddress else { return }
-            keys.protect(
-                base, headerLength: example.header.count, packetNumberLength: example.numberLength,
-                payloadLength: example.payload.count, packetNumber: example.number)
-        }
-        #expect(packet == example.wire)
-
-        let header = packet.withUnsafeMutableBytes {
-            keys.unmask($0, packetNumberOffset: example.header.count - example.numberLength)
-        }
-        #expect(
-            header
-                == UnmaskedHeader(
-                    firstByte: example.header[0], packetNumberLength: example.numberLength,
-                    truncatedPacketNumber: UInt32(
-                        truncatingIfNeeded: example.number & (1 << (8 * UInt64(example.numberLength)) - 1))))
-        let count = packet.withUnsafeMutableBytes {
-            keys.open($0, headerLength: example.header.count, packetNumber: example.number)
-        }
-        #expect(count == example.payload.count)
-        #expect(Array(packet.prefix(example.header.count)) == example.header)
-        #expect(Array(packet.dropFirst(example.header.count).prefix(example.payload.count)) == example.payload)
+    @Test(arguments: examples) func `BoringSSL makes and opens the packet`(_ example: ProtectionExample) {
+        example.check(PacketKeys.self)
     }
 
-    @Test(arguments: examples) func `BoringSSL makes and opens the packet`(_ example: Example) {
-        check(example, PacketKeys.self)
-    }
-
-    @Test(arguments: examples) func `swift-crypto makes and opens the packet`(_ example: Example) {
-        check(example, ReferencePacketKeys.self)
+    @Test(arguments: examples) func `swift-crypto makes and opens the packet`(_ example: ProtectionExample) {
+        example.check(ReferencePacketKeys.self)
     }
 
     @Test func `A.4 the Retry packet's tag`() {
