@@ -5,48 +5,19 @@ JSON object per line. No relay, no address lookup. The conversation is that of e
 """
 
 import asyncio
-import hashlib
 import json
 import sys
 
 import iroh
 from iroh import iroh_ffi
 
-from exchange import Answer, Question, pieces
-from iroh_peer import fast_write, say
+from iroh_peer import answer, ask, bind, say
 
-ALPN = b"kith/1"
-iroh_ffi._UniffiRustBufferBuilder.write = fast_write
-
-
-async def bind(host: str):
-    iroh_ffi.uniffi_set_event_loop(asyncio.get_running_loop())
-    return await iroh.Endpoint.bind(
-        iroh.EndpointOptions(
-            preset=iroh.preset_minimal(),
-            bind_addr=f"{host}:0",
-            alpns=[ALPN],
-            relay_mode=iroh.RelayMode.disabled(),
-        )
-    )
-
-
-async def answer(stream):
-    receive, send = stream.recv(), stream.send()
-    question = Question()
-    while data := await receive.read(1 << 20):
-        question.feed(data)
-    await send.write_all(question.hash.digest())
-    sent = hashlib.sha256()
-    for piece in pieces(question.wanted, seed=2):
-        sent.update(piece)
-        await send.write_all(piece)
-    await send.write_all(sent.digest())
-    await send.finish()
+ALPN = "kith/1"
 
 
 async def run_server(options):
-    endpoint = await bind(options["host"])
+    endpoint = await bind(ALPN, options["host"])
     say(id=endpoint.id().to_bytes().hex(), addresses=endpoint.bound_sockets())
 
     async def serve(incoming):
@@ -72,29 +43,18 @@ async def run_server(options):
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
 
 
-async def ask(connection, options):
-    stream = await connection.open_bi()
-    receive, send = stream.recv(), stream.send()
-    sent = hashlib.sha256()
-    await send.write_all(options["down"].to_bytes(8, "big"))
-    for piece in pieces(options["up"], seed=1):
-        sent.update(piece)
-        await send.write_all(piece)
-    await send.finish()
-    answer = Answer(options["down"])
-    while data := await receive.read(1 << 20):
-        answer.feed(data)
-    return answer.verdict(sent.digest())
-
-
 async def converse(options):
     """Connections one after the other from an endpoint of their own; returns what is wrong with them, or `ok`."""
-    endpoint = await bind(options["host"])
+    endpoint = await bind(ALPN, options["host"])
     peer = iroh.EndpointAddr(iroh.EndpointId.from_bytes(bytes.fromhex(options["id"])), None, [options["address"]])
     verdicts = []
+
+    async def one(connection):
+        return await ask(await connection.open_bi(), options["up"], options["down"])
+
     for _ in range(options["rounds"]):
-        connection = await endpoint.connect(peer, ALPN)
-        verdicts += await asyncio.gather(*(ask(connection, options) for _ in range(options["streams"])))
+        connection = await endpoint.connect(peer, ALPN.encode())
+        verdicts += await asyncio.gather(*(one(connection) for _ in range(options["streams"])))
         connection.close(0, b"done")
     await endpoint.close()
     return next((verdict for verdict in verdicts if verdict != "ok"), "ok")
