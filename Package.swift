@@ -149,7 +149,7 @@ let linkTests: [Target] = [
     .testTarget(
         name: "KithLinkTests",
         dependencies: [
-            "kith-link", "KithNet", "KithQUIC", "KithWire", "KithIdentity", "KithAPI", crypto, logging,
+            "kith-link", "KithTesting", "KithNet", "KithQUIC", "KithWire", "KithIdentity", "KithAPI", crypto, logging,
         ])
 ]
 #else

@@ -1,6 +1,7 @@
 import Crypto
 import KithAPI
 import KithNet
+import KithTesting
 import KithWire
 
 /// The conversation of every case; its words are those of `Tests/Interop/exchange.py`.
@@ -63,7 +64,7 @@ enum Exchange {
     private static func send(
         _ count: Int, head: [UInt8], seed: UInt64, to stream: QUICStream, withDigest: Bool = false
     ) async throws -> [UInt8] {
-        var random = SplitMix(seed: seed)
+        var random = SeededRandom(seed: seed)
         var hash = SHA256()
         var pending = head
         var left = count
@@ -90,33 +91,5 @@ enum Exchange {
             bytes += more
         }
         return bytes
-    }
-}
-
-/// A small seeded generator.
-struct SplitMix {
-    private var state: UInt64
-
-    init(seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-        return z ^ (z >> 31)
-    }
-
-    mutating func bytes(_ count: Int) -> [UInt8] {
-        var result = [UInt8](repeating: 0, count: count)
-        result.withUnsafeMutableBytes { bytes in
-            for offset in stride(from: 0, to: count, by: 8) {
-                let word = next()
-                withUnsafeBytes(of: word) {
-                    bytes[offset..<min(offset + 8, count)].copyBytes(from: $0.prefix(min(8, count - offset)))
-                }
-            }
-        }
-        return result
     }
 }

@@ -1,5 +1,6 @@
 import Crypto
 import KithNet
+import KithTesting
 import KithWire
 import Synchronization
 
@@ -55,7 +56,7 @@ enum HTTP3 {
 
     /// What bodies of `count` bytes consist of.
     static func body(_ count: Int) -> [UInt8] {
-        var random = SplitMix(seed: UInt64(count))
+        var random = SeededRandom(seed: UInt64(count))
         return random.bytes(count)
     }
 
