@@ -2,11 +2,18 @@ import KithWire
 
 /// One thing a paired device may do on this one.
 ///
-/// As text: `shell`, `files:read=/srv`, `files:write=/home/ana` (which includes reading), `screen:view`,
-/// `screen:control` (which includes viewing), `forward`, `library`, `node:PATTERN`.
+/// As text: `shell`, `shell:command=LINE`, `shell:view`, `shell:agent`, `files:read=/srv`, `files:write=/home/ana`
+/// (which includes reading), `screen:view`, `screen:control` (which includes viewing), `forward`, `library`,
+/// `node:PATTERN`.
 public enum Grant: Hashable, Sendable {
     /// Run commands and shells as this device's user.
     case shell
+    /// Run this line in the shell of this device's user, and no other.
+    case shellCommand(String)
+    /// See the shells that somebody here shares.
+    case shellView
+    /// Have its ssh agent asked by the shells it opens here; no other grant includes this.
+    case shellAgent
     /// Read, or read and write, what lies beneath `root`: an absolute path without `.`, `..` or doubled slashes.
     case files(FileAccess, root: String)
     /// See the screen, or see and control it.
@@ -42,7 +49,7 @@ public enum Grant: Hashable, Sendable {
     /// What kind it is.
     public var kind: Kind {
         switch self {
-        case .shell: .shell
+        case .shell, .shellCommand, .shellView, .shellAgent: .shell
         case .files: .files
         case .screen: .screen
         case .forward: .forward
@@ -54,7 +61,9 @@ public enum Grant: Hashable, Sendable {
     /// Whether holding this grant allows what `needed` names.
     public func covers(_ needed: Grant) -> Bool {
         switch (self, needed) {
-        case (.shell, .shell), (.forward, .forward), (.library, .library): true
+        case (.shell, .shell), (.shell, .shellCommand), (.shell, .shellView), (.shellView, .shellView),
+            (.shellAgent, .shellAgent), (.forward, .forward), (.library, .library): true
+        case (.shellCommand(let held), .shellCommand(let wanted)): held == wanted
         case (.files(let held, let root), .files(let wanted, let path)):
             (held == .write || wanted == .read) && Self.contains(root, path)
         case (.screen(let held), .screen(let wanted)): held == .control || wanted == .view
@@ -84,6 +93,9 @@ extension Grant: LosslessStringConvertible {
     public var description: String {
         switch self {
         case .shell, .forward, .library: kind.rawValue
+        case .shellCommand(let line): "shell:command=\(line)"
+        case .shellView: "shell:view"
+        case .shellAgent: "shell:agent"
         case .files(let access, let root): "files:\(access.rawValue)=\(root)"
         case .screen(let access): "screen:\(access.rawValue)"
         case .node(let pattern): "node:\(pattern)"
@@ -97,6 +109,14 @@ extension Grant: LosslessStringConvertible {
         let detail = parts.count == 2 ? parts[1] : nil
         switch (kind, detail) {
         case (.shell, nil): self = .shell
+        case (.shell, "view"): self = .shellView
+        case (.shell, "agent"): self = .shellAgent
+        case (.shell, let detail?):
+            guard detail.hasPrefix("command=") else { return nil }
+            let line = detail.dropFirst("command=".count)
+            let isPlain = line.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7F }
+            guard isPlain, !line.isEmpty, line.utf8.count <= 1_024 else { return nil }
+            self = .shellCommand(String(line))
         case (.forward, nil): self = .forward
         case (.library, nil): self = .library
         case (.screen, let detail?):
@@ -124,7 +144,10 @@ extension Grant: Codable {
         guard let grant = Grant(text) else {
             throw KithError(
                 .invalid,
-                "A grant is shell, files:read=/PATH, files:write=/PATH, screen:view, screen:control or forward.")
+                """
+                A grant is shell, shell:command=LINE, shell:view, shell:agent, files:read=/PATH, files:write=/PATH, \
+                screen:view, screen:control or forward.
+                """)
         }
         self = grant
     }

@@ -31,6 +31,7 @@ extension Node {
             group.cancelAll()
         }
         cancelOwnCalls(Self.stopping)
+        await stopServices()
         audit.flush()
     }
 
@@ -185,7 +186,8 @@ extension Node {
         let link = session.link
         let context = CallContext(
             caller: caller, grants: grants, deadline: deadline, trace: header.trace, client: client,
-            exportKeyingMaterial: { try await link.exportKeyingMaterial(label: $0, context: $1) })
+            exportKeyingMaterial: { try await link.exportKeyingMaterial(label: $0, context: $1) },
+            calledOff: { scope.reason })
         let watcher = CallerWatch(reply.stream) { scope.cancel($0) }
         defer { watcher.cancel() }
         switch handler.body {

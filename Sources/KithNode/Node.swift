@@ -54,6 +54,7 @@ public final class Node: Sendable {
 
     private struct State {
         var handlers: [String: Handler] = [:]
+        var services: [any Service] = []
         /// What is known, served here or not.
         var methods: [String: AnyMethod] = [:]
         var sessions: [ObjectIdentifier: Session] = [:]
@@ -109,7 +110,15 @@ public final class Node: Sendable {
                 state.handlers[handler.method.name] = handler
                 state.methods[handler.method.name] = handler.method
             }
+            state.services.append(service)
         }
+    }
+
+    private var services: [any Service] { state.withLock { $0.services } }
+
+    /// Ends what services keep beyond a call.
+    func stopServices() async {
+        for service in services { await service.stop() }
     }
 
     /// Stops serving methods; calls that run go on.
@@ -174,14 +183,13 @@ public final class Node: Sendable {
             session.end(reason)
             session.link.close(.unpaired, reason: reason.message)
         }
+        for service in services { service.grantsChanged(for: device, to: []) }
     }
 
     /// Looks again at what a device may do, and ends what it may not do any more.
     ///
     /// Call it after the store has changed: grants given or taken, a device paired, renamed or forgotten.
     public func grantsChanged(for device: DeviceID) {
-        let sessions = sessions(with: device)
-        guard !sessions.isEmpty else { return }
         let known: KnownDevice?
         do {
             known = try directory.device(device)
@@ -189,7 +197,8 @@ public final class Node: Sendable {
             logger.error("the store could not be read; the device is cut off", metadata: ["error": "\(error)"])
             known = nil
         }
-        for session in sessions { session.update(known) }
+        for session in sessions(with: device) { session.update(known) }
+        for service in services { service.grantsChanged(for: device, to: known?.grants ?? []) }
     }
 
     /// Takes a device that has just been paired for what it is now, on the connection it has.

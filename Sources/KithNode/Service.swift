@@ -1,11 +1,27 @@
 public import KithAPI
 public import KithIdentity
-import KithWire
+public import KithWire
 
 /// One capability of a device: a set of handlers, added to a ``Node`` as one.
 public protocol Service: Sendable {
     /// The methods it serves. Asked once, when it is added.
     var handlers: [Handler] { get }
+
+    /// Told what a device may do here after that has changed: nothing, when it is not paired any more.
+    ///
+    /// The node ends the calls that are no longer allowed by itself; this is for what outlives a call.
+    func grantsChanged(for device: DeviceID, to grants: [Grant])
+
+    /// Ends what outlives a call, when the device stops.
+    func stop() async
+}
+
+extension Service {
+    /// Nothing outlives a call.
+    public func grantsChanged(for device: DeviceID, to grants: [Grant]) {}
+
+    /// Nothing outlives a call.
+    public func stop() async {}
 }
 
 /// Who makes a call.
@@ -32,12 +48,16 @@ public struct CallContext: Sendable {
     public var client: Client
     /// Of a call from another device: exports keying material of its connection (RFC 8446 §7.5), 32 bytes.
     public var exportKeyingMaterial: (@Sendable (_ label: String, _ context: [UInt8]) async throws -> [UInt8])?
+    /// Why the call was called off, once its task is cancelled: `.closed` for a connection that ended, `.denied` for
+    /// a grant that was taken.
+    public var calledOff: @Sendable () -> KithError?
 
     /// Makes a context.
     public init(
         caller: Caller, grants: [Grant], deadline: ContinuousClock.Instant? = nil, trace: TraceContext? = nil,
         client: Client,
-        exportKeyingMaterial: (@Sendable (_ label: String, _ context: [UInt8]) async throws -> [UInt8])? = nil
+        exportKeyingMaterial: (@Sendable (_ label: String, _ context: [UInt8]) async throws -> [UInt8])? = nil,
+        calledOff: @escaping @Sendable () -> KithError? = { nil }
     ) {
         self.caller = caller
         self.grants = grants
@@ -45,6 +65,7 @@ public struct CallContext: Sendable {
         self.trace = trace
         self.client = client
         self.exportKeyingMaterial = exportKeyingMaterial
+        self.calledOff = calledOff
     }
 }
 

@@ -5,7 +5,8 @@ import Testing
 @Suite struct GrantTests {
     @Test(arguments: [
         "shell", "forward", "library", "screen:view", "screen:control", "files:read=/", "files:write=/srv",
-        "files:read=/home/ana/Büro=1:2", "node:a.b/*",
+        "files:read=/home/ana/Büro=1:2", "node:a.b/*", "shell:view", "shell:agent",
+        "shell:command=borg serve --append-only", "shell:command=a=b:c",
     ])
     func `the text form survives`(text: String) throws {
         let grant = try #require(Grant(text))
@@ -22,7 +23,8 @@ import Testing
         "", "shell:", "shell:x", "Shell", "files", "files:", "files:read", "files:read=", "files:read=srv",
         "files:all=/srv",
         "files:read=/srv/../etc", "files:read=/srv/./a", "files:read=/srv//a", "files:read=/..", "files:read=/a\0b",
-        "screen", "screen:", "screen:see", "node:", "forward:", "unknown",
+        "screen", "screen:", "screen:see", "node:", "forward:", "unknown", "shell:command=", "shell:command",
+        "shell:command=a\nb", "shell:command=\u{1B}[2J", "shell:command=" + String(repeating: "a", count: 1_025),
         "files:read=/" + String(repeating: "a", count: 5_000),
     ])
     func `other texts are refused`(text: String) {
@@ -37,6 +39,10 @@ import Testing
         ("files:read=/srv/a", "files:read=/srv", false), ("files:read=/", "files:read=/etc/passwd", true),
         ("files:write=/", "shell", false), ("shell", "files:read=/", false),
         ("screen:control", "screen:view", true), ("screen:view", "screen:control", false), ("node:a", "node:b", false),
+        ("shell", "shell:command=id", true), ("shell:command=id", "shell:command=id", true),
+        ("shell:command=id", "shell:command=ls", false), ("shell:command=id", "shell", false),
+        ("shell:command=id", "shell:view", false), ("shell", "shell:view", true), ("shell:view", "shell", false),
+        ("shell", "shell:agent", false), ("shell:agent", "shell", false), ("shell:agent", "shell:view", false),
     ])
     func `a grant covers what it says and no more`(held: String, needed: String, covers: Bool) throws {
         let held = try #require(Grant(held))
