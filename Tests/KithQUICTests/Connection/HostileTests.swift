@@ -128,4 +128,29 @@ import Testing
         let held = pair.server?.recovery.bookkeeping ?? .max
         #expect(held <= 4_096)
     }
+
+    @Test func `packets before the keys to read them are kept up to a limit, and none is missed in the end`() throws {
+        let pair = try Pair()
+        // The client's Finished does not get through: it speaks, and the server cannot yet read.
+        pair.filter = { [unowned pair] datagram in
+            guard datagram.toServer, pair.client.isConnected else { return [datagram] }
+            return datagram.bytes.withUnsafeBytes { DatagramHeader($0)?.form } == .short ? [datagram] : []
+        }
+        #expect(pair.run { $0.client.isConnected })
+        let id = try pair.clientOpen(.unidirectional)
+        for byte in UInt8(0)..<100 {
+            #expect(try [byte].withUnsafeBytes { try pair.client.write($0, to: id) } == 1)
+            pair.flush()
+        }
+        #expect(pair.run { $0.wire.allSatisfy { !$0.toServer } })
+        #expect(pair.server?.heldPackets.count == HeldPacket.limit)
+        pair.filter = { [$0] }
+        #expect(pair.run { $0.serverEvents.contains(.streamOpened(id)) })
+        var received: [UInt8] = []
+        while received.count < 100, pair.step(until: pair.now + 10_000_000_000) {
+            received += try pair.serverRead(id).bytes
+        }
+        #expect(received == [UInt8](0..<100))
+        #expect(pair.server?.heldPackets.isEmpty == true)
+    }
 }
