@@ -1,7 +1,9 @@
-import KithNet
 import KithQUIC
 import KithWire
+import NIOCore
 import Testing
+
+@testable import KithNet
 
 /// Connections that outlive the addresses they began with, over real sockets.
 @Suite struct MovingTests {
@@ -89,6 +91,26 @@ import Testing
             try await exchange(near, far)
             let now = await pair.incoming.statistics().remoteAddress
             #expect(now == old)
+        }
+    }
+
+    @Test func `a connection whose peer forbids moving goes by another socket when it must`() async throws {
+        var firm = Endpoint.Options()
+        firm.adjust = { $0.disablesActiveMigration = true }
+        try await withPair(serverOptions: firm) { pair in
+            let (near, far) = try await pair.stream()
+            let (endpoint, connection) = (pair.client.driver, pair.outgoing.driver)
+            endpoint.loop.execute {
+                endpoint.openSocket(like: endpoint.sockets[0], at: Self.elsewhere) { socket in
+                    if let socket { connection.move(to: socket, isForced: true) }
+                }
+            }
+            // To the peer it is as if a NAT had been rebound.
+            for _ in 0..<100 where await !pair.incoming.statistics().remoteAddress.hasSameIP(as: Self.elsewhere) {
+                try await exchange(near, far)
+            }
+            #expect(await pair.incoming.statistics().remoteAddress.hasSameIP(as: Self.elsewhere))
+            try await sends(near, to: far) {}
         }
     }
 
