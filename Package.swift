@@ -211,7 +211,7 @@ let fuzzers: [Target] =
     isFuzzing
     ? [
         .executableTarget(
-            name: "kith-fuzz", dependencies: ["KithTesting"], path: "Fuzz", exclude: ["Corpus", "Crashes"],
+            name: "kith-fuzz", dependencies: ["KithTesting"], path: "Fuzz", exclude: ["Corpus", "Found", "Crashes"],
             sources: ["Fuzzer.swift"])
     ] : []
 

@@ -5,7 +5,7 @@ internal import KithWire
 
 /// A parser of bytes from strangers, and what must hold for whatever they send.
 ///
-/// `scripts/fuzz` feeds these from libFuzzer; the test suite replays the inputs in `Fuzz/Crashes` and `Fuzz/Corpus`.
+/// `scripts/fuzz` feeds these from libFuzzer; the test suite replays the inputs kept in `Fuzz/`.
 /// A broken promise is a trap, because that is what a fuzzer notices.
 public enum FuzzTarget: String, CaseIterable, Sendable {
     /// A UDP datagram, before and after the removal of header protection with keys anybody can derive.

@@ -2,7 +2,7 @@ import Foundation
 import KithTesting
 import Testing
 
-/// Inputs that once broke a parser, and the seeds the fuzzers start from, kept in `Fuzz/`.
+/// Inputs that once broke a parser, those that reach all code in reach, and the seeds of both, kept in `Fuzz/`.
 @Suite("Fuzzers") struct FuzzReplayTests {
     /// The package's folder, from where this file lies.
     static let package = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
@@ -17,7 +17,7 @@ import Testing
     @Test(arguments: FuzzTarget.allCases) func `every kept input keeps its promise`(target: FuzzTarget) throws {
         let seeds = try inputs("Corpus", target)
         #expect(!seeds.isEmpty)
-        for file in seeds + (try inputs("Crashes", target)) {
+        for file in try seeds + inputs("Found", target) + inputs("Crashes", target) {
             let bytes = [UInt8](try Data(contentsOf: file))
             bytes.withUnsafeBytes { unsafe target.run($0) }
         }
