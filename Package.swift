@@ -21,6 +21,7 @@ let floors: [[Target]] = [
                 .product(name: "SwiftASN1", package: "swift-asn1"),
             ]),
         .target(name: "KithRPC", dependencies: ["KithWire"]),
+        .target(name: "KithCommandLine"),
         .target(name: "CQUICCrypto", dependencies: [.product(name: "NIOSSL", package: "swift-nio-ssl")]),
     ],
     // 2 Engines
@@ -99,7 +100,7 @@ let floors: [[Target]] = [
             name: "KithCommand",
             dependencies: [
                 "Kith", "KithWire", "KithIdentity", "KithRPC", "KithAPI", "KithSocket", "KithShell", "KithFiles",
-                "CKithSystem",
+                "KithCommandLine", "CKithSystem",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
@@ -137,6 +138,7 @@ let tests: [Target] = [
     test("KithNode", "KithIdentity", "KithAPI", "KithNet", "KithStore", logging),
     test("KithShell", "KithIdentity", "KithAPI", "KithNode", logging),
     test("KithFiles", "KithIdentity", "KithAPI", "KithNode", logging),
+    .testTarget(name: "KithCommandLineTests", dependencies: ["KithCommandLine"]),
     .testTarget(
         name: "KithCommandTests",
         dependencies: ["KithCommand", "KithWire", "KithIdentity", "KithAPI", "KithNet", logging]),

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import KithAPI
+import KithCommandLine
 import KithWire
 
 /// The commands for files.
@@ -66,6 +67,8 @@ struct RemotePath: Hashable {
 
 extension RemotePath: ExpressibleByArgument {
     init?(argument: String) { self.init(argument) }
+
+    static var defaultCompletionKind: CompletionKind { .shellCommand(CommandDescription.Argument.remotePaths) }
 }
 
 /// `kith ls`.

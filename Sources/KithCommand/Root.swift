@@ -34,15 +34,17 @@ struct Root: AsyncParsableCommand {
                     Forget.self, Ping.self,
                 ]),
             CommandGroup(name: "Services", subcommands: [ShellCommand.self] + fileCommands),
+            CommandGroup(name: "Everyday", subcommands: everydayCommands),
             CommandGroup(name: "For programs", subcommands: [Call.self]),
         ]
     )
 
     static func main() async {
         ignoreBrokenPipes()
-        let json = CommandLine.arguments.contains("--json")
+        var json = CommandLine.arguments.contains("--json")
         do {
-            var command = try parseAsRoot()
+            var (command, words) = try parse(withSettings: Array(CommandLine.arguments.dropFirst()))
+            json = words.contains("--json")
             if var asynchronous = command as? any AsyncParsableCommand {
                 try await asynchronous.run()
             } else {

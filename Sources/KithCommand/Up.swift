@@ -108,7 +108,7 @@ struct Up: AsyncParsableCommand {
         guard try await daemonClient(globals) == nil else {
             throw KithError(.conflict, "This device is up already. `kith status` describes it, `kith down` stops it.")
         }
-        var arguments = ["up", "--data", globals.directory, "--no-invite"]
+        var arguments = ["up", "--data", globals.directory, "--no-invite", "--detach=no"]
         if let name { arguments += ["--name", name] }
         if let port { arguments += ["--port", String(port)] }
         arguments += globals.traceArguments

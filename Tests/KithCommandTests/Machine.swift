@@ -39,15 +39,17 @@ final class Machine: Sendable {
         return outcome.output
     }
 
-    /// Starts `kith` on this machine.
+    /// Starts `kith` on this machine; its data directory is given behind the first word, or by the environment.
     func start(
-        _ arguments: [String], input: Data? = nil, environment more: [String: String] = [:]
+        _ arguments: [String], input: Data? = nil, environment more: [String: String] = [:], byEnvironment: Bool = false
     ) throws -> Running {
         let running = Running()
         running.process.executableURL = Machine.program
-        running.process.arguments = Array(arguments.prefix(1)) + ["--data", data] + arguments.dropFirst()
+        running.process.arguments =
+            byEnvironment ? arguments : Array(arguments.prefix(1)) + ["--data", data] + arguments.dropFirst()
         var environment = ProcessInfo.processInfo.environment
         environment["NO_COLOR"] = "1"
+        if byEnvironment { environment["KITH_DATA"] = data }
         environment.merge(more) { $1 }
         running.process.environment = environment
         running.process.currentDirectoryURL = folder

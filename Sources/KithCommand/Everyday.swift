@@ -1,0 +1,4 @@
+import ArgumentParser
+
+/// The commands that make the others comfortable.
+let everydayCommands: [any ParsableCommand.Type] = [ConfigCommand.self]

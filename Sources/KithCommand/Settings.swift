@@ -1,0 +1,171 @@
+import ArgumentParser
+import Foundation
+import Kith
+import KithCommandLine
+import KithWire
+
+/// The settings file of this call: where it is, and what it says.
+struct Settings {
+    /// The file; where it would be, when there is none.
+    let path: String
+    /// Whether there is one.
+    let exists: Bool
+    /// What it says.
+    let configuration: Configuration
+
+    /// Finds and reads the settings: `$KITH_CONFIG`, else `config` in the data directory, else `~/.config/kith/config`.
+    ///
+    /// - Throws: `.invalid` naming the line that cannot be read, `.denied` when somebody else could have written it.
+    static func load(
+        arguments: [String] = CommandLine.arguments,
+        environment: [String: String] = ProcessInfo.processInfo.environment
+    ) throws -> Settings {
+        let (path, isForced, isInData) = locate(arguments, environment)
+        guard let text = try read(path, mustExist: isForced) else {
+            return Settings(path: path, exists: false, configuration: Configuration())
+        }
+        let configuration: Configuration
+        do throws(Configuration.Problem) {
+            configuration = try Configuration(parsing: text)
+        } catch {
+            throw Self.error(error, in: path)
+        }
+        if isInData {
+            for section in configuration.sections {
+                if let line = section.settings.first(where: { $0.key == "data" })?.line {
+                    throw KithError(
+                        .invalid,
+                        "\(path):\(line): this file is in a data directory, so it cannot say where that is.")
+                }
+            }
+        }
+        return Settings(path: path, exists: true, configuration: configuration)
+    }
+
+    /// Words a problem for a person.
+    static func error(_ problem: Configuration.Problem, in path: String) -> KithError {
+        KithError(.invalid, "\(path):\(problem.line): \(problem.message)\(problem.message.hasSuffix("?") ? "" : ".")")
+    }
+
+    /// Where the file is, or would be.
+    private static func locate(
+        _ arguments: [String], _ environment: [String: String]
+    ) -> (path: String, isForced: Bool, isInData: Bool) {
+        if let path = environment["KITH_CONFIG"], !path.isEmpty {
+            return ((path as NSString).expandingTildeInPath, true, false)
+        }
+        var data: String?
+        let words = arguments.prefix { $0 != "--" }
+        for (word, next) in zip(words, words.dropFirst() + [""]) {
+            if word == "--data" { data = next }
+            if word.hasPrefix("--data=") { data = String(word.dropFirst(7)) }
+        }
+        let chosen =
+            data ?? environment["KITH_DATA"].flatMap { $0.isEmpty ? nil : $0 }
+            ?? Device.defaultDirectory(environment: environment)
+        let inData = (chosen as NSString).expandingTildeInPath + "/config"
+        let manager = FileManager.default
+        if manager.fileExists(atPath: inData) { return (inData, false, true) }
+        let base =
+            environment["XDG_CONFIG_HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil }
+            ?? (environment["HOME"] ?? "/") + "/.config"
+        return (base + "/kith/config", false, false)
+    }
+
+    /// The text of a file only its owner, or root, can have written.
+    private static func read(_ path: String, mustExist: Bool) throws -> String? {
+        let file: FileHandle
+        let attributes: [FileAttributeKey: Any]
+        do {
+            file = try FileHandle(forReadingFrom: URL(fileURLWithPath: path))
+            attributes = try FileManager.default.attributesOfItem(
+                atPath: URL(fileURLWithPath: path).resolvingSymlinksInPath().path)
+        } catch let error as CocoaError where error.code == .fileReadNoSuchFile || error.code == .fileNoSuchFile {
+            guard mustExist else { return nil }
+            throw KithError(.notFound, "There are no settings at \(path), where $KITH_CONFIG has them.", cause: error)
+        } catch {
+            throw KithError(
+                .denied, "The settings \(path) cannot be read: \(error.localizedDescription)", cause: error)
+        }
+        if attributes[.type] as? FileAttributeType == .typeRegular {
+            let owner = (attributes[.ownerAccountID] as? NSNumber)?.uint32Value
+            let mode = (attributes[.posixPermissions] as? NSNumber)?.uint16Value ?? 0o777
+            guard owner == geteuid() || owner == 0, mode & 0o022 == 0 else {
+                throw KithError(
+                    .denied,
+                    "The settings \(path) could have been written by somebody else. chmod 600 and chown them, then try again."
+                )
+            }
+        }
+        let data = try file.read(upToCount: Configuration.sizeLimit + 1) ?? Data()
+        guard data.count <= Configuration.sizeLimit, let text = String(bytes: data, encoding: .utf8) else {
+            throw KithError(.invalid, "The settings \(path) are not text, or larger than 1 MiB.")
+        }
+        return text
+    }
+}
+
+extension Root {
+    /// The description of every command, as the parser gives it.
+    static func description() throws -> CommandDescription {
+        struct Tool: Decodable { var command: CommandDescription }
+        return try JSONDecoder().decode(Tool.self, from: Data(_dumpHelp().utf8)).command
+    }
+
+    /// Commands that must work whatever the settings say.
+    private static let unsettled: Set<String> = ["config", "completions", "complete", "manual", "help"]
+
+    /// Parses a command line with the settings put in.
+    ///
+    /// Costs nothing when there is no settings file.
+    static func parse(withSettings words: [String]) throws -> (command: any ParsableCommand, words: [String]) {
+        let own = words.prefix { $0 != "--" }
+        guard let first = words.first, !unsettled.contains(first), !first.hasPrefix("-"),
+            !own.contains("--help"), !own.contains("-h")
+        else { return (try parseAsRoot(words), words) }
+        let settings = try Settings.load()
+        // `--FLAG=no` is understood without a file, too.
+        guard settings.exists || own.contains(where: { $0.hasPrefix("--") && $0.contains("=") }) else {
+            return (try parseAsRoot(words), words)
+        }
+        let root = try description()
+        if let problem = settings.configuration.problems(for: root).first {
+            throw Settings.error(problem, in: settings.path)
+        }
+        let (path, command) = root.find(words)
+        let applied: Configuration.Applied
+        do throws(Configuration.Problem) {
+            applied = try settings.configuration.apply(
+                to: Array(words.dropFirst(path.count)), path: path, command: command,
+                environment: ProcessInfo.processInfo.environment)
+        } catch {
+            throw Settings.error(error, in: settings.path)
+        }
+        let complete = path + applied.words
+        do {
+            return (try parseAsRoot(complete), complete)
+        } catch {
+            let plain = path + applied.words.dropFirst(applied.inserted.count)
+            for (word, line) in applied.inserted {
+                if let message = refusal(of: word, path: path, words: Array(plain.dropFirst(path.count))) {
+                    throw KithError(.invalid, "\(settings.path):\(line): \(message)")
+                }
+            }
+            throw error
+        }
+    }
+
+    /// What the parser has against one option that stands in the settings; `nil` when it takes it.
+    static func refusal(of word: String, path: [String], words: [String]) -> String? {
+        func message(_ words: [String]) -> String? {
+            do {
+                _ = try parseAsRoot(words)
+                return nil
+            } catch {
+                return Self.message(for: error)
+            }
+        }
+        guard let refusal = message(path + [word] + words), refusal != message(path + words) else { return nil }
+        return refusal.replacingOccurrences(of: "\n", with: " ")
+    }
+}
