@@ -34,6 +34,7 @@ let floors: [[Target]] = [
                 .product(name: "CryptoExtras", package: "swift-crypto"),
             ]),
         .target(name: "KithAPI", dependencies: ["KithWire", "KithIdentity", "KithRPC"]),
+        .target(name: "KithTerminal", dependencies: ["KithWire"]),
     ],
     // 3 Drivers
     [
@@ -130,6 +131,7 @@ let tests: [Target] = [
     test("KithRPC"),
     test("KithQUIC", "KithTesting", crypto),
     test("KithAPI", "KithIdentity"),
+    test("KithTerminal", "KithTesting"),
     test(
         "KithNet", "KithQUIC", "KithIdentity", "KithAPI", crypto, logging,
         .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio")),

@@ -1,0 +1,122 @@
+/// One line of the grid.
+package struct Row: Hashable, Sendable {
+    /// As many as the grid has columns; fewer in the scrollback, where erased cells at the end are left out.
+    package var cells: [Cell]
+    /// The text went on in the next row because this one was full, not because a line ended.
+    package var isWrapped = false
+
+    init(columns: Int) {
+        cells = Array(repeating: Cell(), count: columns)
+    }
+
+    init(cells: [Cell], isWrapped: Bool) {
+        self.cells = cells
+        self.isWrapped = isWrapped
+    }
+
+    subscript(column: Int) -> Cell { column < cells.count ? cells[column] : Cell() }
+
+    /// How many cells there are before the plain erased ones at the end.
+    var usedCount: Int {
+        var count = cells.count
+        while count > 0, cells[count - 1].isPlain { count -= 1 }
+        return count
+    }
+
+    /// Writes ASCII characters over what was there.
+    mutating func write(_ bytes: Span<UInt8>, _ range: Range<Int>, at column: Int, style: Cell) {
+        openGap(column..<column + range.count)
+        var cell = style
+        var cells = cells.mutableSpan
+        for offset in 0..<range.count {
+            cell.content = UInt32(bytes[range.lowerBound + offset])
+            cells[column + offset] = cell
+        }
+    }
+
+    /// Makes spaces of the halves of wide characters that `range` will cut.
+    mutating func openGap(_ range: Range<Int>) {
+        if range.lowerBound > 0, range.lowerBound < cells.count, cells[range.lowerBound].isWideTail {
+            cells[range.lowerBound - 1].blank()
+            cells[range.lowerBound].blank()
+        }
+        if range.upperBound > 0, range.upperBound < cells.count, cells[range.upperBound].isWideTail {
+            cells[range.upperBound - 1].blank()
+            cells[range.upperBound].blank()
+        }
+    }
+
+    /// Erases a range; a row whose end is erased no longer goes on in the next.
+    mutating func erase(_ range: Range<Int>, with cell: Cell) {
+        guard !range.isEmpty else { return }
+        openGap(range)
+        for column in range { cells[column] = cell }
+        if range.upperBound == cells.count { isWrapped = false }
+    }
+
+    /// Moves what stands from `column` on to the right; what leaves the row is lost.
+    mutating func insert(_ count: Int, at column: Int, with cell: Cell) {
+        openGap(column..<column)
+        let count = min(count, cells.count - column)
+        cells.insert(contentsOf: repeatElement(cell, count: count), at: column)
+        cells.removeLast(count)
+        repairEnd()
+    }
+
+    /// Removes cells; what stands to their right follows.
+    mutating func delete(_ count: Int, at column: Int, with cell: Cell) {
+        let count = min(count, cells.count - column)
+        openGap(column..<column + count)
+        cells.removeSubrange(column..<column + count)
+        cells.append(contentsOf: repeatElement(cell, count: count))
+        repairEnd()
+    }
+
+    /// After a shift: no half of a wide character at the end, no wrap from an erased end.
+    private mutating func repairEnd() {
+        let last = cells.count - 1
+        if cells[last].isWide { cells[last].blank() }
+        if cells[last].isErased { isWrapped = false }
+    }
+}
+
+/// The lines that left the screen at its top, the oldest first; at most `limit`.
+struct Scrollback: Sendable {
+    let limit: Int
+    private var rows: [Row] = []
+    private var start = 0
+
+    init(limit: Int) { self.limit = limit }
+
+    var count: Int { rows.count - start }
+    subscript(index: Int) -> Row { rows[start + index] }
+
+    mutating func append(_ row: Row) {
+        guard limit > 0 else { return }
+        rows.append(row)
+        guard count > limit else { return }
+        rows[start] = Row(cells: [], isWrapped: false)
+        start += 1
+        if start >= max(limit, 64) {
+            rows.removeFirst(start)
+            start = 0
+        }
+    }
+
+    mutating func popLast() -> Row? { count > 0 ? rows.removeLast() : nil }
+
+    mutating func removeAll() {
+        rows.removeAll()
+        start = 0
+    }
+
+    /// The newest line goes on in the screen.
+    mutating func continueLastLine() {
+        if count > 0 { rows[rows.count - 1].isWrapped = true }
+    }
+
+    /// The newest line does not go on in the screen any more.
+    mutating func endLastLine() {
+        if count > 0 { rows[rows.count - 1].isWrapped = false }
+    }
+}
