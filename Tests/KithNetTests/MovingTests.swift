@@ -120,7 +120,7 @@ import Testing
         try await withEndpoint { server in
             let old = server.localAddresses
             try await server.rebind(to: [Self.elsewhere])
-            try await withEndpoint(.v4, impatient) { client in
+            try await withEndpoint { client in
                 _ = try await client.connect(to: server.id, at: server.localAddresses)
             }
             // Its old socket is read for a while, for those who are on their way.
