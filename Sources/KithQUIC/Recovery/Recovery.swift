@@ -134,10 +134,20 @@ package struct Recovery: Sendable {
     package mutating func discard(_ space: PacketSpace, at now: Timestamp) {
         guard !isDiscarded[space.rawValue] else { return }
         isDiscarded[space.rawValue] = true
-        dropInFlight(space)
-        remembered[space.rawValue] = []
+        withdraw(space)
         probeCount = 0
         antiDeadlockBase = now
+    }
+
+    /// Offers the contents of all packets of a space again: the server sent a Retry, or has not answered at all.
+    mutating func resend(_ space: PacketSpace) {
+        giveUp(space, offeringAgain: true)
+    }
+
+    /// Forgets the packets of a space, which goes on with the next number: they were rejected early data.
+    mutating func withdraw(_ space: PacketSpace) {
+        giveUp(space, offeringAgain: false)
+        remembered[space.rawValue] = []
     }
 
     /// Offers everything sent in Initial packets again: the server sent a Retry.
@@ -147,13 +157,15 @@ package struct Recovery: Sendable {
         antiDeadlockBase = now
     }
 
-    mutating func dropInFlight(_ space: PacketSpace) {
+    /// Waits no longer for any packet of a space, and queues their contents as lost when they are to be sent again.
+    private mutating func giveUp(_ space: PacketSpace, offeringAgain: Bool) {
         let index = space.rawValue
         var number = spaces[index].base
         while number < spaces[index].next {
             if spaces[index].state(number) == .outstanding {
                 let packet = spaces[index].take(number)
                 if packet.isInFlight { bytesInFlight -= Int(packet.size) }
+                if offeringAgain { lostQueue.append((space, packet.content)) }
             }
             number += 1
         }
