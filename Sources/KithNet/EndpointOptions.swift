@@ -64,10 +64,10 @@ extension Endpoint {
         ///
         /// Dangerous: whoever has them can read everything, and speak in either end's name. `nil` makes none.
         public var keyLog: (@Sendable (String) -> Void)?
-        /// The largest datagram sent, 1200…65,507 bytes; raise it where interfaces carry more than 1500.
+        /// The largest datagram sent, 1200…65,507 bytes.
         ///
         /// What the interface and the path carry is found out after the handshake (RFC 8899); this only bounds it.
-        public var udpPayloadSize: Int = 1452
+        public var udpPayloadSize: Int = 65_507
 
         /// Changes, for tests of the engine, what these options have no name for.
         package var adjust: (@Sendable (inout QUICConfiguration) -> Void)?

@@ -18,6 +18,8 @@ public struct ConnectionPair: ~Copyable {
     public var server: QUICConnection?
     /// Where the client seems to be: a NAT may give it another address, and nothing sent to the old one arrives.
     public var clientPlace = ConnectionPair.clientAddress
+    /// The largest datagram the client's system sends; what is larger it refuses, as an interface does.
+    public var interfaceSize = Int.max
     /// What lies between.
     public var network: SimulatedNetwork<NetworkAddress>
     /// The simulated time.
@@ -48,7 +50,11 @@ public struct ConnectionPair: ~Copyable {
     /// Moves everything the two have to say onto the network.
     public mutating func pump() {
         while let transmit = client.nextTransmit(into: &buffer, at: now) {
-            if !isClientGone { put(transmit, from: clientPlace) }
+            if transmit.segmentSize > interfaceSize {
+                client.datagramRefused(size: transmit.segmentSize, at: now)
+            } else if !isClientGone {
+                put(transmit, from: clientPlace)
+            }
         }
         while let transmit = server?.nextTransmit(into: &buffer, at: now) {
             if !isServerGone { put(transmit, from: Self.serverAddress) }

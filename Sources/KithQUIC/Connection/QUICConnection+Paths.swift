@@ -344,6 +344,7 @@ extension QUICConnection {
     /// Puts another path in use; the one left is the last of the others then.
     private mutating func move(to index: Int, at now: Timestamp) {
         var next = otherPaths.remove(at: index)
+        beforeSizeProbe = nil
         // A new port of one host is a rebound NAT: the network in between is the same (RFC 9000 §9.4).
         let isSameNetwork =
             path.address.local == next.address.local && path.remote.isIPv6 == next.remote.isIPv6

@@ -16,6 +16,7 @@ extension QUICConnection {
     ) {
         guard phase != .drained, unsafe !datagram.isEmpty else { return }
         guard isExpected(remote) else { return }
+        beforeSizeProbe = nil
         let address = PathAddress(remote: remote, local: local)
         traffic.datagramsReceived += 1
         traffic.bytesReceived += UInt64(datagram.count)

@@ -19,6 +19,7 @@ extension QUICConnection {
         case .handshaking, .established: break
         }
         pacedUntil = nil
+        beforeSizeProbe = nil
         if isPathDatagramDue(at: now), let transmit = unsafe writePathDatagram(buffer, at: now) {
             return transmit
         }
@@ -33,10 +34,11 @@ extension QUICConnection {
             if length > 0 { return noteSent(length, segment: length, at: now) }
             guard canUseStreams else { return nil }
         }
-        if path.isValidated, isHandshakeConfirmed, let size = sizeProbe.wanted(at: now), buffer.count >= size,
-            let transmit = unsafe writeSizeProbe(buffer, size: size, at: now)
-        {
-            return transmit
+        if path.isValidated, isHandshakeConfirmed {
+            while let size = sizeProbe.wanted(at: now), size > buffer.count { sizeProbe.refused(size, at: now) }
+            if let size = sizeProbe.wanted(at: now), let transmit = unsafe writeSizeProbe(buffer, size: size, at: now) {
+                return transmit
+            }
         }
         // An address not proven yet gets no more than its share, whole datagrams or none.
         return unsafe writeBatch(UnsafeMutableRawBufferPointer(rebasing: buffer.prefix(allowance)), at: now)
@@ -279,6 +281,7 @@ extension QUICConnection {
             writer.base, headerLength: headerLength, packetNumberLength: numberLength,
             payloadLength: writer.count - headerLength, packetNumber: number)
         keys.sealed += 1
+        beforeSizeProbe = state(beforeSizeProbeOf: size)
         sizeProbe.sent()
         var content = SentContent()
         content.control = [.ping, .pathProbe]

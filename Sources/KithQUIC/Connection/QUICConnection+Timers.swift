@@ -49,6 +49,7 @@ extension QUICConnection {
             return
         case .handshaking, .established: break
         }
+        beforeSizeProbe = nil
         if let pacedUntil, pacedUntil <= now { self.pacedUntil = nil }
         if let idleDeadline, idleDeadline <= now {
             finish(.idleTimeout, at: now)

@@ -61,6 +61,8 @@ public struct QUICConnection: ~Copyable {
     var pathDeadline = Timestamp.distantFuture
     var datagramSize = 1200
     var sizeProbe = SizeProbe()
+    /// While nothing else has happened since a size probe was written.
+    var beforeSizeProbe: BeforeSizeProbe?
     var consecutiveProbes = 0
     var numberSkips: NumberSkips
 

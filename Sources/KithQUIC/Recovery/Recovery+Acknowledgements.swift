@@ -153,9 +153,9 @@ extension Recovery {
                 bytesInFlight -= size
                 statistics.packetsLost += 1
                 statistics.bytesLost += UInt64(size)
-                delivery.lost(size: size)
                 if packet.isMarkable { ecn.lost(sentAt: packet.time) }
                 if !isProbe {
+                    delivery.lost(size: size)
                     blackHole.lost(size: size, sentAt: packet.time, now: now)
                     let startsEpisode = episode.lost(sentAt: packet.time, now: now)
                     congestion.lost(
@@ -195,12 +195,14 @@ extension Recovery {
         _ packet: borrowing SentPacket, number: UInt64, space: PacketSpace, at now: Timestamp
     ) {
         let index = space.rawValue
+        // A lost probe of the path's size was no congestion, so neither is it false alarm when it turns up.
+        let isCounted = packet.isInFlight && !packet.content.control.contains(.pathProbe)
         if remembered[index].count >= Self.rememberedLosses {
             remembered[index].removeFirst(Self.rememberedLosses / 2)
         }
         remembered[index].append(
             LostPacket(
-                number: number, time: packet.time, declared: now, size: packet.isInFlight ? Int(packet.size) : 0,
+                number: number, time: packet.time, declared: now, size: isCounted ? Int(packet.size) : 0,
                 episode: episode.number, content: packet.content))
     }
 

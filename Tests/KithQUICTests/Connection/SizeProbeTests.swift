@@ -97,6 +97,29 @@ import Testing
         #expect(result.isComplete && result.datagramSize == 9_000)
     }
 
+    @Test(arguments: [1_472, 4_052, 8_972])
+    func `probes the interface refuses cost nothing, RFC 9000 14_4`(interface: Int) throws {
+        func transfer(limit: Int) throws -> LinkTransfer.Result {
+            var transfer = LinkTransfer(roundTrip: .milliseconds(20))
+            transfer.conditions.maximumSize = 65_527
+            transfer.interfaceSize = interface
+            transfer.size = 4 << 20
+            return try transfer.run(change: { $0.udpPayloadSize = limit })
+        }
+        let known = try transfer(limit: interface)
+        let found = try transfer(limit: 65_507)
+        #expect(known.isComplete && known.datagramSize == interface)
+        #expect(found.isComplete && found.datagramSize <= interface && found.datagramSize > interface - 8)
+        #expect(found.sender.packetsLost == known.sender.packetsLost)
+        #expect(found.seconds <= known.seconds * 1.02)
+    }
+
+    @Test func `what does not fit the buffer of a call is not waited for`() throws {
+        // The buffer of the simulation has 24 KiB.
+        let result = try transfer(carrying: 65_527, size: 8 << 20, change: { $0.udpPayloadSize = 65_507 })
+        #expect(result.isComplete && result.datagramSize > 24_576 - 8 && result.datagramSize <= 24_576)
+    }
+
     @Test func `a path that shrinks in the middle is noticed, RFC 8899 4_3`() throws {
         let result = try transfer(
             carrying: 1_500, size: 8 << 20,

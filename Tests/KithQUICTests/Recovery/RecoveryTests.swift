@@ -52,6 +52,36 @@ extension Recovery {
         #expect(recovery.bytesInFlight == 1200)
     }
 
+    @Test(arguments: CongestionControllerKind.allCases)
+    func `a packet the system refused is neither in flight nor lost`(controller: CongestionControllerKind) throws {
+        var configuration = RecoveryConfiguration()
+        configuration.controller = controller
+        var recovery = Recovery(configuration, isClient: false)
+        recovery.handshakeConfirmed()
+        var other = recovery
+        for offset: UInt64 in 0...1 {
+            recovery.send(offset: offset, at: start)
+            other.send(offset: offset, at: start)
+        }
+        let before = recovery.beforePacket(.application)
+        recovery.send(size: 65_507, offset: 2, at: start + .milliseconds(1))
+        #expect(recovery.permission(at: start + .milliseconds(1)) == .congestionBlocked)
+        recovery.takeBack(before)
+        #expect(recovery.bytesInFlight == 2_400 && recovery.deadline == other.deadline)
+        #expect(recovery.permission(at: start + .milliseconds(1)) == other.permission(at: start + .milliseconds(1)))
+        // What follows is as if it had never been, but for its number.
+        for offset: UInt64 in 3...6 {
+            recovery.send(offset: offset, at: start + .milliseconds(2))
+            other.send(offset: offset, at: start + .milliseconds(2))
+        }
+        try recovery.ack(3...6, 0...1, at: start + .milliseconds(52))
+        try other.ack(0...5, at: start + .milliseconds(52))
+        #expect(recovery.lostOffsets() == [] && recovery.acknowledgedOffsets() == [3, 4, 5, 6, 0, 1])
+        #expect(recovery.bytesInFlight == 0 && recovery.statistics == other.statistics)
+        #expect(recovery.congestionWindow == other.congestionWindow && recovery.pacingRate == other.pacingRate)
+        #expect(throws: AckViolation.unsentPacket) { try recovery.ack(2...6, at: start + .milliseconds(53)) }
+    }
+
     @Test func `nine eighths of a round trip make a packet lost`() throws {
         var recovery = confirmed()
         recovery.send(offset: 0, at: start)

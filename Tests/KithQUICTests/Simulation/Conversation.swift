@@ -175,6 +175,7 @@ struct Conversation {
         client.keepAlive = .seconds(20)
         let server = configuration(seedByte: 2)
         var pair = try ConnectionPair(client: client, server: server, network: network)
+        if random.chance(0.2) { pair.interfaceSize = Int.random(in: 1_200...9_000, using: &random) }
         let start = pair.now
         var moves = random.chance(0.3) ? Int.random(in: 1...3, using: &random) : 0
         while !isSaid(&pair) {

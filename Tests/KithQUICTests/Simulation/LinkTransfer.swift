@@ -9,6 +9,8 @@ struct LinkTransfer {
     var conditions = NetworkConditions()
     var controller = CongestionControllerKind.bbr
     var size = 16 << 20
+    /// The largest datagram the sender's system takes.
+    var interfaceSize = Int.max
     var seed: UInt64 = 1
 
     /// The links of the requirements: 100 Mbit/s, 50 ms there and back, a queue of 50 ms.
@@ -53,6 +55,7 @@ struct LinkTransfer {
         var pair = try ConnectionPair(
             client: client, server: Self.configuration(seed: seed + 1_000),
             network: SimulatedNetwork(conditions, random: SeededRandom(seed: seed)))
+        pair.interfaceSize = interfaceSize
         let start = pair.now
         let chunk = [UInt8](repeating: 0x5A, count: 128 << 10)
         var stream: StreamID?
