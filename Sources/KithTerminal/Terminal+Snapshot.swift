@@ -38,8 +38,21 @@ struct SnapshotPainter {
 
     init(terminal: Terminal) { self.terminal = terminal }
 
+    /// Takes `cell`'s style for the one that is on.
+    mutating func assume(_ cell: Cell) { style = cell }
+
+    /// Turns the style of `cell` on whatever is on.
+    mutating func forceStyle(_ cell: Cell) {
+        var new = cell
+        new.attributes.subtract(.halves)
+        new.content = 0
+        terminal.writeLink(of: new, to: &bytes)
+        terminal.writeStyle(new, to: &bytes)
+        style = new
+    }
+
     private mutating func write(_ text: String) { bytes += Array(text.utf8) }
-    private mutating func control(_ text: String) { write("\u{1B}[" + text) }
+    mutating func control(_ text: String) { write("\u{1B}[" + text) }
 
     /// A known state, an empty screen; titles and colours.
     mutating func begin() {
@@ -98,7 +111,7 @@ struct SnapshotPainter {
 
     // MARK: - Cells
 
-    private mutating func set(style cell: Cell) {
+    mutating func set(style cell: Cell) {
         guard !cell.hasStyle(of: style) else { return }
         var new = cell
         new.attributes.subtract(.halves)
@@ -108,7 +121,7 @@ struct SnapshotPainter {
         style = new
     }
 
-    private mutating func write(_ cell: Cell) {
+    mutating func write(_ cell: Cell) {
         set(style: cell)
         for scalar in terminal.scalars(of: cell) {
             bytes += Array(UTF8.encode(scalar) ?? UTF8.encodedReplacementCharacter)
