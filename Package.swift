@@ -101,7 +101,7 @@ let floors: [[Target]] = [
             name: "KithCommand",
             dependencies: [
                 "Kith", "KithWire", "KithIdentity", "KithRPC", "KithAPI", "KithSocket", "KithShell", "KithFiles",
-                "KithCommandLine", "CKithSystem",
+                "KithCommandLine", "KithTerminal", "CKithSystem",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),

@@ -48,6 +48,9 @@ package struct OutputFilter: Sendable {
     package var clipboardReads: Policy
     /// Whether a program may ask for the terminal's colours.
     package var allowsColorQueries: Bool
+    /// Whether a program may ask the terminal anything at all: false where it is shown to somebody who only looks on, or
+    /// long after it ran, so that no answer is typed.
+    package var allowsQueries: Bool
 
     /// The most bytes that are ever held.
     package static let heldLimit = clipboardLimit + 128
@@ -86,10 +89,14 @@ package struct OutputFilter: Sendable {
     private var events: [Event] = []
 
     /// A filter for one stream of output.
-    package init(clipboardWrites: Policy = .ask, clipboardReads: Policy = .deny, allowsColorQueries: Bool = true) {
+    package init(
+        clipboardWrites: Policy = .ask, clipboardReads: Policy = .deny, allowsColorQueries: Bool = true,
+        allowsQueries: Bool = true
+    ) {
         self.clipboardWrites = clipboardWrites
         self.clipboardReads = clipboardReads
-        self.allowsColorQueries = allowsColorQueries
+        self.allowsColorQueries = allowsColorQueries && allowsQueries
+        self.allowsQueries = allowsQueries
     }
 
     /// Takes what programs wanted since the last call; of more than 16 the first are kept.
@@ -254,6 +261,7 @@ package struct OutputFilter: Sendable {
             default: state = .string(.other)
             }
             isOSC = byte == 0x5D
+        case 0x5A where !allowsQueries: remove(&output)
         default: pass([byte], &output)
         }
     }
@@ -290,6 +298,7 @@ package struct OutputFilter: Sendable {
     private var isForbiddenControl: Bool {
         let parameters = body.prefix { $0 >= 0x30 && $0 < 0x40 }
         let rest = Array(body[parameters.count...])
+        if !allowsQueries, isQuery(parameters, rest) { return true }
         switch rest {
         case [0x74]:  // t
             let digits = parameters.prefix { $0 >= 0x30 && $0 < 0x3A }
@@ -298,6 +307,22 @@ package struct OutputFilter: Sendable {
             return number == "20" || number == "21" || number.utf8.count > 4
         case [0x69]: return true  // i
         case [0x2A, 0x79], [0x2A, 0x7A]: return true  // * y, * z
+        default: return false
+        }
+    }
+
+    /// Whether a terminal answers this CSI: DA, DSR, DECRQM, XTVERSION, DECREQTPARM, DECRQPSR, sizes, kitty's keyboard,
+    /// XTQMODKEYS, XTSMGRAPHICS.
+    private func isQuery(_ parameters: ArraySlice<UInt8>, _ rest: [UInt8]) -> Bool {
+        let marker = parameters.first ?? 0
+        switch String(decoding: rest, as: UTF8.self) {
+        case "c", "n", "x", "$p", "$w", "$u": return true
+        case "q": return marker == UInt8(ascii: ">")
+        case "u", "m", "g", "S": return marker == UInt8(ascii: "?")
+        case "t":
+            let number = String(
+                decoding: parameters.prefix { $0 >= 0x30 && $0 < 0x3A }.drop { $0 == 0x30 }, as: UTF8.self)
+            return Int(number).map { (11...21) ~= $0 } ?? false
         default: return false
         }
     }
@@ -441,6 +466,9 @@ package struct OutputFilter: Sendable {
         guard let end = body.firstIndex(where: { $0 >= 0x40 }) else {
             return isComplete || body.count > 64 ? .remove : .open
         }
+        if !allowsQueries, body[end] == UInt8(ascii: "q"), end > 0, [0x24, 0x2B].contains(body[end - 1]) {
+            return .remove
+        }
         let head = body[...end].drop { $0 >= 0x30 && $0 < 0x40 }
         let value = body[(end + 1)...]
         switch String(decoding: head, as: UTF8.self) {
@@ -468,6 +496,7 @@ package struct OutputFilter: Sendable {
         guard isComplete || control.count + 1 < body.count else { return control.count > 1024 ? .remove : .open }
         let isFile = control.split(separator: 0x2C).contains { pair in
             pair.starts(with: Array("t=".utf8)) && !pair.elementsEqual("t=d".utf8)
+                || !allowsQueries && (pair.elementsEqual("a=q".utf8) || pair.starts(with: Array("i=".utf8)))
         }
         return isFile ? .remove : .pass
     }

@@ -75,6 +75,15 @@ import Testing
         }
     }
 
+    @Test(arguments: [
+        "\u{1B}[c", "\u{1B}[>c", "\u{1B}[6n", "\u{1B}[?996n", "\u{1B}[?2026$p", "\u{1B}[>q", "\u{1B}[?u", "\u{1B}[18t",
+        "\u{1B}P$qm\u{1B}\\", "\u{1B}P+q544e\u{1B}\\", "\u{1B}]11;?\u{7}", "\u{1B}]4;1;?\u{7}", "\u{1B}Z",
+        "\u{1B}_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\u{1B}\\", "\u{1B}[1$w",
+    ]) func `where nobody is to answer, nothing is asked`(sequence: String) {
+        #expect(filtered("a\(sequence)b", OutputFilter(allowsQueries: false)) == "ab")
+        #expect(filtered("\u{1B}[>4;2m\u{1B}[2 q\u{1B}[3S\u{1B}[u", OutputFilter(allowsQueries: false)).count > 15)
+    }
+
     @Test func `a string without an end is ended`() {
         var filter = OutputFilter()
         var output = filter.filter(Array("\u{1B}_x".utf8))
