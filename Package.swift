@@ -74,7 +74,7 @@ let floors: [[Target]] = [
         .target(
             name: "KithShell",
             dependencies: [
-                "KithWire", "KithIdentity", "KithAPI", "KithNode", "CKithSystem",
+                "KithWire", "KithIdentity", "KithTerminal", "KithAPI", "KithNode", "CKithSystem",
                 .product(name: "Logging", package: "swift-log"),
             ]),
         .target(
@@ -138,7 +138,7 @@ let tests: [Target] = [
     test("KithStore", "KithIdentity", logging, .product(name: "GRDB", package: "GRDB.swift")),
     test("KithSocket", "KithRPC", "KithAPI", logging),
     test("KithNode", "KithIdentity", "KithAPI", "KithNet", "KithStore", logging),
-    test("KithShell", "KithIdentity", "KithAPI", "KithNode", logging),
+    test("KithShell", "KithTesting", "KithIdentity", "KithAPI", "KithNode", logging),
     test("KithFiles", "KithIdentity", "KithAPI", "KithNode", logging),
     .testTarget(name: "KithCommandLineTests", dependencies: ["KithCommandLine"]),
     .testTarget(

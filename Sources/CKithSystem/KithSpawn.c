@@ -665,6 +665,19 @@ int kith_spawn_end_of_file(int master, uint8_t *character) {
     return 1;
 }
 
+int kith_spawn_interrupts(int master, const uint8_t *bytes, size_t length) {
+    struct termios modes;
+    if (tcgetattr(master, &modes) != 0 || !(modes.c_lflag & ISIG) || (modes.c_lflag & NOFLSH)) return 0;
+    for (size_t i = 0; i < length; i++) {
+        uint8_t byte = bytes[i];
+        // 0 (or _POSIX_VDISABLE) in the table means that there is no such key.
+        if (byte != 0 && (byte == modes.c_cc[VINTR] || byte == modes.c_cc[VQUIT] || byte == modes.c_cc[VSUSP])) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 intptr_t kith_read_available(int descriptor, void *bytes, size_t capacity) {
     size_t filled = 0;
     while (filled < capacity) {

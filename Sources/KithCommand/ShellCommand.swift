@@ -17,14 +17,27 @@ struct ShellCommand: AsyncParsableCommand {
               kith shell -t laptop -- htop                a command that wants a terminal
               tar c . | kith shell laptop -- tar x -C /srv
 
-            On a terminal, a tilde at the beginning of a line starts an escape: ~. disconnects, ~^Z suspends this
-            end, ~? lists them, ~~ types a tilde.
+            A shell survives its connection: when the network is gone, this end waits and goes on where it was, with
+            nothing lost or typed twice. When this end is gone (killed, or detached with ~d), a shell on a terminal
+            waits on the device, --keep long:
 
-            When this end goes away, every process of the session there is ended, also those in the background and
-            behind nohup; what left the session (setsid, tmux) stays.
+              kith shell laptop --list                    the shells that wait or run there
+              kith shell laptop --attach                  go on with one, here; with its scrollback
+              kith shell laptop --attach k3fz --view      only look
+              kith shell laptop k3fz --share drive        let other devices with the shell grant type in it, too
+              kith shell laptop k3fz --end                end it
+
+              kith shell laptop --record day.cast         keep what is shown, for asciinema or
+              kith shell --replay day.cast
+
+            On a terminal, a tilde at the beginning of a line starts an escape: ~. hangs up, which ends the shell,
+            ~d detaches, ~^Z suspends this end, ~? lists them, ~~ types a tilde. When a shell ends, every process of
+            its session there is ended, also those in the background and behind nohup; what left the session
+            (setsid, tmux) stays.
 
             Exit status: that of the shell or command; 128 plus the number when a signal ended it; 255 when the
-            connection was lost or ~. was typed. When nothing could be started, that of the error (kith --help).
+            connection was lost for good or ~. was typed. When nothing could be started, that of the error
+            (kith --help).
             """)
 
     @OptionGroup var globals: GlobalOptions
@@ -48,8 +61,38 @@ struct ShellCommand: AsyncParsableCommand {
     @Option(name: [.customShort("e"), .long], help: "The escape character, or none.")
     var escape = "~"
 
+    @Option(
+        help: ArgumentHelp(
+            "How long the device keeps the shell when nobody is attached: 90s, 10m, 8h, 2d, none. Default: 8h; 2m for a command without a terminal, when the connection is lost.",
+            valueName: "time"))
+    var keep: Keep?
+
+    @Flag(name: .customLong("list"), help: "List the shells that can be attached to.")
+    var lists = false
+
+    @Flag(name: [.customShort("a"), .customLong("attach")], help: "Attach to a shell that runs: the one named, or the only one.")
+    var attaches = false
+
+    @Flag(name: .customLong("view"), help: "With --attach: only look, type nothing.")
+    var views = false
+
+    @Option(help: "With --attach: how many lines that have left the screen are shown first.")
+    var scrollback: UInt32 = 2_000
+
+    @Option(
+        help: ArgumentHelp(
+            "Let other devices attach: none, view (grants shell or shell:view), drive (grant shell types, too).",
+            valueName: "how"))
+    var share: Shell.Sharing?
+
+    @Flag(name: .customLong("end"), help: "End a shell that runs, with all its processes.")
+    var ends = false
+
     @Argument(help: "The device: a name, or the beginning of its id.")
     var device: String
+
+    @Argument(help: "A shell that runs there, by the name --list shows or the beginning of it.")
+    var session: String?
 
     @Argument(parsing: .postTerminator, help: "After --: the command and its arguments.")
     var command: [String] = []
@@ -58,25 +101,55 @@ struct ShellCommand: AsyncParsableCommand {
         guard !(wantsTerminal && wantsNoTerminal) else { throw ValidationError("-t and -T exclude each other.") }
         guard escape == "none" || (escape.utf8.count == 1 && escape.utf8.allSatisfy { (0x21...0x7E).contains($0) })
         else { throw ValidationError("--escape takes one ASCII character, or none.") }
+        if let session, !attaches, !ends, share == nil {
+            throw ValidationError("To run a command, put -- before it: kith shell \(device) -- \(session)")
+        }
+        guard [lists, attaches, ends].count(where: { $0 }) <= 1 else {
+            throw ValidationError("--list, --attach and --end exclude each other.")
+        }
+        guard command.isEmpty || !(lists || attaches || ends) else {
+            throw ValidationError("A command opens a shell of its own: it goes with none of --list, --attach, --end.")
+        }
+        guard !ends || session != nil else { throw ValidationError("--end takes the name of a shell (--list).") }
+        guard !views || attaches else { throw ValidationError("--view goes with --attach.") }
     }
 
     func run() async throws {
+        if lists { return try await ShellSessions.list(on: device, globals) }
+        if let session, !attaches {
+            return try await ShellSessions.change(
+                Shell.Change.Input(session: session, ends: ends, sharing: share), on: device, globals)
+        }
         let usesTerminal =
-            wantsTerminal || (!wantsNoTerminal && command.isEmpty && isatty(STDIN_FILENO) == 1)
-        let input = Shell.Open.Input(
-            terminal: usesTerminal ? ShellTerminal.description() : nil,
-            command: command.count > 1 ? command : nil,
-            commandLine: command.count == 1 ? command[0] : nil,
-            environment: environment(),
-            directory: directory)
+            attaches || wantsTerminal || (!wantsNoTerminal && command.isEmpty && isatty(STDIN_FILENO) == 1)
         let status = try await withClient(globals) { client in
-            let session = try await ShellSession.open(input, on: device, client: client)
+            let session = try await attaches ? attach(client) : open(client, usesTerminal: usesTerminal)
             let frontEnd = try ShellTerminal(
                 session: session, device: device, isTerminal: usesTerminal,
                 escape: escape == "none" ? nil : escape.utf8.first)
             return try await frontEnd.run()
         }
         throw ExitCode(status)
+    }
+
+    private func open(_ client: Client, usesTerminal: Bool) async throws -> ShellSession {
+        let input = Shell.Open.Input(
+            terminal: usesTerminal ? ShellTerminal.description() : nil,
+            command: command.count > 1 ? command : nil,
+            commandLine: command.count == 1 ? command[0] : nil,
+            environment: environment(),
+            directory: directory,
+            keep: keep.map(\.seconds) ?? (usesTerminal ? 8 * 3_600 : 120),
+            sharing: share ?? .none)
+        return try await ShellSession.open(input, on: device, client: client)
+    }
+
+    private func attach(_ client: Client) async throws -> ShellSession {
+        let name = try await ShellSessions.choose(session, on: device, client: client)
+        return try await ShellSession.attach(
+            Shell.Attach.Input(
+                session: name, drives: !views, size: ShellTerminal.description().size, scrollback: scrollback),
+            on: device, client: client)
     }
 
     /// What is sent of this end's environment: the language, the time zone, colours, and what was asked for.

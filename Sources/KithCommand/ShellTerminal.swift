@@ -94,8 +94,9 @@ struct ShellTerminal: Sendable {
         do {
             for try await event in session.events {
                 switch event {
-                case .output(let bytes): try await write(bytes, to: STDOUT_FILENO)
+                case .output(let bytes), .screen(let bytes): try await write(bytes, to: STDOUT_FILENO)
                 case .errorOutput(let bytes): try await write(bytes, to: STDERR_FILENO)
+                case .interrupted, .stillInterrupted, .resumed, .echoed: break
                 case .exited(let exit): return exit.shellStatus
                 }
             }
@@ -157,7 +158,11 @@ struct ShellTerminal: Sendable {
                 case .signal(let number):
                     interrupts += 1
                     // The first is the command's to handle; a person who asks again means us.
-                    if interrupts > 1 || number == SIGHUP { return 128 + number }
+                    if number == SIGHUP {
+                        await session.detach()
+                        return 128 + number
+                    }
+                    if interrupts > 1 { return 128 + number }
                     try await session.signal(ShellSignal(number: number))
                 }
             }
@@ -175,7 +180,12 @@ struct ShellTerminal: Sendable {
         case .send(let bytes): try await session.write(bytes)
         case .disconnect:
             kith_terminal_restore()
-            note("\nkith: disconnected from \(device).")
+            note("\nkith: hung up; the shell on \(device) has ended.")
+            return true
+        case .detach:
+            kith_terminal_restore()
+            await session.detach()
+            note("\nkith: detached. Go on with: kith shell \(device) --attach \(session.id)")
             return true
         case .suspend:
             kith_terminal_restore()
@@ -185,12 +195,18 @@ struct ShellTerminal: Sendable {
         case .help:
             let key = escape.map { String(UnicodeScalar($0)) } ?? ""
             let lines = [
-                "", "Escapes, at the beginning of a line:", "  \(key).   disconnect", "  \(key)^Z  suspend this end",
+                "", "Escapes, at the beginning of a line:", "  \(key).   hang up, which ends the shell",
+                "  \(key)d   detach; the shell goes on for \(Self.span(session.keep))", "  \(key)^Z  suspend this end",
                 "  \(key)\(key)   type \(key)", "  \(key)?   this text", "",
             ]
             try await write(Array(lines.joined(separator: "\r\n").utf8), to: STDERR_FILENO)
         }
         return false
+    }
+
+    private static func span(_ keep: Duration?) -> String {
+        guard let keep else { return "no time: it ends" }
+        return keep.formatted(.units(allowed: [.days, .hours, .minutes, .seconds], width: .wide))
     }
 
     /// Reads standard input on a thread of its own until it ends; the thread lasts as long as the process.

@@ -62,7 +62,8 @@ public enum Grant: Hashable, Sendable {
     public func covers(_ needed: Grant) -> Bool {
         switch (self, needed) {
         case (.shell, .shell), (.shell, .shellCommand), (.shell, .shellView), (.shellView, .shellView),
-            (.shellAgent, .shellAgent), (.forward, .forward), (.library, .library): true
+            (.shellAgent, .shellAgent), (.forward, .forward), (.library, .library):
+            true
         case (.shellCommand(let held), .shellCommand(let wanted)): held == wanted
         case (.files(let held, let root), .files(let wanted, let path)):
             (held == .write || wanted == .read) && Self.contains(root, path)

@@ -2,7 +2,8 @@
 ///
 /// | typed | means                                  |
 /// | ----- | -------------------------------------- |
-/// | `~.`  | disconnect                             |
+/// | `~.`  | hang up, which ends the shell          |
+/// | `~d`  | detach, which leaves the shell running |
 /// | `~?`  | show the escapes                       |
 /// | `~^Z` | suspend this end                       |
 /// | `~~`  | a tilde                                |
@@ -13,6 +14,7 @@ package struct EscapeKeys: Sendable {
     package enum Action: Hashable, Sendable {
         case send([UInt8])
         case disconnect
+        case detach
         case suspend
         case help
     }
@@ -40,6 +42,10 @@ package struct EscapeKeys: Sendable {
                 case 0x2E:
                     flush()
                     actions.append(.disconnect)
+                    return actions
+                case 0x64:
+                    flush()
+                    actions.append(.detach)
                     return actions
                 case 0x3F:
                     flush()

@@ -5,33 +5,45 @@ package import KithWire
 ///
 ///     type (1 byte) | length (varint, at most 64 KiB) | that many bytes
 ///
-/// | type | from   | means           | bytes                                                     |
-/// | ---- | ------ | --------------- | --------------------------------------------------------- |
-/// | 0x01 | caller | input           | for standard input                                        |
-/// | 0x02 | caller | endOfInput      | none                                                      |
-/// | 0x03 | caller | resize          | columns, rows, pixel width, pixel height: 2 bytes each    |
-/// | 0x04 | caller | signal          | its name in ASCII without SIG: "INT"                      |
-/// | 0x11 | device | output          | from standard output, or from the terminal                |
-/// | 0x12 | device | errorOutput     | from standard error                                       |
-/// | 0x13 | device | exited          | 0 then the status as varint, or 1, core (0/1), signal name |
-/// | 0x14 | device | taken           | varint: so many more bytes of input may be sent           |
+/// | type | from   | means       | bytes                                                                |
+/// | ---- | ------ | ----------- | -------------------------------------------------------------------- |
+/// | 0x01 | caller | input       | for standard input                                                   |
+/// | 0x02 | caller | endOfInput  | none                                                                 |
+/// | 0x03 | caller | resize      | columns, rows, pixel width, pixel height: 2 bytes each               |
+/// | 0x04 | caller | signal      | its name in ASCII without SIG: "INT"                                 |
+/// | 0x05 | caller | received    | varint: the position of the output it has dealt with                 |
+/// | 0x06 | both   | agent       | varint: number of a connection to the ssh agent; its bytes, none: end |
+/// | 0x11 | device | output      | from standard output, or from the terminal                           |
+/// | 0x12 | device | errorOutput | from standard error                                                  |
+/// | 0x13 | device | exited      | 0 then the status as varint, or 1, core (0/1), signal name           |
+/// | 0x14 | device | taken       | varint: the position of the input the process has been given         |
+/// | 0x15 | device | jump        | varint: the position of the output that comes next                   |
+/// | 0x16 | device | screen      | what draws the screen as it was at that position; counts for none    |
+/// | 0x17 | device | echoed      | varints: the position of input whose echo, if any, has been sent; µs |
 ///
-/// The caller starts with ``inputWindow`` bytes of input it may send, so input nobody reads never stands in the way
-/// of a resize or a signal. It ends its direction only after `exited`: an earlier end is a hang-up. A frame of an
-/// unknown type is skipped.
+/// Positions count the bytes of a direction from the session's beginning, output and error output together, input for
+/// each caller: so both ends know where to go on after a lost connection. The caller may send ``inputWindow`` bytes of
+/// input that are not `taken`, so input nobody reads never stands in the way of a resize or a signal. The device sends
+/// output for a terminal only so far beyond what was `received` as the link takes in a moment: an interrupt key is
+/// never answered behind seconds of old output. A frame of an unknown type is skipped.
 package enum ShellFrame: Hashable, Sendable {
     case input([UInt8])
     case endOfInput
     case resize(Shell.Size)
     case signal(ShellSignal)
+    case received(UInt64)
+    case agent(UInt64, [UInt8])
     case output([UInt8])
     case errorOutput([UInt8])
     case exited(ShellExit)
-    case taken(Int)
+    case taken(UInt64)
+    case jump(UInt64)
+    case screen([UInt8])
+    case echoed(input: UInt64, held: Duration)
 
     /// The most bytes after a frame's length.
     package static let limit = 64 << 10
-    /// How many bytes of input the caller may send before the device says it took some.
+    /// How many bytes of input the caller may send that the process has not been given.
     package static let inputWindow = 1 << 20
 
     /// The frame as it travels.
@@ -56,11 +68,27 @@ package enum ShellFrame: Hashable, Sendable {
             return Self.frame(0x13, writer.bytes)
         case .exited(.signal(let signal, let dumpedCore)):
             return Self.frame(0x13, [1, dumpedCore ? 1 : 0] + Array(signal.name.utf8))
-        case .taken(let count):
+        case .received(let position): return Self.frame(0x05, position)
+        case .agent(let number, let bytes):
             var writer = ByteWriter()
-            writer.varint(UInt64(count))
-            return Self.frame(0x14, writer.bytes)
+            writer.varint(number)
+            writer.bytes(bytes)
+            return Self.frame(0x06, writer.bytes)
+        case .taken(let position): return Self.frame(0x14, position)
+        case .jump(let position): return Self.frame(0x15, position)
+        case .screen(let bytes): return Self.frame(0x16, bytes)
+        case .echoed(let position, let held):
+            var writer = ByteWriter()
+            writer.varint(position)
+            writer.varint(UInt64(clamping: Int64(held / .microseconds(1))))
+            return Self.frame(0x17, writer.bytes)
         }
+    }
+
+    private static func frame(_ type: UInt8, _ position: UInt64) -> [UInt8] {
+        var writer = ByteWriter()
+        writer.varint(position)
+        return frame(type, writer.bytes)
     }
 
     private static func frame(_ type: UInt8, _ bytes: [UInt8]) -> [UInt8] {
@@ -94,7 +122,14 @@ package enum ShellFrame: Hashable, Sendable {
                     let dumpedCore = try reader.integer(as: UInt8.self) != 0
                     self = .exited(.signal(try Self.signal(bytes[2...]), dumpedCore: dumpedCore))
                 }
-            case 0x14: self = .taken(Int(clamping: try reader.varint()))
+            case 0x05: self = .received(try reader.varint())
+            case 0x06: self = .agent(try reader.varint(), try reader.bytes(reader.remaining))
+            case 0x14: self = .taken(try reader.varint())
+            case 0x15: self = .jump(try reader.varint())
+            case 0x16: self = .screen(bytes)
+            case 0x17:
+                self = .echoed(
+                    input: try reader.varint(), held: .microseconds(Int64(clamping: try reader.varint())))
             default: return nil
             }
         } catch {

@@ -166,6 +166,12 @@ package final class ShellProcess: Sendable {
         }
     }
 
+    /// Whether typing these bytes now interrupts, quits or stops what runs, and makes the terminal forget its output.
+    package func interrupts(_ bytes: [UInt8]) -> Bool {
+        guard isTerminal else { return false }
+        return unsafe kith_spawn_interrupts(output, bytes, bytes.count) != 0
+    }
+
     /// Ends its standard input: closes the pipe, or types the terminal's end-of-file key.
     package func endInput() async throws {
         guard isTerminal else { return endInputNow() }

@@ -1,16 +1,19 @@
 import Foundation
 import KithAPI
+public import KithIdentity
 public import KithNode
 import KithWire
 public import Logging
 import Synchronization
 
-/// Shells and commands for the devices that hold the `shell` grant.
+/// Shells and commands for the devices that hold a `shell` grant.
 ///
-/// A shell is a session of processes on a terminal of its own, run as the account of this process. It ends with its
-/// stream: when the caller goes, its connection breaks, or its grant is taken away, all its processes are ended,
-/// those in the background and behind `nohup` too; only what left the session on purpose (`setsid`, `tmux`) stays.
-/// When the first process ends by itself, what it left in the background gets SIGHUP and no more.
+/// A shell is a session of processes on a terminal of its own, or on pipes, run as the account of this process. It
+/// ends with its stream, unless its caller asked for it to be kept (``Shell/Open/Input/keep``): then it waits for
+/// somebody to attach. When it ends before its first process did, all its processes are ended, those in the
+/// background and behind `nohup` too; only what left the session on purpose (`setsid`, `tmux`) stays. When the first
+/// process ends by itself, what it left in the background gets SIGHUP and no more. A grant that is taken away ends
+/// the sessions opened with it, kept or not.
 public struct ShellService: Service {
     /// What an owner may want otherwise.
     public struct Options: Sendable {
@@ -22,6 +25,8 @@ public struct ShellService: Service {
         public var acceptedEnvironment = ["LANG", "LANGUAGE", "LC_*", "COLORTERM", "TERM", "TZ", "NO_COLOR"]
         /// How many sessions may run at once; one more is refused with `.exhausted`.
         public var maximumSessions = 256
+        /// How long a session is kept at most when nobody is attached.
+        public var maximumKeep = Duration.seconds(7 * 86_400)
         /// How long a process may take over SIGHUP before it gets SIGTERM.
         public var hangUpGrace = Duration.milliseconds(500)
         /// How long it may take over SIGTERM before it gets SIGKILL.
@@ -33,55 +38,231 @@ public struct ShellService: Service {
 
     private let options: Options
     private let logger: Logger
-    private let running: Running
+    let running: RunningShells
 
     /// Makes the service.
     public init(options: Options = Options(), logger: Logger) {
         self.options = options
         self.logger = logger
-        running = Running()
+        running = RunningShells()
     }
 
-    /// The one method, ``Shell/Open``.
+    /// ``Shell/Open``, ``Shell/Attach``, ``Shell/Sessions`` and ``Shell/Change``.
     public var handlers: [Handler] {
-        [.stream(Shell.Open.self) { try await open($0, context: $1, pending: $2) }]
+        [
+            .stream(Shell.Open.self) { try await open($0, context: $1, pending: $2) },
+            .stream(Shell.Attach.self) { try await attach($0, context: $1, pending: $2) },
+            .call(Shell.Sessions.self) { _, context in
+                running.all.filter { $0.access(of: context.caller, holding: context.grants) != nil }
+                    .map { $0.description(for: context.caller) }
+                    .sorted { ($0.opened, $0.id) < ($1.opened, $1.id) }
+            },
+            .call(Shell.Change.self) { try await change($0, context: $1) },
+        ]
     }
+
+    /// Ends the sessions a device may not have any more, and puts it out of those of others.
+    public func grantsChanged(for device: DeviceID, to grants: [Grant]) {
+        let reason = KithError(.denied, "The grant this shell needs was taken away.")
+        for shell in running.all {
+            if case .device(let owner, _, _) = shell.profile.owner, owner == device,
+                !grants.allows(shell.profile.forcedCommand.map { .shellCommand($0) } ?? .shell)
+            {
+                Task(name: "kith shell denied") { await shell.end(reason) }
+                continue
+            }
+            shell.dismissViewers(reason) { viewer in
+                guard case .device(device, _, _) = viewer.caller else { return false }
+                let access = shell.access(of: viewer.caller, holding: grants)
+                return access == nil || (viewer.drives && access == false)
+            }
+        }
+    }
+
+    /// Ends every session.
+    public func stop() async {
+        await withTaskGroup { group in
+            for shell in running.all {
+                group.addTask { await shell.end(KithError(.closed, "The device stops.")) }
+            }
+        }
+    }
+
+    // MARK: - The methods
 
     private func open(
         _ input: Shell.Open.Input, context: CallContext, pending: PendingStream<Shell.Open.Output>
     ) async throws {
         let account = ShellAccount.current()
-        let plan = try options.plan(
+        var input = input
+        let forced = try Self.forcedCommand(for: input, context)
+        let asked = input.commandLine ?? input.command.map(Options.commandLine(for:)) ?? ""
+        if let forced {
+            input.command = nil
+            input.commandLine = forced
+        }
+        guard input.viewer.id.count == 16 else { throw KithError(.invalid, "The viewer's name is not 16 bytes.") }
+        var plan = try options.plan(
             for: input, account: account, caller: context.caller,
             inherited: ProcessInfo.processInfo.environment)
-        try running.enter(limit: options.maximumSessions)
-        defer { running.leave() }
-
-        let process = try ShellProcess(plan, readiness: try running.readiness())
-        logger.debug("shell started", metadata: ["process": "\(process.leader)", "caller": "\(context.caller)"])
-        defer { logger.debug("shell ended", metadata: ["process": "\(process.leader)"]) }
+        if forced != nil, !asked.isEmpty { plan.environment["KITH_COMMAND"] = asked }
+        let keep = input.keep.map { min(Duration.seconds($0), options.maximumKeep) }.flatMap { $0 > .zero ? $0 : nil }
+        try running.reserve(limit: options.maximumSessions)
+        let shell: HostedShell
+        do {
+            let process = try ShellProcess(plan, readiness: try running.readiness())
+            shell = HostedShell(
+                process,
+                profile: HostedShell.Profile(
+                    id: running.freshName(), command: String(asked.prefix(1_024)), owner: context.caller,
+                    opened: Int64(Date().timeIntervalSince1970), keep: keep, forcedCommand: forced,
+                    size: input.terminal?.size),
+                sharing: input.sharing,
+                onEnd: { [running] in running.remove($0) })
+        } catch {
+            running.release()
+            throw error
+        }
+        running.insert(shell)
+        logger.debug(
+            "shell started",
+            metadata: ["process": "\(shell.process.leader)", "caller": "\(context.caller)"])
+        let (wakes, wake) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        let admitted = try shell.admit(
+            input.viewer, caller: context.caller, drives: true, size: input.terminal?.size, position: 0,
+            scrollback: 0, wake: wake)
+        shell.start()
         let stream: any ByteStream
         do {
             stream = try await pending.accept(
-                Shell.Open.Output(process: process.leader, shell: plan.path, user: account.name))
+                Shell.Open.Output(
+                    process: shell.process.leader, shell: plan.path, user: account.name, session: shell.profile.id,
+                    keep: keep.map { UInt32(clamping: Int64($0 / .seconds(1))) }))
         } catch {
-            await process.close(endingAll: true)
+            await shell.end(KithError(.cancelled, "The caller was gone before the shell began."))
             throw error
         }
-        try await ShellServerSession(process: process, stream: stream).run()
+        try await view(
+            shell, as: admitted.key, wakes: wakes, over: stream, wantsEchoes: input.viewer.wantsEchoes,
+            context: context)
+    }
+
+    /// The one command a caller may run; `nil` when it may run any.
+    private static func forcedCommand(
+        for input: Shell.Open.Input, _ context: CallContext
+    ) throws(KithError) -> String? {
+        if context.caller == .owner || context.grants.allows(.shell) { return nil }
+        let commands = context.grants.compactMap { if case .shellCommand(let line) = $0 { line } else { nil } }
+        guard let only = commands.first else {
+            throw KithError(
+                .denied, "shell.open needs the grant shell: with shell:view, attach to a shell that is shared.")
+        }
+        if commands.count == 1 { return only }
+        guard let line = input.commandLine, commands.contains(line) else {
+            throw KithError(
+                .denied, "The other device lets this one run: \(commands.joined(separator: "; ")). Name one of them.")
+        }
+        return line
+    }
+
+    private func attach(
+        _ input: Shell.Attach.Input, context: CallContext, pending: PendingStream<Shell.Attach.Output>
+    ) async throws {
+        guard input.viewer.id.count == 16 else { throw KithError(.invalid, "The viewer's name is not 16 bytes.") }
+        let (shell, mayDrive) = try find(input.session, context)
+        guard mayDrive || !input.drives else { throw HostedShell.onlyLooks }
+        let (wakes, wake) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        let admitted = try shell.admit(
+            input.viewer, caller: context.caller, drives: input.drives, size: input.size, position: input.position,
+            scrollback: Int(min(input.scrollback, 100_000)), wake: wake)
+        let stream: any ByteStream
+        do {
+            stream = try await pending.accept(
+                Shell.Attach.Output(
+                    session: shell.description(for: context.caller),
+                    keep: shell.profile.keep.map { UInt32(clamping: Int64($0 / .seconds(1))) },
+                    inputPosition: admitted.inputPosition, position: admitted.position))
+        } catch {
+            shell.dismiss(admitted.key)
+            throw error
+        }
+        try await view(
+            shell, as: admitted.key, wakes: wakes, over: stream, wantsEchoes: input.viewer.wantsEchoes,
+            context: context)
+    }
+
+    /// Lets a viewer have a session until it goes or the session ends, and does then what is to be done with it.
+    private func view(
+        _ shell: HostedShell, as key: UInt64, wakes: AsyncStream<Void>, over stream: any ByteStream,
+        wantsEchoes: Bool, context: CallContext
+    ) async throws {
+        let viewing = ShellViewing(shell: shell, key: key, wakes: wakes, stream: stream, wantsEchoes: wantsEchoes)
+        let drives = shell.drives(key)
+        do {
+            try await viewing.run()
+        } catch {
+            let reason = context.calledOff() ?? (error as? KithError) ?? KithError(.closed, "The call was called off.")
+            if !drives || shell.isKept(after: reason) {
+                shell.dismiss(key)
+            } else if shell.dismiss(key) {
+                await shell.end(reason)
+            }
+            throw error
+        }
+        shell.dismiss(key)
+        if drives { await shell.end(HostedShell.gone) }
+        await viewing.drain()
+    }
+
+    private func change(_ input: Shell.Change.Input, context: CallContext) async throws -> Shell.Session {
+        let (shell, _) = try find(input.session, context)
+        guard context.caller == .owner || shell.isOwn(context.caller) else {
+            throw KithError(.denied, "Only the device that opened a shell, and its own, may change it.")
+        }
+        if let sharing = input.sharing {
+            shell.sharing = sharing
+            shell.dismissViewers(KithError(.denied, "This shell is not shared any more.")) { viewer in
+                switch sharing {
+                case .drive: false
+                case .view: viewer.drives && viewer.caller != .owner && !shell.isOwn(viewer.caller)
+                case .none: viewer.caller != .owner && !shell.isOwn(viewer.caller)
+                }
+            }
+        }
+        let description = shell.description(for: context.caller)
+        if input.ends { await shell.end(KithError(.closed, "The shell was ended from elsewhere.")) }
+        return description
+    }
+
+    /// The session a name, or the beginning of one, stands for among those the caller may see.
+    private func find(_ name: String, _ context: CallContext) throws(KithError) -> (HostedShell, Bool) {
+        let found = running.all.compactMap { shell -> (HostedShell, Bool)? in
+            guard shell.profile.id.hasPrefix(name) else { return nil }
+            return shell.access(of: context.caller, holding: context.grants).map { (shell, $0) }
+        }
+        guard let only = found.first, !name.isEmpty else {
+            throw KithError(.notFound, "No shell \(name.prefix(16)) runs here. kith shell DEVICE --list shows those that do.")
+        }
+        guard found.count == 1 else {
+            throw KithError(.invalid, "\(name.prefix(16)) is the beginning of more than one shell's name.")
+        }
+        return only
     }
 }
 
-/// How many sessions run, and the one thread that waits for all of them.
-private final class Running: Sendable {
+/// The sessions of a device, and the one thread that waits for all of them.
+final class RunningShells: Sendable {
     private struct State {
         var count = 0
+        var shells: [String: HostedShell] = [:]
         var readiness: Readiness?
     }
 
     private let state = Mutex(State())
 
-    func enter(limit: Int) throws(KithError) {
+    var all: [HostedShell] { state.withLock { Array($0.shells.values) } }
+
+    func reserve(limit: Int) throws(KithError) {
         let isFull = state.withLock { state in
             guard state.count < limit else { return true }
             state.count += 1
@@ -90,7 +271,26 @@ private final class Running: Sendable {
         if isFull { throw KithError(.exhausted, "This device runs \(limit) shells already. Close one, or try later.") }
     }
 
-    func leave() { state.withLock { $0.count -= 1 } }
+    func release() { state.withLock { $0.count -= 1 } }
+
+    func insert(_ shell: HostedShell) { state.withLock { $0.shells[shell.profile.id] = shell } }
+
+    func remove(_ shell: HostedShell) {
+        state.withLock { state in
+            if state.shells.removeValue(forKey: shell.profile.id) != nil { state.count -= 1 }
+        }
+    }
+
+    /// A name no session has: eight letters and digits that cannot be taken for each other.
+    func freshName() -> String {
+        let letters = Array("abcdefghjkmnpqrstuvwxyz23456789")
+        return state.withLock { state in
+            while true {
+                let name = String((0..<8).map { _ in letters[Int.random(in: 0..<letters.count)] })
+                if state.shells[name] == nil { return name }
+            }
+        }
+    }
 
     /// The waiting thread, started with the first shell.
     func readiness() throws -> Readiness {

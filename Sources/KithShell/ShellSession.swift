@@ -1,5 +1,5 @@
 public import KithAPI
-import KithWire
+public import KithWire
 import Synchronization
 
 /// A shell or a command on another device, seen from the caller's side.
@@ -12,29 +12,87 @@ import Synchronization
 ///     case .output(let bytes): …
 ///     case .errorOutput(let bytes): …
 ///     case .exited(let exit): print(exit.shellStatus)
+///     default: break
 ///     }
 /// }
 /// ```
 /// One task may iterate the events while another writes; resizes and signals may come from anywhere.
-/// The processes there are ended when the session is closed or released before it has exited.
+///
+/// A session that was opened to be kept (``Shell/Open/Input/keep``) survives its connection: the events tell of the
+/// interruption, and whoever goes on asking for the next one makes the session look for the device until it is found;
+/// then it continues with the byte after the last, both ways. ``close()`` ends the processes there, ``detach()``
+/// leaves them running. A session that is released is closed.
 public final class ShellSession: Sendable {
-    /// What comes from the other device.
-    public enum Event: Hashable, Sendable {
+    /// What comes from the other device, and what becomes of the connection.
+    public enum Event: Sendable {
         /// Bytes from standard output, or from the terminal.
         case output([UInt8])
         /// Bytes from standard error; never from a terminal.
         case errorOutput([UInt8])
+        /// What draws the terminal as it is now, in place of output that was skipped; one drawing may come in parts.
+        case screen([UInt8])
+        /// The device has processed the input up to this position (``write(_:)``) and sent what it echoed.
+        case echoed(input: UInt64, roundTrip: Duration)
+        /// The connection was lost; asking for the next event looks for the device.
+        case interrupted(KithError)
+        /// Another attempt to find the device has failed.
+        case stillInterrupted(KithError)
+        /// The session goes on where it was.
+        case resumed
         /// The end, always the last event.
         case exited(ShellExit)
     }
 
-    /// What was started there.
-    public let opened: Shell.Open.Output
-    private let stream: any ByteStream
-    private let sink: FrameSink
+    /// How a session finds its device again.
+    private struct Returning: Sendable {
+        var client: Client
+        var device: String?
+        var input: Shell.Attach.Input
+        /// How long it is worth trying; the device has ended the session by then.
+        var patience: Duration
+    }
+
+    /// One stream, and what is in flight on it.
+    private final class Link: Sendable {
+        let stream: any ByteStream
+        let sink: FrameSink
+        let decoder = Mutex(ShellFrameDecoder())
+
+        init(_ stream: any ByteStream) {
+            self.stream = stream
+            sink = FrameSink(stream)
+        }
+    }
+
+    private struct State {
+        var link: Link
+        /// Output dealt with, and the last position the device was told.
+        var position: UInt64
+        var told: UInt64
+        var size: Shell.Size?
+        /// Input the process has not been given yet, from this position on; kept to be sent again.
+        var unsent: [UInt8] = []
+        var unsentFrom: UInt64 = 0
+        var hasEndedInput = false
+        var hasExited = false
+        var isClosed = false
+        var lost: (since: ContinuousClock.Instant, error: KithError, attempts: Int)?
+        /// When what was typed last was sent, to tell the round trip.
+        var sentAt: [(position: UInt64, at: ContinuousClock.Instant)] = []
+    }
+
+    /// The session's name on the device, to attach to it.
+    public let id: String
+    /// The number of its first process there.
+    public let process: Int32
+    /// How long the device keeps it when nobody is attached; `nil`: it ends with its stream.
+    public let keep: Duration?
+    private let isTerminal: Bool
+    private let returning: Returning?
+    private let state: Mutex<State>
     private let allowance = InputAllowance()
-    private let decoder = Mutex(ShellFrameDecoder())
-    private let hasExited = Mutex(false)
+    /// Orders what is typed with what is sent again.
+    private let turn = Turnstile()
 
     /// Opens a shell or runs a command on a device; `nil` is this one.
     ///
@@ -43,47 +101,92 @@ public final class ShellSession: Sendable {
         _ input: Shell.Open.Input, on device: String?, client: Client, options: CallOptions = CallOptions()
     ) async throws -> ShellSession {
         let opened = try await client.open(Shell.Open.self, input, on: device, options: options)
-        return ShellSession(opened)
+        return ShellSession(opened, input, client: client, device: device)
+    }
+
+    /// Attaches to a session that runs on a device.
+    ///
+    /// - Throws: `KithError`: `.notFound` when there is none of that name, `.denied` when it is not shared.
+    public static func attach(
+        _ input: Shell.Attach.Input, on device: String?, client: Client, options: CallOptions = CallOptions()
+    ) async throws -> ShellSession {
+        let opened = try await client.open(Shell.Attach.self, input, on: device, options: options)
+        let output = opened.output
+        var input = input
+        input.session = output.session.id
+        return ShellSession(
+            stream: opened.stream, id: output.session.id, process: output.session.process, keep: output.keep,
+            isTerminal: output.session.size != nil, position: output.position, size: input.size,
+            returning: (client, device, input))
     }
 
     /// Speaks over a stream ``Shell/Open`` was accepted on.
-    public init(_ opened: OpenedStream<Shell.Open.Output>) {
-        self.opened = opened.output
-        stream = opened.stream
-        sink = FrameSink(opened.stream)
+    ///
+    /// With a client and the session kept, it finds its way back after a lost connection.
+    public convenience init(
+        _ opened: OpenedStream<Shell.Open.Output>, _ input: Shell.Open.Input, client: Client? = nil,
+        device: String? = nil
+    ) {
+        let attach = Shell.Attach.Input(
+            session: opened.output.session, size: input.terminal?.size, scrollback: 1_000, viewer: input.viewer)
+        self.init(
+            stream: opened.stream, id: opened.output.session, process: opened.output.process,
+            keep: opened.output.keep, isTerminal: input.terminal != nil, position: 0, size: input.terminal?.size,
+            returning: client.map { ($0, device, attach) })
+    }
+
+    private init(
+        stream: any ByteStream, id: String, process: Int32, keep: UInt32?, isTerminal: Bool, position: UInt64,
+        size: Shell.Size?, returning: (client: Client, device: String?, input: Shell.Attach.Input)?
+    ) {
+        self.id = id
+        self.process = process
+        self.keep = keep.map { .seconds($0) }
+        self.isTerminal = isTerminal
+        self.returning = returning.flatMap { returning in
+            keep.map { keep in
+                Returning(
+                    client: returning.client, device: returning.device, input: returning.input,
+                    patience: .seconds(keep))
+            }
+        }
+        state = Mutex(State(link: Link(stream), position: position, told: position, size: size))
     }
 
     deinit { close() }
+
+    // MARK: - Out
 
     /// What comes from the device, in order, until it has exited.
     public var events: Events { Events(session: self) }
 
     /// Waits for the next event; `nil` after `exited`.
     ///
-    /// - Throws: `KithError` `.closed` and the like when the connection was lost before.
+    /// - Throws: `KithError` `.closed` and the like when the connection was lost and nothing brings it back.
     public func next() async throws -> Event? {
         do {
             while true {
-                if hasExited.withLock({ $0 }) { return nil }
-                while let frame = try decoder.withLock({ decoder throws(KithError) in try decoder.next() }) {
-                    switch frame {
-                    case .output(let bytes): return .output(bytes)
-                    case .errorOutput(let bytes): return .errorOutput(bytes)
-                    case .taken(let count): allowance.add(count)
-                    case .exited(let exit):
-                        hasExited.withLock { $0 = true }
-                        allowance.end()
-                        // The processes are gone; a connection that is gone by now as well harms nobody.
-                        try? await sink.finish()
-                        return .exited(exit)
-                    case .input, .endOfInput, .resize, .signal:
-                        throw KithError(.invalid, "The device sent a frame that only a caller sends.")
+                let (link, isOver, isLost) = state.withLock { ($0.link, $0.hasExited, $0.lost != nil) }
+                if isOver { return nil }
+                if isLost { return try await comeBack() }
+                do {
+                    while let frame = try link.decoder.withLock({ decoder throws(KithError) in try decoder.next() }) {
+                        if let event = try await event(frame, link) { return event }
                     }
+                    guard let bytes = try await link.stream.read(upTo: 64 << 10) else {
+                        throw KithError(.closed, "The shell's stream ended before the shell did.")
+                    }
+                    link.decoder.withLock { $0.append(bytes) }
+                } catch let error as KithError {
+                    guard returning != nil, Self.isPassing(error) else { throw error }
+                    link.stream.abort(.closed)
+                    let isClosed = state.withLock { state in
+                        state.lost = (.now, error, 0)
+                        return state.isClosed
+                    }
+                    if isClosed { throw error }
+                    return .interrupted(error)
                 }
-                guard let bytes = try await stream.read(upTo: 64 << 10) else {
-                    throw KithError(.closed, "The shell's stream ended before the shell did.")
-                }
-                decoder.withLock { $0.append(bytes) }
             }
         } catch {
             if !(error is CancellationError) { allowance.end() }
@@ -91,43 +194,233 @@ public final class ShellSession: Sendable {
         }
     }
 
+    private static func isPassing(_ error: KithError) -> Bool {
+        switch error.code {
+        case .closed, .unreachable, .timedOut: true
+        default: false
+        }
+    }
+
+    private func event(_ frame: ShellFrame, _ link: Link) async throws -> Event? {
+        switch frame {
+        case .output(let bytes):
+            try await advance(bytes.count, link)
+            return .output(bytes)
+        case .errorOutput(let bytes):
+            try await advance(bytes.count, link)
+            return .errorOutput(bytes)
+        case .jump(let position):
+            state.withLock { state in
+                state.position = position
+                state.told = position
+            }
+            return nil
+        case .screen(let bytes): return .screen(bytes)
+        case .taken(let position):
+            taken(upTo: position)
+            return nil
+        case .echoed(let position, let held):
+            let sent = state.withLock { state -> ContinuousClock.Instant? in
+                let sent = state.sentAt.last { $0.position <= position }
+                state.sentAt.removeAll { $0.position <= position }
+                return sent?.position == position ? sent?.at : nil
+            }
+            // Without a sample of its own the last one stands.
+            return .echoed(input: position, roundTrip: sent.map { max(.zero, .now - $0 - held) } ?? .zero)
+        case .agent: return nil
+        case .exited(let exit):
+            state.withLock { $0.hasExited = true }
+            allowance.end()
+            // The processes are gone; a connection that is gone by now as well harms nobody.
+            try? await link.sink.finish()
+            return .exited(exit)
+        case .input, .endOfInput, .resize, .signal, .received:
+            throw KithError(.invalid, "The device sent a frame that only a caller sends.")
+        }
+    }
+
+    /// Notes that output is being dealt with, and tells the device now and then.
+    private func advance(_ count: Int, _ link: Link) async throws {
+        let position = state.withLock { state -> UInt64? in
+            // What came before this is dealt with: the next is being asked for.
+            let done = state.position
+            state.position += UInt64(count)
+            guard done - state.told >= UInt64(isTerminal ? 8 << 10 : 128 << 10) else { return nil }
+            state.told = done
+            return done
+        }
+        if let position { try await link.sink.send(.received(position)) }
+    }
+
+    private func taken(upTo position: UInt64) {
+        let count = state.withLock { state -> Int in
+            let count = min(Int(clamping: position - min(position, state.unsentFrom)), state.unsent.count)
+            state.unsent.removeFirst(count)
+            state.unsentFrom += UInt64(count)
+            return count
+        }
+        allowance.add(count)
+    }
+
+    // MARK: - The way back
+
+    /// Makes one attempt to go on, after a pause when one has just failed.
+    private func comeBack() async throws -> Event {
+        guard var input = returning?.input, let returning else { throw HostedShell.gone }
+        guard let lost = state.withLock({ $0.lost }) else { return .resumed }
+        if lost.attempts > 0 {
+            try await Task.sleep(for: .milliseconds(min(3_000, 100 << min(lost.attempts, 6))))
+        }
+        if state.withLock({ $0.isClosed }) { throw lost.error }
+        guard ContinuousClock.now - lost.since < returning.patience else {
+            throw KithError(
+                .closed, "The device could not be reached for as long as it keeps the shell.", cause: lost.error)
+        }
+        input.position = state.withLock { $0.position }
+        input.size = state.withLock { $0.size }
+        do {
+            let opened = try await returning.client.open(
+                Shell.Attach.self, input, on: returning.device, options: CallOptions(timeout: .seconds(15)))
+            try await resume(opened)
+            return .resumed
+        } catch let error as KithError where error.code == .notFound {
+            throw KithError(
+                .closed, "The shell there has ended meanwhile: the device restarted, or ended it.", cause: error)
+        } catch let error as KithError where Self.isPassing(error) || error.code == .cancelled {
+            try Task.checkCancellation()
+            state.withLock { $0.lost?.attempts += 1 }
+            return .stillInterrupted(error)
+        }
+    }
+
+    /// Takes up a new stream: what of the input has not arrived is sent again before anything else.
+    private func resume(_ opened: OpenedStream<Shell.Attach.Output>) async throws {
+        await turn.enter()
+        defer { turn.leave() }
+        let link = Link(opened.stream)
+        let arrived = opened.output.inputPosition
+        let (rest, hasEndedInput, isClosed) = state.withLock { state -> ([UInt8], Bool, Bool) in
+            state.link = link
+            state.position = opened.output.position
+            state.told = opened.output.position
+            state.sentAt = []
+            let count = min(Int(clamping: arrived - min(arrived, state.unsentFrom)), state.unsent.count)
+            return (Array(state.unsent.dropFirst(count)), state.hasEndedInput, state.isClosed)
+        }
+        if isClosed { return link.stream.abort(.cancelled) }
+        do {
+            for start in stride(from: 0, to: rest.count, by: 32 << 10) {
+                try await link.sink.send(.input(Array(rest[start..<min(rest.count, start + 32 << 10)])))
+            }
+            if hasEndedInput { try await link.sink.send(.endOfInput) }
+        } catch {
+            link.stream.abort(.closed)
+            throw error
+        }
+        state.withLock { $0.lost = nil }
+    }
+
+    // MARK: - In
+
     /// Writes to standard input, or types on the terminal; waits while the process does not read.
     ///
-    /// After the process has exited, input is dropped.
-    public func write(_ bytes: [UInt8]) async throws {
+    /// Returns the position of the input after these bytes. After the process has exited, input is dropped.
+    @discardableResult
+    public func write(_ bytes: [UInt8]) async throws -> UInt64 {
         var rest = bytes[...]
         while !rest.isEmpty {
             let count = try await allowance.take(upTo: min(rest.count, 32 << 10))
-            guard count > 0 else { return }
-            try await sink.send(.input(Array(rest.prefix(count))))
+            guard count > 0 else { break }
+            let part = Array(rest.prefix(count))
             rest = rest.dropFirst(count)
+            await turn.enter()
+            defer { turn.leave() }
+            let link = state.withLock { state -> Link? in
+                state.unsent += part
+                if state.sentAt.count < 64 {
+                    state.sentAt.append((state.unsentFrom + UInt64(state.unsent.count), .now))
+                }
+                return state.lost == nil ? state.link : nil
+            }
+            try await send(.input(part), over: link)
         }
+        return state.withLock { $0.unsentFrom + UInt64($0.unsent.count) }
     }
 
     /// Ends standard input; on a terminal it types the end-of-file key.
     public func endInput() async throws {
-        if hasExited.withLock({ $0 }) { return }
-        try await sink.send(.endOfInput)
+        await turn.enter()
+        defer { turn.leave() }
+        let link = state.withLock { state -> Link? in
+            if state.hasExited { return nil }
+            // On a terminal it is one key among others, which must not be typed twice.
+            if !isTerminal { state.hasEndedInput = true }
+            return state.lost == nil ? state.link : nil
+        }
+        try await send(.endOfInput, over: link)
     }
 
     /// Tells the terminal's new size.
     public func resize(_ size: Shell.Size) async throws {
-        if hasExited.withLock({ $0 }) { return }
-        try await sink.send(.resize(size))
+        let link = state.withLock { state -> Link? in
+            state.size = size
+            return state.hasExited || state.lost != nil ? nil : state.link
+        }
+        try await send(.resize(size), over: link)
     }
 
     /// Signals what runs in the foreground of the terminal; without one, the command and its children.
+    ///
+    /// One that meets a lost connection is lost with it.
     public func signal(_ signal: ShellSignal) async throws {
-        if hasExited.withLock({ $0 }) { return }
-        try await sink.send(.signal(signal))
+        let link = state.withLock { $0.hasExited || $0.lost != nil ? nil : $0.link }
+        try await send(.signal(signal), over: link)
     }
 
-    /// Hangs up, which ends the processes.
+    /// Sends a frame; a connection that breaks meanwhile is noticed by who waits for events.
+    private func send(_ frame: ShellFrame, over link: Link?) async throws {
+        guard let link else { return }
+        do {
+            try await link.sink.send(frame)
+        } catch let error as KithError where returning != nil && Self.isPassing(error) {
+            // What was typed is kept, and sent again over the next stream.
+        }
+    }
+
+    // MARK: - The end
+
+    /// Hangs up, which ends the processes unless somebody else drives them.
     ///
     /// Does nothing after the exit.
-    public func close() {
+    public func close() { leave()?.stream.abort(.cancelled) }
+
+    /// Lets go after what was typed, and leaves the processes running for as long as the session is kept.
+    ///
+    /// Returns when the device has noticed, or after two seconds without a word from it.
+    public func detach() async {
+        guard let link = leave() else { return }
+        await turn.enter()
+        defer { turn.leave() }
+        try? await link.sink.finish()
+        // A device that answers nothing will notice by itself.
+        await withTaskGroup { group in
+            group.addTask {
+                while (try? await link.stream.read(upTo: 64 << 10)) ?? nil != nil {}
+            }
+            group.addTask { try? await Task.sleep(for: .seconds(2)) }
+            await group.next()
+            group.cancelAll()
+        }
+        link.stream.abort(.closed)
+    }
+
+    /// Lets nobody write any more; the link to end, unless that has happened.
+    private func leave() -> Link? {
         allowance.end()
-        if !hasExited.withLock({ $0 }) { stream.abort(.cancelled) }
+        return state.withLock { state -> Link? in
+            defer { state.isClosed = true }
+            return state.hasExited || state.isClosed ? nil : state.link
+        }
     }
 
     /// The events of a session as a sequence.
@@ -142,67 +435,3 @@ public final class ShellSession: Sendable {
     }
 }
 
-/// How much input may still be sent before the device says it took some.
-private final class InputAllowance: Sendable {
-    private struct State {
-        var left = ShellFrame.inputWindow
-        var hasEnded = false
-        var waiting: [CheckedContinuation<Void, Never>] = []
-
-        mutating func takeWaiting() -> [CheckedContinuation<Void, Never>] {
-            defer { waiting = [] }
-            return waiting
-        }
-    }
-
-    private let state = Mutex(State())
-
-    func add(_ count: Int) {
-        let waiting = state.withLock { state in
-            state.left = min(state.left + count, ShellFrame.inputWindow)
-            return state.takeWaiting()
-        }
-        for waiter in waiting { waiter.resume() }
-    }
-
-    /// Lets nobody wait any more.
-    func end() {
-        let waiting = state.withLock { state in
-            state.hasEnded = true
-            return state.takeWaiting()
-        }
-        for waiter in waiting { waiter.resume() }
-    }
-
-    /// Waits until something may be sent and takes at most `limit` of it; 0 after the end.
-    func take(upTo limit: Int) async throws -> Int {
-        while true {
-            try Task.checkCancellation()
-            let taken = state.withLock { state -> Int? in
-                if state.hasEnded { return 0 }
-                guard state.left > 0 else { return nil }
-                let taken = min(limit, state.left)
-                state.left -= taken
-                return taken
-            }
-            if let taken { return taken }
-            await wait()
-        }
-    }
-
-    private func wait() async {
-        await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                let mustWait = state.withLock { state in
-                    guard state.left == 0, !state.hasEnded, !Task.isCancelled else { return false }
-                    state.waiting.append(continuation)
-                    return true
-                }
-                if !mustWait { continuation.resume() }
-            }
-        } onCancel: {
-            // Whoever was not meant looks again and waits on.
-            for waiter in state.withLock({ $0.takeWaiting() }) { waiter.resume() }
-        }
-    }
-}

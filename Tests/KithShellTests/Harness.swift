@@ -53,7 +53,8 @@ final class Harness: Sendable {
         }
         for try await output in accepted {
             return Running(
-                session: ShellSession(OpenedStream(output: output, stream: pipe.left)), serving: serving, pipe: pipe)
+                session: ShellSession(OpenedStream(output: output, stream: pipe.left), input), serving: serving,
+                pipe: pipe)
         }
         throw KithError(.internal, "never accepted")
     }
@@ -88,6 +89,83 @@ struct NoCarrier: Carrier {
     ) async throws -> OpenedStream<M.Output> { throw KithError(.unsupported, "no carrier") }
 }
 
+/// Carries calls to a shell service over pipes that can be cut, as a network is.
+final class CuttableCarrier: Carrier {
+    private struct State {
+        var pipes: [KithAPI.Pipe] = []
+        var isDown = false
+        var opened = 0
+    }
+
+    let service: ShellService
+    let caller: Caller
+    let grants: [Grant]
+    private let state = Mutex(State())
+
+    init(_ service: ShellService, caller: Caller = .owner, grants: [Grant] = []) {
+        self.service = service
+        self.caller = caller
+        self.grants = grants
+    }
+
+    /// How many streams have been opened.
+    var opened: Int { state.withLock { $0.opened } }
+
+    /// Breaks every stream there is.
+    func cut(staysDown: Bool = false) {
+        let pipes = state.withLock { state -> [KithAPI.Pipe] in
+            state.isDown = staysDown
+            defer { state.pipes = [] }
+            return state.pipes
+        }
+        for pipe in pipes {
+            pipe.left.abort(.closed)
+            pipe.right.abort(.closed)
+        }
+    }
+
+    func repair() { state.withLock { $0.isDown = false } }
+
+    func call<M: KithAPI.Method>(
+        _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
+    ) async throws -> M.Output {
+        guard case .call(let body)? = service.handlers.first(where: { $0.method.name == M.name })?.body else {
+            throw KithError(.unsupported, M.name)
+        }
+        let context = CallContext(caller: caller, grants: grants, client: Client(self))
+        return try #require(try await body(input, context) as? M.Output)
+    }
+
+    func open<M: KithAPI.Method>(
+        _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
+    ) async throws -> OpenedStream<M.Output> {
+        if state.withLock({ $0.isDown }) { throw KithError(.unreachable, "the network is down") }
+        guard case .stream(let body)? = service.handlers.first(where: { $0.method.name == M.name })?.body else {
+            throw KithError(.unsupported, M.name)
+        }
+        let pipe = KithAPI.Pipe()
+        state.withLock { state in
+            state.pipes.append(pipe)
+            state.opened += 1
+        }
+        let (accepted, acceptance) = AsyncThrowingStream.makeStream(of: M.Output.self)
+        let context = CallContext(caller: caller, grants: grants, client: Client(self))
+        Task {
+            do {
+                try await body(input, context) { output in
+                    if let output = output as? M.Output { acceptance.yield(output) }
+                    return pipe.right
+                }
+                acceptance.finish()
+            } catch {
+                acceptance.finish(throwing: error)
+            }
+        }
+        for try await output in accepted { return OpenedStream(output: output, stream: pipe.left) }
+        throw KithError(.internal, "never accepted")
+    }
+}
+
 /// Everything a session says until it has exited.
 func collect(_ session: ShellSession) async throws -> (output: [UInt8], error: [UInt8], exit: ShellExit?) {
     var output: [UInt8] = []
@@ -97,6 +175,7 @@ func collect(_ session: ShellSession) async throws -> (output: [UInt8], error: [
         case .output(let bytes): output += bytes
         case .errorOutput(let bytes): error += bytes
         case .exited(let exit): return (output, error, exit)
+        default: break
         }
     }
     return (output, error, nil)
@@ -106,6 +185,9 @@ func collect(_ session: ShellSession) async throws -> (output: [UInt8], error: [
 final class Conversation {
     let session: ShellSession
     private var seen: [UInt8] = []
+    /// How often the connection was lost, and how often the screen was drawn.
+    private(set) var interruptions = 0
+    private(set) var screens = 0
 
     init(_ session: ShellSession) { self.session = session }
 
@@ -124,7 +206,14 @@ final class Conversation {
             guard let event = try await session.next() else {
                 throw KithError(.closed, "ended before \(text.debugDescription) came")
             }
-            if case .output(let bytes) = event { seen += bytes }
+            switch event {
+            case .output(let bytes): seen += bytes
+            case .screen(let bytes):
+                seen += bytes
+                screens += 1
+            case .interrupted: interruptions += 1
+            default: break
+            }
             if case .exited(let exit) = event {
                 throw KithError(.closed, "exited \(exit) before \(text.debugDescription) came")
             }

@@ -164,7 +164,7 @@ struct ShellCommandTests {
         let writer = Task { try await session.write([UInt8](repeating: 0, count: 20_000_000)) }
         try await running.session.signal(.interrupt)
         #expect(try await talk.exit() == .status(6))
-        try await writer.value
+        _ = try await writer.value
         try await running.serving.value
     }
 

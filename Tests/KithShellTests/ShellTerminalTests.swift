@@ -36,7 +36,7 @@ struct ShellTerminalTests {
         let (running, talk) = try await shell()
         try await talk.type("echo name=$0 id=$$\r")
         try await talk.expect("echo name=$0 id=$$\r\n")
-        try await talk.expect("name=-sh id=\(running.session.opened.process)\r\n")
+        try await talk.expect("name=-sh id=\(running.session.process)\r\n")
         try await talk.type("exit 9\r")
         #expect(try await talk.exit() == .status(9))
         try await running.serving.value

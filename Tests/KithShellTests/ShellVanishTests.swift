@@ -29,7 +29,7 @@ struct ShellVanishTests {
             var running: Harness.Running? = try await harness.open(
                 Shell.Open.Input(terminal: terminal, commandLine: command))
             let serving = try #require(running?.serving)
-            var processes = [try #require(running?.session.opened.process)]
+            var processes = [try #require(running?.session.process)]
             var talk: Conversation? = Conversation(try #require(running?.session))
             let said = try #require(try await talk?.expect("ready"))
             processes += said.split(whereSeparator: \.isWhitespace).compactMap { Int32($0) }
@@ -68,7 +68,7 @@ struct ShellVanishTests {
             let running = try await Harness().open(
                 Shell.Open.Input(commandLine: "trap '' HUP; sleep 1000 & echo $!; echo ready; wait"))
             let child = try await Conversation(running.session).expect("ready")
-            FileHandle.standardOutput.write(Data("\nprocesses \(running.session.opened.process) \(child)".utf8))
+            FileHandle.standardOutput.write(Data("\nprocesses \(running.session.process) \(child)".utf8))
             kill(getpid(), SIGKILL)
         }
         let said = String(decoding: try #require(result).standardOutputContent, as: UTF8.self)
@@ -82,7 +82,7 @@ struct ShellVanishTests {
 
     @Test func `the shell ends when its supervisor is killed`() async throws {
         let running = try await harness.open(Shell.Open.Input(commandLine: "sleep 1000 & echo $!; echo ready; wait"))
-        let leader = running.session.opened.process
+        let leader = running.session.process
         let talk = Conversation(running.session)
         let child = try #require(
             Int32(try await talk.expect("ready").trimmingCharacters(in: .whitespacesAndNewlines)))
@@ -103,7 +103,7 @@ struct ShellVanishTests {
         await #expect(throws: (any Error).self) { try await running.serving.value }
         var information = siginfo_t()
         // Other tests' supervisors may be on their way out; the leader and its supervisor of this one are not there.
-        #expect(waitid(P_PID, id_t(running.session.opened.process), &information, WEXITED | WNOHANG | WNOWAIT) == -1)
-        #expect(kill(running.session.opened.process, 0) == -1)
+        #expect(waitid(P_PID, id_t(running.session.process), &information, WEXITED | WNOHANG | WNOWAIT) == -1)
+        #expect(kill(running.session.process, 0) == -1)
     }
 }

@@ -39,7 +39,8 @@ public enum Shell {
     /// Opens a shell, or runs a command, and connects it to the stream (`ShellFrame` of KithShell says how).
     ///
     /// Without a command it is the account's login shell. A command runs through that shell's `-c`.
-    /// When the stream ends before the process has, every process of its session is ended.
+    /// When the stream ends before the process has, every process of its session is ended, unless ``Input/keep``
+    /// says to wait for the caller to come back (``Attach``).
     public enum Open: Method {
         /// What to run, and where.
         public struct Input: Codable, Hashable, Sendable {
@@ -55,17 +56,33 @@ public enum Shell {
             public var environment: [String: String]
             /// The folder to start in, absolute or from the home folder; `nil`: the home folder.
             public var directory: String?
+            /// How many seconds the session outlives the last caller that drove it; `nil`: it ends with the stream.
+            ///
+            /// A session on a terminal is kept however the caller goes, unless it hangs up (resets the stream with
+            /// `.cancelled`); one on pipes only when the connection was lost. The device has a limit of its own.
+            public var keep: UInt32?
+            /// Who besides the caller's own device may attach.
+            public var sharing: Sharing
+            /// Whether the session gets an ssh agent that is the caller's; needs the grant `shell:agent`.
+            public var forwardsAgent: Bool
+            /// The caller as one end of the session.
+            public var viewer: Viewer
 
             /// Makes the input.
             public init(
                 terminal: Terminal? = nil, command: [String]? = nil, commandLine: String? = nil,
-                environment: [String: String] = [:], directory: String? = nil
+                environment: [String: String] = [:], directory: String? = nil, keep: UInt32? = nil,
+                sharing: Sharing = .none, forwardsAgent: Bool = false, viewer: Viewer = Viewer()
             ) {
                 self.terminal = terminal
                 self.command = command
                 self.commandLine = commandLine
                 self.environment = environment
                 self.directory = directory
+                self.keep = keep
+                self.sharing = sharing
+                self.forwardsAgent = forwardsAgent
+                self.viewer = viewer
             }
         }
 
@@ -77,12 +94,18 @@ public enum Shell {
             public var shell: String
             /// The account it runs as.
             public var user: String
+            /// The session's name on that device, to attach to it.
+            public var session: String
+            /// How many seconds it outlives its last caller; `nil`: not at all.
+            public var keep: UInt32?
 
             /// Makes the answer.
-            public init(process: Int32, shell: String, user: String) {
+            public init(process: Int32, shell: String, user: String, session: String, keep: UInt32? = nil) {
                 self.process = process
                 self.shell = shell
                 self.user = user
+                self.session = session
+                self.keep = keep
             }
         }
 
@@ -92,7 +115,7 @@ public enum Shell {
         public static let kind = MethodKind.stream
         /// What help shows.
         public static let summary = "Opens a shell or runs a command, on a terminal or on pipes."
-        /// The `shell` grant, whatever is run.
-        public static func access(for input: Input) -> Access { .granted(.shell) }
+        /// Any `shell` grant; the service runs what it covers: anything, or the one command it names.
+        public static func access(for input: Input) -> Access { .holding(.shell) }
     }
 }

@@ -1,0 +1,190 @@
+import KithIdentity
+
+extension Shell {
+    /// Who besides the device that opened a session may attach to it.
+    public enum Sharing: String, Codable, Hashable, Sendable, CaseIterable {
+        /// Nobody but this device's own person.
+        case none
+        /// Devices with the grant `shell` or `shell:view` may look.
+        case view
+        /// Devices with the grant `shell` may type as well, and those with `shell:view` look.
+        case drive
+    }
+
+    /// One end of a session: a window somebody looks at it through.
+    public struct Viewer: Codable, Hashable, Sendable {
+        /// What it calls itself, 16 random bytes, the same when it comes back: nothing it typed counts twice.
+        public var id: [UInt8]
+        /// Whether it wants to be told what input has been processed (`echoed`), to predict the echo.
+        public var wantsEchoes: Bool
+
+        /// Describes an end with a new name.
+        public init(wantsEchoes: Bool = false) {
+            id = (0..<16).map { _ in UInt8.random(in: 0...255) }
+            self.wantsEchoes = wantsEchoes
+        }
+    }
+
+    /// A session as a list shows it.
+    public struct Session: Codable, Hashable, Sendable {
+        /// Its name on the device: eight letters and digits.
+        public var id: String
+        /// The number of its first process.
+        public var process: Int32
+        /// What was asked for; empty for a login shell.
+        public var command: String
+        /// What the program there calls its window; empty without a terminal.
+        public var title: String
+        /// The size of its terminal; `nil`: it runs on pipes.
+        public var size: Size?
+        /// Who opened it: a device's name, or empty for the device's own person.
+        public var owner: String
+        /// Whether that is the device that asks.
+        public var isOwn: Bool
+        /// Who may attach.
+        public var sharing: Sharing
+        /// When it was opened, in seconds since 1970.
+        public var opened: Int64
+        /// How many seconds ago something was typed or shown.
+        public var idle: Int64
+        /// How many look at it now.
+        public var viewers: Int
+        /// How many of them may type.
+        public var drivers: Int
+        /// How many seconds are left until it is ended, when nobody attaches; `nil` while somebody is attached.
+        public var endsIn: Int64?
+        /// The status it has ended with, as a shell counts; `nil` while it runs.
+        public var status: Int32?
+
+        /// Describes a session.
+        public init(
+            id: String, process: Int32, command: String, title: String, size: Size?, owner: String, isOwn: Bool,
+            sharing: Sharing, opened: Int64, idle: Int64, viewers: Int, drivers: Int, endsIn: Int64?, status: Int32?
+        ) {
+            self.id = id
+            self.process = process
+            self.command = command
+            self.title = title
+            self.size = size
+            self.owner = owner
+            self.isOwn = isOwn
+            self.sharing = sharing
+            self.opened = opened
+            self.idle = idle
+            self.viewers = viewers
+            self.drivers = drivers
+            self.endsIn = endsIn
+            self.status = status
+        }
+    }
+
+    /// Attaches to a session that runs: another window on it, or the same one after its connection was lost.
+    public enum Attach: Method {
+        /// To which, and how.
+        public struct Input: Codable, Hashable, Sendable {
+            /// The session's name, or the beginning of it.
+            public var session: String
+            /// Whether to type, not only to look.
+            public var drives: Bool
+            /// The size of the caller's terminal; `nil`: it has none.
+            public var size: Size?
+            /// How many bytes of output the caller has had; `nil`: it begins with the screen.
+            ///
+            /// What is still there is continued; otherwise the screen is drawn anew.
+            public var position: UInt64?
+            /// How many lines that have left the screen are sent before it, when it is drawn.
+            public var scrollback: UInt32
+            /// The caller as one end of the session.
+            public var viewer: Viewer
+
+            /// Makes the input.
+            public init(
+                session: String, drives: Bool = true, size: Size? = nil, position: UInt64? = nil,
+                scrollback: UInt32 = 2_000, viewer: Viewer = Viewer()
+            ) {
+                self.session = session
+                self.drives = drives
+                self.size = size
+                self.position = position
+                self.scrollback = scrollback
+                self.viewer = viewer
+            }
+        }
+
+        /// Where things stand.
+        public struct Output: Codable, Hashable, Sendable {
+            /// The session.
+            public var session: Session
+            /// How many seconds it outlives its last caller; `nil`: not at all.
+            public var keep: UInt32?
+            /// How many bytes of this end's input have been received: the next continue there.
+            public var inputPosition: UInt64
+            /// The position of the first byte of output that is sent.
+            public var position: UInt64
+
+            /// Makes the answer.
+            public init(session: Session, keep: UInt32?, inputPosition: UInt64, position: UInt64) {
+                self.session = session
+                self.keep = keep
+                self.inputPosition = inputPosition
+                self.position = position
+            }
+        }
+
+        /// `shell.attach`.
+        public static let name = "shell.attach"
+        /// A stream of `ShellFrame`s.
+        public static let kind = MethodKind.stream
+        /// What help shows.
+        public static let summary = "Attaches to a shell that runs, from where the caller left it or with its screen."
+        /// Any `shell` grant; the service shows a device its own sessions and those that are shared.
+        public static func access(for input: Input) -> Access { .holding(.shell) }
+    }
+
+    /// The sessions the caller may attach to, the oldest first.
+    public enum Sessions: Method {
+        /// What the method takes.
+        public typealias Input = Nothing
+        /// What the service answers.
+        public typealias Output = [Session]
+        /// `shell.sessions`.
+        public static let name = "shell.sessions"
+        /// How it is called.
+        public static let kind = MethodKind.query
+        /// What help shows.
+        public static let summary = "Lists the shells the caller may attach to."
+        /// Any `shell` grant.
+        public static func access(for input: Input) -> Access { .holding(.shell) }
+    }
+
+    /// Ends a session, or changes who may attach to it.
+    public enum Change: Method {
+        /// Which, and how.
+        public struct Input: Codable, Hashable, Sendable {
+            /// The session's name, or the beginning of it.
+            public var session: String
+            /// Whether to end it, with all its processes.
+            public var ends: Bool
+            /// Who may attach from now on; `nil`: as before.
+            public var sharing: Sharing?
+
+            /// Makes the input.
+            public init(session: String, ends: Bool = false, sharing: Sharing? = nil) {
+                self.session = session
+                self.ends = ends
+                self.sharing = sharing
+            }
+        }
+
+        /// The session after the change.
+        public typealias Output = Session
+        /// `shell.change`.
+        public static let name = "shell.change"
+        /// How it is called.
+        public static let kind = MethodKind.action
+        /// What help shows.
+        public static let summary = "Ends a shell, or changes who may attach to it."
+        /// Any `shell` grant; the service lets only the device that opened the session, and this one's own person.
+        public static func access(for input: Input) -> Access { .holding(.shell) }
+    }
+}

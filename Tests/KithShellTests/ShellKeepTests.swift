@@ -1,0 +1,305 @@
+import Foundation
+import KithAPI
+import KithIdentity
+import KithNode
+import KithTesting
+import KithWire
+import Logging
+import Testing
+
+@testable import KithShell
+
+/// Sessions that outlive their connection.
+struct ShellKeepTests {
+    let service = ShellService(
+        options: Harness.options(), logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+
+    private static let terminal = Shell.Terminal(size: Shell.Size(columns: 80, rows: 24), type: "xterm-256color")
+    private static let laptop = Caller.device(DeviceKey().id, name: "laptop", paired: true)
+    private static let phone = Caller.device(DeviceKey().id, name: "phone", paired: true)
+
+    private func open(
+        _ carrier: CuttableCarrier, _ line: String, terminal: Shell.Terminal? = nil, keep: UInt32 = 60,
+        sharing: Shell.Sharing = .none
+    ) async throws -> ShellSession {
+        try await ShellSession.open(
+            Shell.Open.Input(terminal: terminal, commandLine: line, keep: keep, sharing: sharing), on: nil,
+            client: Client(carrier))
+    }
+
+    @Test(arguments: [1 as UInt64, 2, 3])
+    func `a command's output and input are whole however often the connection is cut`(seed: UInt64) async throws {
+        var random = SeededRandom(seed: seed)
+        let carrier = CuttableCarrier(service)
+        let session = try await open(carrier, "cat; echo done >&2; exit 7")
+        let input = random.bytes(3_000_000)
+        let cuts = (0..<20).map { _ in Int.random(in: 0..<3_000_000, using: &random) }.sorted()
+        print("seed \(seed)")
+        let writer = Task {
+            var at = 0
+            while at < input.count {
+                let end = min(input.count, at + 10_000)
+                try await session.write(Array(input[at..<end]))
+                at = end
+            }
+            try await session.endInput()
+        }
+        var output: [UInt8] = []
+        var errors: [UInt8] = []
+        var exit: ShellExit?
+        var nextCut = 0
+        var interruptions = 0
+        while let event = try await session.next() {
+            switch event {
+            case .output(let bytes): output += bytes
+            case .errorOutput(let bytes): errors += bytes
+            case .exited(let how): exit = how
+            case .interrupted: interruptions += 1
+            default: break
+            }
+            while nextCut < cuts.count, output.count >= cuts[nextCut] {
+                nextCut += 1
+                carrier.cut()
+            }
+        }
+        try await writer.value
+        #expect(output == input)
+        #expect(errors == Array("done\n".utf8))
+        #expect(exit == .status(7))
+        #expect(interruptions > 5)
+        #expect(carrier.opened == interruptions + 1)
+    }
+
+    @Test func `a shell goes on after a minute without network as if nothing had been`() async throws {
+        let carrier = CuttableCarrier(service)
+        let session = try await open(carrier, "exec sh", terminal: Self.terminal)
+        let talk = Conversation(session)
+        try await talk.type("PS1=; stty -echo; x=kept; echo o''ne\n")
+        try await talk.expect("one\r\n")
+        carrier.cut(staysDown: true)
+        // What is typed meanwhile arrives later, once.
+        try await talk.type("n=$((n + 1)); echo $x-$n\n")
+        Task {
+            try await Task.sleep(for: .milliseconds(600))
+            carrier.repair()
+        }
+        #expect(try await talk.expect("\r\n") == "kept-1")
+        #expect(talk.interruptions == 1)
+        try await talk.type("n=$((n + 1)); echo $n; exit 3\n")
+        #expect(try await talk.expect("\r\n") == "2")
+        #expect(try await talk.exit() == .status(3))
+    }
+
+    @Test func `whoever detaches finds the shell in the list, and its screen when it attaches`() async throws {
+        let carrier = CuttableCarrier(service, caller: Self.laptop, grants: [.shell])
+        let client = Client(carrier)
+        let session = try await open(carrier, "exec sh", terminal: Self.terminal)
+        let talk = Conversation(session)
+        try await talk.type("PS1=; stty -echo; for i in 1 2 3; do echo line-$i; done; echo rea''dy\n")
+        try await talk.expect("ready\r\n")
+        await session.detach()
+
+        let list = try await client.call(Shell.Sessions.self, Nothing())
+        let listed = try #require(list.first)
+        #expect(list.count == 1)
+        #expect(listed.id == session.id)
+        #expect(listed.isOwn && listed.owner == "laptop" && listed.viewers == 0 && listed.status == nil)
+        let left = try #require(listed.endsIn)
+        #expect((50...60).contains(left))
+
+        // Another device sees nothing of it, and this device's own person does.
+        let phone = Client(CuttableCarrier(service, caller: Self.phone, grants: [.shell]))
+        #expect(try await phone.call(Shell.Sessions.self, Nothing()).isEmpty)
+        await #expect(throws: KithError.self) {
+            _ = try await ShellSession.attach(.init(session: session.id), on: nil, client: phone)
+        }
+        #expect(try await Client(CuttableCarrier(service)).call(Shell.Sessions.self, Nothing()).count == 1)
+
+        let again = try await ShellSession.attach(
+            .init(session: String(session.id.prefix(3)), size: Self.terminal.size), on: nil, client: client)
+        let second = Conversation(again)
+        let screen = try await second.expect("ready")
+        #expect(screen.contains("line-1") && screen.contains("line-3"))
+        try await second.type("echo still here\n")
+        try await second.expect("still here\r\n")
+        again.close()
+        await #expect(throws: KithError.self) { _ = try await second.exit() }
+        while !(try await client.call(Shell.Sessions.self, Nothing()).isEmpty) { await Task.yield() }
+        #expect(!isAlive(session.process))
+    }
+
+    @Test func `two windows see the same, and one that may only look cannot type`() async throws {
+        let carrier = CuttableCarrier(service, caller: Self.laptop, grants: [.shell])
+        let session = try await open(carrier, "exec sh", terminal: Self.terminal, sharing: .view)
+        let talk = Conversation(session)
+        try await talk.type("PS1=; stty -echo; echo hel''lo\n")
+        try await talk.expect("hello\r\n")
+
+        let phone = Client(CuttableCarrier(service, caller: Self.phone, grants: [.shellView]))
+        await #expect(throws: KithError.self) {
+            _ = try await ShellSession.attach(.init(session: session.id), on: nil, client: phone)
+        }
+        let looking = try await ShellSession.attach(
+            .init(session: session.id, drives: false, size: Self.terminal.size), on: nil, client: phone)
+        let view = Conversation(looking)
+        try await view.expect("hello")
+        try await talk.type("echo seen by both\n")
+        try await talk.expect("seen by both\r\n")
+        try await view.expect("seen by both\r\n")
+
+        // What one that looks sends is refused, and nobody else notices.
+        try await looking.write(Array("echo smuggled\n".utf8))
+        await #expect(throws: KithError.self) { _ = try await view.exit() }
+        try await talk.type("echo end\n")
+        #expect(try await talk.expect("end\r\n").contains("smuggled") == false)
+
+        // Not shared any more: whoever looks is put out.
+        let second = try await ShellSession.attach(
+            .init(session: session.id, drives: false, size: Self.terminal.size), on: nil, client: phone)
+        let change = Shell.Change.Input(session: session.id, sharing: Shell.Sharing.none)
+        #expect(try await Client(carrier).call(Shell.Change.self, change).sharing == .none)
+        await #expect(throws: KithError.self) { _ = try await Conversation(second).exit() }
+        session.close()
+    }
+
+    @Test func `both of two windows type, the larger one's bytes are not for the smaller`() async throws {
+        let carrier = CuttableCarrier(service)
+        let session = try await open(carrier, "exec sh", terminal: Self.terminal)
+        let talk = Conversation(session)
+        try await talk.type("PS1=; stty -echo; echo beg''un\n")
+        try await talk.expect("begun\r\n")
+        let other = try await ShellSession.attach(
+            .init(session: session.id, size: Shell.Size(columns: 40, rows: 10)), on: nil, client: Client(carrier))
+        let second = Conversation(other)
+        try await second.expect("begun")
+        try await second.type("stty size; echo typed by the second\n")
+        // The terminal has the size of who came last; the first one is drawn what it shows.
+        #expect(try await second.expect("typed by the second\r\n").contains("10 40"))
+        try await talk.expect("typed by the second")
+        #expect(talk.screens > 0)
+        try await talk.session.resize(Shell.Size(columns: 80, rows: 24))
+        try await talk.type("stty size\n")
+        try await talk.expect("24 80")
+        session.close()
+        other.close()
+    }
+
+    @Test func `a shell nobody comes back to is ended`() async throws {
+        let carrier = CuttableCarrier(service)
+        let session = try await open(carrier, "exec sleep 1000", terminal: Self.terminal, keep: 1)
+        await session.detach()
+        while isAlive(session.process) { try await Task.sleep(for: .milliseconds(20)) }
+        while !(try await Client(carrier).call(Shell.Sessions.self, Nothing()).isEmpty) { await Task.yield() }
+    }
+
+    @Test func `a kept shell ends when its grant does`() async throws {
+        let carrier = CuttableCarrier(service, caller: Self.laptop, grants: [.shell])
+        let kept = try await open(carrier, "exec sleep 1000", terminal: Self.terminal)
+        await kept.detach()
+        guard case .device(let id, _, _) = Self.laptop else { return }
+        service.grantsChanged(for: id, to: [.shell, .library])
+        #expect(isAlive(kept.process))
+        service.grantsChanged(for: id, to: [.shellView])
+        while isAlive(kept.process) { try await Task.sleep(for: .milliseconds(20)) }
+    }
+
+    @Test func `every kept shell ends when the device stops`() async throws {
+        let carrier = CuttableCarrier(service)
+        let first = try await open(carrier, "exec sleep 1000", terminal: Self.terminal)
+        let second = try await open(carrier, "trap '' HUP; sleep 1000")
+        await first.detach()
+        carrier.cut()
+        await service.stop()
+        #expect(!isAlive(first.process) && !isAlive(second.process))
+    }
+
+    @Test func `a command on pipes whose caller hangs up is not kept`() async throws {
+        let carrier = CuttableCarrier(service)
+        let session = try await open(carrier, "echo $$; sleep 1000")
+        _ = try await session.next()
+        session.close()
+        while isAlive(session.process) { try await Task.sleep(for: .milliseconds(20)) }
+    }
+
+    @Test func `an interrupt key is answered before an hour of old output`() async throws {
+        let carrier = CuttableCarrier(service)
+        let session = try await open(carrier, "exec sh", terminal: Self.terminal)
+        let talk = Conversation(session)
+        try await talk.type("PS1=; echo rea''dy; seq 1 100000000\n")
+        try await talk.expect("ready\r\n")
+        // Nobody reads while output piles up.
+        while (service.running.all.first?.backlog ?? 0) < 64 << 10 { try await Task.sleep(for: .milliseconds(5)) }
+        try await session.write([3])
+        try await session.write(Array("echo en''d\n".utf8))
+        let before = try await talk.expect("end\r\n")
+        #expect(talk.screens > 0)
+        #expect(before.utf8.count < 400_000)
+        session.close()
+    }
+
+    @Test func `a grant for one command runs that one, whatever is asked`() async throws {
+        let forced = CuttableCarrier(service, caller: Self.laptop, grants: [.shellCommand("echo forced $KITH_COMMAND")])
+        let session = try await open(forced, "rm -rf /nothing")
+        #expect(try await collect(session).output == Array("forced rm -rf /nothing\n".utf8))
+        let two = CuttableCarrier(
+            service, caller: Self.laptop, grants: [.shellCommand("echo a"), .shellCommand("echo b")])
+        #expect(try await collect(try await open(two, "echo b")).output == Array("b\n".utf8))
+        await #expect(throws: KithError.self) { _ = try await open(two, "echo c") }
+        let none = CuttableCarrier(service, caller: Self.laptop, grants: [.shellView, .shellAgent])
+        await #expect(throws: KithError.self) { _ = try await open(none, "echo c") }
+    }
+}
+
+struct OutputLogTests {
+    @Test func `what is appended is found at its position until it is let go of`() {
+        var log = OutputLog()
+        var random = SeededRandom(seed: 7)
+        var all: [(byte: UInt8, source: ShellProcess.Source)] = []
+        for _ in 0..<500 {
+            let source: ShellProcess.Source = Bool.random(using: &random) ? .output : .errorOutput
+            let bytes = random.bytes(Int.random(in: 0..<5_000, using: &random))
+            log.append(bytes, from: source)
+            all += bytes.map { ($0, source) }
+            if Int.random(in: 0..<4, using: &random) == 0 {
+                log.forget(before: UInt64.random(in: log.start...log.end, using: &random))
+            }
+            #expect(log.end == UInt64(all.count))
+            #expect(log.start <= log.end)
+        }
+        var position = log.start
+        while let piece = log.piece(from: position, limit: 700) {
+            #expect(!piece.bytes.isEmpty && piece.bytes.count <= 700)
+            let there = all[Int(position)..<Int(position) + piece.bytes.count]
+            #expect(there.allSatisfy { $0.source == piece.source })
+            #expect(there.map(\.byte) == Array(piece.bytes))
+            position += UInt64(piece.bytes.count)
+        }
+        #expect(position == log.end)
+    }
+
+    @Test func `the window follows what the link carries`() {
+        // 1 MB a second, 20 ms there and back.
+        var window = OutputWindow(at: 0)
+        var now = Duration.zero
+        var inFlight: [(position: UInt64, arrives: Duration)] = []
+        var linkFree = Duration.zero
+        for _ in 0..<20_000 {
+            while let first = inFlight.first, first.arrives <= now {
+                let isSound = window.received(first.position, at: now)
+                #expect(isSound)
+                inFlight.removeFirst()
+            }
+            while window.room >= 4_096 {
+                window.sent(4_096, at: now)
+                linkFree = max(linkFree, now) + .microseconds(4_096)
+                inFlight.append((window.sent, linkFree + .milliseconds(20)))
+            }
+            now += .microseconds(500)
+        }
+        // The link is busy, and the queue before it is about the time that was meant.
+        #expect(window.sent > 9_000_000)
+        #expect(window.limit > 50_000 && window.limit < 300_000)
+        let isSound = window.received(window.sent + 1, at: now)
+        #expect(!isSound)
+    }
+}
