@@ -1,4 +1,6 @@
 import ArgumentParser
 
 /// The commands that make the others comfortable.
-let everydayCommands: [any ParsableCommand.Type] = [ConfigCommand.self]
+let everydayCommands: [any ParsableCommand.Type] = [
+    ConfigCommand.self, CompletionsCommand.self, Complete.self, Manual.self,
+]

@@ -9,7 +9,9 @@ import Logging
 
 /// What every command takes.
 struct GlobalOptions: ParsableArguments {
-    @Option(name: .long, help: "The folder of this device's key and state. Default: $KITH_DATA, else per platform.")
+    @Option(
+        name: .long, help: "The folder of this device's key and state. Default: $KITH_DATA, else per platform.",
+        completion: .directory)
     var data: String?
 
     @Flag(name: .long, help: "Print JSON, for programs.")
@@ -20,14 +22,16 @@ struct GlobalOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Write what each connection does into a qlog file (.sqlog) in this folder, for qvis.", valueName: "dir"))
+            "Write what each connection does into a qlog file (.sqlog) in this folder, for qvis.", valueName: "dir"),
+        completion: .directory)
     var qlog: String?
 
     @Option(
         name: .customLong("key-log"),
         help: ArgumentHelp(
             "DANGEROUS: append every connection's secrets to this file, for Wireshark. Default: $SSLKEYLOGFILE.",
-            valueName: "file"))
+            valueName: "file"),
+        completion: .file())
     var keyLog: String?
 
     /// The data directory, absolute.
@@ -45,7 +49,9 @@ struct GlobalOptions: ParsableArguments {
     }
 }
 
-extension Grant: ExpressibleByArgument {}
+extension Grant: ExpressibleByArgument {
+    static let defaultCompletionKind = CompletionKind.list(["shell", "files:read=/", "files:write=/"])
+}
 
 /// Runs `body` with a client of this device: of the daemon that runs on the data directory, or, when none does,
 /// of a device opened in this process for as long as `body` takes.
