@@ -253,7 +253,6 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         // The loopback never changes.
         if !engine.remote.isLoopback { source = LocalAddresses.source(to: engine.remote) }
         endpoint.established(connection, by: self, purpose: purpose)
-        connection.completed()
     }
 
     func makeConnection(to peer: Connection.Peer) -> Connection {

@@ -436,6 +436,8 @@ import Synchronization
             }
         }
         if let peer = connection.peerID { choose(peer) }
+        // After it is in the table, and before anybody gets it.
+        connection.completed()
         if !driver.isOffered, !established.offer(connection), !connection.isDialed {
             return driver.close(code: .exhausted, reason: "nobody takes new connections")
         }
