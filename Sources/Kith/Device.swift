@@ -83,6 +83,7 @@ public final class Device: Sendable {
     private let node: Node
     private let store: Store
     private let endpoint: Endpoint
+    private let memory: SealedMemory
     private let socket: SocketServer?
     private let pairing: PairingService
     private let logger: Logger
@@ -116,7 +117,8 @@ public final class Device: Sendable {
         if let name = options.name { try store.setSetting("name", PairedDevice.plainName(name)) }
         name = try store.setting("name") ?? Self.hostName()
 
-        let endpoint = try await Self.bind(key, store, options)
+        memory = SealedMemory(key: key, store: store, logger: options.logger)
+        let endpoint = try await Self.bind(key, store, memory, options)
         self.endpoint = endpoint
         let node = Node(id: key.id, store: store, logger: options.logger)
         self.node = node
@@ -145,12 +147,16 @@ public final class Device: Sendable {
     }
 
     /// Opens the UDP port: the one asked for, the one used last, or any.
-    private static func bind(_ key: DeviceKey, _ store: Store, _ options: Options) async throws -> Endpoint {
+    private static func bind(
+        _ key: DeviceKey, _ store: Store, _ memory: SealedMemory, _ options: Options
+    ) async throws -> Endpoint {
+        let remembered = memory.take()
         func open(_ port: UInt16) async throws -> Endpoint {
             var endpointOptions = Endpoint.Options()
             endpointOptions.qlog = try options.qlogDirectory.map(Traces.qlog)
             endpointOptions.keyLog = try options.keyLogFile.map(Traces.keyLog)
             endpointOptions.port = port
+            endpointOptions.memory = remembered
             let endpoint = try await Endpoint.bind(key: key, options: endpointOptions, logger: options.logger)
             if options.listens { try store.setSetting("port", String(endpoint.port)) }
             return endpoint
@@ -189,9 +195,11 @@ public final class Device: Sendable {
             }
         } catch {
             await endpoint.shutdown()
+            memory.keep(await endpoint.takeMemory())
             throw error
         }
         await endpoint.shutdown(grace: .milliseconds(500))
+        memory.keep(await endpoint.takeMemory())
     }
 
     /// Asks the device to stop: nothing new is taken, what runs may finish for five seconds, then ``run()`` returns.

@@ -265,6 +265,16 @@ public final class Endpoint: Sendable {
         await closed.value()
     }
 
+    /// Takes out what devices gave this one for the next time, for ``Options/memory`` of the next endpoint.
+    ///
+    /// Call it after ``shutdown(grace:)``. As secret as the connections were.
+    public func takeMemory() async -> [UInt8] {
+        let answer = OneShot<[UInt8]>()
+        let driver = self.driver
+        driver.loop.execute { answer.fulfil(driver.memory.takeAll(at: PeerMemory.now)) }
+        return await answer.value()
+    }
+
     /// The connections of an endpoint as they are established.
     public struct Connections: AsyncSequence, Sendable {
         fileprivate let mailbox: Mailbox<Connection>

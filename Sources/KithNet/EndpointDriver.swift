@@ -107,6 +107,7 @@ import Synchronization
         configuration.sessionTickets = SessionTickets(acceptsEarlyData: options.earlyData)
         configuration.addressTokens = tokens
         memory = PeerMemory(limit: options.rememberedPeers)
+        memory.restore(options.memory, at: PeerMemory.now)
         let admit = options.admit
         let foreign = options.foreign
         configuration.verify = { credential in

@@ -42,8 +42,13 @@ extension Endpoint {
         ///
         /// Only ``Endpoint/connectEarly(to:at:timeout:)`` sends early data; see ``QUICStream/isEarly`` for the other end.
         public var earlyData = true
-        /// How many peers' session tickets and address tokens are kept, in memory; the longest unused give way.
+        /// How many peers' session tickets and address tokens are kept; the longest unused give way.
         public var rememberedPeers: Int = 256
+        /// What ``Endpoint/takeMemory()`` gave at the end of the endpoint before, with the same key; good for two days.
+        ///
+        /// Keep it secret, and use it once: a ticket that serves twice tells who watches that it is the same device
+        /// (RFC 8446 §C.4). Bytes of another kind are ignored.
+        public var memory: [UInt8] = []
         /// Asked during every handshake, resumed or not, on the event loop, whether this device may connect at all.
         public var admit: @Sendable (DeviceID) -> Bool = { _ in true }
         /// Whether peers that are no devices may connect.

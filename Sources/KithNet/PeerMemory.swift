@@ -3,7 +3,7 @@ import KithWire
 
 /// What peers gave this endpoint for the next time: session tickets, and tokens that prove its address to them.
 ///
-/// In memory only, and bounded: a ticket is as secret as the connection it came from, and worth a round trip at most.
+/// Bounded, and in memory until the shutdown: a ticket is as secret as the connection it came from, and worth a round trip at most.
 /// It opens no door. Whoever resumes a session is the peer whose key the session was made with, and is asked for in
 /// `admit` and by the node's permissions as after a full handshake.
 struct PeerMemory {
@@ -12,7 +12,7 @@ struct PeerMemory {
     /// How many tokens are kept of one peer; each is used once.
     static let tokensPerPeer = 2
 
-    private struct Entry {
+    struct Entry {
         var tickets: [SessionTicket] = []
         var tokens: [[UInt8]] = []
         /// Where the peer was when it gave them.
@@ -20,8 +20,8 @@ struct PeerMemory {
         var used: UInt64
     }
 
-    private let limit: Int
-    private var entries: [Dial.Target: Entry] = [:]
+    let limit: Int
+    var entries: [Dial.Target: Entry] = [:]
     private var uses: UInt64 = 0
 
     init(limit: Int) {

@@ -168,4 +168,12 @@ extension Store {
                 arguments: [name, value])
         }
     }
+
+    /// A setting, which is forgotten; `nil` when it was never made.
+    public func takeSetting(_ name: String) throws(KithError) -> String? {
+        try transaction("take a setting") { database in
+            try String.fetchOne(
+                database, sql: "DELETE FROM settings WHERE name = ? RETURNING value", arguments: [name])
+        }
+    }
 }

@@ -116,6 +116,68 @@ import Testing
         }
     }
 
+    @Test func `a restarted client asks in the first flight with what was kept of the time before`() async throws {
+        let key = DeviceKey()
+        try await withEndpoint { server in
+            var options = loopback(Endpoint.Options())
+            let first = try await Endpoint.bind(key: key, options: options, logger: Logger(label: "test"))
+            try await acquaint(first, with: server, at: server.localAddresses[0])
+            await first.shutdown()
+            options.memory = await first.takeMemory()
+            #expect(await first.takeMemory().count < options.memory.count)
+            try await withEndpoint(.v4, key: key, options) { second in
+                let near = try await second.connectEarly(to: server.id, at: server.localAddresses)
+                let question = try await near.openStream()
+                try await question.write([7, 7])
+                try await question.finish()
+                let far = try await next(server.established)
+                let heard = try await next(far.incomingStreams)
+                #expect(try await heard.readAll() == [7, 7])
+                #expect(far.peerID == key.id)
+                #expect(await near.handshakeCompleted())
+                // The server may have heard the question after the handshake, which takes no time here.
+                let statistics = await near.statistics()
+                #expect(statistics.isResumed && statistics.isEarlyDataAccepted)
+            }
+        }
+    }
+
+    @Test func `what is kept is one ticket and token of each device, for two days`() throws {
+        let place = NetworkAddress(ipv4: (10, 0, 0, 1), port: 1)
+        let peers = (0..<3).map { _ in Dial.Target.device(DeviceKey().id) }
+        let tickets = try (0..<2).map { number in
+            try #require(SessionTicket([1, 0, 0, 0, 1, 0, 0] + [UInt8](repeating: UInt8(number), count: 40)))
+        }
+        func memory() -> PeerMemory {
+            var memory = PeerMemory(limit: 4)
+            for peer in peers + [.foreign(serverName: "a.test")] {
+                for ticket in tickets { memory.remember(ticket: ticket, of: peer, at: place) }
+                memory.remember(token: [1], of: peer, at: place)
+            }
+            return memory
+        }
+        func restored(_ bytes: [UInt8], at time: Int64, limit: Int = 4) -> PeerMemory {
+            var fresh = PeerMemory(limit: limit)
+            fresh.restore(bytes, at: time)
+            return fresh
+        }
+        var full = memory()
+        let kept = full.takeAll(at: 1_000)
+        #expect(full.count == 0)
+        var fresh = restored(kept, at: 1_000 + PeerMemory.lifetime - 1)
+        #expect(fresh.count == 3)
+        let taken = fresh.take(for: peers[0], at: place)
+        #expect(taken.ticket == tickets[1] && taken.token == [1])
+        #expect(fresh.take(for: peers[0], at: place).ticket == nil)
+        // Those used last, where there is room for fewer.
+        let few = restored(kept, at: 1_000, limit: 2)
+        #expect(few.count == 2 && few.address(of: peers[0]) == nil && few.address(of: peers[2]) == place)
+        #expect(restored(kept, at: 1_000 + PeerMemory.lifetime).count == 0)
+        #expect(restored(kept, at: 999).count == 0)
+        #expect(restored(Array(kept.dropLast()), at: 1_000).count == 0)
+        #expect(restored([], at: 1_000).count == 0)
+    }
+
     private func loopback(_ options: Endpoint.Options) -> Endpoint.Options {
         var options = options
         options.bindAddresses = [NetworkAddress(ipv4: (127, 0, 0, 1), port: options.port)]

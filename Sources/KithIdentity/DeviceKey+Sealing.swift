@@ -1,0 +1,22 @@
+import Crypto
+
+extension DeviceKey {
+    /// Encrypts bytes for this device itself, so that nobody else can read them or change them.
+    ///
+    /// ChaCha20-Poly1305 under a key for the one purpose that `label` names; 28 bytes longer.
+    package func seal(_ bytes: [UInt8], _ label: String) -> [UInt8] {
+        guard let box = try? ChaChaPoly.seal(bytes, using: SymmetricKey(data: derivedSecret(label))) else {
+            preconditionFailure("sealing fails for a key of another length only")
+        }
+        return Array(box.combined)
+    }
+
+    /// What ``seal(_:_:)`` encrypted for the same purpose; nil when it is something else.
+    package func unseal(_ sealed: [UInt8], _ label: String) -> [UInt8]? {
+        // Neither error says more than that these bytes are not ours.
+        guard let box = try? ChaChaPoly.SealedBox(combined: sealed),
+            let bytes = try? ChaChaPoly.open(box, using: SymmetricKey(data: derivedSecret(label)))
+        else { return nil }
+        return Array(bytes)
+    }
+}
