@@ -22,13 +22,21 @@ func styled(_ text: String, _ style: Style, on descriptor: Int32 = STDOUT_FILENO
 }
 
 /// Writes a line to standard error.
+///
+/// When nobody reads that any more, there is nobody left to tell.
 func note(_ line: String) {
-    FileHandle.standardError.write(Data((line + "\n").utf8))
+    try? FileHandle.standardError.write(contentsOf: Data((line + "\n").utf8))
 }
 
 /// Writes a line to standard output at once, also into a pipe.
+///
+/// When the reader has enough (`| head`), the process ends as one that a broken pipe ends.
 func say(_ line: String = "") {
-    FileHandle.standardOutput.write(Data((line + "\n").utf8))
+    do {
+        try FileHandle.standardOutput.write(contentsOf: Data((line + "\n").utf8))
+    } catch {
+        leave(128 + SIGPIPE)
+    }
 }
 
 /// Words an error for a person, or for a program when `--json` was given; on standard error either way.

@@ -2,6 +2,7 @@ import ArgumentParser
 import Foundation
 import KithAPI
 import KithShell
+import KithTerminal
 import KithWire
 
 /// `kith shell`.
@@ -70,7 +71,9 @@ struct ShellCommand: AsyncParsableCommand {
     @Flag(name: .customLong("list"), help: "List the shells that can be attached to.")
     var lists = false
 
-    @Flag(name: [.customShort("a"), .customLong("attach")], help: "Attach to a shell that runs: the one named, or the only one.")
+    @Flag(
+        name: [.customShort("a"), .customLong("attach")],
+        help: "Attach to a shell that runs: the one named, or the only one.")
     var attaches = false
 
     @Flag(name: .customLong("view"), help: "With --attach: only look, type nothing.")
@@ -88,8 +91,33 @@ struct ShellCommand: AsyncParsableCommand {
     @Flag(name: .customLong("end"), help: "End a shell that runs, with all its processes.")
     var ends = false
 
+    @Option(
+        help: ArgumentHelp(
+            "Show what is typed before the device echoes it, underlined: adaptive (from 30 ms round trip on), always, never.",
+            valueName: "when"))
+    var predict = PredictiveEcho.Mode.adaptive
+
+    @Option(
+        help: ArgumentHelp(
+            "What programs there may do to the clipboard here: ask (~c takes what they offer), allow, deny.",
+            valueName: "policy"))
+    var clipboard = OutputFilter.Policy.ask
+
+    @Option(
+        help: ArgumentHelp("Record what is shown into a new file, as asciicast v2.", valueName: "file"))
+    var record: String?
+
+    @Option(help: ArgumentHelp("Play a recording; needs no device.", valueName: "file"))
+    var replay: String?
+
+    @Option(help: "With --replay: so many times as fast.")
+    var speed = 1.0
+
+    @Option(help: ArgumentHelp("With --replay: no pause longer than this.", valueName: "seconds"))
+    var idleLimit: Double?
+
     @Argument(help: "The device: a name, or the beginning of its id.")
-    var device: String
+    var device: String?
 
     @Argument(help: "A shell that runs there, by the name --list shows or the beginning of it.")
     var session: String?
@@ -98,11 +126,17 @@ struct ShellCommand: AsyncParsableCommand {
     var command: [String] = []
 
     func validate() throws {
+        guard (device == nil) == (replay != nil) else {
+            throw ValidationError(
+                replay == nil
+                    ? "Which device? kith devices lists them. Example: kith shell laptop"
+                    : "--replay plays a file and takes no device.")
+        }
         guard !(wantsTerminal && wantsNoTerminal) else { throw ValidationError("-t and -T exclude each other.") }
         guard escape == "none" || (escape.utf8.count == 1 && escape.utf8.allSatisfy { (0x21...0x7E).contains($0) })
         else { throw ValidationError("--escape takes one ASCII character, or none.") }
         if let session, !attaches, !ends, share == nil {
-            throw ValidationError("To run a command, put -- before it: kith shell \(device) -- \(session)")
+            throw ValidationError("To run a command, put -- before it: kith shell \(device ?? "") -- \(session)")
         }
         guard [lists, attaches, ends].count(where: { $0 }) <= 1 else {
             throw ValidationError("--list, --attach and --end exclude each other.")
@@ -115,6 +149,8 @@ struct ShellCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
+        if let replay { return try await Replay(file: replay, speed: speed, idleLimit: idleLimit).run() }
+        guard let device else { return }
         if lists { return try await ShellSessions.list(on: device, globals) }
         if let session, !attaches {
             return try await ShellSessions.change(
@@ -123,16 +159,21 @@ struct ShellCommand: AsyncParsableCommand {
         let usesTerminal =
             attaches || wantsTerminal || (!wantsNoTerminal && command.isEmpty && isatty(STDIN_FILENO) == 1)
         let status = try await withClient(globals) { client in
-            let session = try await attaches ? attach(client) : open(client, usesTerminal: usesTerminal)
+            let session =
+                try await attaches
+                ? attach(client, to: device) : open(client, on: device, usesTerminal: usesTerminal)
             let frontEnd = try ShellTerminal(
                 session: session, device: device, isTerminal: usesTerminal,
-                escape: escape == "none" ? nil : escape.utf8.first)
+                escape: escape == "none" ? nil : escape.utf8.first,
+                options: ShellWindow.Options(
+                    prediction: predict, clipboard: clipboard, recording: record,
+                    command: command.isEmpty ? nil : command.joined(separator: " ")))
             return try await frontEnd.run()
         }
         throw ExitCode(status)
     }
 
-    private func open(_ client: Client, usesTerminal: Bool) async throws -> ShellSession {
+    private func open(_ client: Client, on device: String, usesTerminal: Bool) async throws -> ShellSession {
         let input = Shell.Open.Input(
             terminal: usesTerminal ? ShellTerminal.description() : nil,
             command: command.count > 1 ? command : nil,
@@ -140,16 +181,22 @@ struct ShellCommand: AsyncParsableCommand {
             environment: environment(),
             directory: directory,
             keep: keep.map(\.seconds) ?? (usesTerminal ? 8 * 3_600 : 120),
-            sharing: share ?? .none)
+            sharing: share ?? .none,
+            viewer: viewer(usesTerminal: usesTerminal))
         return try await ShellSession.open(input, on: device, client: client)
     }
 
-    private func attach(_ client: Client) async throws -> ShellSession {
+    private func attach(_ client: Client, to device: String) async throws -> ShellSession {
         let name = try await ShellSessions.choose(session, on: device, client: client)
         return try await ShellSession.attach(
             Shell.Attach.Input(
-                session: name, drives: !views, size: ShellTerminal.description().size, scrollback: scrollback),
+                session: name, drives: !views, size: ShellTerminal.description().size, scrollback: scrollback,
+                viewer: viewer(usesTerminal: !views)),
             on: device, client: client)
+    }
+
+    private func viewer(usesTerminal: Bool) -> Shell.Viewer {
+        Shell.Viewer(wantsEchoes: usesTerminal && predict != .never && isatty(STDIN_FILENO) == 1)
     }
 
     /// What is sent of this end's environment: the language, the time zone, colours, and what was asked for.
@@ -165,3 +212,6 @@ struct ShellCommand: AsyncParsableCommand {
         return result
     }
 }
+
+extension PredictiveEcho.Mode: ExpressibleByArgument {}
+extension OutputFilter.Policy: ExpressibleByArgument {}

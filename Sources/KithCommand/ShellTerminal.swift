@@ -2,6 +2,7 @@ import CKithSystem
 import Foundation
 import KithAPI
 import KithShell
+import KithTerminal
 import KithWire
 
 /// The person's end of a shell: this process's own terminal, or its standard input and output.
@@ -16,9 +17,6 @@ struct ShellTerminal: Sendable {
         case signal(Int32)
     }
 
-    /// Whoever read our output (`| head`) has enough.
-    private struct BrokenPipe: Error {}
-
     private let session: ShellSession
     private let device: String
     /// Whether the other end has a terminal.
@@ -26,19 +24,25 @@ struct ShellTerminal: Sendable {
     private let escape: UInt8?
     /// Whether ours is one, to be put into raw mode.
     private let isRaw: Bool
-    private let readiness: Readiness
+    private let window: ShellWindow
+    /// Whether the device says what it has echoed.
+    private let tellsSilence: Bool
 
     /// The status when the connection is lost or given up.
     static let lost: Int32 = 255
 
     /// Attaches to a session.
-    init(session: ShellSession, device: String, isTerminal: Bool, escape: UInt8?) throws {
+    init(
+        session: ShellSession, device: String, isTerminal: Bool, escape: UInt8?, options: ShellWindow.Options
+    ) throws {
         self.session = session
         self.device = device
         self.isTerminal = isTerminal
         self.escape = escape
         isRaw = isTerminal && isatty(STDIN_FILENO) == 1
-        readiness = try Readiness()
+        tellsSilence = isRaw && options.prediction != .never
+        window = try ShellWindow(
+            isRaw: isRaw, size: Self.size().map { (Int($0.columns), Int($0.rows)) }, options: options)
     }
 
     /// What the other end is told about our terminal; a plain one of 80 by 24 when there is none.
@@ -81,9 +85,21 @@ struct ShellTerminal: Sendable {
         return await withTaskGroup(of: Int32.self) { group in
             group.addTask { await show() }
             group.addTask { await handle(happenings, room: room) }
+            group.addTask {
+                // Ends with the others: what cannot be shown is met by show() as well.
+                try? await window.watchPredictions()
+                return await Self.never()
+            }
+            if tellsSilence {
+                group.addTask {
+                    try? await tellSilence()
+                    return await Self.never()
+                }
+            }
             let status = await group.next() ?? Self.lost
             session.close()
             group.cancelAll()
+            window.finish()
             return status
         }
     }
@@ -91,23 +107,46 @@ struct ShellTerminal: Sendable {
     // MARK: - Out
 
     private func show() async -> Int32 {
+        var lostAt: ContinuousClock.Instant?
+        var hasTold = false
         do {
             for try await event in session.events {
                 switch event {
-                case .output(let bytes), .screen(let bytes): try await write(bytes, to: STDOUT_FILENO)
-                case .errorOutput(let bytes): try await write(bytes, to: STDERR_FILENO)
-                case .interrupted, .stillInterrupted, .resumed, .echoed: break
+                case .output(let bytes), .screen(let bytes): try await window.show(bytes)
+                case .errorOutput(let bytes): try await window.showError(bytes)
+                case .echoed(let position, let roundTrip):
+                    try await window.echoed(upTo: position, roundTrip: roundTrip)
+                case .interrupted: lostAt = .now
+                case .stillInterrupted:
+                    // The first moments are nobody's business: most connections are back by then.
+                    let seconds = Int64((.now - (lostAt ?? .now)) / .seconds(1))
+                    guard seconds >= 1 else { break }
+                    if isRaw {
+                        try await window.showBanner(
+                            "kith: no connection to \(device) for \(seconds) s; trying again. ~. hangs up, ~d detaches")
+                    } else if !hasTold {
+                        hasTold = true
+                        note("kith: the connection to \(device) was lost; trying again")
+                    }
+                case .resumed:
+                    try await window.hideBanner()
+                    if hasTold { note("kith: connected to \(device) again") }
+                    hasTold = false
                 case .exited(let exit): return exit.shellStatus
                 }
             }
         } catch is CancellationError {
             return Self.lost
-        } catch is BrokenPipe {
+        } catch is ShellWindow.BrokenPipe {
             return 128 + SIGPIPE
         } catch let error as KithError {
             kith_terminal_restore()
-            let reason = error.code == .closed ? "" : " (\(error.message))"
-            note("\(isRaw ? "\n" : "")kith: the connection to \(device) was lost\(reason); the shell there has ended.")
+            let start = isRaw ? "\n" : ""
+            if error.code == .closed || error.code == .unreachable || error.code == .timedOut {
+                note("\(start)kith: the connection to \(device) was lost. \(printable(error.message))")
+            } else {
+                note("\(start)kith: \(printable(error.message))")
+            }
         } catch {
             kith_terminal_restore()
             note("kith: the shell's output could not be written: \(error).")
@@ -115,25 +154,19 @@ struct ShellTerminal: Sendable {
         return Self.lost
     }
 
-    /// Writes all of it without ever blocking a thread other tasks need.
-    private func write(_ bytes: [UInt8], to descriptor: Int32) async throws {
-        var rest = bytes[...]
-        while !rest.isEmpty {
-            var ready = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
-            if unsafe poll(&ready, 1, 0) == 0 {
-                try await readiness.wait(anyOf: [descriptor], .writing)
-                continue
-            }
-            // What poll promises is room for this much.
-            let count = unsafe rest.prefix(4096).withUnsafeBytes {
-                unsafe Foundation.write(descriptor, $0.baseAddress, $0.count)
-            }
-            if count > 0 {
-                rest = rest.dropFirst(count)
-            } else if errno == EPIPE {
-                throw BrokenPipe()
-            } else if errno != EINTR, errno != EAGAIN {
-                throw unsafe KithError(.internal, String(cString: strerror(errno)))
+    /// Says so when what was typed is not answered: the network is silent long before a connection counts as lost.
+    private func tellSilence() async throws {
+        var isShown = false
+        while true {
+            try await Task.sleep(for: .milliseconds(500))
+            let silence = session.unansweredSince.map { ContinuousClock.now - $0 } ?? .zero
+            if silence > .seconds(3) {
+                isShown = true
+                try await window.showBanner(
+                    "kith: no answer from \(device) for \(Int64(silence / .seconds(1))) s. ~. hangs up, ~d detaches")
+            } else if isShown {
+                isShown = false
+                try await window.hideBanner()
             }
         }
     }
@@ -154,7 +187,10 @@ struct ShellTerminal: Sendable {
                     }
                 case .endOfInput: try await session.endInput()
                 case .signal(SIGWINCH):
-                    if isTerminal, let size = Self.size() { try await session.resize(size) }
+                    if isTerminal, let size = Self.size() {
+                        try await window.resize(columns: Int(size.columns), rows: Int(size.rows))
+                        try await session.resize(size)
+                    }
                 case .signal(let number):
                     interrupts += 1
                     // The first is the command's to handle; a person who asks again means us.
@@ -169,15 +205,21 @@ struct ShellTerminal: Sendable {
         } catch {
             // A stream that takes no more has also said why to whoever reads it: show() ends and tells.
         }
-        // Only cancellation ends this; the other task has the status.
+        return await Self.never()
+    }
+
+    /// Only cancellation ends this; another task has the status.
+    private static func never() async -> Int32 {
         while !Task.isCancelled { try? await Task.sleep(for: .seconds(3600)) }
-        return Self.lost
+        return lost
     }
 
     /// Does what a key asks for; returns whether to disconnect.
     private func perform(_ action: EscapeKeys.Action) async throws -> Bool {
         switch action {
-        case .send(let bytes): try await session.write(bytes)
+        case .send(let bytes):
+            if isRaw { try await window.typed(bytes, at: session.inputPosition) }
+            try await session.write(bytes)
         case .disconnect:
             kith_terminal_restore()
             note("\nkith: hung up; the shell on \(device) has ended.")
@@ -196,10 +238,15 @@ struct ShellTerminal: Sendable {
             let key = escape.map { String(UnicodeScalar($0)) } ?? ""
             let lines = [
                 "", "Escapes, at the beginning of a line:", "  \(key).   hang up, which ends the shell",
-                "  \(key)d   detach; the shell goes on for \(Self.span(session.keep))", "  \(key)^Z  suspend this end",
+                "  \(key)d   detach; the shell goes on for \(Self.span(session.keep))",
+                "  \(key)c   put on this clipboard what a program there wants on it", "  \(key)^Z  suspend this end",
                 "  \(key)\(key)   type \(key)", "  \(key)?   this text", "",
             ]
-            try await write(Array(lines.joined(separator: "\r\n").utf8), to: STDERR_FILENO)
+            try await window.say(lines.joined(separator: "\r\n"))
+        case .takeClipboard:
+            let hadOne = try await window.takeOffer()
+            try await window.say(
+                hadOne ? "\r\nkith: copied\r\n" : "\r\nkith: no program there wants anything on the clipboard\r\n")
         }
         return false
     }

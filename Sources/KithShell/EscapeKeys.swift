@@ -1,12 +1,13 @@
 /// Finds the escapes in what a person types: a tilde at the beginning of a line, then a key.
 ///
-/// | typed | means                                  |
-/// | ----- | -------------------------------------- |
-/// | `~.`  | hang up, which ends the shell          |
-/// | `~d`  | detach, which leaves the shell running |
-/// | `~?`  | show the escapes                       |
-/// | `~^Z` | suspend this end                       |
-/// | `~~`  | a tilde                                |
+/// | typed | means                                      |
+/// | ----- | ------------------------------------------ |
+/// | `~.`  | hang up, which ends the shell              |
+/// | `~d`  | detach, which leaves the shell running     |
+/// | `~c`  | copy what a program wants on the clipboard |
+/// | `~?`  | show the escapes                           |
+/// | `~^Z` | suspend this end                           |
+/// | `~~`  | a tilde                                    |
 ///
 /// Anything else passes through, tilde included. A pure value.
 package struct EscapeKeys: Sendable {
@@ -17,6 +18,7 @@ package struct EscapeKeys: Sendable {
         case detach
         case suspend
         case help
+        case takeClipboard
     }
 
     private let escape: UInt8?
@@ -47,6 +49,11 @@ package struct EscapeKeys: Sendable {
                     flush()
                     actions.append(.detach)
                     return actions
+                case 0x63:
+                    flush()
+                    actions.append(.takeClipboard)
+                    isAtLineStart = true
+                    continue
                 case 0x3F:
                     flush()
                     actions.append(.help)

@@ -585,7 +585,8 @@ final class HostedShell: Sendable {
             let now = ContinuousClock.now
             let endsAt = state.abandoned.flatMap { since in profile.keep.map { since + $0 } }
             return Shell.Session(
-                id: profile.id, process: process.leader, command: profile.command, title: state.screen.map { String(decoding: $0.title, as: UTF8.self) } ?? "",
+                id: profile.id, process: process.leader, command: profile.command,
+                title: state.screen.map { String(decoding: $0.title, as: UTF8.self) } ?? "",
                 size: state.size, owner: owner, isOwn: isOwn(caller), sharing: state.sharing, opened: profile.opened,
                 idle: Int64((now - state.lastActivity) / .seconds(1)), viewers: state.viewers.count,
                 drivers: state.viewers.values.count(where: \.drives),

@@ -241,7 +241,8 @@ public struct ShellService: Service {
             return shell.access(of: context.caller, holding: context.grants).map { (shell, $0) }
         }
         guard let only = found.first, !name.isEmpty else {
-            throw KithError(.notFound, "No shell \(name.prefix(16)) runs here. kith shell DEVICE --list shows those that do.")
+            throw KithError(
+                .notFound, "No shell \(name.prefix(16)) runs here. kith shell DEVICE --list shows those that do.")
         }
         guard found.count == 1 else {
             throw KithError(.invalid, "\(name.prefix(16)) is the beginning of more than one shell's name.")

@@ -322,6 +322,12 @@ public final class ShellSession: Sendable {
 
     // MARK: - In
 
+    /// How many bytes have been typed or written so far.
+    public var inputPosition: UInt64 { state.withLock { $0.unsentFrom + UInt64($0.unsent.count) } }
+
+    /// Since when input waits to be echoed; known only with ``Shell/Viewer/wantsEchoes``.
+    public var unansweredSince: ContinuousClock.Instant? { state.withLock { $0.sentAt.first?.at } }
+
     /// Writes to standard input, or types on the terminal; waits while the process does not read.
     ///
     /// Returns the position of the input after these bytes. After the process has exited, input is dropped.
@@ -344,7 +350,7 @@ public final class ShellSession: Sendable {
             }
             try await send(.input(part), over: link)
         }
-        return state.withLock { $0.unsentFrom + UInt64($0.unsent.count) }
+        return inputPosition
     }
 
     /// Ends standard input; on a terminal it types the end-of-file key.
@@ -434,4 +440,3 @@ public final class ShellSession: Sendable {
         public mutating func next() async throws -> Event? { try await session.next() }
     }
 }
-

@@ -1,7 +1,7 @@
 import Synchronization
 
 /// Lets one task through at a time, first come first served.
-final class Turnstile: Sendable {
+package final class Turnstile: Sendable {
     private struct State {
         var isBusy = false
         var waiting: [CheckedContinuation<Void, Never>] = []
@@ -9,10 +9,13 @@ final class Turnstile: Sendable {
 
     private let state = Mutex(State())
 
+    /// Free for the first that comes.
+    package init() {}
+
     /// Waits for its turn.
     ///
     /// Not cancellable: whoever is inside is on its way out soon when cancelled.
-    func enter() async {
+    package func enter() async {
         await withCheckedContinuation { continuation in
             let isFree = state.withLock { state in
                 if state.isBusy {
@@ -27,7 +30,7 @@ final class Turnstile: Sendable {
     }
 
     /// Lets the next one in.
-    func leave() {
+    package func leave() {
         let next = state.withLock { state -> CheckedContinuation<Void, Never>? in
             guard !state.waiting.isEmpty else {
                 state.isBusy = false

@@ -10,7 +10,8 @@ struct ShellFrameTests {
         .resize(Shell.Size(columns: 80, rows: 24, pixelWidth: 800, pixelHeight: 65_535)),
         .signal(.interrupt), .output(Array(repeating: 7, count: 65_536)), .errorOutput([0xC3]),
         .exited(.status(0)), .exited(.status(255)), .exited(.signal(.kill, dumpedCore: false)),
-        .exited(.signal(.quit, dumpedCore: true)), .taken(1 << 20), .received(1 << 40), .agent(3, [1, 2]), .agent(4, []),
+        .exited(.signal(.quit, dumpedCore: true)), .taken(1 << 20), .received(1 << 40), .agent(3, [1, 2]),
+        .agent(4, []),
         .jump(1 << 61), .screen([0x1B, 0x5B]), .echoed(input: 7, held: .microseconds(50_123)),
     ]
 
