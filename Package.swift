@@ -139,7 +139,7 @@ let tests: [Target] = [
     test("KithSocket", "KithRPC", "KithAPI", logging),
     test("KithNode", "KithIdentity", "KithAPI", "KithNet", "KithStore", logging),
     test("KithShell", "KithTesting", "KithIdentity", "KithAPI", "KithNode", logging),
-    test("KithFiles", "KithIdentity", "KithAPI", "KithNode", logging),
+    test("KithFiles", "KithIdentity", "KithAPI", "KithNode", crypto, logging),
     .testTarget(name: "KithCommandLineTests", dependencies: ["KithCommandLine"]),
     .testTarget(
         name: "KithCommandTests",

@@ -34,6 +34,7 @@
 static int native_flags(int flags) {
     // O_NONBLOCK: opening a FIFO or a device must not wait; for regular files it means nothing.
     int native = O_CLOEXEC | O_NOCTTY | O_NONBLOCK | ((flags & KITH_FILE_WRITE) ? O_WRONLY : O_RDONLY);
+    if (flags & KITH_FILE_READ_WRITE) native = (native & ~O_ACCMODE) | O_RDWR;
 #ifdef O_PATH
     if (flags & KITH_FILE_PATH) native = O_CLOEXEC | O_PATH;
 #endif
@@ -154,6 +155,7 @@ int kith_file_stat(int directory, const char *name, kith_file_info *info) {
     info->inode = (uint64_t)status.st_ino;
     info->size = (uint64_t)status.st_size;
     info->links = (uint64_t)status.st_nlink;
+    info->allocated = (uint64_t)status.st_blocks * 512;
     info->mode = (uint32_t)status.st_mode;
     info->user = (uint32_t)status.st_uid;
     info->group = (uint32_t)status.st_gid;

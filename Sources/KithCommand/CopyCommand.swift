@@ -12,13 +12,18 @@ struct CopyCommand: AsyncParsableCommand {
               kith cp big.iso laptop:/srv/
               kith cp -r laptop:/srv/photos .
               kith cp -r laptop:/srv/photos desktop:/backup/
+              kith cp -r --exclude '*.o' --limit 2M src laptop:
 
             DEVICE:PATH is a path there: absolute, from the home folder with ~/, or from the only folder granted.
             A file whose name has a colon is ./a:b. When the destination is a folder, things are put in it; otherwise
             it is the new name of the one thing copied.
 
-            Modes, times, links and empty folders are kept. Every file is checked by SHA-256 and appears under its
-            name only when it is whole; a new folder likewise. Pipes, sockets and devices are left out.
+            Modes, times, links, holes and empty folders are kept. Every file is checked by SHA-256 and appears under
+            its name only when it is whole; a new folder likewise. Pipes, sockets and devices are left out.
+
+            Files that are there already, by size and time of change, are not sent again; of changed ones only the
+            changes are. A lost connection is tried again by itself, and a copy that was interrupted goes on where it
+            was when it is run again: until then, what has arrived lies beside as .kith-resume-…, for a week.
             """)
 
     @OptionGroup var globals: GlobalOptions
@@ -26,9 +31,9 @@ struct CopyCommand: AsyncParsableCommand {
     var recursive = false
     @Flag(name: [.customShort("n"), .long], help: "Leave files alone that are there already.") var noClobber = false
     @Flag(name: .long, help: "Give new files the current time and the default mode.") var noPreserve = false
-    @Flag(name: .long, help: "Have each file on the disk before it gets its name: safe from a power cut.")
-    var sync = false
-    @Flag(name: [.customShort("q"), .long], help: "Show no progress.") var quiet = false
+    @Flag(name: .long, help: "Change nothing; say what would be. (-n is --no-clobber here, as with cp.)")
+    var dryRun = false
+    @OptionGroup(title: "Transfer options") var transfer: TransferOptions
     @Argument(help: "What to copy, then where to.") var paths: [RemotePath]
 
     func validate() throws {
@@ -38,34 +43,14 @@ struct CopyCommand: AsyncParsableCommand {
     func run() async throws {
         let locations = try paths.map { try $0.location() }
         guard let destination = locations.last else { return }
-        let input = Files.Copy.Input(
-            sources: Array(locations.dropLast()), destination: destination, recursive: recursive,
-            landing: Files.Landing(overwrite: !noClobber, preserve: !noPreserve, sync: sync))
-        var line = ProgressLine(isShown: !quiet && !globals.json && isatty(STDERR_FILENO) == 1)
-        let start = ContinuousClock.now
-        let last = try await withClient(globals) { client in
-            let stream = try await client.open(Files.Copy.self, input).stream
-            let messages = MessageStream(stream)
-            var last: Files.Progress?
-            while let progress = try await messages.receive(Files.Progress.self) {
-                for skipped in progress.skipped where !quiet {
-                    line.clear()
-                    note("kith: left out \(printable(skipped.path.description)): \(printable(skipped.failure.message))")
-                }
-                line.show(progress, at: ContinuousClock.now)
-                last = progress
-                if progress.summary != nil || progress.failure != nil { break }
-            }
-            return last
-        }
-        line.clear()
-        guard let last else { throw KithError(.closed, "The copy ended without a word. Try it again.") }
-        if let failure = last.failure { throw failure.error }
-        guard let summary = last.summary else { throw KithError(.closed, "The copy was cut off. Try it again.") }
-        if globals.json {
-            say(try jsonText(summary))
-        } else if line.isShown {
-            note(ProgressLine.summary(summary, took: ContinuousClock.now - start))
-        }
+        try await transfer.run(
+            Files.Copy.Input(
+                sources: Array(locations.dropLast()), destination: destination, recursive: recursive,
+                selection: try transfer.selection(),
+                landing: Files.Landing(
+                    overwrite: !noClobber, preserve: !noPreserve, sync: transfer.sync, checksum: transfer.checksum,
+                    update: transfer.update, wholeFile: transfer.wholeFile, dryRun: dryRun,
+                    report: dryRun || transfer.verbose),
+                limit: transfer.limit?.bytes, retrySeconds: transfer.retryFor), globals)
     }
 }

@@ -21,7 +21,7 @@ struct ProgressLine {
         guard isShown, progress.summary == nil, progress.failure == nil else { return }
         if let previous {
             let seconds = max((now - previous.time) / .seconds(1), 0.001)
-            let current = Double(progress.bytes &- previous.bytes) / seconds
+            let current = Double(progress.bytes - min(previous.bytes, progress.bytes)) / seconds
             // About the last second, so that the number can be read.
             rate = rate.map { $0 + (current - $0) * min(1, seconds) } ?? current
         }
@@ -46,7 +46,9 @@ struct ProgressLine {
             parts.append(size(progress.bytes))
         }
         if let files = progress.totalFiles, files > 1 { parts.append("\(progress.files)/\(files) files") }
-        if let rate {
+        if let waiting = progress.waiting {
+            parts.append(printable(waiting))
+        } else if let rate {
             parts.append("\(size(UInt64(rate)))/s")
             if let total = progress.totalBytes, total > progress.bytes, rate > 1 {
                 parts.append("\(duration(Double(total - progress.bytes) / rate)) left")
@@ -64,10 +66,13 @@ struct ProgressLine {
         let seconds = max(time / .seconds(1), 0.001)
         var parts = [summary.files == 1 ? "1 file" : "\(summary.files) files"]
         if summary.folders > 0 { parts.append(summary.folders == 1 ? "1 folder" : "\(summary.folders) folders") }
+        if summary.unchanged > 0 { parts.append("\(summary.unchanged) unchanged") }
+        if summary.deleted > 0 { parts.append("\(summary.deleted) deleted") }
         if summary.links > 0 { parts.append(summary.links == 1 ? "1 link" : "\(summary.links) links") }
         if summary.skipped > 0 { parts.append("\(summary.skipped) left out") }
+        let saved = summary.bytes > summary.sent ? ", \(size(summary.bytes - summary.sent)) of it not sent" : ""
         return parts.joined(separator: ", ")
-            + ": \(size(summary.bytes)) in \(duration(seconds)), \(size(UInt64(Double(summary.bytes) / seconds)))/s"
+            + ": \(size(summary.bytes)) in \(duration(seconds)), \(size(UInt64(Double(summary.bytes) / seconds)))/s\(saved)"
     }
 
     /// `1.4 GB`.

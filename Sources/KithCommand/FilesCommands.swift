@@ -6,7 +6,7 @@ import KithWire
 
 /// The commands for files.
 let fileCommands: [any ParsableCommand.Type] = [
-    CopyCommand.self, ListFiles.self, StatFile.self, ReadFile.self, MakeFolder.self, MoveFile.self, RemoveFile.self,
+    CopyCommand.self, SyncCommand.self, ListFiles.self, StatFile.self, ReadFile.self, MakeFolder.self, MoveFile.self, RemoveFile.self,
 ]
 
 /// A path on a device, as typed: `laptop:/srv/photos`.

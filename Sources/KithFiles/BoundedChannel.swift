@@ -35,6 +35,37 @@ final class BoundedChannel<Element: Sendable>: Sendable {
         }
     }
 
+    /// Queues at once; false when there is no room.
+    ///
+    /// Throws what the channel failed with.
+    func offer(_ element: Element) throws -> Bool {
+        let (isQueued, receiver) = try state.withLock { state throws -> (Bool, CheckedContinuation<Void, Never>?) in
+            if let failure = state.failure { throw failure }
+            guard state.elements.count < capacity else { return (false, nil) }
+            state.elements.append(element)
+            defer { state.receiver = nil }
+            return (true, state.receiver)
+        }
+        receiver?.resume()
+        return isQueued
+    }
+
+    /// The next element when it is there.
+    ///
+    /// Throws what the channel failed with.
+    func poll() throws -> Element? {
+        let (element, sender) = try state.withLock { state throws -> (Element?, CheckedContinuation<Void, Never>?) in
+            guard !state.elements.isEmpty else {
+                if let failure = state.failure { throw failure }
+                return (nil, nil)
+            }
+            defer { state.sender = nil }
+            return (state.elements.removeFirst(), state.sender)
+        }
+        sender?.resume()
+        return element
+    }
+
     /// Waits for the next element, or the end.
     ///
     /// `nil` is the end. Throws what the channel failed with, or `CancellationError`.

@@ -13,10 +13,11 @@ struct CopyJob: Sendable {
     private let input: Files.Copy.Input
     private let client: Client
     private let disk: DiskExecutor
+    private let active: ActivePartials
     private let progress = TransferProgress()
     private let landing: Files.Landing
 
-    init(_ input: Files.Copy.Input, client: Client, disk: DiskExecutor) throws(KithError) {
+    init(_ input: Files.Copy.Input, client: Client, disk: DiskExecutor, active: ActivePartials) throws(KithError) {
         guard !input.sources.isEmpty else { throw KithError(.invalid, "There is nothing to copy.") }
         if input.destination.device == nil, input.sources.contains(where: { $0.device == nil }) {
             throw KithError(
@@ -25,7 +26,15 @@ struct CopyJob: Sendable {
         self.input = input
         self.client = client
         self.disk = disk
+        self.active = active
+        guard input.limit != 0 else { throw KithError(.invalid, "A limit of nothing lets nothing pass.") }
+        guard input.landing.exclude.isEmpty else {
+            throw KithError(.invalid, "What is left out of a copy is said of its sources.")
+        }
+        // A pattern that cannot be read is refused before anything is asked for.
+        _ = try IgnoreRules(input.selection.exclude)
         var landing = input.landing
+        landing.exclude = input.selection.exclude
         if input.sources.count > 1 { landing.intoFolder = true }
         self.landing = landing
     }
@@ -51,14 +60,14 @@ struct CopyJob: Sendable {
                 }
                 throw CancellationError()
             }
-            last = progress.report()
+            last = try await lastReport(to: messages)
             if let (error, count) = progress.failure {
                 let more = count > 1 ? " (and \(count - 1) more left out)" : ""
                 last.failure = Files.Failure(code: error.code, message: error.message + more)
             }
             last.summary = summary
         } catch {
-            last = progress.report()
+            last = try await lastReport(to: messages)
             last.failure = Files.Failure(error)
         }
         try await messages.send(last)
@@ -101,45 +110,101 @@ struct CopyJob: Sendable {
         }
     }
 
+    /// Reports until nothing is left but the last word.
+    private func lastReport(to messages: MessageStream) async throws -> Files.Progress {
+        while true {
+            let report = progress.report()
+            if report.changes.isEmpty { return report }
+            try await messages.send(report)
+        }
+    }
+
     private func push(_ sources: [TreeSource]) async throws -> Files.Summary {
-        try await on(input.destination.device) {
-            let stream = try await client.open(
-                Files.Push.self, Files.Push.Input(path: input.destination.path, landing: landing),
-                on: input.destination.device
-            ).stream
+        try await lasting {
+            let stream = try await openPush()
+            progress.connected()
             return try await abandoning([stream]) {
-                try await Transfer.send(sources, over: stream, on: disk, progress: progress)
+                try await Transfer.send(
+                    sources, selection: input.selection, over: stream, on: disk, progress: progress)
             }
         }
     }
 
     private func pull(_ source: Files.Location) async throws -> Files.Summary {
-        let place = try Place(ownPath: input.destination.path)
-        let stream = try await openPull(source)
-        return try await abandoning([stream]) {
-            try await Transfer.receive(into: place, options: landing, over: stream, on: disk, progress: progress)
-        }
-    }
-
-    private func openPull(_ source: Files.Location) async throws -> any ByteStream {
-        try await on(source.device) {
-            try await client.open(
-                Files.Pull.self, Files.Pull.Input(path: source.path, recursive: input.recursive), on: source.device
-            ).stream
+        try await lasting {
+            let place = try Place(ownPath: input.destination.path)
+            let stream = try await openPull(source)
+            progress.connected()
+            return try await abandoning([stream]) {
+                try await Transfer.receive(
+                    into: place, options: landing, over: stream, on: disk, active: active, progress: progress)
+            }
         }
     }
 
     /// Copies between two other devices: the messages pass through this one, its disk sees nothing.
     private func relay(_ source: Files.Location) async throws -> Files.Summary {
-        let from = try await openPull(source)
-        let to = try await on(input.destination.device) {
-            try await client.open(
-                Files.Push.self, Files.Push.Input(path: input.destination.path, landing: landing),
-                on: input.destination.device
-            ).stream
+        try await lasting {
+            let from = try await openPull(source)
+            let to = try await openPush()
+            progress.connected()
+            return try await abandoning([from, to]) {
+                try await TransferRelay(from: from, to: to, progress: progress).run()
+            }
         }
-        return try await abandoning([from, to]) {
-            try await TransferRelay(from: from, to: to, progress: progress).run()
+    }
+
+    private func openPull(_ source: Files.Location) async throws -> any ByteStream {
+        try await on(source.device) {
+            limited(
+                try await client.open(
+                    Files.Pull.self,
+                    Files.Pull.Input(path: source.path, recursive: input.recursive, selection: input.selection),
+                    on: source.device
+                ).stream)
+        }
+    }
+
+    private func openPush() async throws -> any ByteStream {
+        try await on(input.destination.device) {
+            limited(
+                try await client.open(
+                    Files.Push.self, Files.Push.Input(path: input.destination.path, landing: landing),
+                    on: input.destination.device
+                ).stream)
+        }
+    }
+
+    private func limited(_ stream: any ByteStream) -> any ByteStream {
+        guard let limit = input.limit else { return stream }
+        return LimitedStream(stream, rate: limit)
+    }
+
+    /// Runs a transfer, and begins it again when its connection is lost: what has arrived is not sent again.
+    ///
+    /// A device that cannot be reached in the first place is an error at once.
+    private func lasting(_ body: () async throws -> Files.Summary) async throws -> Files.Summary {
+        let mark = progress.mark
+        let patience = Duration.seconds(Int64(input.retrySeconds))
+        var done = progress.moved
+        progress.isConnected = false
+        var lastMove = ContinuousClock.now
+        var pause = Duration.milliseconds(250)
+        while true {
+            do {
+                return try await body()
+            } catch let error as KithError where [.closed, .unreachable, .timedOut].contains(error.code) {
+                guard progress.isConnected else { throw error }
+                let now = ContinuousClock.now
+                if progress.moved != done {
+                    (done, lastMove, pause) = (progress.moved, now, .milliseconds(250))
+                }
+                guard now - lastMove < patience else { throw error }
+                progress.wait("connection lost, trying again")
+                try await Task.sleep(for: pause)
+                pause = min(pause * 2, .seconds(10))
+                progress.restart(from: mark)
+            }
         }
     }
 

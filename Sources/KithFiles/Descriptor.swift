@@ -22,6 +22,7 @@ final class Descriptor: Sendable {
         static let folder = Flags(rawValue: Int32(KITH_FILE_DIRECTORY))
         static let noFollow = Flags(rawValue: Int32(KITH_FILE_NO_FOLLOW))
         static let create = Flags(rawValue: Int32(KITH_FILE_CREATE))
+        static let readWrite = Flags(rawValue: Int32(KITH_FILE_READ_WRITE))
     }
 
     /// What a file is and has.
@@ -37,6 +38,8 @@ final class Descriptor: Sendable {
         var device: UInt64
         var inode: UInt64
         var links: UInt64
+        /// The bytes it takes on the disk.
+        var allocated: UInt64
     }
 
     /// Opens a path by the system's own rules, following links.
@@ -78,7 +81,7 @@ final class Descriptor: Sendable {
         return Info(
             kind: kind, size: info.size, mode: info.mode & 0o7777, seconds: info.seconds,
             nanoseconds: info.nanoseconds, user: info.user, group: info.group, device: info.device, inode: info.inode,
-            links: info.links)
+            links: info.links, allocated: info.allocated)
     }
 
     /// Where a link leads.
@@ -97,20 +100,52 @@ final class Descriptor: Sendable {
 
     /// The names in this folder, in no order; at most `limit`.
     func names(limit: Int = 1 << 20) throws(Errno) -> [[UInt8]] {
-        var failure: Int32 = 0
-        guard let listing = unsafe kith_directory_open(number, &failure) else { throw Errno(failure) }
-        defer { unsafe kith_directory_close(listing) }
-        var names: [[UInt8]] = []
+        let listing = try Listing(of: self)
+        let names = try listing.next(limit + 1)
+        guard names.count <= limit else { throw .tooMany }
+        return names
+    }
+
+    /// Some of the names in this folder.
+    func firstNames(_ count: Int) throws(Errno) -> [[UInt8]] { try Listing(of: self).next(count) }
+
+    /// Runs `body` for each name in this folder, in no order; holds few of them at once.
+    func forEachName(_ body: ([UInt8]) throws(Errno) -> Void) throws(Errno) {
+        let listing = try Listing(of: self)
         while true {
-            var result: Int32 = 0
-            let name = unsafe [UInt8](unsafeUninitializedCapacity: 1_024) { buffer, count in
-                result = unsafe kith_directory_next(listing, buffer.baseAddress, buffer.count)
-                count = max(Int(result), 0)
+            let names = try listing.next(1_024)
+            if names.isEmpty { return }
+            for name in names { try body(name) }
+        }
+    }
+
+    /// The names in a folder, a part at a time.
+    @safe final class Listing {  // the pointer never leaves it
+        private let listing: UnsafeMutableRawPointer
+
+        /// Begins to list a folder.
+        init(of folder: Descriptor) throws(Errno) {
+            var failure: Int32 = 0
+            guard let listing = unsafe kith_directory_open(folder.number, &failure) else { throw Errno(failure) }
+            unsafe self.listing = listing
+        }
+
+        deinit { unsafe kith_directory_close(listing) }
+
+        /// The next names, at most `count`; none at the end.
+        func next(_ count: Int) throws(Errno) -> [[UInt8]] {
+            var names: [[UInt8]] = []
+            while names.count < count {
+                var result: Int32 = 0
+                let name = unsafe [UInt8](unsafeUninitializedCapacity: 1_024) { buffer, count in
+                    result = unsafe kith_directory_next(listing, buffer.baseAddress, buffer.count)
+                    count = max(Int(result), 0)
+                }
+                guard try Errno.check(result) > 0 else { return names }
+                // A copy of its own length: the buffer above would keep its whole capacity.
+                names.append(Array(name[...]))
             }
-            guard try Errno.check(result) > 0 else { return names }
-            guard names.count < limit else { throw .tooMany }
-            // A copy of its own length: the buffer above would keep its whole capacity.
-            names.append(Array(name[...]))
+            return names
         }
     }
 
@@ -181,6 +216,48 @@ final class Descriptor: Sendable {
             }
         }
         if let failure { throw failure }
+    }
+
+    /// Finds the first run of data at or behind `offset`; `nil` when none follows.
+    func nextData(from offset: UInt64) throws(Errno) -> Range<UInt64>? {
+        var (start, end) = (UInt64(0), UInt64(0))
+        let found = try Errno.check(unsafe kith_file_next_data(number, offset, &start, &end))
+        return found == 0 || end <= start ? nil : start..<end
+    }
+
+    /// Sets the length; what it grows by is a hole.
+    func truncate(to size: UInt64) throws(Errno) { _ = try Errno.check(kith_file_truncate(number, size)) }
+
+    /// Makes a hole, or where that cannot be writes zeros.
+    func clear(_ range: Range<UInt64>) throws(Errno) {
+        if kith_file_punch(number, range.lowerBound, range.upperBound - range.lowerBound) == 0 { return }
+        let zeros = [UInt8](repeating: 0, count: 64 << 10)
+        var offset = range.lowerBound
+        while offset < range.upperBound {
+            let count = min(UInt64(zeros.count), range.upperBound - offset)
+            try write(zeros.prefix(Int(count)), at: offset)
+            offset += count
+        }
+    }
+
+    /// Gives a file of this folder a second name.
+    func link(_ name: [UInt8], to other: [UInt8], in folder: Descriptor) throws(Errno) {
+        _ = try Errno.check(
+            unsafe withCString(name) { from in
+                unsafe withCString(other) { unsafe kith_file_link(number, from, folder.number, $0) }
+            })
+    }
+
+    /// Fills the buffer as far as the file goes.
+    func readFully(into buffer: UnsafeMutableRawBufferPointer, at offset: UInt64) throws(Errno) -> Int {
+        var done = 0
+        while done < buffer.count {
+            let count = try unsafe read(
+                into: UnsafeMutableRawBufferPointer(rebasing: buffer[done...]), at: offset + UInt64(done))
+            if count == 0 { break }
+            done += count
+        }
+        return done
     }
 
     /// Brings the contents to the disk.

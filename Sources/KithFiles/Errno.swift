@@ -26,6 +26,14 @@ struct Errno: Error, Hashable {
     static let crossDevice = Errno(EXDEV)
     static let manyLinks = Errno(ELOOP)
     static let notRegular = Errno(ENXIO)
+    /// A file has become shorter.
+    static let truncated = Errno(ESTALE)
+    static let notSupported = Errno(EOPNOTSUPP)
+    #if canImport(Darwin)
+    static let noAttribute = Errno(ENOATTR)
+    #else
+    static let noAttribute = Errno(ENODATA)
+    #endif
 
     /// The result of a call that answers with the negated number.
     static func check(_ result: Int32) throws(Errno) -> Int32 {

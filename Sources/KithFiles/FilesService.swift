@@ -11,6 +11,7 @@ public import Logging
 public struct FilesService: Service {
     private let logger: Logger
     private let disk = DiskExecutor()
+    private let active = ActivePartials()
 
     /// Makes the service.
     public init(logger: Logger) { self.logger = logger }
@@ -29,7 +30,7 @@ public struct FilesService: Service {
             .stream(Files.Pull.self) { try await pull($0, $1, $2) },
             .stream(Files.Push.self) { try await push($0, $1, $2) },
             .stream(Files.Copy.self) { input, context, pending in
-                let job = try CopyJob(input, client: context.client, disk: disk)
+                let job = try CopyJob(input, client: context.client, disk: disk, active: active)
                 let stream = try await pending.accept(Nothing())
                 try await job.run(reportingTo: stream)
             },
@@ -219,7 +220,8 @@ public struct FilesService: Service {
         }
         let stream = try await pending.accept(Nothing())
         try await settled("pull") {
-            try await Transfer.send([source], over: stream, on: disk, progress: TransferProgress())
+            try await Transfer.send(
+                [source], selection: input.selection, over: stream, on: disk, progress: TransferProgress())
         }
     }
 
@@ -230,7 +232,8 @@ public struct FilesService: Service {
         let stream = try await pending.accept(Nothing())
         try await settled("push") {
             try await Transfer.receive(
-                into: place, options: input.landing, over: stream, on: disk, progress: TransferProgress())
+                into: place, options: input.landing, over: stream, on: disk, active: active,
+                progress: TransferProgress())
         }
     }
 

@@ -1,10 +1,14 @@
 import KithAPI
 import KithWire
+import Synchronization
 
 /// The two ends of a tree transfer over a stream.
 ///
 /// The sender has succeeded when the receiver has acknowledged that everything is in place, not before.
 /// Either end that fails says why before it ends its direction, and lets the other read that.
+///
+/// Each end reads and writes in tasks of their own, and the receiver's answers are small and bounded by what the sender
+/// has listed: neither can wait for the other while the other waits for it.
 enum Transfer {
     /// Buffers between the disk and the network.
     private static let depth = 4
@@ -17,24 +21,32 @@ enum Transfer {
         case acknowledged(Files.Summary)
     }
 
+    // MARK: - Sending
+
     /// Sends `sources` and waits for the acknowledgement.
     static func send(
-        _ sources: [TreeSource], over stream: any ByteStream, on disk: DiskExecutor, progress: TransferProgress
+        _ sources: [TreeSource], selection: Files.Selection, over stream: any ByteStream, on disk: DiskExecutor,
+        progress: TransferProgress
     ) async throws -> Files.Summary {
         let channel = BoundedChannel<[UInt8]>(capacity: depth)
+        let answers = BoundedChannel<TreeSender.Answer>(capacity: TransferFrame.maximumListed)
+        let held = TreeSender.Held()
         progress.isAllSent = false
         return try await withThrowingTaskGroup(of: Part?.self) { group in
             defer { group.cancelAll() }
             group.addTask(executorPreference: disk) {
                 // A count that fails is a transfer without an estimate.
-                if let total = try? await TreeSource.total(of: sources) {
+                if let total = try? await TreeSource.total(of: sources, selection: selection) {
                     progress.addTotal(bytes: total.bytes, files: total.files)
                 }
                 return nil
             }
             group.addTask(executorPreference: disk) {
                 do {
-                    try await TreeSender(output: channel, progress: progress).send(sources)
+                    let sender = try TreeSender(
+                        sources, selection: selection, output: channel, answers: answers, held: held,
+                        progress: progress)
+                    try await sender.send()
                     channel.finish()
                     return .read
                 } catch {
@@ -43,7 +55,17 @@ enum Transfer {
                 }
             }
             group.addTask { await write(channel, to: stream) }
-            group.addTask { .acknowledged(try await acknowledgement(from: stream)) }
+            group.addTask {
+                do {
+                    let summary = try await readAnswers(
+                        from: stream, into: answers, held: held, progress: progress)
+                    answers.finish()
+                    return .acknowledged(summary)
+                } catch {
+                    answers.finish(error)
+                    throw error
+                }
+            }
 
             var failure: (any Error)?
             do {
@@ -80,7 +102,8 @@ enum Transfer {
             } catch is CancellationError {
                 return .written
             } catch {
-                await tell(error, to: stream)
+                // What the other end has said itself it need not be told.
+                if !(error is RemoteFailure) { await tell(error, to: stream) }
                 return .written
             }
             do {
@@ -96,28 +119,63 @@ enum Transfer {
         }
     }
 
-    /// Waits for the receiver's word.
-    private static func acknowledgement(from stream: any ByteStream) async throws -> Files.Summary {
+    /// Passes on what the receiver wants, until its last word.
+    private static func readAnswers(
+        from stream: any ByteStream, into answers: BoundedChannel<TreeSender.Answer>, held: TreeSender.Held,
+        progress: TransferProgress
+    ) async throws -> Files.Summary {
         var parser = TransferParser()
+        var basis = TreeSender.Basis()
+        func offer(_ answer: TreeSender.Answer) throws {
+            guard try answers.offer(answer) else {
+                throw KithError(.invalid, "The other end answered for more files than were listed.")
+            }
+        }
         while let bytes = try await stream.read(upTo: readLimit) {
             parser.feed(bytes)
             while let frame = try parser.next() {
                 switch frame {
+                case .hello(let version, _): try check(version: version)
+                case .send(let files): try offer(.send(files: min(files, UInt64(TransferFrame.maximumListed + 1))))
+                case .notNeeded(let files):
+                    try offer(.notNeeded(files: min(files, UInt64(TransferFrame.maximumListed + 1))))
+                case .leaves(let hashes): basis.leaves += hashes
+                case .chunks(let exponent, let entries): try basis.chunks.append(entries, exponent: Int(exponent))
+                case .root(let root): basis.root = root
+                case .sendDifference:
+                    held.add(basis.cost)
+                    try offer(.difference(basis))
+                    basis = TreeSender.Basis()
+                case .skipped(let skipped): progress.skip(skipped)
+                case .change(let change): progress.note(change)
                 case .acknowledgement(let summary): return summary
                 case .failure(let failure): throw RemoteFailure(error: failure.error)
                 default: throw KithError(.invalid, "The other end sent what only a sender sends.")
+                }
+                guard !held.isTooMuch, basis.cost <= TreeSender.Held.maximum else {
+                    throw KithError(.exhausted, "The other end says too much of what it has of a file.")
                 }
             }
         }
         throw KithError(.closed, "The other end ended the transfer without an acknowledgement.")
     }
 
+    static func check(version: UInt16) throws(KithError) {
+        guard version == TransferFrame.version else {
+            throw KithError(
+                .unsupported, "The other device's kith copies files in another way. Bring both to one version.")
+        }
+    }
+
+    // MARK: - Receiving
+
     /// Receives a transfer into `place` and acknowledges it.
     static func receive(
         into place: Place, options: Files.Landing, over stream: any ByteStream, on disk: DiskExecutor,
-        progress: TransferProgress
+        active: ActivePartials, progress: TransferProgress
     ) async throws -> Files.Summary {
         let channel = BoundedChannel<[UInt8]>(capacity: 2 * depth)
+        let answers = AnswerQueue()
         return try await withThrowingTaskGroup(of: Files.Summary?.self) { group in
             defer { group.cancelAll() }
             group.addTask {
@@ -126,33 +184,43 @@ enum Transfer {
             }
             group.addTask(executorPreference: disk) {
                 do {
-                    let summary = try await land(channel, into: place, options: options, progress: progress)
+                    let summary = try await land(
+                        channel, into: place, options: options, answers: answers, active: active, progress: progress
+                    ) {
+                        stream.abort(.conflict)
+                    }
+                    answers.finish(last: .acknowledgement(summary))
                     channel.finish(KithError(.closed, "The transfer has ended."))
-                    return summary
+                    return nil
                 } catch {
+                    // Its sender waits for our end, and knows the reason if it is its own.
+                    answers.finish(last: error is RemoteFailure ? nil : .failure(Files.Failure(error)))
                     channel.finish(error)
                     throw error
                 }
             }
+            group.addTask {
+                var last: Files.Summary?
+                while let (bytes, summary) = await answers.next() {
+                    try await stream.write(bytes)
+                    last = summary
+                }
+                // A sender that has read the acknowledgement may be gone already.
+                try? await stream.finish()
+                return last
+            }
             do {
                 while let part = try await group.next() {
-                    guard let summary = part else { continue }
-                    var bytes: [UInt8] = []
-                    try TransferFrame.acknowledgement(summary).append(to: &bytes)
-                    try await stream.write(bytes)
-                    // A sender that has read the acknowledgement may be gone already.
-                    try? await stream.finish()
-                    return summary
+                    if let summary = part { return summary }
                 }
             } catch let error as RemoteFailure {
-                // Its sender waits for our end.
-                try? await stream.finish()
+                try await group.waitForAll()
                 throw error.error
             } catch let error where !(error is CancellationError) {
-                await tell(error, to: stream)
                 // The sender may still be writing: what it has sent is read away until it has met the reason.
-                try await group.waitForAll()
-                throw error
+                answers.finish(last: .failure(Files.Failure(error)))
+                while (try? await group.next()) != nil {}
+                throw (error as? StreamFailure)?.error ?? error
             }
             throw CancellationError()
         }
@@ -174,22 +242,41 @@ enum Transfer {
             }
             channel.finish()
         } catch {
-            channel.finish(error)
+            channel.finish(StreamFailure(error: error))
         }
     }
 
     private static func land(
-        _ channel: BoundedChannel<[UInt8]>, into place: Place, options: Files.Landing, progress: TransferProgress
+        _ channel: BoundedChannel<[UInt8]>, into place: Place, options: Files.Landing, answers: AnswerQueue,
+        active: ActivePartials, progress: TransferProgress, takenOver: @escaping @Sendable () -> Void
     ) async throws -> Files.Summary {
-        let landing = try TreeLanding(place, options: options, progress: progress)
-        var parser = TransferParser()
-        while let bytes = try await channel.receive() {
-            parser.feed(bytes)
-            while let frame = try parser.next() {
-                if try landing.take(frame) { return landing.summary }
+        let landing = try TreeLanding(
+            place, options: options, answers: answers, active: active, progress: progress, takenOver: takenOver)
+        do {
+            var parser = TransferParser()
+            var start = ContinuousClock.now
+            while let bytes = try await channel.receive() {
+                let isInContents = landing.contents != nil
+                parser.feed(bytes)
+                while let frame = try parser.next() {
+                    if try landing.take(frame) { return landing.summary }
+                }
+                let now = ContinuousClock.now
+                if isInContents { landing.speed.add(bytes.count, in: now - start) }
+                start = now
+                try landing.answer()
             }
+            throw StreamFailure(error: KithError(.closed, "The other end stopped in the middle of a transfer."))
+        } catch {
+            landing.isInterrupted = error is StreamFailure || error is CancellationError || isPassing(error)
+            throw (error as? Errno)?.failure("copy to", place.shown) ?? error
         }
-        throw KithError(.closed, "The other end stopped in the middle of a transfer.")
+    }
+
+    /// Whether the sender has ended for a reason that may pass, so that what has come is worth keeping.
+    private static func isPassing(_ error: any Error) -> Bool {
+        guard let code = (error as? RemoteFailure)?.error.code else { return false }
+        return [.closed, .unreachable, .timedOut, .cancelled].contains(code)
     }
 
     /// Says why this end fails, and ends its direction.
@@ -200,5 +287,89 @@ enum Transfer {
         try? TransferFrame.failure(Files.Failure(error)).append(to: &bytes)
         try? await stream.write(bytes)
         try? await stream.finish()
+    }
+}
+
+/// An error the other end has told of, and so need not be told.
+struct RemoteFailure: Error {
+    let error: KithError
+}
+
+/// An error of the stream itself: the transfer was interrupted.
+struct StreamFailure: Error {
+    let error: any Error
+}
+
+/// What the receiver has to say, until it is written.
+///
+/// Who fills it never waits: an honest sender reads all the time.
+final class AnswerQueue: Sendable {
+    private struct State {
+        var bytes: [UInt8] = []
+        var summary: Files.Summary?
+        var isFinished = false
+        var waiter: CheckedContinuation<Void, Never>?
+    }
+
+    private static let maximum = 64 << 20
+    private let state = Mutex(State())
+
+    /// Queues a message.
+    ///
+    /// - Throws: `.exhausted` when far more has been said than an honest sender would leave unread.
+    func put(_ frame: TransferFrame) throws {
+        let waiter = try state.withLock { state throws -> CheckedContinuation<Void, Never>? in
+            guard !state.isFinished else { return nil }
+            try frame.append(to: &state.bytes)
+            guard state.bytes.count <= Self.maximum else {
+                throw KithError(.exhausted, "The other end does not read what it is told.")
+            }
+            defer { state.waiter = nil }
+            return state.waiter
+        }
+        waiter?.resume()
+    }
+
+    /// Ends the queue with a last message; only the first end counts.
+    func finish(last frame: TransferFrame?) {
+        let waiter = state.withLock { state -> CheckedContinuation<Void, Never>? in
+            guard !state.isFinished else { return nil }
+            state.isFinished = true
+            // A summary and a failure always have a form.
+            try? frame?.append(to: &state.bytes)
+            if case .acknowledgement(let summary)? = frame { state.summary = summary }
+            defer { state.waiter = nil }
+            return state.waiter
+        }
+        waiter?.resume()
+    }
+
+    /// Waits for bytes to write, with the summary when they hold it; `nil` at the end, or when the task is cancelled.
+    func next() async -> ([UInt8], Files.Summary?)? {
+        while true {
+            let (part, isEnd) = state.withLock { state -> (([UInt8], Files.Summary?)?, Bool) in
+                guard !state.bytes.isEmpty else { return (nil, state.isFinished) }
+                defer { state.bytes = [] }
+                return ((state.bytes, state.summary), false)
+            }
+            if let part { return part }
+            if isEnd || Task.isCancelled { return nil }
+            await withTaskCancellationHandler {
+                await withCheckedContinuation { continuation in
+                    let goesOn = state.withLock { state in
+                        guard state.bytes.isEmpty, !state.isFinished, !Task.isCancelled else { return true }
+                        state.waiter = continuation
+                        return false
+                    }
+                    if goesOn { continuation.resume() }
+                }
+            } onCancel: {
+                let waiter = state.withLock { state in
+                    defer { state.waiter = nil }
+                    return state.waiter
+                }
+                waiter?.resume()
+            }
+        }
     }
 }

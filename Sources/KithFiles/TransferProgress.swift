@@ -7,28 +7,90 @@ package final class TransferProgress: Sendable {
     private struct State {
         var progress = Files.Progress()
         var skippedCount: UInt64 = 0
+        var changes: [Files.Change] = []
         var failure: KithError?
         var isAllSent = false
+        var isConnected = false
     }
 
     /// So many entries are kept between two reports; beyond, they are only counted.
     private static let maximumSkipped = 100
+    private static let maximumChanges = 100_000
+    /// So many bytes of paths go into one report.
+    private static let maximumReport = 256 << 10
 
     private let state = Mutex(State())
 
     package init() {}
 
     /// Adds bytes and files done.
-    func add(bytes: Int = 0, files: UInt64 = 0) {
+    func add(bytes: UInt64 = 0, sent: UInt64 = 0, files: UInt64 = 0) {
         state.withLock { state in
-            state.progress.bytes &+= UInt64(bytes)
+            state.progress.bytes &+= bytes
+            state.progress.sent &+= sent
             state.progress.files &+= files
         }
     }
 
+    /// Notes what is changed at the destination.
+    ///
+    /// So many are kept between two reports; the one that reports asks again until there are none.
+    func note(_ change: Files.Change) {
+        state.withLock { state in
+            if state.changes.count < Self.maximumChanges { state.changes.append(change) }
+        }
+    }
+
+    /// Begins a transfer anew: what was done by it so far is found done again.
+    func restart(from mark: Mark) {
+        state.withLock { state in
+            state.progress.bytes = mark.bytes
+            state.progress.files = mark.files
+            state.progress.totalBytes = mark.totalBytes
+            state.progress.totalFiles = mark.totalFiles
+        }
+    }
+
+    /// How far the transfers before this one came.
+    struct Mark {
+        fileprivate var bytes: UInt64
+        fileprivate var files: UInt64
+        fileprivate var totalBytes: UInt64?
+        fileprivate var totalFiles: UInt64?
+    }
+
+    /// Where a transfer that may have to begin anew begins.
+    var mark: Mark {
+        state.withLock { state in
+            Mark(
+                bytes: state.progress.bytes, files: state.progress.files, totalBytes: state.progress.totalBytes,
+                totalFiles: state.progress.totalFiles)
+        }
+    }
+
+    /// Bytes that have passed over the link, in all attempts: to see whether anything moves.
+    var moved: UInt64 { state.withLock { $0.progress.sent } }
+
+    /// Says why the copy waits.
+    func wait(_ reason: String) { state.withLock { $0.progress.waiting = reason } }
+
+    /// Says that the other end has answered: the copy goes on.
+    func connected() {
+        state.withLock { state in
+            state.progress.waiting = nil
+            state.isConnected = true
+        }
+    }
+
+    /// Whether the other end has answered at all.
+    var isConnected: Bool {
+        get { state.withLock { $0.isConnected } }
+        set { state.withLock { $0.isConnected = newValue } }
+    }
+
     /// Says what is being copied now.
-    func begin(_ path: [[UInt8]]) {
-        let current = Files.Path(bytes: [UInt8](path.joined(separator: [UInt8(ascii: "/")])))
+    func begin(_ path: [UInt8]) {
+        let current = Files.Path(bytes: path)
         state.withLock { $0.progress.current = current }
     }
 
@@ -76,7 +138,15 @@ package final class TransferProgress: Sendable {
     package func report() -> Files.Progress {
         state.withLock { state in
             defer { state.progress.skipped = [] }
-            return state.progress
+            var report = state.progress
+            var (count, size) = (0, 0)
+            while count < state.changes.count, size < Self.maximumReport {
+                size += state.changes[count].path.bytes.count + 32
+                count += 1
+            }
+            report.changes = Array(state.changes.prefix(count))
+            state.changes.removeFirst(count)
+            return report
         }
     }
 }

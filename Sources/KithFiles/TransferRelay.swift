@@ -1,11 +1,45 @@
 import KithAPI
 import KithWire
+import Synchronization
 
-/// Passes the messages of a transfer from one device to another, and the answer back.
+/// Passes the messages of a transfer from one device to another, and the answers back.
 struct TransferRelay: Sendable {
     let from: any ByteStream
     let to: any ByteStream
     let progress: TransferProgress
+    private let listing = Listing()
+
+    init(from: any ByteStream, to: any ByteStream, progress: TransferProgress) {
+        self.from = from
+        self.to = to
+        self.progress = progress
+    }
+
+    /// The sizes of the files listed and not answered for.
+    private final class Listing: Sendable {
+        private let sizes = Mutex(Ring<UInt64>())
+
+        func add(_ size: UInt64) throws {
+            try sizes.withLock { sizes in
+                guard sizes.count < TransferFrame.maximumListed else {
+                    throw KithError(.invalid, "The other end listed more files than it may.")
+                }
+                sizes.append(size)
+            }
+        }
+
+        /// Takes the next few away; returns how many bytes they have.
+        func take(_ count: UInt64) -> UInt64 {
+            sizes.withLock { sizes in
+                var total: UInt64 = 0
+                for _ in 0..<count {
+                    guard let size = sizes.popFirst() else { break }
+                    total &+= size
+                }
+                return total
+            }
+        }
+    }
 
     /// Runs until both ends are done.
     func run() async throws -> Files.Summary {
@@ -30,9 +64,13 @@ struct TransferRelay: Sendable {
             var failure: KithError?
             while let frame = try parser.next() {
                 switch frame {
-                case .data(let data): progress.add(bytes: data.count)
-                case .file(let attributes, _): progress.begin([attributes.name])
-                case .fileEnd: progress.add(files: 1)
+                case .data(let data): progress.add(bytes: UInt64(data.count), sent: UInt64(data.count))
+                case .small(_, let data): progress.add(bytes: UInt64(data.count), sent: UInt64(data.count), files: 1)
+                case .copied(_, let length), .hole(let length): progress.add(bytes: length)
+                case .file(let attributes, let size, _):
+                    try listing.add(size)
+                    progress.begin(attributes.name)
+                case .fileEnd, .same: progress.add(files: 1)
                 case .total(let bytes, let files): progress.addTotal(bytes: bytes, files: files)
                 case .skipped(let skipped): progress.skip(skipped)
                 case .failure(let reason): failure = reason.error
@@ -52,11 +90,16 @@ struct TransferRelay: Sendable {
             parser.feed(bytes)
             while let frame = try parser.next() {
                 switch frame {
+                case .send(let files): _ = listing.take(files)
+                case .sendDifference: _ = listing.take(1)
+                case .notNeeded(let files): progress.add(bytes: listing.take(files), files: files)
+                case .skipped(let skipped): progress.skip(skipped)
+                case .change(let change): progress.note(change)
                 case .acknowledgement(let summary):
                     try await from.finish()
                     return summary
                 case .failure(let failure): throw failure.error
-                default: throw KithError(.invalid, "The other end sent what only a sender sends.")
+                default: break
                 }
             }
         }

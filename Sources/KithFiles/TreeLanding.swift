@@ -1,118 +1,180 @@
-import Crypto
 import KithAPI
 import KithWire
 
 /// Puts what arrives in place, beneath one folder, through descriptors alone.
 ///
 /// Every name is one component in a folder held open; no link is followed. A file gets its name when all of it has
-/// arrived and its SHA-256 agrees; so does a whole new folder, which until then lies beside under a name of its own.
-/// It runs on a ``DiskExecutor``.
+/// arrived and its hash agrees; so does a whole new folder, which until then lies beside under a name of its own.
+/// For each file that is listed it says what of it is wanted. It runs on a ``DiskExecutor``.
 final class TreeLanding {
-    /// A folder being filled.
-    private struct Level {
-        var folder: Descriptor
-        /// What is set when it is full; `nil` for one that was there before.
-        var attributes: TransferFrame.Attributes?
-        /// What gives it its name, when it is the topmost new one.
-        var partial: Partial?
-        /// Whether it is new, and so unseen until the topmost new one gets its name.
-        var isNew: Bool
-        var name: [UInt8]
-    }
-
-    /// A file being filled.
-    private struct OpenFile {
-        var descriptor: Descriptor
-        /// `nil` inside a new folder, where nobody looks yet.
-        var partial: Partial?
-        var attributes: TransferFrame.Attributes
-        var hash = SHA256()
-        var size = 0
-    }
-
-    private let options: Files.Landing
-    private let progress: TransferProgress
+    let options: Files.Landing
+    let progress: TransferProgress
+    let answers: AnswerQueue
+    let active: ActivePartials
+    let takenOver: @Sendable () -> Void
+    let keeping = Partial.Keeping()
+    private let rules: IgnoreRules
     private let destination: Files.Path
-    private var levels: [Level]
-    private var file: OpenFile?
-    /// Whether the data that comes belongs to a file that is left out.
-    private var isDiscarding = false
+    /// Where the folder sent goes when the destination is a folder that becomes it.
+    private let exactFolder: Descriptor?
     /// The new name of the one thing sent, when the destination is not a folder.
     private let newName: [UInt8]?
+    private var levels: [LandingFolder]
+    private var folderCount = 0
     private var topCount = 0
-    private(set) var summary = Files.Summary()
+    private var extended: [TransferFrame.ExtendedAttribute]?
+    private var hasGreeted = false
+    /// Whether the next thing left out is the file just given up.
+    private var hasAbandoned = false
+
+    /// The files listed and not yet answered for, and those wanted whose contents have not come yet.
+    var undecided = Ring<LandingFile>()
+    var wanted = Ring<LandingFile>()
+    var listed: UInt64 = 0
+    /// Answers of one kind in a row that are not said yet.
+    var toSend: UInt64 = 0
+    var notNeeded: UInt64 = 0
+    /// What the sender holds for the files wanted.
+    var cost = 0
+    var planned = 0
+    var contents: LandingContents?
+    /// How fast contents have come.
+    var speed = ArrivalSpeed()
+
+    /// The files hard links may be made to, by their number in the listing.
+    private var targets: [UInt64: LinkTarget] = [:]
+    private var waitingLinks = 0
+    /// What the source does not have.
+    private var doomed: [(folder: LandingFolder, name: [UInt8])] = []
+    private var isSourceComplete = true
+    var summary = Files.Summary()
+
+    /// Whether what is not whole stays for a transfer that goes on with it; set before the landing goes.
+    var isInterrupted: Bool {
+        get { keeping.isOn }
+        set { keeping.isOn = newValue }
+    }
+
+    private final class LinkTarget {
+        let folder: LandingFolder
+        let name: [UInt8]
+        var isDone = false
+        var waiting: [(folder: LandingFolder, name: [UInt8])] = []
+
+        init(_ folder: LandingFolder, _ name: [UInt8]) {
+            self.folder = folder
+            self.name = name
+        }
+    }
+
+    private static let maximumTargets = 1 << 20
+    private static let maximumDoomed = 1 << 20
 
     /// Opens the destination: a folder that is there, or the folder around a name that is not.
-    init(_ place: Place, options: Files.Landing, progress: TransferProgress) throws(KithError) {
+    init(
+        _ place: Place, options: Files.Landing, answers: AnswerQueue, active: ActivePartials,
+        progress: TransferProgress, takenOver: @escaping @Sendable () -> Void
+    ) throws {
         self.options = options
         self.progress = progress
+        self.answers = answers
+        self.active = active
+        self.takenOver = takenOver
+        rules = try IgnoreRules(options.exclude)
         destination = place.shown
         let confined = place.isConfined
+        var path = place.shown.bytes
+        while path.last == UInt8(ascii: "/") { path.removeLast() }
+        let folder: Descriptor
         do throws(Errno) {
-            let folder = try place.open(.folder)
-            levels = [Level(folder: folder, isNew: false, name: [])]
-            newName = nil
+            folder = try place.open(.folder)
+            newName = options.exact ? place.name ?? [] : nil
+            exactFolder = options.exact ? folder : nil
         } catch {
-            guard error == .notFound || error == .notAFolder, !options.intoFolder, !place.isFolder else {
+            guard error == .notFound || error == .notAFolder, !options.intoFolder, !place.isFolder || options.exact
+            else {
                 throw error.failure("copy into", place.shown, confined: confined)
             }
-            let (folder, name) = try place.parent()
-            levels = [Level(folder: folder, isNew: false, name: [])]
-            newName = name
+            (folder, newName) = try place.parent()
+            exactFolder = nil
         }
-        Partial.removeStale(in: levels[0].folder)
+        levels = [LandingFolder(folder, in: nil, name: [], path: path, relative: nil, isNew: false, isHidden: false)]
+        if !options.dryRun { Partial.removeStale(in: folder) }
+        try answers.put(.hello(version: TransferFrame.version, features: 0))
     }
 
     /// Takes the next message; `true` after the last.
     func take(_ frame: TransferFrame) throws -> Bool {
-        switch frame {
-        case .data(let data):
-            try write(data)
+        if !hasGreeted {
+            switch frame {
+            case .hello(let version, _): try Transfer.check(version: version)
+            case .failure(let failure): throw RemoteFailure(error: failure.error)
+            default: throw Self.outOfOrder
+            }
+            hasGreeted = true
             return false
-        case .fileEnd(let sha256): try finishFile(sha256)
+        }
+        switch frame {
+        case .data(let data): try write(data)
+        case .small(let root, let data): try small(root, data)
+        case .hole(let length): try hole(length)
+        case .kept(let leaves): try keep(leaves)
+        case .copied(let offset, let length): try copy(offset, length)
+        case .fileEnd(let root): try finishFile(root)
+        case .same: try same()
         case .fileAbandoned:
-            guard file != nil || isDiscarding else { throw Self.outOfOrder }
-            file = nil
-            isDiscarding = false
-        case .skipped(let skipped):
-            guard file == nil, !isDiscarding else { throw Self.outOfOrder }
-            summary.skipped += 1
-            progress.skip(skipped)
+            try abandonFile()
+            hasAbandoned = true
+        case .skipped(let skipped): skip(skipped)
         case .total(let bytes, let files): progress.addTotal(bytes: bytes, files: files)
+        case .extended(let attributes): extended = attributes
         case .folder(let attributes):
-            try beginEntry()
+            try beginEntry(attributes.name)
             try beginFolder(attributes)
-        case .folderEnd: try endFolder()
-        case .file(let attributes, _):
-            try beginEntry()
-            try beginFile(attributes)
+        case .folderEnd(let isComplete): try endFolder(isComplete)
+        case .file(let attributes, let size, let flags):
+            try beginEntry(attributes.name)
+            try list(attributes, size, flags)
         case .link(let attributes, let target):
-            try beginEntry()
+            try beginEntry(attributes.name)
             try makeLink(attributes, target)
-        case .end:
-            guard file == nil, !isDiscarding, levels.count == 1 else { throw Self.outOfOrder }
-            if options.sync { try attempt("sync", destination) { () throws(Errno) in try levels[0].folder.sync() } }
+        case .hardLink(let name, let target):
+            try beginEntry(name)
+            try makeHardLink(name, to: target)
+        case .end(let isComplete):
+            guard contents == nil, levels.count == 1, undecided.isEmpty, wanted.isEmpty, waitingLinks == 0 else {
+                throw Self.outOfOrder
+            }
+            try deleteDoomed(isComplete && isSourceComplete)
+            if options.sync, !options.dryRun, let folder = levels[0].descriptor {
+                try attempt("sync", destination) { () throws(Errno) in try folder.sync() }
+            }
             return true
         case .failure(let failure): throw RemoteFailure(error: failure.error)
-        case .acknowledgement: throw Self.outOfOrder
+        default: throw Self.outOfOrder
         }
         return false
     }
 
-    private func beginEntry() throws {
-        guard file == nil, !isDiscarding else { throw Self.outOfOrder }
+    private func beginEntry(_ name: [UInt8]) throws {
         if levels.count == 1 {
             topCount += 1
             guard newName == nil || topCount == 1 else {
                 throw KithError(.conflict, "Cannot copy several things to \(destination): it is not a folder.")
             }
         }
+        level.seen?.insert(name.hashValue)
     }
 
     /// The name something gets in the folder being filled.
     private func landedName(_ name: [UInt8]) -> [UInt8] { levels.count == 1 ? newName ?? name : name }
 
-    private var level: Level { levels[levels.count - 1] }
+    private var level: LandingFolder { levels[levels.count - 1] }
+
+    private func takeExtended() -> [TransferFrame.ExtendedAttribute]? {
+        defer { extended = nil }
+        return extended
+    }
 
     // MARK: - Folders
 
@@ -120,183 +182,335 @@ final class TreeLanding {
         guard levels.count <= TreeSource.maximumDepth else {
             throw KithError(.exhausted, "Folders nest deeper than \(TreeSource.maximumDepth) levels.")
         }
-        let name = landedName(attributes.name)
-        let path = shown(name)
-        summary.folders += 1
+        folderCount += 1
+        guard folderCount <= TransferFrame.maximumFolders else { throw Self.outOfOrder }
         let parent = level
-        if parent.isNew {
-            let folder = try attempt("make the folder", path) { () throws(Errno) in
-                try parent.folder.makeFolder(name, mode: 0o700)
-                return try parent.folder.open(name: name, [.folder, .noFollow])
+        let name = landedName(attributes.name)
+        let extended = takeExtended()
+        summary.folders += 1
+        parent.open += 1
+        func begin(
+            _ descriptor: Descriptor?, isNew: Bool, isHidden: Bool, partial: Partial? = nil
+        ) -> LandingFolder {
+            let folder = LandingFolder(
+                descriptor, in: parent, name: name, path: path(of: name, in: parent),
+                relative: parent.relative(of: name) ?? [], isNew: isNew, isHidden: isHidden)
+            folder.partial = partial
+            if isHidden || (options.exact && options.preserve) {
+                folder.attributes = attributes
+                folder.extended = extended
             }
-            levels.append(Level(folder: folder, attributes: attributes, isNew: true, name: name))
+            if !isNew, isHidden || options.delete { folder.seen = [] }
+            levels.append(folder)
+            return folder
+        }
+        let shownPath = shown(name, in: parent)
+        if levels.count == 1, let exactFolder {
+            begin(exactFolder, isNew: false, isHidden: false).isItsParent = true
             return
         }
-        let existing = try present(name, in: parent.folder)
+        guard let around = parent.descriptor else {
+            _ = begin(nil, isNew: true, isHidden: true)
+            note(parent, name, .new)
+            return
+        }
+        var existing = parent.isNew ? nil : try present(name, in: parent)
         if existing == .folder {
-            let folder = try attempt("open the folder", path) { () throws(Errno) in
-                try parent.folder.open(name: name, [.folder, .noFollow])
+            let descriptor = try attempt("open the folder", shownPath) { () throws(Errno) in
+                try around.open(name: name, [.folder, .noFollow])
             }
-            Partial.removeStale(in: folder)
-            levels.append(Level(folder: folder, isNew: false, name: name))
-        } else if existing != nil {
-            throw KithError(.conflict, "Cannot make the folder \(path): a file of that name is there.")
+            if parent.isHidden {
+                // It may have been left with a mode that lets nobody write.
+                try attempt("open the folder", shownPath) { () throws(Errno) in try descriptor.setMode(0o700) }
+            } else if !options.dryRun {
+                Partial.removeStale(in: descriptor)
+            }
+            _ = begin(descriptor, isNew: false, isHidden: parent.isHidden)
+            return
+        }
+        if existing != nil, parent.isHidden {
+            _ = try Removal.removeTree(name, from: around)
+            existing = nil
+        }
+        guard existing == nil || options.delete else {
+            throw KithError(.conflict, "Cannot make the folder \(shownPath): a file of that name is there.")
+        }
+        note(parent, name, existing == nil ? .new : .changed)
+        if options.dryRun {
+            _ = begin(nil, isNew: true, isHidden: true)
+        } else if parent.isHidden {
+            let descriptor = try attempt("make the folder", shownPath) { () throws(Errno) in
+                try around.makeFolder(name, mode: 0o700)
+                return try around.open(name: name, [.folder, .noFollow])
+            }
+            _ = begin(descriptor, isNew: true, isHidden: true)
         } else {
-            let partial = try attempt("make the folder", path) { () throws(Errno) in
-                try Partial.make(in: parent.folder, isFolder: true, mode: 0o700)
+            let key = Partial.Key(name: name, identity: attributes.identity)
+            let partial = try attempt("make the folder", shownPath) { () throws(Errno) in
+                try Partial.resume(
+                    key, in: around, isFolder: true, mode: 0o700, keeping: keeping, active: active,
+                    takenOver: takenOver)
             }
-            levels.append(
-                Level(folder: partial.descriptor, attributes: attributes, partial: partial, isNew: true, name: name))
+            let folder = begin(partial.descriptor, isNew: !partial.isResumed, isHidden: true, partial: partial)
+            folder.replaces = existing != nil
         }
     }
 
-    private func endFolder() throws {
-        guard file == nil, !isDiscarding, levels.count > 1 else { throw Self.outOfOrder }
-        let level = levels.removeLast()
-        let path = shown(level.name)
-        try attempt("put in place", path) { () throws(Errno) in
-            if let attributes = level.attributes {
-                try level.folder.setMode((options.preserve ? attributes.mode & 0o777 : 0o755))
-                if options.preserve { try level.folder.setModified(attributes.seconds, attributes.nanoseconds) }
+    private func endFolder(_ isComplete: Bool) throws {
+        guard levels.count > 1 else { throw Self.outOfOrder }
+        let folder = levels.removeLast()
+        if !isComplete {
+            folder.isListedWhole = false
+            isSourceComplete = false
+        }
+        try release(folder)
+    }
+
+    /// Notes that something of a folder is done; when all is, puts it in place.
+    func release(_ folder: LandingFolder) throws {
+        folder.open -= 1
+        guard folder.open == 0 else { return }
+        folderCount -= 1
+        if let descriptor = folder.descriptor { try complete(folder, descriptor) }
+        folder.close()
+        if let parent = folder.parent { try release(parent) }
+    }
+
+    private func complete(_ folder: LandingFolder, _ descriptor: Descriptor) throws {
+        if let seen = folder.seen, folder.isListedWhole {
+            if folder.isHidden {
+                try removeUnseen(seen, from: descriptor)
+            } else if folder.relative != nil {
+                try doom(seen, in: folder, descriptor)
             }
-            if options.sync { try level.folder.sync() }
-            try level.partial?.commit(as: level.name, overwrite: false)
+        }
+        guard !options.dryRun else { return }
+        try attempt("put in place", Files.Path(bytes: folder.path)) { () throws(Errno) in
+            if let attributes = folder.attributes {
+                if let extended = folder.extended { try ExtendedAttributes.write(extended, to: descriptor) }
+                try descriptor.setMode(options.preserve ? attributes.mode & 0o777 : 0o755)
+                if options.preserve { try descriptor.setModified(attributes.seconds, attributes.nanoseconds) }
+            }
+            if options.sync { try descriptor.sync() }
+            if folder.replaces { try folder.parent?.descriptor?.remove(folder.name) }
+            try folder.partial?.commit(as: folder.name, overwrite: false)
         }
     }
 
-    // MARK: - Files
+    /// Removes what an earlier transfer has left and the source does not have any more.
+    private func removeUnseen(_ seen: Set<Int>, from descriptor: Descriptor) throws {
+        var gone: [[UInt8]] = []
+        try descriptor.forEachName { name throws(Errno) in if !seen.contains(name.hashValue) { gone.append(name) } }
+        for name in gone { _ = try Removal.removeTree(name, from: descriptor) }
+    }
 
-    private func beginFile(_ attributes: TransferFrame.Attributes) throws {
-        var attributes = attributes
-        attributes.name = landedName(attributes.name)
-        let (name, folder, isNew) = (attributes.name, level.folder, level.isNew)
-        let path = shown(name)
-        progress.begin(levels.dropFirst().map(\.name) + [name])
-        // Without preservation the new file's bits are the source's less the umask, as with cp.
-        let mode = options.preserve ? 0o600 : attributes.mode & 0o777
-        if isNew {
-            let descriptor = try attempt("make", path) { () throws(Errno) in
-                try folder.open(name: name, [.write, .create, .noFollow], mode: mode)
-            }
-            file = OpenFile(descriptor: descriptor, attributes: attributes)
+    // MARK: - Deleting
+
+    private func doom(_ seen: Set<Int>, in folder: LandingFolder, _ descriptor: Descriptor) throws {
+        try descriptor.forEachName { name throws(Errno) in
+            guard !seen.contains(name.hashValue), !Partial.isPartial(name: name) else { return }
+            guard doomed.count < Self.maximumDoomed else { throw .tooMany }
+            doomed.append((folder, name))
+        }
+    }
+
+    private func deleteDoomed(_ isComplete: Bool) throws {
+        guard options.delete, !doomed.isEmpty else { return }
+        guard isComplete else {
+            skip(
+                Files.Skipped(
+                    path: destination,
+                    failure: Files.Failure(
+                        code: .conflict,
+                        message: "Nothing was deleted, because not all of the source could be read.")))
             return
         }
-        let existing = try present(name, in: folder)
-        if existing == .folder {
-            throw KithError(.conflict, "Cannot copy the file to \(path): a folder of that name is there.")
-        }
-        if existing != nil, !options.overwrite {
-            isDiscarding = true
-            leaveOut(path)
-            return
-        }
-        let partial = try attempt("make", path) { () throws(Errno) in
-            try Partial.make(in: folder, isFolder: false, mode: mode)
-        }
-        file = OpenFile(descriptor: partial.descriptor, partial: partial, attributes: attributes)
-    }
-
-    private func write(_ data: ArraySlice<UInt8>) throws {
-        if isDiscarding { return }
-        guard let descriptor = file?.descriptor, let name = file?.attributes.name else { throw Self.outOfOrder }
-        do throws(Errno) {
-            try descriptor.write(data)
-        } catch {
-            throw error.failure("write", shown(name))
-        }
-        unsafe data.withUnsafeBytes { unsafe file?.hash.update(bufferPointer: $0) }
-        file?.size += data.count
-        progress.add(bytes: data.count)
-    }
-
-    private func finishFile(_ sha256: [UInt8]) throws {
-        if isDiscarding {
-            isDiscarding = false
-            return
-        }
-        guard let done = file else { throw Self.outOfOrder }
-        file = nil
-        let name = done.attributes.name
-        let path = shown(name)
-        guard Array(done.hash.finalize()) == sha256 else {
-            throw KithError(
-                .corrupt, "What arrived of \(path) is not what was sent (SHA-256). Nothing was put in place.")
-        }
-        do throws(Errno) {
-            if options.preserve {
-                try done.descriptor.setMode(done.attributes.mode & 0o777)
-                try done.descriptor.setModified(done.attributes.seconds, done.attributes.nanoseconds)
+        var changed: [LandingFolder] = []
+        defer { for folder in changed { restoreTime(of: folder) } }
+        for (folder, name) in doomed {
+            try Task.checkCancellation()
+            let descriptor = try folder.reopened()
+            // Those of one folder follow each other.
+            if changed.last !== folder { changed.append(folder) }
+            guard let info = try? descriptor.info(name) else { continue }  // gone already
+            guard let relative = folder.relative(of: name), !rules.excludes(relative, isFolder: info.kind == .folder)
+            else { continue }
+            if !options.dryRun {
+                let path = shown(name, in: folder)
+                do {
+                    let count = try Removal.removeTree(name, from: descriptor, sparing: rules, relative: relative)
+                    guard count > 0 else { continue }
+                    summary.deleted += count
+                } catch let error as Errno {
+                    throw error.failure("delete", path)
+                }
+            } else {
+                summary.deleted += 1
             }
-            if options.sync { try done.descriptor.sync() }
-            try done.partial?.commit(as: name, overwrite: options.overwrite)
-        } catch .exists where !options.overwrite {
-            leaveOut(path)
-            return
-        } catch {
-            throw error.failure("put in place", path)
+            note(folder, name, .deleted)
         }
-        summary.files += 1
-        summary.bytes += UInt64(done.size)
-        progress.add(files: 1)
     }
+
+    /// Gives a folder the source's time again, after something in it was deleted.
+    private func restoreTime(of folder: LandingFolder) {
+        guard let attributes = folder.attributes, options.preserve, !options.dryRun else { return }
+        // A folder that is gone by now needs no time.
+        try? folder.reopened().setModified(attributes.seconds, attributes.nanoseconds)
+    }
+
+    // MARK: - Links
 
     private func makeLink(_ attributes: TransferFrame.Attributes, _ target: [UInt8]) throws {
+        _ = takeExtended()
+        let parent = level
         let name = landedName(attributes.name)
-        let (folder, isNew) = (level.folder, level.isNew)
-        let path = shown(name)
-        let existing = isNew ? nil : try present(name, in: folder)
-        if existing == .folder {
+        let path = shown(name, in: parent)
+        summary.links += 1
+        guard let folder = parent.descriptor else { return note(parent, name, .new) }
+        var existing = parent.isNew ? nil : try present(name, in: parent)
+        if existing == .link, (try? folder.target(ofLink: name)) == target { return }
+        if existing == .folder, parent.isHidden || options.delete {
+            if !options.dryRun { _ = try Removal.removeTree(name, from: folder) }
+            existing = nil
+        }
+        guard existing != .folder else {
             throw KithError(.conflict, "Cannot make the link \(path): a folder of that name is there.")
         }
-        if existing != nil, !options.overwrite {
-            leaveOut(path)
-            return
+        if existing != nil, !options.overwrite, !parent.isHidden {
+            summary.links -= 1
+            return leaveOut(path)
         }
+        note(parent, name, existing == nil ? .new : .changed)
+        if options.dryRun { return }
         try attempt("make the link", path) { () throws(Errno) in
             let made = existing == nil ? name : Partial.freshName()
             try folder.makeLink(made, to: target)
             if options.preserve { try folder.setModified(attributes.seconds, attributes.nanoseconds, of: made) }
             if existing != nil { try folder.rename(made, to: name, in: folder, overwrite: true) }
         }
-        summary.links += 1
+    }
+
+    private func makeHardLink(_ name: [UInt8], to target: UInt64) throws {
+        _ = takeExtended()
+        guard let target = targets[target] else {
+            throw KithError(.invalid, "The other end sent a second name of a file that was not listed.")
+        }
+        let (folder, name) = (level, landedName(name))
+        if target.isDone { return try link(target, to: name, in: folder) }
+        folder.open += 1
+        waitingLinks += 1
+        target.waiting.append((folder, name))
+    }
+
+    /// Notes that the files of this number, if it may be linked to, is in place, or will never be.
+    func settle(_ file: LandingFile, isThere: Bool) throws {
+        guard let target = targets[file.index] else { return }
+        target.isDone = true
+        if !isThere { targets[file.index] = nil }
+        for (folder, name) in target.waiting {
+            waitingLinks -= 1
+            if isThere { try link(target, to: name, in: folder) } else { summary.skipped += 1 }
+            try release(folder)
+        }
+        target.waiting = []
+    }
+
+    private func link(_ target: LinkTarget, to name: [UInt8], in folder: LandingFolder) throws {
+        let path = shown(name, in: folder)
+        guard let descriptor = folder.descriptor, !options.dryRun else { return note(folder, name, .new) }
+        do throws(Errno) {
+            let from = try target.folder.reopened()
+            let info = try from.info(target.name)
+            var existing: Descriptor.Info?
+            do throws(Errno) { existing = try descriptor.info(name) } catch .notFound {}
+            if let there = existing, there.inode == info.inode, there.device == info.device {
+                summary.unchanged += 1
+                return
+            }
+            if existing?.kind == .folder { throw .isAFolder }
+            if existing != nil, !options.overwrite, !folder.isHidden { return leaveOut(path) }
+            let made = existing == nil ? name : Partial.freshName()
+            try from.link(target.name, to: made, in: descriptor)
+            if existing != nil { try descriptor.rename(made, to: name, in: descriptor, overwrite: true) }
+            summary.files += 1
+            note(folder, name, existing == nil ? .new : .changed)
+        } catch {
+            throw error.failure("make the second name", path)
+        }
+    }
+
+    // MARK: - Listing
+
+    private func list(
+        _ attributes: TransferFrame.Attributes, _ size: UInt64, _ flags: TransferFrame.FileFlags
+    ) throws {
+        guard undecided.count + wanted.count < TransferFrame.maximumListed else { throw Self.outOfOrder }
+        var attributes = attributes
+        attributes.name = landedName(attributes.name)
+        let file = LandingFile(
+            folder: level, attributes: attributes, size: size, flags: flags, extended: takeExtended(), index: listed)
+        if flags.contains(.linked) {
+            guard targets.count < Self.maximumTargets else { throw Self.outOfOrder }
+            targets[listed] = LinkTarget(level, attributes.name)
+        }
+        level.open += 1
+        listed += 1
+        undecided.append(file)
     }
 
     // MARK: - Words
 
-    private func present(_ name: [UInt8], in folder: Descriptor) throws(KithError) -> Files.Kind? {
+    func present(_ name: [UInt8], in folder: LandingFolder) throws(KithError) -> Files.Kind? {
+        guard let descriptor = folder.descriptor else { return nil }
         do throws(Errno) {
-            return try folder.info(name).kind
+            return try descriptor.info(name).kind
         } catch .notFound {
             return nil
         } catch {
-            throw error.failure("look at", shown(name))
+            throw error.failure("look at", shown(name, in: folder))
         }
     }
 
-    private func leaveOut(_ path: Files.Path) {
+    private func skip(_ skipped: Files.Skipped) {
         summary.skipped += 1
-        progress.skip(
-            Files.Skipped(path: path, failure: Files.Failure(code: .conflict, message: "It is there already.")))
-    }
-
-    /// The path of a name in the folder being filled, from the destination on.
-    private func shown(_ name: [UInt8]) -> Files.Path {
-        var names = levels.dropFirst().map(\.name) + [name]
-        var base = destination.bytes
-        if newName != nil {
-            names.removeFirst()
-        } else if base.last == UInt8(ascii: "/") {
-            base.removeLast()
+        progress.skip(skipped)
+        if hasAbandoned {
+            hasAbandoned = false
+        } else if let name = skipped.path.bytes.split(separator: UInt8(ascii: "/")).last {
+            // What the source has and cannot send is not what it does not have.
+            level.seen?.insert(Array(name).hashValue)
         }
-        return Files.Path(bytes: [UInt8](([base] + names).joined(separator: [UInt8(ascii: "/")])))
     }
 
-    private static var outOfOrder: KithError {
+    /// Says to both ends that something stays as it is.
+    func leaveOut(_ path: Files.Path) {
+        let skipped = Files.Skipped(
+            path: path, failure: Files.Failure(code: .conflict, message: "It is there already."))
+        summary.skipped += 1
+        progress.skip(skipped)
+        // What cannot be queued any more has its count in the summary.
+        try? answers.put(.skipped(skipped))
+    }
+
+    func note(_ folder: LandingFolder, _ name: [UInt8], _ kind: Files.Change.Kind) {
+        guard options.report else { return }
+        let change = Files.Change(path: shown(name, in: folder), kind: kind)
+        progress.note(change)
+        // A report only: the summary has the numbers.
+        try? answers.put(.change(change))
+    }
+
+    private func path(of name: [UInt8], in folder: LandingFolder) -> [UInt8] {
+        if folder.parent == nil, newName != nil { return folder.path }
+        return folder.path + [UInt8(ascii: "/")] + name
+    }
+
+    /// The path of a name in a folder, from the destination on.
+    func shown(_ name: [UInt8], in folder: LandingFolder) -> Files.Path {
+        Files.Path(bytes: path(of: name, in: folder))
+    }
+
+    static var outOfOrder: KithError {
         KithError(.invalid, "The other end sent the messages of a transfer out of order.")
     }
-}
-
-/// An error the other end has told of, and so need not be told.
-struct RemoteFailure: Error {
-    let error: KithError
 }

@@ -1,183 +1,302 @@
-import Crypto
 import KithAPI
 import KithWire
+import Synchronization
 
-/// Reads files and folders and turns them into the messages of a transfer, a buffer at a time.
+/// Lists files and folders to the receiver, and sends the contents it asks for, a buffer at a time.
 ///
 /// It runs on a ``DiskExecutor``; the channel's other end writes to the network meanwhile.
 @safe final class TreeSender {  // the one pointer it holds never leaves it
-    /// How much of a file one buffer carries.
-    private static let chunk = 512 << 10
-    /// Files up to this size share buffers with their neighbours.
-    private static let small = 64 << 10
-    /// A shared buffer goes out when it holds this much.
-    private static let batchLimit = 256 << 10
+    /// What the receiver said of some files, in the order they were listed.
+    enum Answer: Sendable {
+        case send(files: UInt64)
+        case notNeeded(files: UInt64)
+        case difference(Basis)
+    }
 
-    private let output: BoundedChannel<[UInt8]>
-    private let progress: TransferProgress
+    /// What the receiver has of one file.
+    struct Basis: Sendable {
+        /// The hashes of the leaves of a transfer that was interrupted.
+        var leaves: [UInt8] = []
+        /// The chunks of the version it has.
+        var chunks = ChunkTable()
+        /// The hash of the version it has, when that may be the same.
+        var root: [UInt8]?
+
+        /// About how many bytes it takes.
+        var cost: Int { leaves.count + chunks.count * ChunkTable.entryCount }
+    }
+
+    /// How many bytes of bases wait to be used.
+    final class Held: Sendable {
+        /// The most there may be; an honest receiver stays far below.
+        static let maximum = 64 << 20
+        private let bytes = Atomic(0)
+
+        var isTooMuch: Bool { bytes.load(ordering: .relaxed) > Self.maximum }
+        func add(_ count: Int) { bytes.add(count, ordering: .relaxed) }
+    }
+
+    /// A shared buffer goes out when it holds this much.
+    static let batchLimit = 256 << 10
+    /// The folders it holds open: one less deep than the protocol's bound for each that is begun while it waits.
+    private static let maximumFolders = TransferFrame.maximumFolders - 8
+    /// So many second names are remembered; further ones are sent as files of their own.
+    private static let maximumHardLinks = 1 << 20
+
+    private struct Identity: Hashable {
+        var device: UInt64
+        var inode: UInt64
+    }
+
+    let output: BoundedChannel<[UInt8]>
+    let progress: TransferProgress
+    private let answers: BoundedChannel<Answer>
+    private let held: Held
+    private let walk: TreeWalk
+    private let selection: Files.Selection
+
+    private var isListed = false
+    private var isComplete = true
+    private var pending = Ring<TreeWalk.File>()
+    private var listed: UInt64 = 0
+    private var linked: [Identity: UInt64] = [:]
     private var batch: [UInt8] = []
     private var hasSentTotal = false
-    private let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: small, alignment: 16)
+    /// Where small files are read to.
+    let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: TransferFrame.maximumSmall, alignment: 16)
 
-    init(output: BoundedChannel<[UInt8]>, progress: TransferProgress) {
+    init(
+        _ sources: [TreeSource], selection: Files.Selection, output: BoundedChannel<[UInt8]>,
+        answers: BoundedChannel<Answer>, held: Held, progress: TransferProgress
+    ) throws(KithError) {
         self.output = output
+        self.held = held
+        self.answers = answers
         self.progress = progress
+        self.selection = selection
+        walk = TreeWalk(sources, leavingOut: try IgnoreRules(selection.exclude))
     }
 
     deinit { unsafe scratch.deallocate() }
 
-    /// Sends all of `sources` and the end of the transfer.
+    /// Sends all of the sources and the end of the transfer.
     ///
     /// What cannot be read beneath a source is left out, with the reason; a source itself that cannot be is an error.
-    func send(_ sources: [TreeSource]) async throws {
-        for source in sources {
-            let path = [source.name]
-            if let opened = source.opened {
-                let info = try attempt("read", source.shown) { () throws(Errno) in try opened.info() }
-                if info.kind == .folder {
-                    try await sendFolder(opened, info, path)
-                } else {
-                    try await sendFile(opened, info, path)
+    func send() async throws {
+        // Nothing else may come first, not even the total.
+        try TransferFrame.hello(version: TransferFrame.version, features: 0).append(to: &batch)
+        while true {
+            try Task.checkCancellation()
+            let count = try listAhead(64)
+            if let answer = try answers.poll() {
+                try await obey(answer)
+            } else if count > 0 {
+                // The receiver is to have something to answer soon.
+                if batch.count >= 8 << 10 { try await flush() }
+            } else if isListed, pending.isEmpty {
+                break
+            } else {
+                try await flush()
+                guard let answer = try await answers.receive() else {
+                    throw KithError(.closed, "The other end ended the transfer before it was done.")
                 }
-            } else if let folder = source.folder {
-                try await sendLink(in: folder, path)
+                try await obey(answer)
             }
         }
         progress.isAllSent = true
-        try await put(.end)
+        try put(.end(isComplete: isComplete))
         try await flush()
     }
 
-    private func sendChild(of folder: Descriptor, _ path: [[UInt8]]) async throws {
-        guard let name = path.last else { return }
-        do {
-            let listed = try folder.info(name)
-            switch listed.kind {
-            case .link: try await sendLink(in: folder, path)
-            case .special: throw KithError(.unsupported, "It is a pipe, a socket or a device.")
-            case .file, .folder:
-                guard TransferFrame.isSafe(name: name) else {
-                    throw KithError(.unsupported, "Its name is not allowed.")
-                }
-                let opened = try folder.open(name: name, listed.kind == .folder ? [.folder, .noFollow] : .noFollow)
-                // It may have become something else since it was listed.
-                let info = try opened.info()
-                switch info.kind {
-                case .folder where path.count >= TreeSource.maximumDepth:
-                    throw KithError(.exhausted, "Folders nest deeper than \(TreeSource.maximumDepth) levels.")
-                case .folder: try await sendFolder(opened, info, path)
-                case .file: try await sendFile(opened, info, path)
-                case .link, .special: throw KithError(.unsupported, "It is a pipe, a socket or a device.")
-                }
+    // MARK: - Listing
+
+    /// Lists what comes next, as far as the receiver may be ahead of us; returns how much.
+    private func listAhead(_ limit: Int) throws -> Int {
+        var count = 0
+        while count < limit, !isListed, pending.count < TransferFrame.maximumListed,
+            walk.open.count < Self.maximumFolders || pending.isEmpty
+        {
+            guard let step = try walk.next() else {
+                isListed = true
+                break
             }
-        } catch let error as Errno {
-            try await skip(path, error.failure("read", Self.shown(path)))
-        } catch let error as KithError where error.code == .unsupported || error.code == .exhausted {
-            try await skip(path, error)
+            count += 1
+            try list(step)
+        }
+        return count
+    }
+
+    private func list(_ step: TreeWalk.Step) throws {
+        switch step {
+        case .folder(let folder, let name, let info):
+            try putExtended(of: folder.descriptor)
+            try put(.folder(Self.attributes(name, info)))
+        case .folderEnd(let isComplete):
+            if !isComplete {
+                self.isComplete = false
+                try skip([], KithError(.internal, "A folder could not be listed to its end."))
+            }
+            try put(.folderEnd(isComplete: isComplete))
+        case .file(let file): try list(file)
+        case .link(let name, let info, let target): try put(.link(Self.attributes(name, info), target: target))
+        case .skipped(let skipped): try skip(skipped)
         }
     }
 
-    private func sendFolder(_ folder: Descriptor, _ info: Descriptor.Info, _ path: [[UInt8]]) async throws {
-        let names = try folder.names().sorted { $0.lexicographicallyPrecedes($1) }
-        try await put(.folder(Self.attributes(path, info)))
-        for name in names {
-            try Task.checkCancellation()
-            try await sendChild(of: folder, path + [name])
+    private func list(_ file: TreeWalk.File) throws {
+        var flags: TransferFrame.FileFlags = []
+        let info = file.info
+        if info.allocated < info.size, info.size > UInt64(TransferFrame.maximumSmall) { flags.insert(.sparse) }
+        if selection.hardLinks, info.links > 1 {
+            let identity = Identity(device: info.device, inode: info.inode)
+            if let first = linked[identity] {
+                try put(.hardLink(name: file.name, to: first))
+                progress.add(bytes: info.size, files: 1)
+                return
+            }
+            if linked.count < Self.maximumHardLinks {
+                linked[identity] = listed
+                flags.insert(.linked)
+            }
         }
-        try await put(.folderEnd)
+        if selection.attributes {
+            do {
+                let opened = try file.opened ?? file.folder?.descriptor.open(name: file.name, .noFollow)
+                if let opened { try putExtended(of: opened) }
+            } catch let error as Errno {
+                try skip(file.path, error.failure("read", Files.Path(bytes: file.path)))
+                return
+            }
+        }
+        try put(.file(Self.attributes(file.name, info), size: info.size, flags))
+        listed += 1
+        pending.append(file)
     }
 
-    private func sendLink(in folder: Descriptor, _ path: [[UInt8]]) async throws {
-        guard let name = path.last else { return }
-        let info = try folder.info(name)
-        let target = try folder.target(ofLink: name)
-        try await put(.link(Self.attributes(path, info), target: target))
+    private func putExtended(of file: Descriptor) throws {
+        guard selection.attributes else { return }
+        try put(.extended(try ExtendedAttributes.read(file)))
+    }
+
+    // MARK: - Sending
+
+    private func obey(_ answer: Answer) async throws {
+        switch answer {
+        case .send(let files):
+            for _ in 0..<files {
+                try Task.checkCancellation()
+                try await send(try nextPending(), Basis())
+                _ = try listAhead(2)
+            }
+        case .notNeeded(let files):
+            for _ in 0..<files {
+                progress.add(bytes: try nextPending().info.size, files: 1)
+                _ = try listAhead(2)
+                if batch.count >= Self.batchLimit { try await flush() }
+            }
+        case .difference(let basis):
+            try await send(try nextPending(), basis)
+            held.add(-basis.cost)
+        }
+    }
+
+    private func nextPending() throws(KithError) -> TreeWalk.File {
+        guard let file = pending.popFirst() else {
+            throw KithError(.invalid, "The other end answered for more files than were listed.")
+        }
+        return file
     }
 
     /// Sends what is in the file when it is read, whatever size it had before.
-    private func sendFile(_ file: Descriptor, _ info: Descriptor.Info, _ path: [[UInt8]]) async throws {
-        progress.begin(path)
-        try await put(.file(Self.attributes(path, info), size: info.size))
-        var hash = SHA256()
+    private func send(_ file: TreeWalk.File, _ basis: Basis) async throws {
+        progress.begin(file.path)
         do {
-            if info.size <= UInt64(Self.small) {
-                while try sendSmall(file, &hash) {
-                    if batch.count >= Self.batchLimit { try await flush() }
-                }
-            } else {
-                while let buffer = try readChunk(file, &hash) {
-                    try await flush()
-                    try await output.send(buffer)
-                }
+            guard let opened = try file.opened ?? file.folder?.descriptor.open(name: file.name, .noFollow) else {
+                return
             }
+            // It may have become something else since it was listed.
+            let info = try opened.info()
+            guard info.kind == .file else { throw Errno.notRegular }
+            try await sendContents(of: opened, info, announced: file.info.size, basis)
         } catch let error as Errno {
-            try await put(.fileAbandoned)
-            throw error
+            try put(.fileAbandoned)
+            try skip(file.path, error.failure("read", Files.Path(bytes: file.path)))
+            return
         }
-        try await put(.fileEnd(sha256: Array(hash.finalize())))
         progress.add(files: 1)
     }
 
-    /// Reads the next part of a small file into the shared buffer; false at its end.
-    private func sendSmall(_ file: Descriptor, _ hash: inout SHA256) throws(Errno) -> Bool {
-        let count = try unsafe file.read(into: scratch)
-        guard count > 0 else { return false }
-        let data = unsafe UnsafeRawBufferPointer(rebasing: scratch[..<count])
-        unsafe hash.update(bufferPointer: data)
-        batch += TransferFrame.dataPrefix(count: count)
-        unsafe batch.append(contentsOf: data)
-        progress.add(bytes: count)
-        return true
+    // MARK: - Words
+
+    private func skip(_ path: [UInt8], _ error: KithError) throws {
+        try skip(Files.Skipped(path: Files.Path(bytes: path), failure: Files.Failure(error)))
     }
 
-    /// Reads the next part of a file as a whole data message; `nil` at its end.
-    private func readChunk(_ file: Descriptor, _ hash: inout SHA256) throws(Errno) -> [UInt8]? {
-        var failure: Errno?
-        var read = 0
-        let prefix = TransferFrame.dataPrefix
-        let buffer = unsafe [UInt8](unsafeUninitializedCapacity: prefix + Self.chunk) { buffer, count in
-            let data = unsafe UnsafeMutableRawBufferPointer(
-                rebasing: unsafe UnsafeMutableRawBufferPointer(buffer)[prefix...])
-            do throws(Errno) { read = try unsafe file.read(into: data) } catch { failure = error }
-            guard read > 0 else { return }
-            unsafe hash.update(bufferPointer: UnsafeRawBufferPointer(rebasing: data[..<read]))
-            for (index, byte) in TransferFrame.dataPrefix(count: read).enumerated() { unsafe buffer[index] = byte }
-            count = prefix + read
-        }
-        if let failure { throw failure }
-        progress.add(bytes: read)
-        return read == 0 ? nil : buffer
-    }
-
-    private func skip(_ path: [[UInt8]], _ error: KithError) async throws {
-        let skipped = Files.Skipped(path: Self.shown(path), failure: Files.Failure(error))
+    private func skip(_ skipped: Files.Skipped) throws {
+        if skipped.failure.code != .unsupported { isComplete = false }
         progress.skip(skipped)
-        try await put(.skipped(skipped))
+        try put(.skipped(skipped))
     }
 
-    private func put(_ frame: TransferFrame) async throws {
+    func put(_ frame: TransferFrame) throws {
         if !hasSentTotal, let bytes = progress.total {
             hasSentTotal = true
             try TransferFrame.total(bytes: bytes.bytes, files: bytes.files).append(to: &batch)
         }
         try frame.append(to: &batch)
+    }
+
+    /// Appends a message of bytes from elsewhere, behind some of our own.
+    func put(type: UInt8, _ head: [UInt8], _ data: UnsafeRawBufferPointer) async throws {
+        batch += TransferFrame.prefix(type: type, count: head.count + data.count)
+        batch += head
+        unsafe batch.append(contentsOf: data)
         if batch.count >= Self.batchLimit { try await flush() }
     }
 
-    private func flush() async throws {
+    var batchIsFull: Bool { batch.count >= Self.batchLimit }
+
+    func flush() async throws {
         guard !batch.isEmpty else { return }
         let full = batch
         batch = []
-        batch.reserveCapacity(Self.batchLimit + 2 * Self.small)
+        batch.reserveCapacity(Self.batchLimit + 2 * TransferFrame.maximumSmall)
         try await output.send(full)
     }
 
-    private static func attributes(_ path: [[UInt8]], _ info: Descriptor.Info) -> TransferFrame.Attributes {
+    private static func attributes(_ name: [UInt8], _ info: Descriptor.Info) -> TransferFrame.Attributes {
         TransferFrame.Attributes(
-            name: path.last ?? [], mode: info.mode, seconds: info.seconds, nanoseconds: info.nanoseconds)
+            name: name, mode: info.mode, seconds: info.seconds, nanoseconds: info.nanoseconds,
+            identity: identity(of: info))
     }
 
-    private static func shown(_ path: [[UInt8]]) -> Files.Path {
-        Files.Path(bytes: [UInt8](path.joined(separator: [UInt8(ascii: "/")])))
+    /// The number a file has on this device.
+    static func identity(of info: Descriptor.Info) -> UInt64 {
+        // A file system's numbers are small: mixed like this, no two files of a device are likely to share one.
+        info.device &* 0x9E37_79B9_7F4A_7C15 ^ info.inode
+    }
+}
+
+/// A queue whose front is taken in constant time.
+struct Ring<Element> {
+    private var elements: [Element?] = []
+    private var head = 0
+
+    var count: Int { elements.count - head }
+    var isEmpty: Bool { count == 0 }
+    var first: Element? { head < elements.count ? elements[head] : nil }
+
+    mutating func append(_ element: Element) { elements.append(element) }
+
+    mutating func popFirst() -> Element? {
+        guard head < elements.count else { return nil }
+        let element = elements[head]
+        elements[head] = nil
+        head += 1
+        if head > 64, head * 2 > elements.count {
+            elements.removeFirst(head)
+            head = 0
+        }
+        return element
     }
 }

@@ -49,31 +49,16 @@ struct TreeSource: Sendable {
     /// Counts the bytes and files of some sources.
     ///
     /// What cannot be read counts nothing.
-    static func total(of sources: [TreeSource]) async throws -> (bytes: UInt64, files: UInt64) {
+    static func total(
+        of sources: [TreeSource], selection: Files.Selection
+    ) async throws -> (bytes: UInt64, files: UInt64) {
+        let walk = TreeWalk(sources, leavingOut: try IgnoreRules(selection.exclude))
         var total = (bytes: UInt64(0), files: UInt64(0))
-        func visit(_ folder: Descriptor, depth: Int) throws {
+        while let step = try walk.next() {
             try Task.checkCancellation()
-            guard depth < maximumDepth else { return }
-            for name in (try? folder.names()) ?? [] {
-                guard let info = try? folder.info(name) else { continue }
-                if info.kind == .file {
-                    total.bytes &+= info.size
-                    total.files &+= 1
-                } else if info.kind == .folder,
-                    let inner = try? folder.open(name: name, [.path, .folder, .noFollow])
-                {
-                    try visit(inner, depth: depth + 1)
-                }
-            }
-        }
-        for source in sources {
-            guard let opened = source.opened, let info = try? opened.info() else { continue }
-            if info.kind == .folder {
-                try visit(opened, depth: 0)
-            } else {
-                total.bytes &+= info.size
-                total.files &+= 1
-            }
+            guard case .file(let file) = step else { continue }
+            total.bytes &+= file.info.size
+            total.files &+= 1
         }
         return total
     }

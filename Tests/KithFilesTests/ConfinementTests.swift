@@ -108,23 +108,13 @@ import Testing
         let folders = try Folders()
         let attributes = TransferFrame.Attributes(name: Array(name.utf8), mode: 0o777, seconds: 0, nanoseconds: 0)
         for frame in [
-            TransferFrame.file(attributes, size: 1), .folder(attributes), .link(attributes, target: Array("/etc".utf8)),
+            TransferFrame.file(attributes, size: 1, []), .folder(attributes),
+            .link(attributes, target: Array("/etc".utf8)),
         ] {
             let stream = try await folders.client().open(
                 Files.Push.self, .init(path: Files.Path(folders.srv), landing: .init()), on: "laptop"
             ).stream
-            var bytes: [UInt8] = []
-            try frame.append(to: &bytes)
-            try await stream.write(bytes)
-            var parser = TransferParser()
-            var refusal: Files.Failure?
-            while let bytes = try await stream.read(upTo: 1_000) {
-                parser.feed(bytes)
-                if case .failure(let failure)? = try parser.next() {
-                    refusal = failure
-                    break
-                }
-            }
+            let refusal = try await stream.refusal(of: [frame])
             #expect(refusal?.code == .invalid)
             stream.abort(.cancelled)
         }
@@ -138,18 +128,9 @@ import Testing
             Files.Push.self, .init(path: Files.Path(folders.srv), landing: .init()), on: "laptop"
         ).stream
         let attributes = TransferFrame.Attributes(name: Array("x".utf8), mode: 0o777, seconds: 0, nanoseconds: 0)
-        var bytes: [UInt8] = []
-        for frame in [TransferFrame.link(attributes, target: Array("../outside".utf8)), .folder(attributes)] {
-            try frame.append(to: &bytes)
-        }
-        try await stream.write(bytes)
-        var parser = TransferParser()
-        parser.feed(try await stream.read(upTo: 10_000) ?? [])
-        guard case .failure(let failure)? = try parser.next() else {
-            Issue.record("no failure came")
-            return
-        }
-        #expect(failure.code == .conflict)
+        let refusal = try await stream.refusal(
+            of: [.link(attributes, target: Array("../outside".utf8)), .folder(attributes)])
+        #expect(refusal?.code == .conflict)
         stream.abort(.cancelled)
         #expect(try folders.names("outside") == ["keep"])
     }

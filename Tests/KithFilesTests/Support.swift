@@ -12,6 +12,10 @@ struct LocalCarrier: Carrier {
     var grants: [Grant]
     /// Where bytes on their way to the laptop may be damaged.
     var tamper: (@Sendable ([UInt8]) -> [UInt8])?
+    /// After how many bytes, both ways together, the next stream to the laptop is cut; `nil`: it is not.
+    var cut: (@Sendable () -> Int?)?
+    /// The streams that are being served.
+    let running = Running()
     let service = FilesService(logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
 
     func call<M: KithAPI.Method>(
@@ -31,6 +35,7 @@ struct LocalCarrier: Carrier {
         let pipe = KithAPI.Pipe()
         let (answers, answer) = AsyncThrowingStream.makeStream(of: M.Output.self)
         let context = try context(device)
+        running.add(1)
         let far: any ByteStream = tamper.map { Tampering(pipe.right, $0) } ?? pipe.right
         Task {
             do {
@@ -44,8 +49,12 @@ struct LocalCarrier: Carrier {
                 answer.finish(throwing: error)
                 far.abort((error as? KithError)?.code ?? .internal)
             }
+            running.add(-1)
         }
-        for try await output in answers { return OpenedStream(output: output, stream: pipe.left) }
+        for try await output in answers {
+            guard device != nil, let limit = cut?() else { return OpenedStream(output: output, stream: pipe.left) }
+            return OpenedStream(output: output, stream: Cutting(pipe.left, after: limit))
+        }
         throw notServed
     }
 
@@ -75,6 +84,18 @@ struct LocalCarrier: Carrier {
     private var notServed: KithError { KithError(.unsupported, "not served") }
 }
 
+/// How many streams are being served.
+final class Running: Sendable {
+    private let count = Atomic(0)
+
+    func add(_ change: Int) { count.add(change, ordering: .relaxed) }
+
+    /// Waits until both ends of every stream have seen its end.
+    func end() async throws {
+        while count.load(ordering: .relaxed) > 0 { try await Task.sleep(for: .milliseconds(1)) }
+    }
+}
+
 /// A stream whose reader sees changed bytes.
 private final class Tampering: ByteStream {
     private let inner: any ByteStream
@@ -89,6 +110,47 @@ private final class Tampering: ByteStream {
     func write(_ bytes: [UInt8]) async throws { try await inner.write(bytes) }
     func finish() async throws { try await inner.finish() }
     func abort(_ code: KithError.Code) { inner.abort(code) }
+}
+
+/// A stream whose link breaks after some bytes.
+private final class Cutting: ByteStream {
+    private let inner: any ByteStream
+    private let left: Mutex<Int>
+
+    init(_ inner: any ByteStream, after count: Int) {
+        self.inner = inner
+        left = Mutex(count)
+    }
+
+    func read(upTo limit: Int) async throws -> [UInt8]? {
+        // Small steps, so that the cut can be anywhere.
+        guard let bytes = try await inner.read(upTo: min(limit, 8_192)) else { return nil }
+        _ = try take(bytes.count)
+        return bytes
+    }
+
+    func write(_ bytes: [UInt8]) async throws {
+        let fits = (try? take(bytes.count)) ?? bytes.count / 2
+        try await inner.write(Array(bytes.prefix(fits)))
+        guard fits == bytes.count else { throw broken() }
+    }
+
+    func finish() async throws { try await inner.finish() }
+    func abort(_ code: KithError.Code) { inner.abort(code) }
+
+    private func take(_ count: Int) throws -> Int {
+        let isThere = left.withLock { left in
+            left -= count
+            return left >= 0
+        }
+        guard isThere else { throw broken() }
+        return count
+    }
+
+    private func broken() -> KithError {
+        inner.abort(.closed)
+        return KithError(.closed, "The link is cut.")
+    }
 }
 
 /// A folder for one test: `local` is this device's, `srv` the laptop's.
@@ -107,8 +169,11 @@ final class Folders: Sendable {
     deinit { try? FileManager.default.removeItem(atPath: top) }
 
     /// A client whose laptop grants `srv`.
-    func client(_ access: Grant.FileAccess = .write, tamper: (@Sendable ([UInt8]) -> [UInt8])? = nil) -> Client {
-        Client(LocalCarrier(grants: [.files(access, root: srv)], tamper: tamper))
+    func client(
+        _ access: Grant.FileAccess = .write, cut: (@Sendable () -> Int?)? = nil,
+        tamper: (@Sendable ([UInt8]) -> [UInt8])? = nil
+    ) -> Client {
+        Client(LocalCarrier(grants: [.files(access, root: srv)], tamper: tamper, cut: cut))
     }
 
     func write(_ path: String, _ bytes: Data) throws {
@@ -132,20 +197,75 @@ extension Client {
     @discardableResult
     func copy(
         _ sources: [Files.Location], to destination: Files.Location, recursive: Bool = true,
-        landing: Files.Landing = Files.Landing()
+        selection: Files.Selection = Files.Selection(), landing: Files.Landing = Files.Landing(),
+        retrySeconds: UInt32 = 0
     ) async throws -> (summary: Files.Summary, skipped: [Files.Skipped]) {
-        let stream = try await open(
-            Files.Copy.self,
-            Files.Copy.Input(sources: sources, destination: destination, recursive: recursive, landing: landing)
-        ).stream
+        try await follow(
+            Files.Copy.Input(
+                sources: sources, destination: destination, recursive: recursive, selection: selection,
+                landing: landing, retrySeconds: retrySeconds)
+        ) { _ in }
+    }
+
+    /// Copies, and passes on each report.
+    func follow(
+        _ input: Files.Copy.Input, _ report: (Files.Progress) -> Void
+    ) async throws -> (summary: Files.Summary, skipped: [Files.Skipped]) {
+        do {
+            let result = try await followed(input, report)
+            try await (carrier as? LocalCarrier)?.running.end()
+            return result
+        } catch {
+            try await (carrier as? LocalCarrier)?.running.end()
+            throw error
+        }
+    }
+
+    private func followed(
+        _ input: Files.Copy.Input, _ report: (Files.Progress) -> Void
+    ) async throws -> (summary: Files.Summary, skipped: [Files.Skipped]) {
+        let stream = try await open(Files.Copy.self, input).stream
         let messages = MessageStream(stream)
         var skipped: [Files.Skipped] = []
         while let progress = try await messages.receive(Files.Progress.self) {
             skipped += progress.skipped
+            report(progress)
             if let failure = progress.failure { throw failure.error }
             if let summary = progress.summary { return (summary, skipped) }
         }
         throw KithError(.closed, "no summary")
+    }
+}
+
+extension ByteStream {
+    /// Says hello and then these messages, as a sender or a receiver made by hand.
+    func say(_ frames: [TransferFrame]) async throws {
+        var bytes: [UInt8] = []
+        for frame in [.hello(version: TransferFrame.version, features: 0)] + frames { try frame.append(to: &bytes) }
+        try await write(bytes)
+    }
+
+    /// Reads until the other end says this; false when it ends without.
+    func hears(_ wanted: TransferFrame) async throws -> Bool {
+        var parser = TransferParser()
+        while let bytes = try await read(upTo: 1_000) {
+            parser.feed(bytes)
+            while let frame = try parser.next() { if frame == wanted { return true } }
+        }
+        return false
+    }
+
+    /// What the other end says to these messages when it refuses them; `nil` when it ends without a word of that.
+    func refusal(of frames: [TransferFrame]) async throws -> Files.Failure? {
+        try await say(frames)
+        var parser = TransferParser()
+        while let bytes = try await read(upTo: 1_000) {
+            parser.feed(bytes)
+            while let frame = try parser.next() {
+                if case .failure(let failure) = frame { return failure }
+            }
+        }
+        return nil
     }
 }
 

@@ -17,12 +17,16 @@ enum {
     /// A symbolic link in the last place is an error (with PATH on Linux: opened itself).
     KITH_FILE_NO_FOLLOW = 8,
     /// Makes a new file; an existing one is an error.
-    KITH_FILE_CREATE = 16
+    KITH_FILE_CREATE = 16,
+    /// Read and written.
+    KITH_FILE_READ_WRITE = 32
 };
 
 /// What a file is and has, the same on every system.
 typedef struct kith_file_info {
     uint64_t device, inode, size, links;
+    /// The bytes it takes on the disk: fewer than its size when it has holes.
+    uint64_t allocated;
     int64_t seconds;
     uint32_t nanoseconds;
     /// Permission bits and the type bits, as in st_mode.

@@ -40,17 +40,62 @@ extension Files {
         public var sync: Bool
         /// Whether the destination must be a folder, to put things in.
         public var intoFolder: Bool
+        /// Whether the destination is the new name even where a folder is there: its contents become the source's.
+        public var exact: Bool
+        /// Whether files count as the same by their hash alone; without, by size and time of change.
+        public var checksum: Bool
+        /// Whether files that are newer here stay as they are.
+        public var update: Bool
+        /// Whether changed files are sent whole, without looking for what the old version has of them.
+        public var wholeFile: Bool
+        /// Whether what the source does not have is deleted, once all the rest has arrived.
+        public var delete: Bool
+        /// Whether nothing is changed; with ``report``, what would be is told.
+        public var dryRun: Bool
+        /// Whether each file sent or deleted is told of by name (``Progress/changes``).
+        public var report: Bool
+        /// What ``delete`` does not touch, as in ``Selection/exclude``.
+        public var exclude: [String]
 
         /// Makes a choice; the defaults are those of `kith cp`.
-        public init(overwrite: Bool = true, preserve: Bool = true, sync: Bool = false, intoFolder: Bool = false) {
+        public init(
+            overwrite: Bool = true, preserve: Bool = true, sync: Bool = false, intoFolder: Bool = false,
+            exact: Bool = false, checksum: Bool = false, update: Bool = false, wholeFile: Bool = false,
+            delete: Bool = false, dryRun: Bool = false, report: Bool = false, exclude: [String] = []
+        ) {
             self.overwrite = overwrite
             self.preserve = preserve
             self.sync = sync
             self.intoFolder = intoFolder
+            self.exact = exact
+            self.checksum = checksum
+            self.update = update
+            self.wholeFile = wholeFile
+            self.delete = delete
+            self.dryRun = dryRun
+            self.report = report
+            self.exclude = exclude
         }
     }
 
-    /// Fetches a file or a tree: `TransferFrame`s of KithFiles come, an acknowledgement goes back.
+    /// What of a tree is sent, and what of each file.
+    public struct Selection: Codable, Hashable, Sendable {
+        /// Patterns in the syntax of `.gitignore`, relative to the folder copied: what they name is not sent.
+        public var exclude: [String]
+        /// Whether extended attributes and access lists are sent.
+        public var attributes: Bool
+        /// Whether files that are one file under several names stay one, inside one transfer.
+        public var hardLinks: Bool
+
+        /// Makes a choice; the defaults are those of `kith cp`.
+        public init(exclude: [String] = [], attributes: Bool = false, hardLinks: Bool = false) {
+            self.exclude = exclude
+            self.attributes = attributes
+            self.hardLinks = hardLinks
+        }
+    }
+
+    /// Fetches a file or a tree: `TransferFrame`s of KithFiles come, what is wanted of them goes back.
     public enum Pull: Method {
         /// What to fetch.
         public struct Input: Codable, Hashable, Sendable {
@@ -58,11 +103,14 @@ extension Files {
             public var path: Path
             /// Whether a folder is sent, with all in it.
             public var recursive: Bool
+            /// What of it.
+            public var selection: Selection
 
             /// Makes the input.
-            public init(path: Path, recursive: Bool) {
+            public init(path: Path, recursive: Bool, selection: Selection = Selection()) {
                 self.path = path
                 self.recursive = recursive
+                self.selection = selection
             }
         }
 
@@ -78,7 +126,7 @@ extension Files {
         public static func access(for input: Input) -> Access { input.path.access(.read) }
     }
 
-    /// Delivers files and trees: `TransferFrame`s of KithFiles go, an acknowledgement comes back.
+    /// Delivers files and trees: `TransferFrame`s of KithFiles go, what is wanted of them comes back.
     public enum Push: Method {
         /// Where to.
         public struct Input: Codable, Hashable, Sendable {
@@ -133,17 +181,27 @@ extension Files {
             public var destination: Location
             /// Whether folders are copied, with all in them.
             public var recursive: Bool
+            /// What of the sources is copied.
+            public var selection: Selection
             /// How things are put in place.
             public var landing: Landing
+            /// The most bytes per second; `nil`: as many as the link carries.
+            public var limit: UInt64?
+            /// How long a lost connection is tried again without progress, in seconds; 0: not at all.
+            public var retrySeconds: UInt32
 
             /// Makes the input.
             public init(
-                sources: [Location], destination: Location, recursive: Bool = false, landing: Landing = Landing()
+                sources: [Location], destination: Location, recursive: Bool = false, selection: Selection = Selection(),
+                landing: Landing = Landing(), limit: UInt64? = nil, retrySeconds: UInt32 = 120
             ) {
                 self.sources = sources
                 self.destination = destination
                 self.recursive = recursive
+                self.selection = selection
                 self.landing = landing
+                self.limit = limit
+                self.retrySeconds = retrySeconds
             }
         }
 
@@ -163,18 +221,24 @@ extension Files {
     ///
     /// The last message has a ``summary`` or a ``failure``.
     public struct Progress: Codable, Hashable, Sendable {
-        /// Bytes done.
+        /// Bytes done: sent, or found to be there already.
         public var bytes: UInt64
         /// Bytes to do, once they have been counted.
         public var totalBytes: UInt64?
+        /// Bytes of contents that passed over the link.
+        public var sent: UInt64
         /// Files done.
         public var files: UInt64
         /// Files to do, once they have been counted.
         public var totalFiles: UInt64?
         /// What is being copied.
         public var current: Path?
+        /// Why the copy waits, when its connection was lost and is being made again.
+        public var waiting: String?
         /// What was left out since the message before, each with the reason.
         public var skipped: [Skipped]
+        /// What was changed, or would be, since the message before; only on request (``Landing/report``).
+        public var changes: [Change]
         /// What was done, at the end of a copy that succeeded.
         public var summary: Summary?
         /// Why the copy ended, when it did not succeed.
@@ -182,17 +246,46 @@ extension Files {
 
         /// Makes a message.
         public init(
-            bytes: UInt64 = 0, totalBytes: UInt64? = nil, files: UInt64 = 0, totalFiles: UInt64? = nil,
-            current: Path? = nil, skipped: [Skipped] = [], summary: Summary? = nil, failure: Failure? = nil
+            bytes: UInt64 = 0, totalBytes: UInt64? = nil, sent: UInt64 = 0, files: UInt64 = 0,
+            totalFiles: UInt64? = nil,
+            current: Path? = nil, waiting: String? = nil, skipped: [Skipped] = [], changes: [Change] = [],
+            summary: Summary? = nil, failure: Failure? = nil
         ) {
             self.bytes = bytes
             self.totalBytes = totalBytes
+            self.sent = sent
             self.files = files
             self.totalFiles = totalFiles
             self.current = current
+            self.waiting = waiting
             self.skipped = skipped
+            self.changes = changes
             self.summary = summary
             self.failure = failure
+        }
+    }
+
+    /// Something a copy changed at the destination, or would.
+    public struct Change: Codable, Hashable, Sendable {
+        /// What happens to it.
+        public enum Kind: String, Codable, Hashable, Sendable {
+            /// It was not there.
+            case new
+            /// It was there and was another.
+            case changed
+            /// The source does not have it.
+            case deleted
+        }
+
+        /// What, from the destination on.
+        public var path: Path
+        /// What happens to it.
+        public var kind: Kind
+
+        /// Makes an entry.
+        public init(path: Path, kind: Kind) {
+            self.path = path
+            self.kind = kind
         }
     }
 
@@ -214,33 +307,44 @@ extension Files {
 
     /// What a copy did.
     public struct Summary: Codable, Hashable, Sendable {
-        /// Bytes of file contents.
+        /// Bytes of the files put in place.
         public var bytes: UInt64
+        /// Bytes of contents that passed over the link for them, before compression.
+        public var sent: UInt64
         /// Files put in place.
         public var files: UInt64
+        /// Files that were there already.
+        public var unchanged: UInt64
         /// Folders made or found.
         public var folders: UInt64
         /// Symbolic links made.
         public var links: UInt64
+        /// Things deleted, each with what was in it.
+        public var deleted: UInt64
         /// Things left out.
         public var skipped: UInt64
 
         /// Makes a summary.
         public init(
-            bytes: UInt64 = 0, files: UInt64 = 0, folders: UInt64 = 0, links: UInt64 = 0, skipped: UInt64 = 0
+            bytes: UInt64 = 0, sent: UInt64 = 0, files: UInt64 = 0, unchanged: UInt64 = 0, folders: UInt64 = 0,
+            links: UInt64 = 0, deleted: UInt64 = 0, skipped: UInt64 = 0
         ) {
             self.bytes = bytes
+            self.sent = sent
             self.files = files
+            self.unchanged = unchanged
             self.folders = folders
             self.links = links
+            self.deleted = deleted
             self.skipped = skipped
         }
 
         /// The sum of two.
         package static func + (left: Summary, right: Summary) -> Summary {
             Summary(
-                bytes: left.bytes &+ right.bytes, files: left.files &+ right.files,
-                folders: left.folders &+ right.folders, links: left.links &+ right.links,
+                bytes: left.bytes &+ right.bytes, sent: left.sent &+ right.sent, files: left.files &+ right.files,
+                unchanged: left.unchanged &+ right.unchanged, folders: left.folders &+ right.folders,
+                links: left.links &+ right.links, deleted: left.deleted &+ right.deleted,
                 skipped: left.skipped &+ right.skipped)
         }
     }

@@ -1,0 +1,94 @@
+#ifdef __linux__
+#define _GNU_SOURCE
+#endif
+#include "KithFileContents.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/xattr.h>
+#include <time.h>
+#include <unistd.h>
+
+int kith_file_next_data(int descriptor, uint64_t offset, uint64_t *start, uint64_t *end) {
+    off_t data = lseek(descriptor, (off_t)offset, SEEK_DATA);
+    if (data < 0 && errno == ENXIO) return 0;
+    if (data < 0) {
+        struct stat status;
+        if (errno != EINVAL && errno != EOPNOTSUPP) return -errno;
+        if (fstat(descriptor, &status) < 0) return -errno;
+        if ((uint64_t)status.st_size <= offset) return 0;
+        *start = offset;
+        *end = (uint64_t)status.st_size;
+        return 1;
+    }
+    off_t hole = lseek(descriptor, data, SEEK_HOLE);
+    // It was shortened meanwhile: nothing follows.
+    if (hole < 0) return errno == ENXIO ? 0 : -errno;
+    *start = (uint64_t)data;
+    *end = (uint64_t)hole;
+    return 1;
+}
+
+int kith_file_truncate(int descriptor, uint64_t size) {
+    int result;
+    if (size > INT64_MAX) return -EFBIG;
+    do result = ftruncate(descriptor, (off_t)size);
+    while (result < 0 && errno == EINTR);
+    return result < 0 ? -errno : 0;
+}
+
+int kith_file_punch(int descriptor, uint64_t offset, uint64_t length) {
+#if defined(__linux__)
+    int result;
+    // FALLOC_FL_KEEP_SIZE is 1, FALLOC_FL_PUNCH_HOLE 2.
+    do result = fallocate(descriptor, 1 | 2, (off_t)offset, (off_t)length);
+    while (result < 0 && errno == EINTR);
+    return result < 0 ? -errno : 0;
+#else
+    (void)descriptor, (void)offset, (void)length;
+    return -EOPNOTSUPP;
+#endif
+}
+
+int kith_file_link(int from_directory, const char *from, int to_directory, const char *to) {
+    return linkat(from_directory, from, to_directory, to, 0) < 0 ? -errno : 0;
+}
+
+intptr_t kith_file_list_attributes(int descriptor, char *names, size_t capacity) {
+#ifdef __APPLE__
+    ssize_t result = flistxattr(descriptor, names, capacity, 0);
+#else
+    ssize_t result = flistxattr(descriptor, names, capacity);
+#endif
+    return result < 0 ? -(intptr_t)errno : (intptr_t)result;
+}
+
+intptr_t kith_file_attribute(int descriptor, const char *name, void *value, size_t capacity) {
+#ifdef __APPLE__
+    ssize_t result = fgetxattr(descriptor, name, value, capacity, 0, 0);
+#else
+    ssize_t result = fgetxattr(descriptor, name, value, capacity);
+#endif
+    return result < 0 ? -(intptr_t)errno : (intptr_t)result;
+}
+
+int kith_file_set_attribute(int descriptor, const char *name, const void *value, size_t count) {
+    int result;
+#ifdef __APPLE__
+    result = value ? fsetxattr(descriptor, name, value, count, 0, 0) : fremovexattr(descriptor, name, 0);
+#else
+    result = value ? fsetxattr(descriptor, name, value, count, 0) : fremovexattr(descriptor, name);
+#endif
+    return result < 0 ? -errno : 0;
+}
+
+uint32_t kith_effective_user(void) { return (uint32_t)geteuid(); }
+
+int64_t kith_now(void) { return (int64_t)time(NULL); }
+
+void kith_sleep_milliseconds(uint32_t milliseconds) {
+    struct timespec left = {.tv_sec = milliseconds / 1000, .tv_nsec = (long)(milliseconds % 1000) * 1000000};
+    while (nanosleep(&left, &left) < 0 && errno == EINTR) {}
+}

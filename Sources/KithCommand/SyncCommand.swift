@@ -1,0 +1,156 @@
+import ArgumentParser
+import Foundation
+import KithAPI
+import KithWire
+
+/// The options `kith cp` and `kith sync` share.
+struct TransferOptions: ParsableArguments {
+    @Option(
+        name: .long, parsing: .singleValue,
+        help: ArgumentHelp("Leave out what matches, as a line of .gitignore.", valueName: "pattern"))
+    var exclude: [String] = []
+    @Option(
+        name: .long, parsing: .singleValue,
+        help: ArgumentHelp("Leave out what the patterns in this file match.", valueName: "file"))
+    var excludeFrom: [String] = []
+    @Flag(name: [.customShort("c"), .long], help: "Compare files by their hash, not by size and time.")
+    var checksum = false
+    @Flag(name: [.customShort("u"), .long], help: "Leave files alone that are newer at the destination.")
+    var update = false
+    @Flag(name: [.customShort("W"), .long], help: "Send changed files whole, without looking for the changes.")
+    var wholeFile = false
+    @Flag(name: [.customShort("X"), .long], help: "Keep extended attributes (user.*) and access lists.")
+    var xattrs = false
+    @Flag(name: [.customShort("H"), .long], help: "Keep files that are one file under several names one file.")
+    var hardLinks = false
+    @Option(name: .long, help: ArgumentHelp("Send no faster than this a second: 500K, 2M.", valueName: "rate"))
+    var limit: ByteRate?
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "How long to try again without progress after the connection was lost; 0: not at all.",
+            valueName: "seconds"))
+    var retryFor: UInt32 = 120
+    @Flag(name: .long, help: "Have each file on the disk before it gets its name: safe from a power cut.")
+    var sync = false
+    @Flag(name: [.customShort("v"), .long], help: "Name each file that is sent or deleted.") var verbose = false
+    @Flag(name: [.customShort("q"), .long], help: "Show no progress.") var quiet = false
+
+    /// What of the sources is sent.
+    func selection() throws -> Files.Selection {
+        var patterns: [String] = []
+        for file in excludeFrom {
+            do {
+                patterns += try String(contentsOfFile: file, encoding: .utf8).split(whereSeparator: \.isNewline)
+                    .map(String.init)
+            } catch {
+                throw KithError(.notFound, "Cannot read the patterns in \(file): \(error.localizedDescription)")
+            }
+        }
+        return Files.Selection(exclude: patterns + exclude, attributes: xattrs, hardLinks: hardLinks)
+    }
+
+    /// Runs a copy, shows how it goes, and says what it did.
+    func run(_ input: Files.Copy.Input, _ globals: GlobalOptions) async throws {
+        var line = ProgressLine(isShown: !quiet && !globals.json && isatty(STDERR_FILENO) == 1)
+        let isSaying = input.landing.report && !globals.json
+        let start = ContinuousClock.now
+        var changes: [Files.Change] = []
+        let last = try await withClient(globals) { client in
+            let stream = try await client.open(Files.Copy.self, input).stream
+            let messages = MessageStream(stream)
+            var last: Files.Progress?
+            while let progress = try await messages.receive(Files.Progress.self) {
+                if !progress.skipped.isEmpty || !progress.changes.isEmpty { line.clear() }
+                for skipped in progress.skipped where !quiet {
+                    note("kith: left out \(printable(skipped.path.description)): \(printable(skipped.failure.message))")
+                }
+                for change in progress.changes {
+                    if isSaying { say(Self.words(change)) } else if globals.json { changes.append(change) }
+                }
+                line.show(progress, at: ContinuousClock.now)
+                last = progress
+                if progress.summary != nil || progress.failure != nil { break }
+            }
+            return last
+        }
+        line.clear()
+        guard let last else { throw KithError(.closed, "The copy ended without a word. Try it again.") }
+        if let failure = last.failure { throw failure.error }
+        guard let summary = last.summary else { throw KithError(.closed, "The copy was cut off. Try it again.") }
+        if globals.json {
+            struct Report: Encodable {
+                var summary: Files.Summary
+                var changes: [Files.Change]
+            }
+            say(try input.landing.report ? jsonText(Report(summary: summary, changes: changes)) : jsonText(summary))
+        } else if line.isShown || (isSaying && !quiet) {
+            let words = ProgressLine.summary(summary, took: ContinuousClock.now - start)
+            note(input.landing.dryRun ? "Nothing was changed. It would be: \(words)" : words)
+        }
+    }
+
+    private static func words(_ change: Files.Change) -> String {
+        let word =
+            switch change.kind {
+            case .new: "new      "
+            case .changed: "changed  "
+            case .deleted: "deleted  "
+            }
+        return word + printable(change.path.description)
+    }
+}
+
+/// A number of bytes per second as typed: `500K`, `2M`, `1.5M`, `100000`.
+struct ByteRate: ExpressibleByArgument, Hashable {
+    var bytes: UInt64
+
+    init?(argument: String) {
+        var text = Substring(argument.lowercased())
+        if text.hasSuffix("/s") { text = text.dropLast(2) }
+        if text.hasSuffix("b") { text = text.dropLast() }
+        var factor = 1.0
+        if let unit = text.last, let power = ["k": 1, "m": 2, "g": 3][unit] {
+            factor = pow(1_000, Double(power))
+            text = text.dropLast()
+        }
+        guard let number = Double(text), number > 0, number * factor >= 1, number * factor < 1e15 else { return nil }
+        bytes = UInt64(number * factor)
+    }
+}
+
+/// `kith sync`.
+struct SyncCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "sync",
+        abstract: "Make a folder or file at the destination like the source, one way.",
+        discussion: """
+              kith sync photos laptop:/backup/photos
+              kith sync --delete --exclude '*.tmp' --exclude /cache/ laptop:/srv/site site
+              kith sync -n --delete photos laptop:/backup/photos     say what would change
+
+            What is in the source goes into the destination folder itself, not into a folder in it. Files that are there
+            already, by size and time of change, are not sent; of changed ones only the changes are. An interrupted sync
+            goes on where it was when it is run again. Without --delete nothing is deleted; with it, what the source does
+            not have goes once all the rest has arrived, unless a part of the source could not be read. What --exclude
+            matches is neither sent nor deleted.
+            """)
+
+    @OptionGroup var globals: GlobalOptions
+    @OptionGroup(title: "Transfer options") var transfer: TransferOptions
+    @Flag(name: [.customShort("n"), .long], help: "Change nothing; say what would be.") var dryRun = false
+    @Flag(name: .long, help: "Delete what the source does not have.") var delete = false
+    @Argument(help: "What it is to be like.") var source: RemotePath
+    @Argument(help: "What is changed.") var destination: RemotePath
+
+    func run() async throws {
+        try await transfer.run(
+            Files.Copy.Input(
+                sources: [try source.location()], destination: try destination.location(), recursive: true,
+                selection: try transfer.selection(),
+                landing: Files.Landing(
+                    sync: transfer.sync, exact: true, checksum: transfer.checksum, update: transfer.update,
+                    wholeFile: transfer.wholeFile, delete: delete, dryRun: dryRun, report: dryRun || transfer.verbose),
+                limit: transfer.limit?.bytes, retrySeconds: transfer.retryFor), globals)
+    }
+}

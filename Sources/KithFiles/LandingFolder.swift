@@ -1,0 +1,205 @@
+import KithAPI
+import KithWire
+
+/// A folder that is being filled: what is still to come into it, and what it becomes when all has.
+final class LandingFolder {
+    /// The folder it is in; `nil` for the destination.
+    let parent: LandingFolder?
+    let name: [UInt8]
+    /// From the destination on, for messages.
+    let path: [UInt8]
+    /// From the topmost folder's inside on, for patterns: empty for that folder itself, `nil` above it.
+    let relative: [UInt8]?
+    /// The folder, as long as something is to come; `nil` in a dry run where it is not there.
+    private(set) var descriptor: Descriptor?
+    /// What is set when it is full.
+    var attributes: TransferFrame.Attributes?
+    var extended: [TransferFrame.ExtendedAttribute]?
+    /// What gives it its name, when it is the topmost new one.
+    var partial: Partial?
+    /// Whether what has the name now makes way for it.
+    var replaces = false
+    /// Whether it is the very folder it is said to be in: the destination that becomes the source's equal.
+    var isItsParent = false
+    /// Whether nothing is in it but what this transfer has put there.
+    let isNew: Bool
+    /// Whether nobody sees it until the topmost new one gets its name.
+    let isHidden: Bool
+    /// How much of it is not done: its listing, its files, its folders.
+    var open = 1
+    /// The names that were listed, by hash, where what was not is to go; two names of one hash are both kept.
+    var seen: Set<Int>?
+    /// Whether the sender could list all of it.
+    var isListedWhole = true
+
+    init(
+        _ descriptor: Descriptor?, in parent: LandingFolder?, name: [UInt8], path: [UInt8], relative: [UInt8]?,
+        isNew: Bool, isHidden: Bool
+    ) {
+        self.parent = parent
+        self.name = name
+        self.path = path
+        self.relative = relative
+        self.descriptor = descriptor
+        self.isNew = isNew
+        self.isHidden = isHidden
+    }
+
+    /// The path of something in it, for patterns.
+    func relative(of name: [UInt8]) -> [UInt8]? {
+        relative.map { $0.isEmpty ? name : $0 + [UInt8(ascii: "/")] + name }
+    }
+
+    /// Lets go of the folder: nothing more comes.
+    func close() { descriptor = nil }
+
+    /// The folder, opened again by the names that lead to it when it is not open any more.
+    func reopened() throws(Errno) -> Descriptor {
+        if let descriptor { return descriptor }
+        guard let parent else { throw .notFound }
+        if isItsParent { return try parent.reopened() }
+        return try parent.reopened().open(name: partial?.currentName ?? name, [.folder, .noFollow])
+    }
+}
+
+/// A file that was listed and is not done.
+struct LandingFile {
+    let folder: LandingFolder
+    /// With the name it gets here.
+    let attributes: TransferFrame.Attributes
+    /// Its size when it was listed.
+    let size: UInt64
+    let flags: TransferFrame.FileFlags
+    let extended: [TransferFrame.ExtendedAttribute]?
+    /// Which file of the listing it is.
+    let index: UInt64
+    /// What of it is here, and what has its name.
+    var plan = Plan()
+
+    var name: [UInt8] { attributes.name }
+
+    struct Plan {
+        /// What an interrupted transfer has left, with the hashes of its leaves.
+        var partial: Partial?
+        var leaves: [UInt8] = []
+        var partialSize: UInt64 = 0
+        /// The version here, whose chunks the sender was told.
+        var old: Descriptor?
+        /// Whether the version here may be the same, and the sender was told its hash.
+        var mayBeSame = false
+        /// What has the name now.
+        var existing: Files.Kind?
+        /// About how many bytes the sender holds for it.
+        var cost = 0
+    }
+
+    /// What it is a part of while it is not whole.
+    var key: Partial.Key {
+        Partial.Key(
+            name: name, identity: attributes.identity, size: size, seconds: attributes.seconds,
+            nanoseconds: attributes.nanoseconds)
+    }
+
+    var leafSize: Int { TreeHash.leafSize(for: size) }
+
+    /// Whether it is worth going on with when it is interrupted.
+    var isKept: Bool { size > UInt64(leafSize) }
+}
+
+/// A file whose contents are arriving.
+struct LandingContents {
+    let file: LandingFile
+    let descriptor: Descriptor
+    /// `nil` for one written under its own name in a hidden folder.
+    let partial: Partial?
+    var hash: TreeHash
+    /// How many of its bytes passed over the link.
+    var sent: UInt64 = 0
+    /// How far the file on the disk goes, with what an earlier transfer has written.
+    private(set) var extent: UInt64
+
+    /// Bytes at a time that become a hole when all are zero.
+    private static let block = 4_096
+
+    init(_ file: LandingFile, descriptor: Descriptor, partial: Partial?, extent: UInt64) {
+        self.file = file
+        self.descriptor = descriptor
+        self.partial = partial
+        self.extent = extent
+        hash = TreeHash(leafSize: file.leafSize)
+    }
+
+    private var position: UInt64 { hash.size }
+
+    /// Takes the next bytes in.
+    mutating func write(_ data: ArraySlice<UInt8>) throws(Errno) {
+        if file.flags.contains(.sparse) {
+            try writeSparse(data)
+        } else {
+            try descriptor.write(data, at: position)
+        }
+        hash.update(data)
+        extent = max(extent, position)
+    }
+
+    /// Leaves out blocks of zeros.
+    private func writeSparse(_ data: ArraySlice<UInt8>) throws(Errno) {
+        var (start, index) = (data.startIndex, data.startIndex)
+        func offset(_ index: Int) -> UInt64 { position + UInt64(index - data.startIndex) }
+        while index < data.endIndex {
+            let end = min(index + Self.block - Int(offset(index) % UInt64(Self.block)), data.endIndex)
+            if end - index == Self.block, data[index..<end].allSatisfy({ $0 == 0 }) {
+                try descriptor.write(data[start..<index], at: offset(start))
+                try clear(offset(index)..<offset(end))
+                start = end
+            }
+            index = end
+        }
+        try descriptor.write(data[start...], at: offset(start))
+    }
+
+    /// Takes a hole in.
+    mutating func skip(_ length: UInt64) throws(Errno) {
+        guard length <= UInt64(Int64.max) - position else { throw .tooMany }
+        try clear(position..<(position + length))
+        hash.appendZeros(length)
+    }
+
+    /// Takes leaves in that are there already.
+    mutating func keep(_ leaves: UInt64) throws(KithError) {
+        let plan = file.plan
+        let size = UInt64(hash.leafSize)
+        let first = position / size
+        let known = UInt64(plan.leaves.count / TreeHash.count)
+        guard hash.isAtBoundary, position % size == 0, leaves <= known, first <= known - leaves else {
+            throw KithError(.invalid, "The other end says that something is here which is not.")
+        }
+        for leaf in first..<(first + leaves) {
+            let start = Int(leaf) * TreeHash.count
+            let length = min(size, plan.partialSize - leaf * size)
+            hash.append(leaf: Array(plan.leaves[start..<(start + TreeHash.count)]), length: Int(length))
+        }
+    }
+
+    /// Takes a part of the version here in.
+    mutating func copy(from old: Descriptor, _ range: Range<UInt64>) throws(Errno) {
+        var offset = range.lowerBound
+        while offset < range.upperBound {
+            let limit = min(range.upperBound - offset, 256 << 10)
+            guard let bytes = try old.bytes(at: offset, limit: Int(limit)) else { throw .truncated }
+            try write(bytes[...])
+            offset += UInt64(bytes.count)
+        }
+    }
+
+    /// Gives the file its length.
+    func end() throws(Errno) {
+        // What the last transfer has written further on, or a hole at the end.
+        if extent != position { try descriptor.truncate(to: position) }
+    }
+
+    private func clear(_ range: Range<UInt64>) throws(Errno) {
+        let there = min(range.upperBound, extent)
+        if range.lowerBound < there { try descriptor.clear(range.lowerBound..<there) }
+    }
+}

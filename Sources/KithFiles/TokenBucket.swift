@@ -1,0 +1,69 @@
+import KithAPI
+import KithWire
+import Synchronization
+
+/// Says how long to wait so that no more than so many bytes pass in a second.
+///
+/// What was taken beyond what was there is owed: whoever comes next waits until it is paid.
+struct TokenBucket {
+    private let rate: Double
+    /// A tenth of a second's worth may pass at once.
+    private let capacity: Double
+    private var tokens: Double
+    private var last: ContinuousClock.Instant
+
+    /// Begins with a full bucket; `rate` is bytes per second, at least one.
+    init(rate: UInt64, at now: ContinuousClock.Instant) {
+        precondition(rate > 0, "nothing would ever pass")
+        self.rate = Double(rate)
+        capacity = max(Double(rate) / 10, 1)
+        tokens = capacity
+        last = now
+    }
+
+    /// Takes `count` bytes out, and returns how long to wait before they pass.
+    mutating func take(_ count: Int, at now: ContinuousClock.Instant) -> Duration {
+        tokens = min(capacity, tokens + (now - last) / .seconds(1) * rate)
+        last = now
+        tokens -= Double(count)
+        return tokens >= 0 ? .zero : .seconds(-tokens / rate)
+    }
+}
+
+/// A stream whose bytes, both ways together, pass no faster than a limit.
+final class LimitedStream: ByteStream {
+    /// Small enough that a slow limit is kept evenly.
+    private static let part = 16 << 10
+    private let inner: any ByteStream
+    private let bucket: Mutex<TokenBucket>
+
+    init(_ inner: any ByteStream, rate: UInt64) {
+        self.inner = inner
+        bucket = Mutex(TokenBucket(rate: rate, at: ContinuousClock.now))
+    }
+
+    func read(upTo limit: Int) async throws -> [UInt8]? {
+        guard let bytes = try await inner.read(upTo: min(limit, Self.part)) else { return nil }
+        // Cancelled meanwhile, the bytes go with the transfer: nobody reads on after that.
+        try await wait(for: bytes.count)
+        return bytes
+    }
+
+    func write(_ bytes: [UInt8]) async throws {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let part = rest.prefix(Self.part)
+            try await wait(for: part.count)
+            try await inner.write(Array(part))
+            rest = rest.dropFirst(part.count)
+        }
+    }
+
+    func finish() async throws { try await inner.finish() }
+    func abort(_ code: KithError.Code) { inner.abort(code) }
+
+    private func wait(for count: Int) async throws {
+        let pause = bucket.withLock { $0.take(count, at: ContinuousClock.now) }
+        if pause > .zero { try await Task.sleep(for: pause) }
+    }
+}
