@@ -50,7 +50,7 @@ struct CopyCommand: AsyncParsableCommand {
                 landing: Files.Landing(
                     overwrite: !noClobber, preserve: !noPreserve, sync: transfer.sync, checksum: transfer.checksum,
                     update: transfer.update, wholeFile: transfer.wholeFile, dryRun: dryRun,
-                    report: dryRun || transfer.verbose),
+                    report: dryRun || transfer.itemizes),
                 limit: transfer.limit?.bytes, retrySeconds: transfer.retryFor), globals)
     }
 }

@@ -33,7 +33,8 @@ struct TransferOptions: ParsableArguments {
     var retryFor: UInt32 = 120
     @Flag(name: .long, help: "Have each file on the disk before it gets its name: safe from a power cut.")
     var sync = false
-    @Flag(name: [.customShort("v"), .long], help: "Name each file that is sent or deleted.") var verbose = false
+    @Flag(name: [.customShort("i"), .customLong("itemize")], help: "Name each file that is sent or deleted.")
+    var itemizes = false
     @Flag(name: [.customShort("q"), .long], help: "Show no progress.") var quiet = false
 
     /// What of the sources is sent.
@@ -150,7 +151,7 @@ struct SyncCommand: AsyncParsableCommand {
                 selection: try transfer.selection(),
                 landing: Files.Landing(
                     sync: transfer.sync, exact: true, checksum: transfer.checksum, update: transfer.update,
-                    wholeFile: transfer.wholeFile, delete: delete, dryRun: dryRun, report: dryRun || transfer.verbose),
+                    wholeFile: transfer.wholeFile, delete: delete, dryRun: dryRun, report: dryRun || transfer.itemizes),
                 limit: transfer.limit?.bytes, retrySeconds: transfer.retryFor), globals)
     }
 }

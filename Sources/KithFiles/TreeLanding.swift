@@ -368,7 +368,12 @@ final class TreeLanding {
         summary.links += 1
         guard let folder = parent.descriptor else { return note(parent, name, .new) }
         var existing = parent.isNew ? nil : try present(name, in: parent)
-        if existing == .link, (try? folder.target(ofLink: name)) == target { return }
+        if existing == .link, (try? folder.target(ofLink: name)) == target {
+            guard options.preserve, !options.dryRun, options.overwrite || parent.isHidden else { return }
+            return try attempt("change", path) { () throws(Errno) in
+                try folder.setModified(attributes.seconds, attributes.nanoseconds, of: name)
+            }
+        }
         if existing == .folder, parent.isHidden || options.delete {
             if !options.dryRun { _ = try Removal.removeTree(name, from: folder) }
             existing = nil

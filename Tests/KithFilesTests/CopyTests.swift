@@ -113,12 +113,12 @@ import Testing
     @Test func `existing files are replaced at once, or left alone on request`() async throws {
         let folders = try Folders()
         try folders.write("local/file", "new")
-        try folders.write("srv/file", "old")
+        try folders.write("srv/file", "older")
         let client = folders.client()
         let (summary, _) = try await client.copy(
             [here(folders.local + "/file")], to: there(folders.srv), landing: .init(overwrite: false))
         #expect(summary.files == 0 && summary.skipped == 1)
-        #expect(try folders.text("srv/file") == "old")
+        #expect(try folders.text("srv/file") == "older")
         try await client.copy([here(folders.local + "/file")], to: there(folders.srv), landing: .init(sync: true))
         #expect(try folders.text("srv/file") == "new")
         #expect(try folders.names("srv") == ["file"])
