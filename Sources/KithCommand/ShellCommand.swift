@@ -62,6 +62,11 @@ struct ShellCommand: AsyncParsableCommand {
     @Option(name: [.customShort("e"), .long], help: "The escape character, or none.")
     var escape = "~"
 
+    @Flag(
+        name: [.customShort("A"), .customLong("forward-agent")],
+        help: "Let programs there use the ssh agent here ($SSH_AUTH_SOCK); needs the grant shell:agent there.")
+    var forwardsAgent = false
+
     @Option(
         help: ArgumentHelp(
             "How long the device keeps the shell when nobody is attached: 90s, 10m, 8h, 2d, none. Default: 8h; 2m for a command without a terminal, when the connection is lost.",
@@ -182,8 +187,15 @@ struct ShellCommand: AsyncParsableCommand {
             directory: directory,
             keep: keep.map(\.seconds) ?? (usesTerminal ? 8 * 3_600 : 120),
             sharing: share ?? .none,
+            forwardsAgent: forwardsAgent,
             viewer: viewer(usesTerminal: usesTerminal))
-        return try await ShellSession.open(input, on: device, client: client)
+        guard forwardsAgent else { return try await ShellSession.open(input, on: device, client: client) }
+        guard let agent = ProcessInfo.processInfo.environment["SSH_AUTH_SOCK"], !agent.isEmpty else {
+            throw KithError(.notFound, "No ssh agent runs here: SSH_AUTH_SOCK is not set. Start one: eval $(ssh-agent)")
+        }
+        let session = try await ShellSession.open(input, on: device, client: client)
+        try session.forwardAgent(at: agent)
+        return session
     }
 
     private func attach(_ client: Client, to device: String) async throws -> ShellSession {

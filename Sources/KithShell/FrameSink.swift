@@ -4,14 +4,16 @@ package import KithAPI
 package final class FrameSink: Sendable {
     private let stream: any ByteStream
     private let turn = Turnstile()
+    private let isFinished = Locked(false)
 
     /// Makes the only writer of `stream`.
     package init(_ stream: any ByteStream) { self.stream = stream }
 
-    /// Sends a frame, waiting while the other end is slow.
+    /// Sends a frame, waiting while the other end is slow; after ``finish()`` it is dropped.
     package func send(_ frame: ShellFrame) async throws {
         await turn.enter()
         defer { turn.leave() }
+        if isFinished.value { return }
         try await stream.write(frame.encoded)
     }
 
@@ -19,6 +21,7 @@ package final class FrameSink: Sendable {
     package func finish() async throws {
         await turn.enter()
         defer { turn.leave() }
+        isFinished.set(true)
         try await stream.finish()
     }
 }

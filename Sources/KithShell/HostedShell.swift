@@ -55,6 +55,8 @@ final class HostedShell: Sendable {
         /// Whether the screen is to be drawn before anything else is sent, and with how many lines before it.
         var redraw: Redraw?
         var lastDrawn: ContinuousClock.Instant?
+        /// Frames of the ssh agent to be sent before anything else.
+        var agentFrames: [ShellFrame] = []
         /// Why it may not go on.
         var refusal: KithError?
     }
@@ -101,6 +103,7 @@ final class HostedShell: Sendable {
     private let room = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
     private let work = Mutex<Task<Void, Never>?>(nil)
     private let onEnd: @Sendable (HostedShell) -> Void
+    private let agent = Mutex<(relay: AgentRelay, viewer: [UInt8])?>(nil)
 
     /// Takes over a process that has just been started.
     ///
@@ -125,6 +128,39 @@ final class HostedShell: Sendable {
         work.withLock { work in
             work = Task(name: "kith shell \(profile.id)") { await self.run() }
         }
+    }
+
+    /// Lets the programs of the session ask the agent of one window, which comes and goes.
+    ///
+    /// Returns when cancelled.
+    func offerAgent(of viewer: [UInt8], at listener: AgentRelay.Listener, _ readiness: Readiness) async {
+        let relay = AgentRelay(readiness) { [weak self] number, bytes in
+            self?.tellAgent(.agent(number, bytes), of: viewer, number)
+        }
+        agent.withLock { $0 = (relay, viewer) }
+        try? await relay.accept(from: listener)
+        agent.withLock { $0 = nil }
+        relay.close()
+        listener.close(readiness)
+    }
+
+    private func tellAgent(_ frame: ShellFrame, of viewer: [UInt8], _ number: UInt64) {
+        let isThere = state.withLock { state -> Bool in
+            guard let key = state.viewers.first(where: { $0.value.id == viewer })?.key,
+                (state.viewers[key]?.agentFrames.count ?? 0) < 1_024
+            else { return false }
+            state.viewers[key]?.agentFrames.append(frame)
+            state.viewers[key]?.wake.yield()
+            return true
+        }
+        if !isThere { agent.withLock { $0?.relay }?.deliver([], to: number) }
+    }
+
+    /// Takes an answer of a window's agent.
+    func agentAnswered(_ number: UInt64, _ bytes: [UInt8], by key: UInt64) {
+        let viewer = state.withLock { $0.viewers[key]?.id }
+        guard let agent = agent.withLock({ $0 }), agent.viewer == viewer else { return }
+        agent.relay.deliver(bytes, to: number)
     }
 
     private static func columns(_ size: Shell.Size) -> Int { min(max(Int(size.columns), 2), 1_000) }
@@ -358,6 +394,10 @@ final class HostedShell: Sendable {
             guard var viewer = state.viewers[key] else { return .failed(Self.gone) }
             defer { state.viewers[key] = viewer }
             if let refusal = viewer.refusal { return .failed(refusal) }
+            if !viewer.agentFrames.isEmpty {
+                defer { viewer.agentFrames = [] }
+                return .send(viewer.agentFrames)
+            }
             if isDrawn(viewer, state), viewer.redraw == nil, viewer.window.sent < state.log.end {
                 viewer.redraw = Redraw(scrollback: 0)
             }

@@ -107,9 +107,20 @@ public struct ShellService: Service {
             inherited: ProcessInfo.processInfo.environment)
         if forced != nil, !asked.isEmpty { plan.environment["KITH_COMMAND"] = asked }
         let keep = input.keep.map { min(Duration.seconds($0), options.maximumKeep) }.flatMap { $0 > .zero ? $0 : nil }
+        if input.forwardsAgent, context.caller != .owner, !context.grants.allows(.shellAgent) {
+            throw KithError(
+                .denied,
+                "Forwarding the ssh agent needs the grant shell:agent on the other device, or leave out -A.")
+        }
         try running.reserve(limit: options.maximumSessions)
         let shell: HostedShell
+        var agent: AgentRelay.Listener?
         do {
+            if input.forwardsAgent {
+                let listener = try AgentRelay.Listener()
+                agent = listener
+                plan.environment["SSH_AUTH_SOCK"] = listener.path
+            }
             let process = try ShellProcess(plan, readiness: try running.readiness())
             shell = HostedShell(
                 process,
@@ -120,10 +131,21 @@ public struct ShellService: Service {
                 sharing: input.sharing,
                 onEnd: { [running] in running.remove($0) })
         } catch {
+            if let agent { try agent.close(running.readiness()) }
             running.release()
             throw error
         }
         running.insert(shell)
+        if let agent {
+            let (viewer, readiness) = (input.viewer.id, try running.readiness())
+            let offering = Task(name: "kith agent of \(shell.profile.id)") {
+                await shell.offerAgent(of: viewer, at: agent, readiness)
+            }
+            Task(name: "kith agent end") {
+                await shell.finished()
+                offering.cancel()
+            }
+        }
         logger.debug(
             "shell started",
             metadata: ["process": "\(shell.process.leader)", "caller": "\(context.caller)"])

@@ -93,6 +93,9 @@ public final class ShellSession: Sendable {
     private let allowance = InputAllowance()
     /// Orders what is typed with what is sent again.
     private let turn = Turnstile()
+    private let agent = Mutex<(relay: AgentRelay, path: String)?>(nil)
+    private let answers: Mutex<AsyncStream<(UInt64, [UInt8])>?>
+    private let agentAnswers: AsyncStream<(UInt64, [UInt8])>.Continuation
 
     /// Opens a shell or runs a command on a device; `nil` is this one.
     ///
@@ -151,9 +154,16 @@ public final class ShellSession: Sendable {
             }
         }
         state = Mutex(State(link: Link(stream), position: position, told: position, size: size))
+        let (answers, answer) = AsyncStream.makeStream(of: (UInt64, [UInt8]).self)
+        self.answers = Mutex(answers)
+        agentAnswers = answer
     }
 
-    deinit { close() }
+    deinit {
+        agentAnswers.finish()
+        agent.withLock { $0?.relay }?.close()
+        close()
+    }
 
     // MARK: - Out
 
@@ -227,7 +237,9 @@ public final class ShellSession: Sendable {
             }
             // Without a sample of its own the last one stands.
             return .echoed(input: position, roundTrip: sent.map { max(.zero, .now - $0 - held) } ?? .zero)
-        case .agent: return nil
+        case .agent(let number, let bytes):
+            relay(bytes, of: number)
+            return nil
         case .exited(let exit):
             state.withLock { $0.hasExited = true }
             allowance.end()
@@ -260,6 +272,37 @@ public final class ShellSession: Sendable {
             return count
         }
         allowance.add(count)
+    }
+
+    // MARK: - The agent
+
+    /// Lets programs of the session ask the ssh agent that listens at `path`, when the session was opened so.
+    ///
+    /// Call it once, before the first event is asked for.
+    public func forwardAgent(at path: String) throws {
+        let relay = AgentRelay(try Readiness()) { [weak self] number, bytes in
+            guard let self else { return }
+            self.agentAnswers.yield((number, bytes))
+        }
+        agent.withLock { $0 = (relay, path) }
+        let answers = answers.withLock { stream in
+            defer { stream = nil }
+            return stream
+        }
+        guard let answers else { return }
+        Task(name: "kith agent") { [weak self] in
+            for await (number, bytes) in answers {
+                guard let link = self?.state.withLock({ $0.lost == nil ? $0.link : nil }) else { continue }
+                // An answer that meets a lost connection is lost with it: the program there asks again or fails.
+                try? await link.sink.send(.agent(number, bytes))
+            }
+        }
+    }
+
+    private func relay(_ bytes: [UInt8], of number: UInt64) {
+        guard let (relay, path) = agent.withLock({ $0 }) else { return }
+        if !bytes.isEmpty, !relay.isOpen(number) { relay.connect(number, to: path) }
+        relay.deliver(bytes, to: number)
     }
 
     // MARK: - The way back

@@ -136,7 +136,7 @@ struct ShellViewing: Sendable {
                 case .resize(let size): shell.resize(size, by: key)
                 case .signal(let signal): try shell.signal(signal, by: key)
                 case .received(let position): try shell.received(position, by: key)
-                case .agent: break
+                case .agent(let number, let bytes): shell.agentAnswered(number, bytes, by: key)
                 case .output, .errorOutput, .exited, .taken, .jump, .screen, .echoed:
                     throw KithError(.invalid, "The caller sent a frame that only a device sends.")
                 }

@@ -303,3 +303,46 @@ struct OutputLogTests {
         #expect(!isSound)
     }
 }
+
+/// The person's ssh agent, asked from a session.
+struct AgentTests {
+    @Test(.enabled(if: FileManager.default.isExecutableFile(atPath: "/usr/bin/ssh-agent"), "OpenSSH is not installed"))
+    func `a real ssh agent lists and signs through a session, and only with the grant`() async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("kith-agent-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let socket = folder.appendingPathComponent("a").path
+        let agent = Process()
+        agent.executableURL = URL(fileURLWithPath: "/usr/bin/ssh-agent")
+        agent.arguments = ["-D", "-a", socket]
+        agent.standardOutput = FileHandle.nullDevice
+        try agent.run()
+        defer { agent.terminate() }
+        while !FileManager.default.fileExists(atPath: socket) { try await Task.sleep(for: .milliseconds(5)) }
+
+        let service = ShellService(
+            options: Harness.options(), logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        let id = DeviceKey().id
+        let caller = Caller.device(id, name: "laptop", paired: true)
+        let line = """
+            cd \(folder.path) && ssh-keygen -q -t ed25519 -N '' -f key && ssh-add -q key && rm key && ssh-add -L \
+            && echo text | ssh-keygen -Y sign -n test -f key.pub && stat -c %a $(dirname $SSH_AUTH_SOCK) \
+            && echo $SSH_AUTH_SOCK
+            """
+        let without = CuttableCarrier(service, caller: caller, grants: [.shell])
+        await #expect(throws: KithError.self) {
+            _ = try await ShellSession.open(
+                .init(commandLine: line, forwardsAgent: true), on: nil, client: Client(without))
+        }
+        let with = CuttableCarrier(service, caller: caller, grants: [.shell, .shellAgent])
+        let session = try await ShellSession.open(
+            .init(commandLine: line, forwardsAgent: true), on: nil, client: Client(with))
+        try session.forwardAgent(at: socket)
+        let result = try await collect(session)
+        let output = String(decoding: result.output, as: UTF8.self)
+        #expect(result.exit == .status(0), "\(String(decoding: result.error, as: UTF8.self))")
+        #expect(output.contains("ssh-ed25519 ") && output.contains("BEGIN SSH SIGNATURE") && output.contains("700\n"))
+        let there = try #require(output.split(separator: "\n").last)
+        while FileManager.default.fileExists(atPath: String(there)) { try await Task.sleep(for: .milliseconds(5)) }
+    }
+}

@@ -6,6 +6,7 @@
 #include "KithFileContents.h"
 #include "KithUDP.h"
 #include "KithNetwork.h"
+#include "KithLocalSocket.h"
 #include "KithSpawn.h"
 #include "KithTerminal.h"
 #include "KithMemory.h"

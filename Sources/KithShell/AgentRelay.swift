@@ -1,0 +1,183 @@
+import CKithSystem
+import Foundation
+import KithWire
+import Synchronization
+
+/// Connections to an ssh agent, carried in `agent` frames: on the device from the programs of a session, at the caller
+/// to the person's own agent.
+///
+/// A connection is known by a number the device gives it; empty bytes end it. What arrives faster than it is taken is
+/// bounded, and one that holds more is closed.
+final class AgentRelay: Sendable {
+    /// Where bytes of a connection go; empty ones at its end.
+    typealias Sink = @Sendable (_ number: UInt64, _ bytes: [UInt8]) -> Void
+
+    private struct Connection {
+        var descriptor: Int32
+        var outgoing: AsyncStream<[UInt8]>.Continuation
+        var waiting = 0
+    }
+
+    private struct State {
+        var connections: [UInt64: Connection] = [:]
+        var next: UInt64 = 1
+        var isClosed = false
+    }
+
+    private static let maximumConnections = 16
+    /// An agent's message is at most 256 KiB.
+    private static let maximumWaiting = 512 << 10
+    private static let pieceLimit = 32 << 10
+
+    private let readiness: Readiness
+    private let sink: Sink
+    private let state = Mutex(State())
+
+    init(_ readiness: Readiness, sink: @escaping Sink) {
+        self.readiness = readiness
+        self.sink = sink
+    }
+
+    // MARK: - The device's end
+
+    /// A socket for the programs of a session; who connects to it talks to the caller's agent.
+    struct Listener: Sendable {
+        let path: String
+        let descriptor: Int32
+
+        init() throws(KithError) {
+            let folder = FileManager.default.temporaryDirectory.path
+            var path = [CChar](repeating: 0, count: 104)
+            let result = unsafe kith_local_listen("\(folder)/kith-XXXXXX", &path, path.count)
+            guard result >= 0 else {
+                throw KithError(
+                    .internal, unsafe "Cannot offer an ssh agent in \(folder): \(String(cString: strerror(-result))).")
+            }
+            descriptor = result
+            self.path = String(decoding: path.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        }
+
+        func close(_ readiness: Readiness) {
+            readiness.forget(descriptor)
+            _ = Foundation.close(descriptor)
+            unsafe kith_local_unlink(path)
+        }
+    }
+
+    /// Takes connections until cancelled.
+    func accept(from listener: Listener) async throws {
+        while true {
+            try await readiness.wait(anyOf: [listener.descriptor], .reading)
+            let descriptor = kith_local_accept(listener.descriptor)
+            guard descriptor >= 0 else { continue }
+            let number = state.withLock { state in
+                defer { state.next += 1 }
+                return state.next
+            }
+            add(descriptor, as: number)
+        }
+    }
+
+    // MARK: - The caller's end
+
+    /// Opens a connection to the agent for a number not seen before.
+    func connect(_ number: UInt64, to path: String) {
+        let descriptor = unsafe kith_local_connect(path)
+        guard descriptor >= 0 else { return sink(number, []) }
+        add(descriptor, as: number)
+    }
+
+    func isOpen(_ number: UInt64) -> Bool { state.withLock { $0.connections[number] != nil } }
+
+    // MARK: - Both
+
+    /// Passes bytes on to a connection; empty ones end it.
+    func deliver(_ bytes: [UInt8], to number: UInt64) {
+        guard !bytes.isEmpty else { return remove(number) }
+        let isTooMuch = state.withLock { state -> Bool in
+            guard let connection = state.connections[number] else { return false }
+            guard connection.waiting + bytes.count <= Self.maximumWaiting else { return true }
+            state.connections[number]?.waiting += bytes.count
+            connection.outgoing.yield(bytes)
+            return false
+        }
+        if isTooMuch {
+            remove(number)
+            sink(number, [])
+        }
+    }
+
+    /// Ends every connection.
+    func close() {
+        let numbers = state.withLock { state in
+            state.isClosed = true
+            return Array(state.connections.keys)
+        }
+        for number in numbers { remove(number) }
+    }
+
+    private func add(_ descriptor: Int32, as number: UInt64) {
+        let (chunks, outgoing) = AsyncStream.makeStream(of: [UInt8].self)
+        let isTaken = state.withLock { state in
+            guard !state.isClosed, state.connections.count < Self.maximumConnections else { return false }
+            state.connections[number] = Connection(descriptor: descriptor, outgoing: outgoing)
+            return true
+        }
+        guard isTaken else {
+            _ = Foundation.close(descriptor)
+            return sink(number, [])
+        }
+        Task(name: "kith agent \(number)") {
+            // Two descriptors, because one is never waited for by two tasks.
+            let writing = fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
+            await withTaskGroup { group in
+                group.addTask { await self.read(descriptor, number) }
+                group.addTask { await self.write(chunks, to: writing, number) }
+                await group.next()
+                self.remove(number)
+                group.cancelAll()
+            }
+            for end in [descriptor, writing] where end >= 0 {
+                self.readiness.forget(end)
+                _ = Foundation.close(end)
+            }
+        }
+    }
+
+    private func remove(_ number: UInt64) {
+        let removed = state.withLock { $0.connections.removeValue(forKey: number) }
+        removed?.outgoing.finish()
+    }
+
+    private func read(_ descriptor: Int32, _ number: UInt64) async {
+        var buffer = [UInt8](repeating: 0, count: Self.pieceLimit)
+        while (try? await readiness.wait(anyOf: [descriptor], .reading)) != nil {
+            let count = unsafe kith_read_available(descriptor, &buffer, buffer.count)
+            if count > 0 {
+                sink(number, Array(buffer[..<count]))
+            } else if Int32(-count) != EAGAIN {
+                break
+            }
+        }
+        sink(number, [])
+    }
+
+    private func write(_ chunks: AsyncStream<[UInt8]>, to descriptor: Int32, _ number: UInt64) async {
+        for await chunk in chunks {
+            var rest = chunk[...]
+            while !rest.isEmpty {
+                let count = unsafe rest.withUnsafeBytes {
+                    unsafe kith_write_available(descriptor, $0.baseAddress, $0.count)
+                }
+                if count >= 0 {
+                    rest = rest.dropFirst(count)
+                } else if Int32(-count) == EAGAIN {
+                    guard (try? await readiness.wait(anyOf: [descriptor], .writing)) != nil else { return }
+                } else {
+                    return
+                }
+            }
+            state.withLock { $0.connections[number]?.waiting -= chunk.count }
+        }
+    }
+}
