@@ -32,6 +32,8 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     var isDialed: Bool { target != nil }
     /// Whether there was no way to the peer when it was last looked for.
     private var isCutOff = false
+    /// The peer's addresses, as they were known when it was dialed; the next to try first.
+    private var peerAddresses: [NetworkAddress] = []
     /// Where it was first heard from, or dialed.
     let dialed: NetworkAddress
     var engine: QUICConnection
@@ -215,7 +217,9 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
                 routes.removeAll { $0 == id }
                 endpoint.removeRoute(id, of: self)
             case .connected: connected()
-            case .handshakeConfirmed, .datagram, .pathChanged, .pathValidated, .pathFailed, .earlyDataRejected: break
+            case .handshakeConfirmed, .datagram, .pathValidated, .earlyDataRejected: break
+            case .pathChanged(let address): pathChanged(to: address)
+            case .pathFailed: if isCutOff { tryOtherAddress() }
             case .earlyDataPossible: earlyDataPossible()
             case .newToken, .sessionTicket: remember(event)
             case .streamOpened(let id): streamOpened(id)
@@ -250,6 +254,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
             return close(code: .denied, reason: "another key than the resumed session's")
         }
         self.connection = connection
+        if case .dialing(let dial) = purpose { peerAddresses = dial.addresses }
         // The loopback never changes.
         if !engine.remote.isLoopback { source = LocalAddresses.source(to: engine.remote) }
         endpoint.established(connection, by: self, purpose: purpose)
@@ -512,7 +517,8 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         }
         guard let found = LocalAddresses.source(to: engine.remote) else {
             isCutOff = true
-            return
+            tryOtherAddress()
+            return service()
         }
         let wasCutOff = isCutOff
         isCutOff = false
@@ -531,6 +537,32 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
             }
         }
         if isNews || wasCutOff { resume() }
+    }
+
+    /// Asks at the next of the peer's other addresses that there is a way to, and goes on there once it has answered.
+    ///
+    /// So a connection outlives the address family it began with.
+    private func tryOtherAddress() {
+        for _ in peerAddresses.indices {
+            let other = peerAddresses.removeFirst()
+            peerAddresses.append(other)
+            guard other != engine.remote, LocalAddresses.source(to: other) != nil,
+                let socket = endpoint.route(to: other)
+            else { continue }
+            if engine.migrate(to: PathAddress(remote: other, local: local(of: socket.number)), at: .now()) { return }
+        }
+    }
+
+    /// The engine is on another path: where that is one of the other address family, so is the connection's own socket.
+    private func pathChanged(to address: PathAddress) {
+        guard address.remote.isIPv6 != socket.address.isIPv6, let other = endpoint.socket(address.local >> 16),
+            other.address.isIPv6 == address.remote.isIPv6
+        else { return }
+        socket = other
+        generation = 0
+        (standIn, awaitedSocket) = (nil, nil)
+        isCutOff = false
+        source = LocalAddresses.source(to: address.remote)
     }
 
     /// Goes on through another socket.

@@ -31,6 +31,8 @@ final class Dial: @unchecked Sendable {
     private let endpoint: EndpointDriver
     private var untried: [NetworkAddress] = []
     private var known: Set<NetworkAddress> = []
+    /// All of them, as they came.
+    private(set) var addresses: [NetworkAddress] = []
     private var attempts: [ConnectionDriver] = []
     private var waiters: [Waiter] = []
     private var stagger: Scheduled<Void>?
@@ -60,6 +62,7 @@ final class Dial: @unchecked Sendable {
         waiters.append(Waiter(promise: promise, timer: timer, isEarly: isEarly))
         for address in addresses where known.count < Self.maxAddresses && known.insert(address).inserted {
             untried.append(address)
+            self.addresses.append(address)
         }
         if isEarly, let last = endpoint.memory.address(of: target),
             let index = untried.firstIndex(of: last)
