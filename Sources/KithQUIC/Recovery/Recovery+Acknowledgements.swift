@@ -82,6 +82,7 @@ extension Recovery {
                 space, counts: counts, newlyAcknowledged: markable.count, oldestSentAt: markable.oldest)
         }
         guard hasEliciting else { return }
+        lossShare.acknowledged(Int(ages.count))
 
         if reorderThreshold == .max, ages.count > 0 {
             // Where packets overtake each other the largest number is mostly of one that came early, and would have the
@@ -152,6 +153,7 @@ extension Recovery {
                 let size = Int(packet.size)
                 bytesInFlight -= size
                 statistics.packetsLost += 1
+                lossShare.lost()
                 statistics.bytesLost += UInt64(size)
                 if packet.isMarkable { ecn.lost(sentAt: packet.time) }
                 if !isProbe {
@@ -218,6 +220,7 @@ extension Recovery {
             let lost = remembered[index][position]
             if contains(lost.number, blocks) {
                 statistics.packetsFound += 1
+                lossShare.found()
                 delivery.foundAgain(size: lost.size)
                 run.found(lost.number)
                 acknowledgedQueue.append((space, lost.content))

@@ -40,11 +40,11 @@ extension Recovery {
     }
 
     /// Offers the oldest contents on their way again, so that a probe carries what is most likely missing.
-    mutating func offerOldest(_ space: PacketSpace) {
+    mutating func offerOldest(_ space: PacketSpace, limit: Int = 2) {
         let index = space.rawValue
         var number = spaces[index].base
         var offered = 0
-        while number < spaces[index].next, offered < 2 {
+        while number < spaces[index].next, offered < limit {
             if spaces[index].state(number) == .outstanding {
                 let content = spaces[index].content(number)
                 if !content.isEmpty {

@@ -5,9 +5,11 @@ extension Recovery {
 
     /// When to call ``timedOut(at:)``; pacing is separate.
     package var deadline: Timestamp? {
-        if let loss = earliestLoss { return loss.time }
+        let copy = nextRepeat
+        if let loss = earliestLoss { return copy.map { min($0, loss.time) } ?? loss.time }
         guard !isAmplificationBlocked else { return nil }
-        return nextProbe?.time
+        guard let probe = nextProbe else { return copy }
+        return copy.map { min($0, probe.time) } ?? probe.time
     }
 
     private var earliestLoss: (time: Timestamp, space: PacketSpace)? {
@@ -48,6 +50,10 @@ extension Recovery {
 
     /// Says that the deadline has passed.
     package mutating func timedOut(at now: Timestamp) -> TimeoutAction {
+        if let copy = nextRepeat, copy <= now {
+            repeatFlight(at: now)
+            return .lossDetected
+        }
         if let loss = earliestLoss {
             guard loss.time <= now else { return .none }
             detectLosses(loss.space, at: now)

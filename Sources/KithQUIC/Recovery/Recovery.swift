@@ -55,6 +55,10 @@ package struct Recovery: Sendable {
     var delivery = DeliveryRate()
     var datagramSize: Int
     var probeCount = 0
+    var lossShare = LossShare()
+    /// How many copies of what was sent last are still to be sent, and when one was last offered.
+    var repeatsLeft = 0
+    var repeatedAt: Timestamp?
     var hasHandshakeKeys = false
     var isHandshakeConfirmed = false
     var isPeerValidated: Bool
@@ -244,6 +248,7 @@ package struct Recovery: Sendable {
         if isMarkable { ecn.sent(space) }
         packet.size = UInt16(clamping: size)
         packet.time = now
+        if space == .application, isAckEliciting, !content.isEmpty { noteForRepeats(at: now) }
         packet.content = content
         if isInFlight {
             bytesInFlight += size
