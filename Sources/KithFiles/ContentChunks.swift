@@ -31,7 +31,7 @@ struct ContentChunker: Hashable, Sendable {
 
     /// The exponent for a file of `size` bytes: about its square root.
     static func exponent(for size: UInt64) -> Int {
-        let root = (64 - size.leadingZeroBitCount + 1) / 2
+        let root = (63 - size.leadingZeroBitCount) / 2
         return min(max(root, exponents.lowerBound), exponents.upperBound)
     }
 

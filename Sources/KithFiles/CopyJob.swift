@@ -87,6 +87,8 @@ struct CopyJob: Sendable {
                 summary = summary + (try await relay(source))
             }
         }
+        // What attempts that were cut have sent was sent, too.
+        summary.sent = progress.moved
         return summary
     }
 

@@ -28,7 +28,7 @@ enum Transfer {
         _ sources: [TreeSource], selection: Files.Selection, over stream: any ByteStream, on disk: DiskExecutor,
         progress: TransferProgress
     ) async throws -> Files.Summary {
-        let channel = BoundedChannel<[UInt8]>(capacity: depth)
+        let channel = BoundedChannel<TreeSender.Outgoing>(capacity: depth)
         let answers = BoundedChannel<TreeSender.Answer>(capacity: TransferFrame.maximumListed)
         let held = TreeSender.Held()
         progress.isAllSent = false
@@ -54,7 +54,7 @@ enum Transfer {
                     return .failedToRead(error)
                 }
             }
-            group.addTask { await write(channel, to: stream) }
+            group.addTask { await write(channel, to: stream, progress: progress) }
             group.addTask {
                 do {
                     let summary = try await readAnswers(
@@ -94,9 +94,11 @@ enum Transfer {
     }
 
     /// Moves buffers to the network; a failure to read is told to the other end.
-    private static func write(_ channel: BoundedChannel<[UInt8]>, to stream: any ByteStream) async -> Part {
+    private static func write(
+        _ channel: BoundedChannel<TreeSender.Outgoing>, to stream: any ByteStream, progress: TransferProgress
+    ) async -> Part {
         while true {
-            let buffer: [UInt8]?
+            let buffer: TreeSender.Outgoing?
             do {
                 buffer = try await channel.receive()
             } catch is CancellationError {
@@ -111,7 +113,8 @@ enum Transfer {
                     try await stream.finish()
                     return .written
                 }
-                try await stream.write(buffer)
+                try await stream.write(buffer.bytes)
+                progress.add(sent: buffer.contents)
             } catch {
                 channel.finish(error)
                 return .unwritable(error)

@@ -123,7 +123,7 @@ package enum TransferFrame: Hashable, Sendable {
     /// The version both ends must speak.
     package static let version: UInt16 = 1
     /// The most files that may be listed and not done.
-    package static let maximumListed = 8_192
+    package static let maximumListed = 4_096
     /// The most folders that may be begun and not done.
     package static let maximumFolders = 256
     /// The most data one message carries.

@@ -50,7 +50,7 @@ extension TreeSender {
         let count = try unsafe file.readFully(into: UnsafeMutableRawBufferPointer(rebasing: scratch[..<wanted]), at: 0)
         let data = unsafe UnsafeRawBufferPointer(rebasing: scratch[..<count])
         try unsafe await put(type: 12, TreeHash.leaf(data), data)
-        progress.add(bytes: UInt64(count), sent: UInt64(count))
+        progress.add(bytes: UInt64(count))
     }
 
     /// Sends all there is from where the hash is, with its holes as holes.
@@ -71,7 +71,8 @@ extension TreeSender {
             let limit = Int(min(UInt64(Self.chunk), dataEnd - hash.size))
             guard let buffer = try readChunk(file, limit, &hash) else { return }
             try await flush()
-            try await output.send(buffer)
+            try await output.send(
+                Outgoing(bytes: buffer, contents: UInt64(buffer.count - TransferFrame.dataPrefix)))
         }
     }
 
@@ -92,7 +93,7 @@ extension TreeSender {
             count = prefix + read
         }
         if let failure { throw failure }
-        progress.add(bytes: UInt64(read), sent: UInt64(read))
+        progress.add(bytes: UInt64(read))
         return read == 0 ? nil : buffer
     }
 
@@ -190,6 +191,6 @@ extension TreeSender {
             try unsafe await put(type: 4, [], UnsafeRawBufferPointer(rebasing: data[start..<(start + part)]))
             start += part
         }
-        progress.add(bytes: UInt64(data.count), sent: UInt64(data.count))
+        progress.add(bytes: UInt64(data.count))
     }
 }

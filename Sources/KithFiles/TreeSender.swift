@@ -40,6 +40,13 @@ import Synchronization
     static let batchLimit = 256 << 10
     /// The folders it holds open: one less deep than the protocol's bound for each that is begun while it waits.
     private static let maximumFolders = TransferFrame.maximumFolders - 8
+    /// A buffer on its way to the network.
+    struct Outgoing: Sendable {
+        var bytes: [UInt8]
+        /// How many of them are contents of files.
+        var contents: UInt64
+    }
+
     /// So many second names are remembered; further ones are sent as files of their own.
     private static let maximumHardLinks = 1 << 20
 
@@ -48,7 +55,7 @@ import Synchronization
         var inode: UInt64
     }
 
-    let output: BoundedChannel<[UInt8]>
+    let output: BoundedChannel<Outgoing>
     let progress: TransferProgress
     private let answers: BoundedChannel<Answer>
     private let held: Held
@@ -61,12 +68,14 @@ import Synchronization
     private var listed: UInt64 = 0
     private var linked: [Identity: UInt64] = [:]
     private var batch: [UInt8] = []
+    /// How many bytes of contents the shared buffer holds.
+    private var batchContents: UInt64 = 0
     private var hasSentTotal = false
     /// Where small files are read to.
     let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: TransferFrame.maximumSmall, alignment: 16)
 
     init(
-        _ sources: [TreeSource], selection: Files.Selection, output: BoundedChannel<[UInt8]>,
+        _ sources: [TreeSource], selection: Files.Selection, output: BoundedChannel<Outgoing>,
         answers: BoundedChannel<Answer>, held: Held, progress: TransferProgress
     ) throws(KithError) {
         self.output = output
@@ -251,6 +260,7 @@ import Synchronization
         batch += TransferFrame.prefix(type: type, count: head.count + data.count)
         batch += head
         unsafe batch.append(contentsOf: data)
+        batchContents += UInt64(data.count)
         if batch.count >= Self.batchLimit { try await flush() }
     }
 
@@ -258,8 +268,8 @@ import Synchronization
 
     func flush() async throws {
         guard !batch.isEmpty else { return }
-        let full = batch
-        batch = []
+        let full = Outgoing(bytes: batch, contents: batchContents)
+        (batch, batchContents) = ([], 0)
         batch.reserveCapacity(Self.batchLimit + 2 * TransferFrame.maximumSmall)
         try await output.send(full)
     }

@@ -59,7 +59,7 @@ final class TreeWalk {
     }
 
     /// How many names of a folder are held and sorted at once.
-    private static let part = 4_096
+    static let part = 4_096
 
     let open = OpenFolders()
     private let sources: [TreeSource]
@@ -71,6 +71,9 @@ final class TreeWalk {
         self.sources = sources
         self.rules = rules
     }
+
+    /// How many names are held, of all folders on the way down.
+    var held: Int { levels.reduce(0) { $0 + $1.names.count } }
 
     /// The next step; `nil` after the last.
     ///

@@ -258,6 +258,22 @@ extension ByteStream {
     /// What the other end says to these messages when it refuses them; `nil` when it ends without a word of that.
     func refusal(of frames: [TransferFrame]) async throws -> Files.Failure? {
         try await say(frames)
+        return try await failure()
+    }
+
+    /// All that the other end says until it ends, in whatever way.
+    func everything() async -> [TransferFrame] {
+        var parser = TransferParser()
+        var frames: [TransferFrame] = []
+        while let bytes = try? await read(upTo: 100_000) {
+            parser.feed(bytes)
+            while let frame = try? parser.next() { frames.append(frame) }
+        }
+        return frames
+    }
+
+    /// The failure the other end tells of; `nil` when it ends without one.
+    func failure() async throws -> Files.Failure? {
         var parser = TransferParser()
         while let bytes = try await read(upTo: 1_000) {
             parser.feed(bytes)

@@ -309,7 +309,7 @@ extension Files {
     public struct Summary: Codable, Hashable, Sendable {
         /// Bytes of the files put in place.
         public var bytes: UInt64
-        /// Bytes of contents that passed over the link for them, before compression.
+        /// Bytes of contents that passed over the link, in all attempts.
         public var sent: UInt64
         /// Files put in place.
         public var files: UInt64

@@ -1,0 +1,113 @@
+import Foundation
+import Testing
+
+@Suite struct ResumeTests {
+    private let size = 60_000_000
+    private let step = 5_000_000
+
+    @Test func `a copy whose sender is killed six times goes on where it was each time`() async throws {
+        try await withTwoMachines { laptop, phone in
+            let (served, source, bytes) = try await prepare(laptop, phone)
+            for round in 1...6 {
+                let daemon = try await phone.daemonPID()
+                let copy = try phone.start(["cp", "--limit", "5M", source, "laptop:\(served)/"])
+                try await arrived(round * step, in: served)
+                kill(daemon, SIGKILL)
+                let outcome = try await copy.outcome(seconds: 20)
+                #expect(outcome.status != 0)
+                // Until the kernel has taken its lock and its socket back.
+                while try await phone.kith(["down"]).status != 3 { try await Task.sleep(for: .milliseconds(20)) }
+                try await phone.up()
+            }
+            let report = try await phone.expect("cp", "--json", source, "laptop:\(served)/")
+            let summary = try JSONSerialization.jsonObject(with: Data(report.utf8)) as? [String: Any]
+            let sent = try #require((summary?["sent"] as? NSNumber)?.intValue)
+            #expect(sent <= size - 6 * step, "\(sent)")
+            #expect(try Data(contentsOf: URL(fileURLWithPath: served + "/source")) == bytes)
+            #expect(try FileManager.default.contentsOfDirectory(atPath: served) == ["source"])
+        }
+    }
+
+    @Test func `a copy whose receiver is killed six times finishes by itself`() async throws {
+        try await withTwoMachines { laptop, phone in
+            let (served, source, bytes) = try await prepare(laptop, phone)
+            let copy = try phone.start(["cp", "--json", "--limit", "20M", source, "laptop:\(served)/"])
+            for round in 1...6 {
+                try await arrived(round * step, in: served)
+                try await laptop.killDaemon()
+                try await laptop.up()
+            }
+            let outcome = try await copy.outcome(seconds: 120)
+            #expect(outcome.status == 0, "\(outcome)")
+            let summary = try JSONSerialization.jsonObject(with: Data(outcome.output.utf8)) as? [String: Any]
+            let sent = try #require((summary?["sent"] as? NSNumber)?.intValue)
+            // From the beginning each time, it would have been 105 MB more.
+            #expect(sent >= size && sent <= size + 30_000_000, "\(sent)")
+            #expect(try Data(contentsOf: URL(fileURLWithPath: served + "/source")) == bytes)
+            #expect(try FileManager.default.contentsOfDirectory(atPath: served) == ["source"])
+        }
+    }
+
+    private func prepare(_ laptop: Machine, _ phone: Machine) async throws -> (String, String, Data) {
+        let served = laptop.path("srv")
+        try FileManager.default.createDirectory(atPath: served, withIntermediateDirectories: true)
+        try await laptop.invite(phone, "files:write=\(served)")
+        let bytes = CopyTests.bytes(size, seed: 9)
+        try bytes.write(to: URL(fileURLWithPath: phone.path("source")))
+        return (served, phone.path("source"), bytes)
+    }
+
+    /// Waits until so much of the file is there.
+    private func arrived(_ count: Int, in folder: String) async throws {
+        let deadline = ContinuousClock.now + .seconds(60)
+        while ContinuousClock.now < deadline {
+            for name in try FileManager.default.contentsOfDirectory(atPath: folder) {
+                // It may have got its name since.
+                let attributes = try? FileManager.default.attributesOfItem(atPath: folder + "/" + name)
+                if let size = attributes?[.size] as? NSNumber, size.intValue >= count { return }
+            }
+            try await Task.sleep(for: .milliseconds(5))
+        }
+        Issue.record("\(count) bytes did not arrive")
+    }
+}
+
+@Suite struct SyncTests {
+    @Test func `sync mirrors a folder, says what it would do first, and does nothing twice`() async throws {
+        try await withTwoMachines { laptop, phone in
+            let served = laptop.path("srv")
+            try FileManager.default.createDirectory(atPath: served + "/site", withIntermediateDirectories: true)
+            try await laptop.invite(phone, "files:write=\(served)")
+            for (name, text) in [("a.txt", "a"), ("sub/b.txt", "b"), ("x.tmp", "x")] {
+                let url = URL(fileURLWithPath: phone.path("site/" + name))
+                try FileManager.default.createDirectory(
+                    at: url.deletingLastPathComponent(), withIntermediateDirectories: true)
+                try Data(text.utf8).write(to: url)
+            }
+            try Data("old".utf8).write(to: URL(fileURLWithPath: served + "/site/old"))
+            try Data("\n# none\n*.tmp\n".utf8).write(to: URL(fileURLWithPath: phone.path("patterns")))
+            func names() throws -> [String] {
+                try FileManager.default.subpathsOfDirectory(atPath: served + "/site").sorted()
+            }
+            let options = [
+                "--delete", "--exclude-from", phone.path("patterns"), phone.path("site"), "laptop:\(served)/site",
+            ]
+            let dry = try await phone.kith(["sync", "-n"] + options)
+            #expect(dry.status == 0, "\(dry)")
+            #expect(try names() == ["old"])
+            #expect(
+                dry.output.contains("deleted  \(served)/site/old")
+                    && dry.output.contains("new      \(served)/site/a.txt"))
+            let first = try await phone.kith(["sync", "-i"] + options)
+            #expect(first.status == 0, "\(first)")
+            #expect(try names() == ["a.txt", "sub", "sub/b.txt"])
+            let second = try await phone.kith(["sync", "--json"] + options)
+            let summary = try JSONSerialization.jsonObject(with: Data(second.output.utf8)) as? [String: Any]
+            #expect(summary?["unchanged"] as? Int == 2 && summary?["files"] as? Int == 0, "\(second)")
+            // And back.
+            let back = try await phone.kith(["sync", "laptop:\(served)/site", phone.path("copy")])
+            #expect(back.status == 0, "\(back)")
+            #expect(try String(contentsOfFile: phone.path("copy/sub/b.txt"), encoding: .utf8) == "b")
+        }
+    }
+}
