@@ -7,7 +7,7 @@ JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 RELEASE := $(SWIFT) build -c release -j $(JOBS) --product kith
 ARGS ?=
 
-.PHONY: help run build release install test check soak bench fuzz docs format lint sanitize clean
+.PHONY: help run build release install man test check soak bench fuzz docs format lint sanitize clean
 
 help: ## Lists the targets.
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,8 +22,11 @@ release: ## Builds the kith command with optimisation.
 	$(RELEASE)
 	@echo "Built $$($(SWIFT) build -c release --show-bin-path)/kith"
 
-install: release ## Copies the kith command to PREFIX/bin (default /usr/local).
-	install -m 0755 "$$($(SWIFT) build -c release --show-bin-path)/kith" "$(or $(PREFIX),/usr/local)/bin/kith"
+install: release ## Installs the command, its manual and its completions below PREFIX (default /usr/local).
+	@scripts/install "$$($(SWIFT) build -c release --show-bin-path)/kith" "$(DESTDIR)$(or $(PREFIX),/usr/local)"
+
+man: release ## Writes the manual's pages into .build/man.
+	@"$$($(SWIFT) build -c release --show-bin-path)/kith" manual --into $(BUILD)/man
 
 build: ## Builds everything for debugging, tests included.
 	$(SWIFT) build -j $(JOBS) --build-tests --explicit-target-dependency-import-check error

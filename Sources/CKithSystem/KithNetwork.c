@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -46,6 +47,25 @@ int kith_network_source(const kith_udp_address *remote, kith_udp_address *source
     if (descriptor < 0) return descriptor;
     int status = kith_udp_connect(descriptor, remote);
     if (status == 0) status = kith_udp_local(descriptor, source);
+    close(descriptor);
+    return status;
+}
+
+int kith_network_refusal(const kith_udp_address *remote, int milliseconds) {
+    uint32_t features = 0;
+    kith_udp_address any;
+    memset(&any, 0, sizeof any);
+    any.is_ipv6 = remote->is_ipv6;
+    int descriptor = kith_udp_open(&any, 0, &features);
+    if (descriptor < 0) return descriptor;
+    int status = kith_udp_connect(descriptor, remote);
+    if (status == 0 && send(descriptor, "", 1, 0) < 0) status = -errno;
+    if (status == 0) {
+        struct pollfd ready = {.fd = descriptor, .events = POLLIN};
+        char byte;
+        if (poll(&ready, 1, milliseconds) > 0 && recv(descriptor, &byte, 1, MSG_DONTWAIT) < 0 && errno != EAGAIN)
+            status = -errno;
+    }
     close(descriptor);
     return status;
 }

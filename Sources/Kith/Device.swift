@@ -134,6 +134,11 @@ public final class Device: Sendable {
         socket =
             options.listens
             ? try SocketServer(directory: store.directory, dispatcher: node, logger: options.logger) : nil
+        try node.add(
+            ReachService(
+                node: node, store: store, version: kithVersion, listens: options.listens,
+                addresses: { endpoint.localAddresses }, now: { Self.milliseconds() }))
+        try node.add(LoadService(node: node))
         let stop = stopping.continuation
         try node.add(
             ThisDeviceService(
@@ -233,6 +238,13 @@ public final class Device: Sendable {
         let base = environment["XDG_DATA_HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil } ?? home + "/.local/share"
         return base + "/kith"
         #endif
+    }
+
+    /// The time, in milliseconds since 1970.
+    private static func milliseconds() -> Int64 {
+        var time = timespec()
+        guard unsafe clock_gettime(CLOCK_REALTIME, &time) == 0 else { return 0 }
+        return Int64(time.tv_sec) * 1_000 + Int64(time.tv_nsec) / 1_000_000
     }
 
     private static func hostName() -> String {

@@ -49,11 +49,6 @@ struct Complete: AsyncParsableCommand {
         guard words.count >= 3, words[1] == "--", let shell = CompletionScript(rawValue: words[0]) else {
             throw ValidationError("For the scripts that `kith completions` prints.")
         }
-        // Whatever hangs, the person at the keyboard does not.
-        Thread.detachNewThread {
-            Thread.sleep(forTimeInterval: 0.5)
-            leave(0)
-        }
         let rest = Array(words.dropFirst(2))
         let line = shell == .bash ? ShellLine(rest[0]) : nil
         var before = line.map { Array($0.words.dropFirst()) } ?? Array(rest.dropFirst())
@@ -62,6 +57,13 @@ struct Complete: AsyncParsableCommand {
         let settings = try? Settings.load(arguments: before)
         var completion = Completion(words: before, current: current, root: try Root.description())
         if before.first == "help" { before.removeFirst() }
+        // Whatever hangs, the person at the keyboard does not.
+        let (replaced, known) = (rest.count > 1 ? rest[1] : "", completion)
+        Thread.detachNewThread {
+            Thread.sleep(forTimeInterval: 0.5)
+            for line in shell.lines(known, line: line, replaced: replaced) { say(line) }
+            leave(0)
+        }
         for source in completion.sources {
             switch source {
             case .devices, .devicesForPaths:
@@ -78,7 +80,7 @@ struct Complete: AsyncParsableCommand {
             case .files, .folders: break
             }
         }
-        for line in shell.lines(completion, line: line, replaced: rest.count > 1 ? rest[1] : "") { say(line) }
+        for line in shell.lines(completion, line: line, replaced: replaced) { say(line) }
         leave(0)
     }
 

@@ -13,6 +13,7 @@ struct ProgressLine {
     private var rate: Double?
     private var previous: (bytes: UInt64, time: ContinuousClock.Instant)?
     private var isDrawn = false
+    private var plain = StatusLine(isShown: true, isPlain: true)
 
     init(isShown: Bool) { self.isShown = isShown }
 
@@ -26,6 +27,7 @@ struct ProgressLine {
             rate = rate.map { $0 + (current - $0) * min(1, seconds) } ?? current
         }
         previous = (progress.bytes, now)
+        if isPlainTerminal { return plain.show(Self.text(progress, rate: rate, width: 200)) }
         write("\r\u{1B}[K" + Self.text(progress, rate: rate, width: Self.width))
         isDrawn = true
     }

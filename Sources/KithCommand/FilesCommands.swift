@@ -6,7 +6,8 @@ import KithWire
 
 /// The commands for files.
 let fileCommands: [any ParsableCommand.Type] = [
-    CopyCommand.self, SyncCommand.self, ListFiles.self, StatFile.self, ReadFile.self, MakeFolder.self, MoveFile.self, RemoveFile.self,
+    CopyCommand.self, SyncCommand.self, ListFiles.self, StatFile.self, ReadFile.self, MakeFolder.self, MoveFile.self,
+    RemoveFile.self,
 ]
 
 /// A path on a device, as typed: `laptop:/srv/photos`.

@@ -17,6 +17,9 @@ struct GlobalOptions: ParsableArguments {
     @Flag(name: .long, help: "Print JSON, for programs.")
     var json = false
 
+    @Flag(help: "No colours and no lines that change: for screen readers. Default: $KITH_PLAIN.")
+    var plain = false
+
     @Flag(name: [.customShort("v"), .long], help: "Log what happens, on standard error.")
     var verbose = false
 
@@ -40,6 +43,9 @@ struct GlobalOptions: ParsableArguments {
         let chosen = data ?? environment["KITH_DATA"] ?? Device.defaultDirectory(environment: environment)
         return URL(fileURLWithPath: (chosen as NSString).expandingTildeInPath).standardizedFileURL.path
     }
+
+    /// Whether nothing shown may change or move: asked for, or on a terminal that cannot.
+    var isPlain: Bool { plain || isPlainTerminal }
 
     /// A log on standard error, silent unless asked for.
     var logger: Logger {

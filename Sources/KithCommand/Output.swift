@@ -1,11 +1,21 @@
 import Foundation
+import KithCommandLine
 import KithWire
 
-/// Whether a file descriptor is a terminal that wants colours: never when `NO_COLOR` is set or `TERM` is `dumb`.
+/// Whether a file descriptor is a terminal that wants colours: never when `NO_COLOR` is set, and never plainly.
 func wantsColour(_ descriptor: Int32) -> Bool {
     let environment = ProcessInfo.processInfo.environment
-    return isatty(descriptor) == 1 && environment["NO_COLOR", default: ""].isEmpty && environment["TERM"] != "dumb"
+    return isatty(descriptor) == 1 && environment["NO_COLOR", default: ""].isEmpty && !isPlainTerminal
 }
+
+/// Whether output is to stay as it was written, without colours and movements: `TERM=dumb`, `KITH_PLAIN`, `--plain`.
+///
+/// For people who have their terminal read to them.
+let isPlainTerminal: Bool = {
+    let environment = ProcessInfo.processInfo.environment
+    return environment["TERM"] == "dumb"
+        || Configuration.truth(environment["KITH_PLAIN", default: "no"]) ?? true
+}()
 
 /// How a piece of text stands out, on terminals only.
 enum Style: String {

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Foundation
 import Kith
 import KithWire
 
@@ -45,6 +46,8 @@ struct Root: AsyncParsableCommand {
         do {
             var (command, words) = try parse(withSettings: Array(CommandLine.arguments.dropFirst()))
             json = words.contains("--json")
+            // Whatever asked for it, from here on everybody sees it, also what is started.
+            if words.prefix(while: { $0 != "--" }).contains("--plain") { unsafe setenv("KITH_PLAIN", "1", 1) }
             if var asynchronous = command as? any AsyncParsableCommand {
                 try await asynchronous.run()
             } else {

@@ -140,6 +140,7 @@ final class ShellWindow: Sendable {
 
     /// Says in the first row that the connection is gone.
     func showBanner(_ text: String) async throws {
+        guard !isPlainTerminal else { return note("\r\nkith: \(text)\r") }
         try await write(to: STDOUT_FILENO) { state in
             guard let echo = state.echo else { return [] }
             state.hasBanner = true

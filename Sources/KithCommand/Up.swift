@@ -132,7 +132,8 @@ struct Up: AsyncParsableCommand {
 /// Prints an invitation for a person: how to use it, what it allows, the QR code.
 func show(_ invitation: Invitations.Create.Output) {
     say()
-    if let code = try? QRCode(invitation.text.uppercased()) {  // too long for a QR code: the text alone will do
+    // Too long for a QR code: the text alone will do; somebody who has it read aloud has no use for a picture.
+    if !isPlainTerminal, let code = try? QRCode(invitation.text.uppercased()) {
         say(code.terminal(colors: wantsColour(STDOUT_FILENO)))
     }
     say(

@@ -2,15 +2,6 @@
 package enum CompletionScript: String, CaseIterable, Sendable {
     case bash, zsh, fish
 
-    /// Where a package installs it, below its prefix.
-    package var path: String {
-        switch self {
-        case .bash: "share/bash-completion/completions/kith"
-        case .zsh: "share/zsh/site-functions/_kith"
-        case .fish: "share/fish/vendor_completions.d/kith.fish"
-        }
-    }
-
     /// The script.
     package var text: String {
         switch self {

@@ -64,7 +64,7 @@ private struct Writer {
         macro("Sh", "SEE ALSO")
         let names = Set(seeAlso).sorted()
         for (place, name) in names.enumerated() {
-            macro("Xr", "\(Self.word(name)) 1\(place == names.count - 1 ? "" : " ,")")
+            macro("Xr", "\(name) 1\(place == names.count - 1 ? "" : " ,")")
         }
     }
 
@@ -111,7 +111,7 @@ private struct Writer {
             } else {
                 let value = argument.kind == .option ? " Ar \(Self.word(argument.valueName))" : ""
                 let names = argument.names.sorted { $0.kind > $1.kind }.map { name in
-                    "Fl \(name.kind == "long" ? "-" : "")\(Self.word(name.name))\(value)"
+                    "Fl \(name.kind == "long" ? "\\-" : "")\(Self.word(name.name))\(value)"
                 }
                 macro("It", names.joined(separator: " , "))
             }

@@ -625,7 +625,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         return ConnectionStatistics(
             remoteAddress: engine.remote,
             roundTrip: .nanoseconds(statistics.smoothedRTT), minimumRoundTrip: .nanoseconds(statistics.minimumRTT),
-            congestionWindow: statistics.congestionWindow,
+            congestionWindow: statistics.congestionWindow, udpPayloadSize: statistics.udpPayloadSize,
             bytesSent: statistics.bytesSent, bytesReceived: statistics.bytesReceived,
             packetsSent: statistics.packetsSent, packetsReceived: statistics.packetsReceived,
             packetsLost: statistics.packetsLost, openStreams: streams.count,

@@ -11,6 +11,8 @@ public struct ConnectionStatistics: Hashable, Sendable {
     public var minimumRoundTrip: Duration
     /// How many bytes may be under way at once.
     public var congestionWindow: Int
+    /// The largest UDP payload sent now, as found out about the path (RFC 8899).
+    public var udpPayloadSize: Int
     /// Bytes of UDP payload sent.
     public var bytesSent: UInt64
     /// Bytes of UDP payload received.

@@ -76,7 +76,8 @@ private final class ConnectionLink: PeerLink {
     func status() async -> LinkStatus? {
         let statistics = await connection.statistics()
         return LinkStatus(
-            address: statistics.remoteAddress, roundTrip: statistics.roundTrip, quiet: statistics.quiet)
+            address: statistics.remoteAddress, roundTrip: statistics.roundTrip, quiet: statistics.quiet,
+            statistics: statistics)
     }
 
     func exportKeyingMaterial(label: String, context: [UInt8]) async throws -> [UInt8] {

@@ -1,3 +1,4 @@
+public import KithNet
 public import KithWire
 package import KithAPI
 package import KithIdentity
@@ -10,9 +11,14 @@ public struct LinkStatus: Hashable, Sendable {
     public var roundTrip: Duration
     /// How long ago the other end was last heard.
     public var quiet: Duration
+    /// What the connection has done so far, of those that count it.
+    public var statistics: ConnectionStatistics?
 
     /// Makes a status.
-    public init(address: NetworkAddress, roundTrip: Duration, quiet: Duration) {
+    public init(
+        address: NetworkAddress, roundTrip: Duration, quiet: Duration, statistics: ConnectionStatistics? = nil
+    ) {
+        self.statistics = statistics
         self.address = address
         self.roundTrip = roundTrip
         self.quiet = quiet

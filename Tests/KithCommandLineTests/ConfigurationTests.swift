@@ -245,7 +245,7 @@ enum Sample {
                     paths,
                 ]),
             CommandDescription(
-                "call",
+                "call", abstract: "Call a method.",
                 arguments: common + [
                     Argument(.positional, valueName: "method", isOptional: false),
                     Argument(.option, names: long("on"), valueName: "device", abstract: "The device."),

@@ -17,6 +17,12 @@ int kith_network_watch(void);
 /// Returns 0, or the negated errno: -ENETUNREACH when there is no way now.
 int kith_network_source(const kith_udp_address *remote, kith_udp_address *source);
 
+/// Sends one byte to `remote` and waits up to `milliseconds` for word that it cannot arrive.
+///
+/// Returns 0 when there is none, or the negated errno: -ECONNREFUSED when the machine there said that nobody listens
+/// (ICMP port unreachable), -ENETUNREACH and its kin when there is no way.
+int kith_network_refusal(const kith_udp_address *remote, int milliseconds);
+
 /// The nanoseconds this machine has been asleep since it was started, as far as the system counts them.
 int64_t kith_network_suspended(void);
 

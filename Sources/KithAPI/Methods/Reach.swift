@@ -1,0 +1,235 @@
+public import KithIdentity
+public import KithWire
+
+/// Whether and how well other devices are reached: looking for what is wrong, and measuring.
+public enum Reach {
+    /// How a step of an examination came out.
+    public enum Outcome: String, Codable, Hashable, Sendable {
+        /// As it should be.
+        case ok
+        /// It works, with something to know.
+        case warning
+        /// It does not work.
+        case failure
+    }
+
+    /// One step of an examination.
+    public struct Step: Codable, Hashable, Sendable {
+        /// What was looked at.
+        public var subject: String
+        /// How it came out.
+        public var outcome: Outcome
+        /// What was found, in a sentence.
+        public var finding: String
+        /// What to do about it.
+        public var remedy: String?
+
+        /// Makes a step.
+        public init(_ subject: String, _ outcome: Outcome, _ finding: String, remedy: String? = nil) {
+            self.subject = subject
+            self.outcome = outcome
+            self.finding = finding
+            self.remedy = remedy
+        }
+    }
+
+    /// Examines this device's network, and the way to one other device.
+    public enum Examine: Method {
+        /// Whom to reach.
+        public struct Input: Codable, Hashable, Sendable {
+            /// The other device; `nil` examines this one alone.
+            public var device: String?
+
+            /// Makes the input.
+            public init(device: String?) { self.device = device }
+        }
+
+        /// What it says when it accepts; then a message per ``Step``.
+        public typealias Output = Nothing
+        /// The stable name on every wire.
+        public static let name = "reach.examine"
+        /// How it is called.
+        public static let kind = MethodKind.stream
+        /// One line for a person.
+        public static let summary = "Says step by step whether a device can be reached, and why not."
+        /// Who may call it with this input.
+        public static func access(for input: Input) -> Access { .owner }
+    }
+
+    /// Tells a paired device what it may do, and what time and version it is here.
+    public enum Standing: Method {
+        /// What the caller sends.
+        public typealias Input = Nothing
+
+        /// What holds for the caller.
+        public struct Output: Codable, Hashable, Sendable {
+            /// What it may do here.
+            public var grants: [Grant]
+            /// The version of the software.
+            public var version: String
+            /// The time, in milliseconds since 1970.
+            public var time: Int64
+
+            /// Makes an answer.
+            public init(grants: [Grant], version: String, time: Int64) {
+                self.grants = grants
+                self.version = version
+                self.time = time
+            }
+        }
+
+        /// The stable name on every wire.
+        public static let name = "reach.standing"
+        /// How it is called.
+        public static let kind = MethodKind.query
+        /// One line for a person.
+        public static let summary = "Tells the caller what it may do here."
+        /// Who may call it with this input.
+        public static func access(for input: Input) -> Access { .paired }
+    }
+
+    /// How the connection to a device does.
+    public struct Link: Codable, Hashable, Sendable {
+        /// The other end's address.
+        public var path: NetworkAddress
+        /// The smoothed round trip, in milliseconds.
+        public var roundTripMilliseconds: Double
+        /// The shortest round trip seen, in milliseconds.
+        public var minimumRoundTripMilliseconds: Double
+        /// Bytes that may be under way at once.
+        public var congestionWindow: Int
+        /// The largest UDP payload sent, in bytes, as found out about the path.
+        public var udpPayloadSize: Int
+        /// QUIC packets sent.
+        public var packetsSent: UInt64
+        /// Of these, how many were declared lost.
+        public var packetsLost: UInt64
+        /// What protects the packets.
+        public var cipherSuite: String?
+
+        /// Makes a description.
+        public init(
+            path: NetworkAddress, roundTripMilliseconds: Double, minimumRoundTripMilliseconds: Double,
+            congestionWindow: Int, udpPayloadSize: Int, packetsSent: UInt64, packetsLost: UInt64, cipherSuite: String?
+        ) {
+            self.path = path
+            self.roundTripMilliseconds = roundTripMilliseconds
+            self.minimumRoundTripMilliseconds = minimumRoundTripMilliseconds
+            self.congestionWindow = congestionWindow
+            self.udpPayloadSize = udpPayloadSize
+            self.packetsSent = packetsSent
+            self.packetsLost = packetsLost
+            self.cipherSuite = cipherSuite
+        }
+    }
+
+    /// Which way bytes go.
+    public enum Direction: String, Codable, Hashable, Sendable {
+        /// From the caller to the device asked.
+        case up
+        /// From the device asked to the caller.
+        case down
+    }
+
+    /// Sends or takes bytes that mean nothing for a while, to measure.
+    ///
+    /// A device with any grant may ask for it, one at a time. Down, the stream carries bytes until the time is over; up,
+    /// the other end answers the caller's end with how many came, as 8 bytes, big-endian.
+    public enum Load: Method {
+        /// Which way, and for how long.
+        public struct Input: Codable, Hashable, Sendable {
+            /// Which way.
+            public var direction: Direction
+            /// For how long, in milliseconds, 1…``Load/longest``.
+            public var milliseconds: Int
+
+            /// Makes the input.
+            public init(direction: Direction, milliseconds: Int) {
+                self.direction = direction
+                self.milliseconds = milliseconds
+            }
+        }
+
+        /// The longest measurement, in milliseconds.
+        public static let longest = 30_000
+        /// The most bytes of one measurement.
+        public static let mostBytes: UInt64 = 64 << 30
+
+        /// What it says when it accepts.
+        public typealias Output = Nothing
+        /// The stable name on every wire.
+        public static let name = "reach.load"
+        /// How it is called.
+        public static let kind = MethodKind.stream
+        /// One line for a person.
+        public static let summary = "Sends or takes bytes for a while, to measure how many get through."
+        /// Who may call it with this input.
+        public static func access(for input: Input) -> Access { .paired }
+    }
+
+    /// Measures the connection to a device: latency, throughput both ways, loss.
+    public enum Measure: Method {
+        /// Whom, and how long.
+        public struct Input: Codable, Hashable, Sendable {
+            /// The device.
+            public var device: String
+            /// How long each direction is loaded, in milliseconds, 100…``Load/longest``.
+            public var milliseconds: Int
+            /// How many small requests are timed, 1…10,000.
+            public var requests: Int
+
+            /// Makes the input.
+            public init(device: String, milliseconds: Int, requests: Int) {
+                self.device = device
+                self.milliseconds = milliseconds
+                self.requests = requests
+            }
+        }
+
+        /// What is measured, more of it with each message; the last one has it all.
+        public struct Report: Codable, Hashable, Sendable {
+            /// What is being measured now: `latency`, `down`, `up`; or `done`, or `failed`.
+            public var phase: String
+            /// How far this phase is, 0…1.
+            public var progress: Double
+            /// How long each small request took, in milliseconds, ascending; in the last message, and when it is done.
+            public var latencies: [Double]
+            /// Bytes per second that came from the device, so far.
+            public var down: Double?
+            /// Bytes per second that reached the device, so far.
+            public var up: Double?
+            /// How the connection did, with the packets of this measurement only.
+            public var link: Link?
+            /// What kind of failure ended it, when it failed.
+            public var code: KithError.Code?
+            /// The same in a sentence.
+            public var message: String?
+
+            /// Makes a report.
+            public init(
+                phase: String, progress: Double, latencies: [Double] = [], down: Double? = nil, up: Double? = nil,
+                link: Link? = nil, code: KithError.Code? = nil, message: String? = nil
+            ) {
+                self.code = code
+                self.message = message
+                self.phase = phase
+                self.progress = progress
+                self.latencies = latencies
+                self.down = down
+                self.up = up
+                self.link = link
+            }
+        }
+
+        /// What it says when it accepts; then a message per ``Report``.
+        public typealias Output = Nothing
+        /// The stable name on every wire.
+        public static let name = "reach.measure"
+        /// How it is called.
+        public static let kind = MethodKind.stream
+        /// One line for a person.
+        public static let summary = "Measures the connection to a device: latency, throughput, loss."
+        /// Who may call it with this input.
+        public static func access(for input: Input) -> Access { .owner }
+    }
+}

@@ -1,0 +1,314 @@
+import KithAPI
+import KithIdentity
+import KithNet
+public import KithStore
+public import KithWire
+import Logging
+
+/// Finds out why a device cannot be reached, as a service; and tells other devices where they stand here.
+public struct ReachService: Service {
+    /// The node owns its services, and outlives their calls.
+    private unowned let node: Node
+    private let store: Store
+    private let addresses: @Sendable () -> [NetworkAddress]
+    private let listens: Bool
+    private let version: String
+    /// Milliseconds since 1970.
+    private let now: @Sendable () -> Int64
+
+    /// Makes the service.
+    ///
+    /// `addresses` is where this device listens, `now` the time in milliseconds since 1970.
+    public init(
+        node: Node, store: Store, version: String, listens: Bool,
+        addresses: @escaping @Sendable () -> [NetworkAddress], now: @escaping @Sendable () -> Int64
+    ) {
+        self.node = node
+        self.store = store
+        self.version = version
+        self.listens = listens
+        self.addresses = addresses
+        self.now = now
+    }
+
+    /// The methods it serves.
+    public var handlers: [Handler] {
+        [
+            .call(Reach.Standing.self) { _, context in
+                Reach.Standing.Output(grants: context.grants, version: version, time: now())
+            },
+            .stream(Reach.Examine.self) { input, context, pending in
+                let messages = MessageStream(try await pending.accept(Nothing()))
+                let report: @Sendable (Reach.Step) async throws -> Void = { try await messages.send($0) }
+                try await examineHere(report)
+                if let device = input.device { try await examine(device, context, report) }
+                try await messages.stream.finish()
+            },
+        ]
+    }
+
+    private typealias Report = @Sendable (Reach.Step) async throws -> Void
+
+    // MARK: - This device
+
+    private func examineHere(_ report: Report) async throws {
+        let addresses = addresses()
+        let others = addresses.filter { !$0.isLoopback }
+        if addresses.isEmpty {
+            try await report(
+                Reach.Step("sockets", .failure, "No UDP socket is open.", remedy: "Restart it: kith down; kith up"))
+        } else {
+            let families = Set(addresses.map { $0.isIPv6 ? "IPv6" : "IPv4" }).sorted().joined(separator: " and ")
+            try await report(
+                Reach.Step(
+                    "sockets", .ok,
+                    "UDP port \(addresses[0].port), \(families)\(listens ? "" : "; for calls only, until `kith up`")."))
+        }
+        if others.isEmpty {
+            try await report(
+                Reach.Step(
+                    "addresses", .warning, "This device has no address but its own loopback: it is on no network.",
+                    remedy: "Connect it to a network; running connections go on by themselves."))
+        } else {
+            let isPublic = others.contains { !$0.isPrivate && !$0.isLinkLocal }
+            let list = others.map(\.description).joined(separator: ", ")
+            try await report(
+                Reach.Step(
+                    "addresses", .ok,
+                    "\(list)\(isPublic ? "" : " (none of them public: reachable from the same network)")."))
+        }
+        let year = now() / 31_556_952_000 + 1970
+        let newest = try store.devices().compactMap(\.lastSeen).max() ?? 0
+        if year < 2026 || newest > now() / 1_000 + 120 {
+            try await report(
+                Reach.Step(
+                    "clock", .warning, "The clock is behind what this device has seen already.",
+                    remedy: "Set it (timedatectl set-ntp true): invitations and the audit log depend on it."))
+        } else {
+            try await report(Reach.Step("clock", .ok, "Plausible."))
+        }
+    }
+
+    // MARK: - The other one
+
+    private func examine(_ reference: String, _ context: CallContext, _ report: Report) async throws {
+        let known: KnownDevice
+        do {
+            known = try node.resolve(reference)
+        } catch let error as KithError {
+            return try await report(
+                Reach.Step(
+                    "paired", .failure, error.message, remedy: "Pair with it: `kith invite` there, `kith pair` here."))
+        }
+        let device = try store.device(known.id)
+        let here = known.grants.map(\.description).joined(separator: ", ")
+        try await report(
+            Reach.Step(
+                "paired", .ok, "\(known.name) is \(known.id.short); it may do here: \(here.isEmpty ? "nothing" : here)."
+            ))
+        try await examineFreshness(of: device, report)
+        for address in known.addresses.prefix(Self.mostAddresses) {
+            try await report(await Self.attempt(address, known))
+        }
+        do {
+            _ = try await node.connect(to: known.id.description)
+        } catch let error as KithError {
+            return try await report(
+                Reach.Step("connection", .failure, error.message, remedy: Self.remedy(for: error, known)))
+        }
+        guard try await examineStanding(known, context, report) else { return }
+        try await examineLink(known, context, report)
+    }
+
+    private static let mostAddresses = 16
+
+    private func examineFreshness(of device: PairedDevice?, _ report: Report) async throws {
+        guard let device else { return }
+        guard !device.addresses.isEmpty else {
+            return try await report(
+                Reach.Step(
+                    "known addresses", .failure, "No address of it is known.",
+                    remedy: "Start a command there that reaches this device (`kith ping`); its address is kept then."))
+        }
+        let count = device.addresses.count
+        guard let seen = device.lastSeen else {
+            return try await report(
+                Reach.Step("known addresses", .warning, "\(count) from its invitation; it was never reached."))
+        }
+        let days = (now() / 1_000 - seen) / 86_400
+        try await report(
+            Reach.Step(
+                "known addresses", days > 7 ? .warning : .ok,
+                "\(count); last connected \(days > 0 ? "\(days) days ago" : "within a day").",
+                remedy: days > 7 ? "They may be out of date: `kith status` there shows where it listens now." : nil))
+    }
+
+    /// Tries one address alone, with a key made for this: nothing that runs is disturbed.
+    ///
+    /// The other end takes it for a stranger; who it is itself it has to prove all the same.
+    private static func attempt(_ address: NetworkAddress, _ device: KnownDevice) async -> Reach.Step {
+        let subject = "address \(address)"
+        if let refusal = await Reachability.refusal(by: address) {
+            switch refusal {
+            case .noRoute:
+                return Reach.Step(
+                    subject, .warning, "There is no way from here to there.",
+                    remedy: "It is on another network than this device, or its address is of one it has left.")
+            case .closed:
+                return Reach.Step(
+                    subject, .warning, "The machine answers; nobody listens on UDP port \(address.port) (ICMP).",
+                    remedy: "Start the device there: kith up")
+            }
+        }
+        var options = Endpoint.Options()
+        options.earlyData = false
+        options.handshakeTimeout = .seconds(3)
+        do {
+            let endpoint = try await Endpoint.bind(
+                key: DeviceKey(), options: options,
+                logger: Logger(label: "kith", factory: { _ in SwiftLogNoOpLogHandler() }))
+            let result: Result<Duration, KithError>
+            do throws(KithError) {
+                let connection = try await endpoint.connect(to: device.id, at: [address], timeout: .seconds(3))
+                result = .success(await connection.statistics().roundTrip)
+                connection.close(code: .closed, reason: "examined")
+            } catch {
+                result = .failure(error)
+            }
+            await endpoint.shutdown()
+            switch result {
+            case .success(let roundTrip):
+                return Reach.Step(
+                    subject, .ok, "Answers with the right key, after \(milliseconds(roundTrip / .milliseconds(1))).")
+            case .failure(let error):
+                return failure(error, subject, device)
+            }
+        } catch {
+            return Reach.Step(subject, .warning, "It could not be tried: \(error)")
+        }
+    }
+
+    private static func failure(_ error: KithError, _ subject: String, _ device: KnownDevice) -> Reach.Step {
+        switch error.code {
+        case .denied:
+            Reach.Step(
+                subject, .warning, "Somebody else answers: not with the key of \(device.name).",
+                remedy: "The address belongs to another device now. If \(device.name) was set up anew, pair again.")
+        case .unsupported:
+            Reach.Step(
+                subject, .warning, "Something answers that speaks no version of QUIC, or of Kith, this device knows.",
+                remedy: "Bring both devices to the same version of Kith.")
+        case .exhausted:
+            Reach.Step(subject, .warning, "It answers, and takes no more connections now.", remedy: "Try again soon.")
+        case .timedOut, .unreachable:
+            Reach.Step(
+                subject, .warning, "No answer within 3 s.",
+                remedy: "Is it switched on, with `kith up` running? A firewall there has to let the UDP port in.")
+        default:
+            Reach.Step(subject, .warning, error.message)
+        }
+    }
+
+    private static func remedy(for error: KithError, _ device: KnownDevice) -> String {
+        switch error.code {
+        case .unpaired, .denied: "It does not know this device (any more): pair again."
+        default:
+            "See the addresses above. If none answers: is \(device.name) up, on a network, its UDP port let in by firewalls?"
+        }
+    }
+
+    /// Asks what this device may do there; false when there is no use in asking more.
+    private func examineStanding(
+        _ known: KnownDevice, _ context: CallContext, _ report: Report
+    ) async throws -> Bool {
+        do {
+            let start = now()
+            let standing = try await context.client.call(
+                Reach.Standing.self, Nothing(), on: known.id.description, options: CallOptions(timeout: .seconds(10)))
+            let middle = start + (now() - start) / 2
+            let grants = standing.grants.map(\.description).joined(separator: ", ")
+            try await report(
+                Reach.Step(
+                    "allowed there", grants.isEmpty ? .warning : .ok,
+                    "This device may do there: \(grants.isEmpty ? "nothing" : grants).",
+                    remedy: grants.isEmpty ? "There: kith grant NAME --add shell" : nil))
+            if standing.version != version {
+                try await report(
+                    Reach.Step("version", .warning, "It runs Kith \(standing.version), this device \(version)."))
+            }
+            let skew = (standing.time - middle) / 1_000
+            if abs(skew) > 60 {
+                try await report(
+                    Reach.Step(
+                        "clocks", .warning, "Its clock is \(abs(skew)) s \(skew > 0 ? "ahead of" : "behind") this one.")
+                )
+            }
+            return true
+        } catch let error as KithError {
+            let isOld = error.code == .unsupported
+            try await report(
+                Reach.Step(
+                    "allowed there", isOld ? .warning : .failure,
+                    isOld ? "An older Kith runs there, which does not say." : error.message,
+                    remedy: isOld ? nil : Self.remedy(for: error, known)))
+            return isOld
+        }
+    }
+
+    private func examineLink(_ known: KnownDevice, _ context: CallContext, _ report: Report) async throws {
+        let before = await node.link(to: known.id)?.statistics
+        var times: [Double] = []
+        let payload = ThisDevice.Echo.Payload(bytes: ByteString([UInt8](repeating: 0, count: 56)))
+        do {
+            for _ in 0..<20 {
+                let start = ContinuousClock.now
+                _ = try await context.client.call(
+                    ThisDevice.Echo.self, payload, on: known.id.description, options: CallOptions(timeout: .seconds(5)))
+                times.append((ContinuousClock.now - start) / .milliseconds(1))
+            }
+        } catch let error as KithError {
+            return try await report(
+                Reach.Step(
+                    "round trips", .failure, "After \(times.count) of 20: \(error.message)", remedy: "Try again."))
+        }
+        times.sort()
+        try await report(
+            Reach.Step(
+                "round trips", .ok,
+                "20 of 20 came back: fastest \(Self.milliseconds(times[0])), median \(Self.milliseconds(times[10])), slowest \(Self.milliseconds(times[19]))."
+            ))
+        guard let after = await node.link(to: known.id)?.statistics else { return }
+        let sent = after.packetsSent &- (before?.packetsSent ?? 0)
+        let lost = after.packetsLost &- (before?.packetsLost ?? 0)
+        try await report(
+            Reach.Step(
+                "loss", lost * 20 > sent ? .warning : .ok, "\(lost) of \(sent) packets sent were lost.",
+                remedy: lost * 20 > sent
+                    ? "The link loses much: Wi-Fi at its edge? A cable or another place helps." : nil))
+        try await report(
+            Reach.Step(
+                "path", after.udpPayloadSize < 1_280 ? .warning : .ok,
+                "Goes to \(after.remoteAddress) with datagrams of up to \(after.udpPayloadSize) bytes.",
+                remedy: after.udpPayloadSize < 1_280
+                    ? "Larger datagrams get lost: a tunnel on the way? Copies are slower for it, nothing else." : nil))
+    }
+
+    private static func milliseconds(_ value: Double) -> String {
+        // Three digits that count, without Foundation.
+        let micro = Int((value * 1_000).rounded())
+        return micro < 10_000
+            ? "\(micro / 1_000).\(String(1_000 + micro % 1_000).dropFirst()) ms" : "\(micro / 1_000) ms"
+    }
+}
+
+extension Reach.Link {
+    /// Describes a connection as it is now.
+    init(_ statistics: ConnectionStatistics) {
+        self.init(
+            path: statistics.remoteAddress, roundTripMilliseconds: statistics.roundTrip / .milliseconds(1),
+            minimumRoundTripMilliseconds: statistics.minimumRoundTrip / .milliseconds(1),
+            congestionWindow: statistics.congestionWindow, udpPayloadSize: statistics.udpPayloadSize,
+            packetsSent: statistics.packetsSent, packetsLost: statistics.packetsLost,
+            cipherSuite: statistics.cipherSuite)
+    }
+}
