@@ -114,7 +114,7 @@ let floors: [[Target]] = [
 let testing: [Target] = [
     .target(
         name: "KithTesting",
-        dependencies: ["KithWire", "KithIdentity", "KithQUIC", "KithAPI"],
+        dependencies: ["KithWire", "KithIdentity", "KithQUIC", "KithAPI", "KithTerminal"],
         path: "Sources/KithTesting")
 ]
 

@@ -24,6 +24,8 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case cbor
     /// The head of a request and of a response on a stream.
     case header
+    /// What a remote program writes to the person's terminal.
+    case terminal
 
     /// Gives `bytes` to the parser.
     public func run(_ bytes: UnsafeRawBufferPointer) {
@@ -36,6 +38,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .ticket: unsafe Self.ticket(Array(bytes))
         case .cbor: unsafe Self.cbor(Array(bytes))
         case .header: unsafe Self.header(Array(bytes))
+        case .terminal: unsafe FuzzedTerminal.run(Array(bytes))
         }
     }
 

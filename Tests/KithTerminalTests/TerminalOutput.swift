@@ -26,19 +26,22 @@ struct TerminalOutput {
     private mutating func sequence(columns: Int, rows: Int, all: Bool) -> String {
         let small = number(1...5)
         switch number(0...(all ? 44 : 28)) {
-        case 0...4: return word()
+        case 0...4:
+            guard !all else { return word() }
+            return "\u{1B}[\(number(1...rows));\(number(1...columns - 16))H"
+                + pick(["kith", "laptop:/srv", "01234", "é→ß"])
         case 5: return "\r\n"
         case 6: return String(repeating: pick(["x", "-", "="]), count: number(1...columns + 10)) + "\r"
         case 7: return "\u{1B}[\(number(1...rows));\(number(1...columns))H"
-        case 8, 9: return style()
+        case 8, 9: return all ? style() : style().replacing("53", with: "1")
         case 10: return "\u{1B}[\(pick(["", "0", "1", "2"]))K"
         case 11: return "\u{1B}[\(pick(["", "0", "1"]))J"
         case 12: return "\u{1B}[\(small)\(pick(["A", "B", "C", "D", "G", "d"]))"
         case 13: return "\u{1B}[\(small)X"
         case 14: return "\u{1B}[\(small)@"
         case 15: return "\u{1B}[\(small)P"
-        case 16: return "\u{1B}[\(small)L"
-        case 17: return "\u{1B}[\(small)M"
+        case 16: return (all ? "" : "\u{1B}[r\u{1B}[\(small)H") + "\u{1B}[\(small)L" + (all ? "" : "\r")
+        case 17: return (all ? "" : "\u{1B}[r\u{1B}[\(small)H") + "\u{1B}[\(small)M" + (all ? "" : "\r")
         case 18:
             let top = number(1...max(1, rows - 1))
             return "\u{1B}[\(top);\(number(min(top + 1, rows)...rows))r"
@@ -46,7 +49,7 @@ struct TerminalOutput {
         case 20: return "\u{1B}M"
         case 21: return "\u{1B}D"
         case 22: return "\t"
-        case 23: return "\u{1B}7"
+        case 23: return all ? "\u{1B}7" : "\r\u{1B}7"
         case 24: return "\u{1B}8"
         case 25: return "\u{1B}(0lqk\u{1B}(B"
         case 26: return "\r"
