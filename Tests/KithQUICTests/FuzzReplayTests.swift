@@ -29,8 +29,8 @@ import Testing
         var random = SeededRandom.fromEnvironment()
         for file in try inputs("Corpus", target).sorted(by: { $0.path < $1.path }) {
             let bytes = [UInt8](try Data(contentsOf: file))
-            // A conversation takes as long as two hundred parsings.
-            for _ in 0..<(target == .conversation ? 10 : 200) {
+            // A conversation takes as long as two hundred parsings, a screen drawn at every step as twenty.
+            for _ in 0..<(target == .conversation || target == .terminal ? 10 : 200) {
                 var damaged = Array(bytes.prefix(Int.random(in: 0...bytes.count, using: &random)))
                 for _ in 0..<Int.random(in: 0...4, using: &random) where !damaged.isEmpty {
                     damaged[Int.random(in: 0..<damaged.count, using: &random)] = UInt8.random(
