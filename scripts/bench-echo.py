@@ -20,6 +20,7 @@ import argparse
 import json
 import os
 import pty
+import re
 import select
 import signal
 import struct
@@ -27,6 +28,10 @@ import sys
 import termios
 import fcntl
 import time
+
+
+# What moves the cursor or colours a character is not the character.
+CONTROL = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]+[0-~]|[0-Z\\^-~])")
 
 
 class Terminal:
@@ -66,7 +71,7 @@ class Terminal:
             data = self.read(deadline - time.monotonic())
             if data is None:
                 return False
-            self.seen += data
+            self.seen = CONTROL.sub(b"", self.seen + data)
         self.seen = self.seen[self.seen.index(text) + len(text):]
         return True
 
