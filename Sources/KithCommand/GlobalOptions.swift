@@ -56,7 +56,9 @@ struct GlobalOptions: ParsableArguments {
 }
 
 extension Grant: ExpressibleByArgument {
-    static let defaultCompletionKind = CompletionKind.list(["shell", "files:read=/", "files:write=/"])
+    static let defaultCompletionKind = CompletionKind.list([
+        "shell", "shell:view", "shell:agent", "shell:command=", "files:read=/", "files:write=/",
+    ])
 }
 
 /// Runs `body` with a client of this device: of the daemon that runs on the data directory, or, when none does,
