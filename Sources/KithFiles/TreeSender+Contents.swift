@@ -4,7 +4,7 @@ import KithWire
 /// What is sent of one file.
 extension TreeSender {
     /// How much of a file one buffer carries.
-    private static let chunk = 512 << 10
+    private static let chunk = 256 << 10
 
     /// Sends a file, leaving out what the receiver has of it.
     func sendContents(of file: Descriptor, _ info: Descriptor.Info, announced: UInt64, _ basis: Basis) async throws {
