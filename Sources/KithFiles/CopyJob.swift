@@ -52,7 +52,9 @@ struct CopyJob: Sendable {
                 group.addTask {
                     while true {
                         try await Task.sleep(for: .milliseconds(100))
-                        try await messages.send(progress.report())
+                        let report = progress.report()
+                        // Not cut short when the copy ends meanwhile: what a report tells is told once.
+                        try await Task(name: "files.copy report") { try await messages.send(report) }.value
                     }
                 }
                 while let part = try await group.next() {
