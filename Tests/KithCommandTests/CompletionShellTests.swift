@@ -84,7 +84,8 @@ import Testing
             try await phone.expect("ls", "laptop:\(served)")
             try Self.installWitness(on: phone)
             let terminal = Terminal(machine: phone)
-            defer { _ = try? terminal.tmux("kill-server") }  // a server that ended already is fine
+            // Not kill-server: that is a SIGTERM, which a test's process and all it starts may have blocked.
+            defer { _ = try? terminal.tmux("kill-session") }  // one that ended already is fine
             _ = try terminal.tmux(
                 "new-session", "-d", "-x", "200", "-y", "50",
                 "cd '\(phone.folder.path)'; export HOME='\(phone.folder.path)' KITH_DATA='\(phone.data)' "
