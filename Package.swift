@@ -84,6 +84,12 @@ let floors: [[Target]] = [
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ]),
+        .target(
+            name: "KithForward",
+            dependencies: [
+                "KithWire", "KithIdentity", "KithAPI", "KithNode", "CKithSystem",
+                .product(name: "Logging", package: "swift-log"),
+            ]),
     ],
     // 6 Core
     [
@@ -91,7 +97,7 @@ let floors: [[Target]] = [
             name: "Kith",
             dependencies: [
                 "KithWire", "KithIdentity", "KithAPI", "KithNet", "KithStore", "KithSocket", "KithNode",
-                "KithShell", "KithFiles",
+                "KithShell", "KithFiles", "KithForward",
                 .product(name: "Logging", package: "swift-log"),
             ])
     ],
@@ -101,7 +107,7 @@ let floors: [[Target]] = [
             name: "KithCommand",
             dependencies: [
                 "Kith", "KithWire", "KithIdentity", "KithRPC", "KithAPI", "KithSocket", "KithShell", "KithFiles",
-                "KithCommandLine", "KithTerminal", "CKithSystem",
+                "KithForward", "KithCommandLine", "KithTerminal", "CKithSystem",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
@@ -127,7 +133,7 @@ let crypto = Target.Dependency.product(name: "Crypto", package: "swift-crypto")
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
 let tests: [Target] = [
     test("KithWire"),
-    test("KithIdentity", crypto),
+    test("KithIdentity", "KithTesting", crypto),
     test("KithRPC"),
     test("KithQUIC", "KithTesting", crypto),
     test("KithAPI", "KithIdentity"),
@@ -140,6 +146,7 @@ let tests: [Target] = [
     test("KithNode", "KithIdentity", "KithAPI", "KithNet", "KithStore", logging),
     test("KithShell", "KithTesting", "KithIdentity", "KithAPI", "KithNode", logging),
     test("KithFiles", "KithIdentity", "KithAPI", "KithNode", crypto, logging),
+    test("KithForward", "KithIdentity", "KithAPI", "KithNode", "KithTesting", logging),
     .testTarget(name: "KithCommandLineTests", dependencies: ["KithCommandLine"]),
     .testTarget(
         name: "KithCommandTests",

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE 1
 #endif
 #include "KithSpawn.h"
+#include "KithSockets.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -306,6 +307,8 @@ static _Noreturn void become_leader(const plan *plan, int report) {
         int error = errno;
         if (plan->fallback[0] == 0 || chdir(plan->fallback) != 0) fail(report, KITH_SPAWN_DIRECTORY, error);
     }
+    // Programs that use select(2) rely on the usual limit.
+    kith_restore_descriptor_limit();
     execve(plan->path, plan->arguments, plan->environment);
     fail(report, KITH_SPAWN_EXECUTE, errno);
 }

@@ -1,6 +1,7 @@
 public import KithAPI
 public import KithIdentity
 import KithFiles
+import KithForward
 import KithNet
 import KithNode
 import KithShell
@@ -131,6 +132,7 @@ public final class Device: Sendable {
         try node.add(pairing)
         try node.add(ShellService(logger: options.logger))
         try node.add(FilesService(logger: options.logger))
+        try node.add(ForwardService(logger: options.logger))
         socket =
             options.listens
             ? try SocketServer(directory: store.directory, dispatcher: node, logger: options.logger) : nil

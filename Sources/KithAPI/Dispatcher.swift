@@ -40,10 +40,18 @@ package protocol Dispatcher: Sendable {
 /// Copies what each of two streams gives into the other until both directions have ended.
 ///
 /// An end of one becomes an end of the other, an abort an abort with the same code.
-package func splice(_ first: any ByteStream, _ second: any ByteStream) async throws {
-    @Sendable func copy(from source: any ByteStream, to target: any ByteStream) async throws {
+///
+/// `carried` is told of the bytes handed on, and whether they came from the first.
+package func splice(
+    _ first: any ByteStream, _ second: any ByteStream,
+    carried: (@Sendable (_ count: Int, _ isFromFirst: Bool) -> Void)? = nil
+) async throws {
+    @Sendable func copy(from source: any ByteStream, to target: any ByteStream, isFromFirst: Bool) async throws {
         do {
-            while let bytes = try await source.read(upTo: 256 << 10) { try await target.write(bytes) }
+            while let bytes = try await source.read(upTo: 256 << 10) {
+                try await target.write(bytes)
+                carried?(bytes.count, isFromFirst)
+            }
             try await target.finish()
         } catch {
             let code: KithError.Code =
@@ -59,8 +67,8 @@ package func splice(_ first: any ByteStream, _ second: any ByteStream) async thr
         }
     }
     try await withThrowingTaskGroup(of: Void.self) { group in
-        group.addTask { try await copy(from: first, to: second) }
-        group.addTask { try await copy(from: second, to: first) }
+        group.addTask { try await copy(from: first, to: second, isFromFirst: true) }
+        group.addTask { try await copy(from: second, to: first, isFromFirst: false) }
         // The first failure cancels the other copy.
         try await group.waitForAll()
     }

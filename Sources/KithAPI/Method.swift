@@ -58,7 +58,9 @@ public enum Access: Hashable, Sendable {
     /// A paired device holding a grant that covers this one.
     case granted(Grant)
     /// A paired device holding any grant of this kind; the service narrows it further.
-    case holding(Grant.Kind)
+    ///
+    /// `purpose` tells the audit log what the call is for: `example.org:443`.
+    case holding(Grant.Kind, for: String? = nil)
 }
 
 /// The input or output of a method that needs none.

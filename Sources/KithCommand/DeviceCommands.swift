@@ -61,10 +61,14 @@ struct GrantCommand: AsyncParsableCommand {
     var device: String
 
     @Option(
-        help: ArgumentHelp("Give a grant: shell, files:read=PATH, files:write=PATH (repeatable).", valueName: "grant"))
+        help: ArgumentHelp(
+            "Give a grant: shell, files:read=PATH, files:write=PATH, forward, forward:to=HOST:PORT (repeatable).",
+            valueName: "grant"), completion: Grant.defaultCompletionKind, transform: Grant.reading)
     var add: [Grant] = []
 
-    @Option(help: ArgumentHelp("Take a grant away (repeatable).", valueName: "grant"))
+    @Option(
+        help: ArgumentHelp("Take a grant away (repeatable).", valueName: "grant"),
+        completion: Grant.defaultCompletionKind, transform: Grant.reading)
     var remove: [Grant] = []
 
     func run() async throws {

@@ -57,8 +57,19 @@ struct GlobalOptions: ParsableArguments {
 
 extension Grant: ExpressibleByArgument {
     static let defaultCompletionKind = CompletionKind.list([
-        "shell", "shell:view", "shell:agent", "shell:command=", "files:read=/", "files:write=/",
+        "shell", "shell:view", "shell:agent", "shell:command=", "files:read=/", "files:write=/", "forward",
+        "forward:to=",
+        "forward:listen=",
     ])
+
+    /// Reads an argument; the error says what would be right.
+    static func reading(_ argument: String) throws -> Grant {
+        do throws(KithError) {
+            return try Grant(parsing: argument)
+        } catch {
+            throw ValidationError(error.message)
+        }
+    }
 }
 
 /// Runs `body` with a client of this device: of the daemon that runs on the data directory, or, when none does,

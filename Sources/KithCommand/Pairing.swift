@@ -23,7 +23,9 @@ struct Invite: AsyncParsableCommand {
 
     @Option(
         name: .customLong("grant"),
-        help: ArgumentHelp("What the device may do here (repeatable). Default: nothing.", valueName: "grant"))
+        help: ArgumentHelp("What the device may do here (repeatable). Default: nothing.", valueName: "grant"),
+        completion: Grant.defaultCompletionKind,
+        transform: Grant.reading)
     var grants: [Grant] = []
 
     @Option(help: "How long it can be used: 90s, 10m, 2h, 1d; a week at the most.")
@@ -145,7 +147,9 @@ struct Pair: AsyncParsableCommand {
     @Option(
         name: .customLong("grant"),
         help: ArgumentHelp(
-            "What the other device may do on this one (repeatable). Default: nothing.", valueName: "grant"))
+            "What the other device may do on this one (repeatable). Default: nothing.", valueName: "grant"),
+        completion: Grant.defaultCompletionKind,
+        transform: Grant.reading)
     var grants: [Grant] = []
 
     @Flag(name: .shortAndLong, help: "Do not ask to compare the codes at this end.")

@@ -34,7 +34,8 @@ struct Root: AsyncParsableCommand {
                     Invite.self, Pair.self, Accept.self, DevicesCommand.self, GrantCommand.self, Rename.self,
                     Forget.self, Ping.self,
                 ]),
-            CommandGroup(name: "Services", subcommands: [ShellCommand.self] + fileCommands),
+            CommandGroup(
+                name: "Services", subcommands: [ShellCommand.self, ForwardCommand.self, ViaCommand.self] + fileCommands),
             CommandGroup(name: "Everyday", subcommands: everydayCommands),
             CommandGroup(name: "For programs", subcommands: [Call.self]),
         ]

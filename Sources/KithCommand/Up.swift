@@ -34,7 +34,8 @@ struct Up: AsyncParsableCommand {
         name: .customLong("grant"),
         help: ArgumentHelp(
             "What the device that uses the printed invitation may do here (repeatable). Default: shell and files.",
-            valueName: "grant"))
+            valueName: "grant"), completion: Grant.defaultCompletionKind,
+        transform: Grant.reading)
     var grants: [Grant] = []
 
     @Flag(name: .customLong("no-invite"), help: "Print no invitation.")
@@ -53,6 +54,7 @@ struct Up: AsyncParsableCommand {
         }
         // A large copy leaves a small daemon behind.
         kith_return_freed_memory()
+        kith_raise_descriptor_limit()
         var options = Device.Options()
         options.logger = globals.logger
         options.name = name

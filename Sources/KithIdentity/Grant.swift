@@ -1,10 +1,10 @@
-import KithWire
+public import KithWire
 
 /// One thing a paired device may do on this one.
 ///
 /// As text: `shell`, `shell:command=LINE`, `shell:view`, `shell:agent`, `files:read=/srv`, `files:write=/home/ana`
-/// (which includes reading), `screen:view`, `screen:control` (which includes viewing), `forward`, `library`,
-/// `node:PATTERN`.
+/// (which includes reading), `screen:view`, `screen:control` (which includes viewing), `forward`,
+/// `forward:to=HOST:PORT`, `forward:listen=ADDRESS:PORT` (``ForwardPattern``), `library`, `node:PATTERN`.
 public enum Grant: Hashable, Sendable {
     /// Run commands and shells as this device's user.
     case shell
@@ -18,8 +18,13 @@ public enum Grant: Hashable, Sendable {
     case files(FileAccess, root: String)
     /// See the screen, or see and control it.
     case screen(ScreenAccess)
-    /// Open connections from this device.
+    /// Open connections from this device to anywhere it can reach, its own loopback and Unix sockets too, and listen
+    /// on its loopback.
     case forward
+    /// Open connections from this device to what the pattern says.
+    case forwardTo(ForwardPattern)
+    /// Listen on this device where the pattern says.
+    case forwardListen(ForwardPattern)
     /// Use the library.
     case library
     /// Call the services whose path matches the pattern.
@@ -52,7 +57,7 @@ public enum Grant: Hashable, Sendable {
         case .shell, .shellCommand, .shellView, .shellAgent: .shell
         case .files: .files
         case .screen: .screen
-        case .forward: .forward
+        case .forward, .forwardTo, .forwardListen: .forward
         case .library: .library
         case .node: .node
         }
@@ -69,6 +74,10 @@ public enum Grant: Hashable, Sendable {
             (held == .write || wanted == .read) && Self.contains(root, path)
         case (.screen(let held), .screen(let wanted)): held == .control || wanted == .view
         case (.node(let held), .node(let wanted)): held == wanted
+        case (.forward, .forwardTo): true
+        case (.forward, .forwardListen(.hosts(let hosts, _))): ForwardPattern.Hosts.localhost.covers(hosts)
+        case (.forwardTo(let held), .forwardTo(let wanted)): held.covers(wanted)
+        case (.forwardListen(let held), .forwardListen(let wanted)): held.covers(wanted)
         default: false
         }
     }
@@ -97,60 +106,98 @@ extension Grant: LosslessStringConvertible {
         case .shellCommand(let line): "shell:command=\(line)"
         case .shellView: "shell:view"
         case .shellAgent: "shell:agent"
+        case .forwardTo(let pattern): "forward:to=\(pattern)"
+        case .forwardListen(let pattern): "forward:listen=\(pattern)"
         case .files(let access, let root): "files:\(access.rawValue)=\(root)"
         case .screen(let access): "screen:\(access.rawValue)"
         case .node(let pattern): "node:\(pattern)"
         }
     }
 
-    /// Reads the text form; `nil` when it is not one, or when a path is not absolute and plain.
+    /// Reads the text form; `nil` when it is not one.
     public init?(_ description: String) {
-        let parts = description.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
-        guard let kind = Kind(rawValue: String(parts[0])) else { return nil }
+        // Whoever wants to know why not asks `init(parsing:)`.
+        guard let grant = try? Grant(parsing: description) else { return nil }
+        self = grant
+    }
+
+    /// Reads the text form.
+    ///
+    /// - Throws: `.invalid`, saying what is wrong and what would be right.
+    public init(parsing text: String) throws(KithError) {
+        let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+        guard let kind = Kind(rawValue: String(parts[0])) else { throw Self.unknown(text) }
         let detail = parts.count == 2 ? parts[1] : nil
         switch (kind, detail) {
         case (.shell, nil): self = .shell
         case (.shell, "view"): self = .shellView
         case (.shell, "agent"): self = .shellAgent
         case (.shell, let detail?):
-            guard detail.hasPrefix("command=") else { return nil }
+            guard detail.hasPrefix("command=") else { throw Self.unknown(text) }
             let line = detail.dropFirst("command=".count)
             let isPlain = line.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7F }
-            guard isPlain, !line.isEmpty, line.utf8.count <= 1_024 else { return nil }
+            guard isPlain, !line.isEmpty, line.utf8.count <= 1_024 else {
+                throw KithError(.invalid, "A granted line has 1 to 1024 bytes, and no control characters.")
+            }
             self = .shellCommand(String(line))
         case (.forward, nil): self = .forward
+        case (.forward, let detail?): self = try Self.forwarding(detail)
         case (.library, nil): self = .library
         case (.screen, let detail?):
-            guard let access = ScreenAccess(rawValue: String(detail)) else { return nil }
+            guard let access = ScreenAccess(rawValue: String(detail)) else { throw Self.unknown(text) }
             self = .screen(access)
         case (.node, let detail?):
-            guard !detail.isEmpty, detail.utf8.count <= 256 else { return nil }
+            guard !detail.isEmpty, detail.utf8.count <= 256 else { throw Self.unknown(text) }
             self = .node(pattern: String(detail))
         case (.files, let detail?):
             let halves = detail.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            guard halves.count == 2, let access = FileAccess(rawValue: String(halves[0])) else { return nil }
+            guard halves.count == 2, let access = FileAccess(rawValue: String(halves[0])) else {
+                throw Self.unknown(text)
+            }
             var root = String(halves[1])
             while root.utf8.count > 1, root.hasSuffix("/") { root.removeLast() }
-            guard Self.isNormalised(root) else { return nil }
+            guard Self.isNormalised(root) else {
+                throw KithError(.invalid, "“\(root.prefix(128))” is no absolute path without “.”, “..” and “//”.")
+            }
             self = .files(access, root: root)
-        default: return nil
+        default: throw Self.unknown(text)
         }
+    }
+
+    private static func forwarding(_ detail: Substring) throws(KithError) -> Grant {
+        let halves = detail.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+        switch (halves[0], halves.count) {
+        case ("to", 2): return .forwardTo(try ForwardPattern(parsing: halves[1]))
+        case ("listen", 2):
+            let pattern = try ForwardPattern(parsing: halves[1])
+            switch pattern {
+            case .hosts(.name, _), .hosts(.beneath, _):
+                throw KithError(
+                    .invalid, "Listening is at an address: forward:listen=localhost:PORT, ADDRESS:PORT or *:PORT.")
+            default: return .forwardListen(pattern)
+            }
+        default:
+            throw KithError(
+                .invalid,
+                "Forwarding is granted whole (forward), or as forward:to=HOST:PORT or forward:listen=ADDRESS:PORT.")
+        }
+    }
+
+    private static func unknown(_ text: String) -> KithError {
+        KithError(
+            .invalid,
+            """
+            “\(text.prefix(128))” is no grant. There are: shell, shell:command=LINE, shell:view, shell:agent, \
+            files:read=/PATH, files:write=/PATH, screen:view, screen:control, forward, forward:to=HOST:PORT, \
+            forward:listen=ADDRESS:PORT, library, node:PATTERN.
+            """)
     }
 }
 
 extension Grant: Codable {
     /// Reads the text form.
     public init(from decoder: any Decoder) throws {
-        let text = try decoder.singleValueContainer().decode(String.self)
-        guard let grant = Grant(text) else {
-            throw KithError(
-                .invalid,
-                """
-                A grant is shell, shell:command=LINE, shell:view, shell:agent, files:read=/PATH, files:write=/PATH, \
-                screen:view, screen:control or forward.
-                """)
-        }
-        self = grant
+        self = try Grant(parsing: decoder.singleValueContainer().decode(String.self))
     }
 
     /// Writes the text form.

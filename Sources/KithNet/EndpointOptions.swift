@@ -37,7 +37,7 @@ extension Endpoint {
         /// Incoming handshakes that may begin in a second; beyond it the first packet is dropped.
         public var maxHandshakesPerSecond: Int = 200
         /// Bidirectional streams a peer may hold open, per connection.
-        public var maxIncomingStreams: Int = 1024
+        public var maxIncomingStreams: Int = 2048
         /// Whether peers that were connected before may ask before the handshake is complete (0-RTT), and are asked so.
         ///
         /// Only ``Endpoint/connectEarly(to:at:timeout:)`` sends early data; see ``QUICStream/isEarly`` for the other end.

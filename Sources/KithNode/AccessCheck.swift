@@ -20,7 +20,7 @@ extension Access {
         case (.device(_, let name, _), .granted(let grant)):
             if grants.allows(grant) { return nil }
             return Self.lacking(grant.description, name: name, method: method)
-        case (.device(_, let name, _), .holding(let kind)):
+        case (.device(_, let name, _), .holding(let kind, _)):
             if grants.contains(where: { $0.kind == kind }) { return nil }
             return Self.lacking(kind.rawValue, name: name, method: method)
         }
@@ -39,7 +39,7 @@ extension Access {
         case .paired: "paired"
         case .owner: "owner"
         case .granted(let grant): grant.description
-        case .holding(let kind): kind.rawValue
+        case .holding(let kind, let purpose): purpose.map { "\(kind.rawValue) \($0)" } ?? kind.rawValue
         }
     }
 }

@@ -184,10 +184,19 @@ extension Node {
         }
         if handler.method.kind != .query { audit(session, header.method, isAllowed: true, access.reason) }
         let link = session.link
-        let context = CallContext(
+        var prepared = CallContext(
             caller: caller, grants: grants, deadline: deadline, trace: header.trace, client: client,
             exportKeyingMaterial: { try await link.exportKeyingMaterial(label: $0, context: $1) },
             calledOff: { scope.reason })
+        prepared.narrowing = { purpose, check in
+            do {
+                try session.narrow(ticket, by: check)
+            } catch {
+                if session.countRefusal() { self.audit(session, header.method, isAllowed: false, purpose) }
+                throw error
+            }
+        }
+        let context = prepared
         let watcher = CallerWatch(reply.stream) { scope.cancel($0) }
         defer { watcher.cancel() }
         switch handler.body {

@@ -21,7 +21,7 @@ public final class Node: Sendable {
     /// The limits of a node.
     public struct Options: Hashable, Sendable {
         /// How many calls of one paired device run at once; the next is refused with `.exhausted`.
-        public var callsPerConnection = 256
+        public var callsPerConnection = 2_048
         /// How many connections of devices that are not paired may be open at once; the next is closed.
         public var unpairedConnections = 16
         /// How many calls a device that is not paired may have running.

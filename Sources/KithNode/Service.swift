@@ -44,6 +44,8 @@ public struct CallContext: Sendable {
     public var deadline: ContinuousClock.Instant?
     /// The trace the call belongs to.
     public var trace: TraceContext?
+    /// Of a call from another device: keeps a further check with the call, see ``narrow(_:by:)``.
+    var narrowing: (@Sendable (_ purpose: String, _ check: @escaping @Sendable ([Grant]) -> KithError?) throws -> Void)?
     /// Calls methods as this device: on itself (`on: nil`) and on the devices it is paired with.
     public var client: Client
     /// Of a call from another device: exports keying material of its connection (RFC 8446 §7.5), 32 bytes.
@@ -66,6 +68,20 @@ public struct CallContext: Sendable {
         self.client = client
         self.exportKeyingMaterial = exportKeyingMaterial
         self.calledOff = calledOff
+    }
+}
+
+extension CallContext {
+    /// Makes a further check of what the caller holds: now, and again whenever that changes, which ends the call.
+    ///
+    /// For methods whose access depends on more than their input (``Access/holding(_:for:)``). The check replaces the one
+    /// before; a refusal is written to the audit log, with what the call was for. The owner passes.
+    ///
+    /// - Throws: what `check` gives.
+    public func narrow(_ purpose: String, by check: @escaping @Sendable ([Grant]) -> KithError?) throws {
+        if caller == .owner { return }
+        if let narrowing { return try narrowing(purpose, check) }
+        if let refusal = check(grants) { throw refusal }
     }
 }
 

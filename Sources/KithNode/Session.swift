@@ -11,10 +11,18 @@ final class Session: Sendable {
     private struct State {
         /// As the store says; `nil` while not paired.
         var known: KnownDevice?
-        var calls: [UInt64: (access: Access, method: String, scope: CallScope)] = [:]
+        var calls: [UInt64: Running] = [:]
         var next: UInt64 = 0
         var refusals = 0
         var ended: KithError?
+    }
+
+    private struct Running {
+        let access: Access
+        let method: String
+        let scope: CallScope
+        /// What the service checks besides.
+        var narrowing: (@Sendable ([Grant]) -> KithError?)?
     }
 
     /// How many refusals of one connection are written down: the log must not be a way to fill the disk.
@@ -64,8 +72,18 @@ final class Session: Sendable {
                 throw KithError(.exhausted, "Too many calls at once on one connection. Try again when some are done.")
             }
             state.next += 1
-            state.calls[state.next] = (access, method, scope)
+            state.calls[state.next] = Running(access: access, method: method, scope: scope)
             return (state.next, caller, grants)
+        }
+    }
+
+    /// Checks what the other end holds, and keeps the check for when that changes.
+    ///
+    /// - Throws: what the check gives.
+    func narrow(_ ticket: UInt64, by check: @escaping @Sendable ([Grant]) -> KithError?) throws {
+        try state.withLock { state throws in
+            if let refusal = check(state.known?.grants ?? []) { throw refusal }
+            state.calls[ticket]?.narrowing = check
         }
     }
 
@@ -78,8 +96,10 @@ final class Session: Sendable {
             state.known = known
             let caller = caller(state)
             return state.calls.values.compactMap { call in
-                call.access.refusal(of: caller, holding: known?.grants ?? [], method: call.method)
-                    .map { (call.scope, $0) }
+                let refusal =
+                    call.access.refusal(of: caller, holding: known?.grants ?? [], method: call.method)
+                    ?? call.narrowing?(known?.grants ?? [])
+                return refusal.map { (call.scope, $0) }
             }
         }
         for (scope, refusal) in refused { scope.cancel(refusal) }

@@ -10,5 +10,6 @@
 #include "KithSpawn.h"
 #include "KithTerminal.h"
 #include "KithMemory.h"
+#include "KithSockets.h"
 
 #endif

@@ -1,0 +1,187 @@
+import KithIdentity
+public import KithWire
+
+// What one device does for another: it connects, sends datagrams, listens.
+
+extension Forward {
+    /// How opening a connection went: what a third party did is an answer, no error of the call.
+    ///
+    /// `KithError` stays for what lies between the devices: `.denied` without the grant, `.exhausted` at a limit.
+    public struct Opening: Codable, Hashable, Sendable {
+        /// What became of it.
+        public enum Outcome: String, Hashable, Sendable, Codable {
+            /// It stands.
+            case connected
+            /// The host, or the Unix socket, refused it.
+            case refused
+            /// There is no way to the host, or no such Unix socket.
+            case unreachable
+            /// The name has no address.
+            case notFound
+            /// The host did not answer in time.
+            case timedOut
+        }
+
+        /// What became of it.
+        ///
+        /// The stream ends at once unless it stands.
+        public var outcome: Outcome
+        /// Where it leads to.
+        public var address: Place?
+        /// For a person, why it does not stand.
+        public var message: String?
+
+        /// Makes an answer.
+        public init(outcome: Outcome, address: Place? = nil, message: String? = nil) {
+            self.outcome = outcome
+            self.address = address
+            self.message = message
+        }
+    }
+
+    /// Opens a TCP connection, or one to a Unix socket, from the device and carries its bytes both ways.
+    ///
+    /// The stream is one of `ForwardStream` of KithForward. Each direction ends by itself: its end is the connection's FIN and the other way round. An abandoned
+    /// stream resets the connection, a connection that is reset abandons the stream.
+    public enum Connect: Method {
+        /// Where to.
+        public struct Input: Codable, Hashable, Sendable {
+            /// Where to, as seen from the device.
+            public var to: Place
+
+            /// Makes the input.
+            public init(to: Place) { self.to = to }
+        }
+
+        /// What became of it.
+        public typealias Output = Opening
+        /// The stable name on every wire.
+        public static let name = "forward.connect"
+        /// How it is called.
+        public static let kind = MethodKind.stream
+        /// One line for a person.
+        public static let summary = "Opens a connection from the device."
+        /// Who may call it with this input.
+        ///
+        /// Which grants allow it depends on what a name stands for there.
+        public static func access(for input: Input) -> Access { .holding(.forward, for: "\(input.to)") }
+    }
+
+    /// Sends and receives UDP datagrams from a port of the device's own (`DatagramFrame` of KithForward).
+    ///
+    /// A datagram comes back only from where one was sent to. It ends when nothing was carried for the time given.
+    public enum Datagrams: Method {
+        /// Where to.
+        public struct Input: Codable, Hashable, Sendable {
+            /// Where all of them go; `nil`: each says so itself.
+            public var to: Place?
+            /// How long nothing may be carried, 1…3600 s.
+            public var idleSeconds: UInt32
+
+            /// Makes the input.
+            public init(to: Place?, idleSeconds: UInt32 = 120) {
+                self.to = to
+                self.idleSeconds = idleSeconds
+            }
+        }
+
+        /// What became of it.
+        public typealias Output = Opening
+        /// The stable name on every wire.
+        public static let name = "forward.datagrams"
+        /// How it is called.
+        public static let kind = MethodKind.stream
+        /// One line for a person.
+        public static let summary = "Sends and receives datagrams from the device."
+        /// Who may call it with this input.
+        public static func access(for input: Input) -> Access {
+            .holding(.forward, for: "udp \(input.to.map(\.description) ?? "to any")")
+        }
+    }
+
+    /// Listens on the device for as long as the stream lasts; the stream tells of ``Arrival``s (`MessageStream`).
+    ///
+    /// Each is to be taken up with ``Accept`` within half a minute.
+    public enum Listen: Method {
+        /// Where.
+        public struct Input: Codable, Hashable, Sendable {
+            /// Where; a name can only be `localhost`.
+            public var at: Place
+            /// What for; a Unix socket takes connections only.
+            public var transport: Transport
+
+            /// Makes the input.
+            public init(at: Place, transport: Transport = .tcp) {
+                self.at = at
+                self.transport = transport
+            }
+        }
+
+        /// Where it listens now.
+        public struct Output: Codable, Hashable, Sendable {
+            /// What ``Accept`` names it by.
+            public var listener: ByteString
+            /// The addresses, with the port the system chose if it was to.
+            public var places: [Place]
+
+            /// Makes an answer.
+            public init(listener: ByteString, places: [Place]) {
+                self.listener = listener
+                self.places = places
+            }
+        }
+
+        /// The stable name on every wire.
+        public static let name = "forward.listen"
+        /// How it is called.
+        public static let kind = MethodKind.stream
+        /// One line for a person.
+        public static let summary = "Listens on the device for the caller."
+        /// Who may call it with this input.
+        public static func access(for input: Input) -> Access {
+            .holding(.forward, for: "listen \(input.transport.rawValue) \(input.at)")
+        }
+    }
+
+    /// Somebody connected to a listener, or sent it a first datagram.
+    public struct Arrival: Codable, Hashable, Sendable {
+        /// What ``Accept`` names it by.
+        public var number: UInt64
+        /// Who it is; `nil` of a Unix socket.
+        public var from: NetworkAddress?
+
+        /// Makes a message.
+        public init(number: UInt64, from: NetworkAddress?) {
+            self.number = number
+            self.from = from
+        }
+    }
+
+    /// Takes up what arrived at a listener of the same caller, and carries its bytes, or its datagrams, both ways.
+    public enum Accept: Method {
+        /// Which.
+        public struct Input: Codable, Hashable, Sendable {
+            /// The listener.
+            public var listener: ByteString
+            /// The arrival.
+            public var number: UInt64
+
+            /// Makes the input.
+            public init(listener: ByteString, number: UInt64) {
+                self.listener = listener
+                self.number = number
+            }
+        }
+
+        /// What the service answers.
+        public typealias Output = Nothing
+        /// The stable name on every wire.
+        public static let name = "forward.accept"
+        /// How it is called.
+        public static let kind = MethodKind.stream
+        /// One line for a person.
+        public static let summary = "Takes up a connection that arrived at a listener."
+        /// Who may call it with this input.
+        public static func access(for input: Input) -> Access { .holding(.forward, for: "accept") }
+    }
+}

@@ -1,0 +1,219 @@
+import KithWire
+
+// Forwards that this device keeps up for its own person.
+
+extension Forward {
+    /// One forward: where it listens, and where what arrives goes.
+    public struct Rule: Codable, Hashable, Sendable {
+        /// Which way it goes.
+        public enum Direction: String, Hashable, Sendable, Codable {
+            /// This device listens, the other connects (`-L`, and `-D` without a target).
+            case local
+            /// The other device listens, this one connects (`-R`).
+            case remote
+        }
+
+        /// Which way it goes.
+        public var direction: Direction
+        /// What is carried.
+        public var transport: Transport
+        /// Where is listened.
+        public var listen: Place
+        /// Where to; `nil`: each connection says so itself, by SOCKS5 or as to an HTTP proxy.
+        public var target: Place?
+        /// What a connection must know to say so, as `user:password`; `nil`: nothing.
+        public var credentials: String?
+
+        /// Makes a rule.
+        public init(
+            _ direction: Direction, transport: Transport = .tcp, listen: Place, target: Place?,
+            credentials: String? = nil
+        ) {
+            self.direction = direction
+            self.transport = transport
+            self.listen = listen
+            self.target = target
+            self.credentials = credentials
+        }
+    }
+
+    /// What several rules are for.
+    public struct Plan: Codable, Hashable, Sendable {
+        /// The other device.
+        public var device: String
+        /// The rules, at most 64.
+        public var rules: [Rule]
+
+        /// Makes a plan.
+        public init(device: String, rules: [Rule]) {
+            self.device = device
+            self.rules = rules
+        }
+    }
+
+    /// How a rule does.
+    public struct Status: Codable, Hashable, Sendable {
+        /// The rule; its credentials are left out.
+        public var rule: Rule
+        /// Where it listens now; empty while the other device, which is to listen, cannot be reached.
+        public var listening: [Place]
+        /// Connections now, or partners of datagrams.
+        public var open: Int
+        /// Connections so far.
+        public var total: UInt64
+        /// How many of them could not be opened.
+        public var failed: UInt64
+        /// Bytes carried from where is listened to the target.
+        public var sent: UInt64
+        /// Bytes carried back.
+        public var received: UInt64
+        /// Why the last one failed that did.
+        public var lastFailure: String?
+
+        /// Makes a status.
+        public init(
+            rule: Rule, listening: [Place] = [], open: Int = 0, total: UInt64 = 0, failed: UInt64 = 0,
+            sent: UInt64 = 0, received: UInt64 = 0, lastFailure: String? = nil
+        ) {
+            self.rule = rule
+            self.listening = listening
+            self.open = open
+            self.total = total
+            self.failed = failed
+            self.sent = sent
+            self.received = received
+            self.lastFailure = lastFailure
+        }
+    }
+
+    /// Rules that are kept up together.
+    public struct Running: Codable, Hashable, Sendable {
+        /// What ``Stop`` names them by.
+        public var id: UInt64
+        /// The other device.
+        public var device: String
+        /// Whether they end with the program that asked for them.
+        public var isAttached: Bool
+        /// How each does.
+        public var rules: [Status]
+
+        /// Makes an entry.
+        public init(id: UInt64, device: String, isAttached: Bool, rules: [Status]) {
+            self.id = id
+            self.device = device
+            self.isAttached = isAttached
+            self.rules = rules
+        }
+    }
+
+    /// Something another device does here.
+    public struct Inbound: Codable, Hashable, Sendable {
+        /// The device.
+        public var device: String
+        /// The method it called.
+        public var method: String
+        /// Where it connected to, or listens.
+        public var place: String
+        /// Bytes the device sent.
+        public var sent: UInt64
+        /// Bytes it got.
+        public var received: UInt64
+        /// For how long, in seconds.
+        public var seconds: UInt64
+
+        /// Makes an entry.
+        public init(device: String, method: String, place: String, sent: UInt64, received: UInt64, seconds: UInt64) {
+            self.device = device
+            self.method = method
+            self.place = place
+            self.sent = sent
+            self.received = received
+            self.seconds = seconds
+        }
+    }
+
+    /// Keeps rules up for as long as the stream lasts; the stream tells how they do, as ``Running`` (`MessageStream`).
+    ///
+    /// One message a second in which something changed.
+    public enum Run: Method {
+        /// The rules.
+        public typealias Input = Plan
+        /// How they do at the beginning: every listener listens.
+        public typealias Output = Running
+        /// The stable name on every wire.
+        public static let name = "forward.run"
+        /// How it is called.
+        public static let kind = MethodKind.stream
+        /// One line for a person.
+        public static let summary = "Forwards for as long as the caller stays."
+        /// Who may call it with this input.
+        public static func access(for input: Input) -> Access { .owner }
+    }
+
+    /// Keeps rules up until ``Stop``, or this device stops.
+    public enum Start: Method {
+        /// The rules.
+        public typealias Input = Plan
+        /// How they do at the beginning: every listener listens.
+        public typealias Output = Running
+        /// The stable name on every wire.
+        public static let name = "forward.start"
+        /// How it is called.
+        public static let kind = MethodKind.action
+        /// One line for a person.
+        public static let summary = "Begins to forward."
+        /// Who may call it with this input.
+        public static func access(for input: Input) -> Access { .owner }
+    }
+
+    /// Ends what ``Start`` or ``Run`` began, with every connection.
+    public enum Stop: Method {
+        /// Which.
+        public struct Input: Codable, Hashable, Sendable {
+            /// Which.
+            public var id: UInt64
+
+            /// Makes the input.
+            public init(id: UInt64) { self.id = id }
+        }
+
+        /// How they did.
+        public typealias Output = Running
+        /// The stable name on every wire.
+        public static let name = "forward.stop"
+        /// How it is called.
+        public static let kind = MethodKind.action
+        /// One line for a person.
+        public static let summary = "Ends a forward."
+        /// Who may call it with this input.
+        public static func access(for input: Input) -> Access { .owner }
+    }
+
+    /// Lists what is forwarded now, for this device's person and for other devices.
+    public enum List: Method {
+        /// What is forwarded.
+        public struct Output: Codable, Hashable, Sendable {
+            /// By this device's person, in the order it began.
+            public var running: [Running]
+            /// By other devices, the longest first.
+            public var inbound: [Inbound]
+
+            /// Makes a list.
+            public init(running: [Running], inbound: [Inbound]) {
+                self.running = running
+                self.inbound = inbound
+            }
+        }
+
+        /// There is nothing to say.
+        public typealias Input = Nothing
+        /// The stable name on every wire.
+        public static let name = "forward.list"
+        /// How it is called.
+        public static let kind = MethodKind.query
+        /// One line for a person.
+        public static let summary = "Lists what is forwarded now."
+        /// Who may call it with this input.
+        public static func access(for input: Input) -> Access { .owner }
+    }
+}

@@ -1,0 +1,241 @@
+import ArgumentParser
+import Foundation
+import KithAPI
+import KithForward
+import KithWire
+import UnixSignals
+
+/// `kith forward`.
+struct ForwardCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "forward",
+        abstract: "Carry ports and sockets to or from a device.",
+        discussion: """
+              kith forward laptop -L 8080:localhost:80       here :8080 is the laptop's own port 80
+              kith forward laptop -L 5432:db.lan:5432        … or one of a host the laptop can reach
+              kith forward laptop -R 3000:localhost:3000     the laptop's :3000 is this device's
+              kith forward laptop -D 1080                    SOCKS5 (also UDP) and HTTP proxy through the laptop
+              kith forward laptop -L udp:5353:192.0.2.1:53   datagrams
+              kith forward laptop -L /tmp/docker.sock:/run/docker.sock
+              kith forward laptop -L 0:localhost:22          any free port; it is printed
+              kith forward laptop -D 1080 --detach           in the daemon, until --stop
+              kith forward --list                            what is up, and what other devices do here
+
+            What listens does so for the programs of its own machine only, unless an address or * stands before the
+            port: -L *:8080:localhost:80. Names are looked up on the device that connects. When the device is gone for
+            a while, what listens stays, and connections are refused until it is back.
+
+            The other device must have granted it:
+              forward                      everything it can reach, its own loopback and Unix sockets too
+              forward:to=db.lan:5432       one host and port; also *.lan:443, 10.0.0.0/8:*, localhost:80,
+                                           unix:/run/docker.sock, *:* (not the device itself, nor its link)
+              forward:listen=*:8080        listening (-R) beyond its loopback
+            """)
+
+    @OptionGroup var globals: GlobalOptions
+    @OptionGroup var options: ForwardOptions
+
+    @Flag(help: "Leave it to the daemon and return; `--stop` ends it.")
+    var detach = false
+
+    @Flag(help: "Show what is forwarded now.")
+    var list = false
+
+    @Option(help: ArgumentHelp("End a forward that --list shows.", valueName: "id"))
+    var stop: UInt64?
+
+    @Argument(help: "The device: a name, or the beginning of its id.")
+    var device: String?
+
+    func validate() throws {
+        if list || stop != nil {
+            guard device == nil, try options.forwards().rules.isEmpty else {
+                throw ValidationError("--list and --stop take no device and no forwards.")
+            }
+            return
+        }
+        guard device != nil else { throw ValidationError("Name the device to forward through.") }
+        guard try !options.forwards().rules.isEmpty else {
+            throw ValidationError("Say what to forward: -L, -R or -D. `kith forward --help` shows how.")
+        }
+    }
+
+    func run() async throws {
+        if let stop {
+            let stopped = try await withClient(globals) {
+                try await $0.call(Forward.Stop.self, Forward.Stop.Input(id: stop))
+            }
+            if globals.json { say(try jsonText(stopped)) } else { note("Stopped.") }
+        } else if list {
+            try await showList()
+        } else if let device {
+            let forwards = try options.forwards()
+            if detach { try await start(forwards, device) } else { try await keepUp(forwards, device) }
+        }
+    }
+
+    private func showList() async throws {
+        let list = try await withClient(globals) { try await $0.call(Forward.List.self, Nothing()) }
+        if globals.json { return say(try jsonText(list)) }
+        if list.running.isEmpty, list.inbound.isEmpty { return note("Nothing is forwarded.") }
+        if !list.running.isEmpty {
+            say(
+                table(
+                    ["ID", "DEVICE", "FORWARD", "OPEN", "TOTAL", "SENT", "RECEIVED"],
+                    list.running.flatMap { running in
+                        running.rules.map { status in
+                            [
+                                "\(running.id)", printable(running.device), ForwardDisplay.route(status),
+                                "\(status.open)", "\(status.total)", ProgressLine.size(status.sent),
+                                ProgressLine.size(status.received),
+                            ]
+                        }
+                    }))
+        }
+        if !list.inbound.isEmpty {
+            if !list.running.isEmpty { say() }
+            say(
+                table(
+                    ["FROM", "WHAT", "WHERE", "SENT", "RECEIVED", "FOR"],
+                    list.inbound.map { entry in
+                        [
+                            printable(entry.device), String(entry.method.drop { $0 != "." }.dropFirst()),
+                            printable(entry.place), ProgressLine.size(entry.sent), ProgressLine.size(entry.received),
+                            ProgressLine.duration(Double(entry.seconds)),
+                        ]
+                    }))
+        }
+    }
+
+    /// Hands the rules to the daemon.
+    private func start(_ forwards: ForwardSet, _ device: String) async throws {
+        guard let client = try await daemonClient(globals) else {
+            throw KithError(
+                .notFound, "This device is not up, so nothing can stay in it. `kith up --detach` starts it.")
+        }
+        let running = try await client.call(
+            Forward.Start.self, Forward.Plan(device: device, rules: forwards.rules))
+        if globals.json { return say(try jsonText(running)) }
+        for status in running.rules { say(ForwardDisplay.route(status)) }
+        note("It stays up until `kith forward --stop \(running.id)`, or `kith down`.")
+    }
+
+    /// Keeps the rules up until told to stop.
+    private func keepUp(_ forwards: ForwardSet, _ device: String) async throws {
+        let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm, .sighup)
+        let display = ForwardDisplay(isLive: !globals.json && isatty(STDERR_FILENO) == 1, isJSON: globals.json)
+        try await withClient(globals) { client in
+            try await forwards.whileUp(to: device, client: client, changed: { display.show($0) }) { running in
+                display.begin(running)
+                for await _ in signals { break }
+                display.end()
+            }
+        }
+    }
+}
+
+/// What a person sees of forwards that are up: a line for each, with its rates, drawn anew as they change.
+final class ForwardDisplay: Sendable {
+    private struct State {
+        var last: (running: Forward.Running, time: ContinuousClock.Instant)?
+        var drawn = 0
+        var failures: Set<String> = []
+    }
+
+    private let isLive: Bool
+    private let isJSON: Bool
+    private let state = LockedState()
+
+    /// Only touched under its lock.
+    private final class LockedState: @unchecked Sendable {  // every access is within `withLock`
+        private let lock = NSLock()
+        private var state = State()
+        func withLock<Result>(_ body: (inout State) -> Result) -> Result { lock.withLock { body(&state) } }
+    }
+
+    init(isLive: Bool, isJSON: Bool) {
+        self.isLive = isLive
+        self.isJSON = isJSON
+    }
+
+    /// Says where is listened.
+    func begin(_ running: Forward.Running) {
+        state.withLock { $0.last = (running, .now) }
+        if isJSON { return show(json: running) }
+        // A program that waits for it reads a line for each rule, with the port the system chose.
+        for status in running.rules { say(Self.route(status)) }
+        if isLive { note("Ctrl-C ends it.") }
+    }
+
+    /// Says how they do now.
+    func show(_ running: Forward.Running) {
+        if isJSON { return show(json: running) }
+        state.withLock { state in
+            let now = ContinuousClock.now
+            let seconds = state.last.map { max((now - $0.time) / .seconds(1), 0.001) } ?? 1
+            let before = state.last?.running.rules ?? []
+            if isLive {
+                if state.drawn > 0 { write("\u{1B}[\(state.drawn)A") }
+                for (index, status) in running.rules.enumerated() {
+                    let last = index < before.count ? before[index] : status
+                    write("\r\u{1B}[K" + Self.line(status, since: last, seconds: seconds, width: Self.width) + "\n")
+                }
+                state.drawn = running.rules.count
+            } else {
+                for status in running.rules {
+                    guard let failure = status.lastFailure, state.failures.insert(failure).inserted,
+                        state.failures.count <= 100
+                    else { continue }
+                    note("kith: \(Self.route(status)): \(printable(failure))")
+                }
+            }
+            state.last = (running, now)
+        }
+    }
+
+    /// Leaves the last lines where they are.
+    func end() { state.withLock { $0.drawn = 0 } }
+
+    private func show(json running: Forward.Running) {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        guard let line = try? encoder.encode(running) else { return }  // it came as JSON
+        say(String(decoding: line, as: UTF8.self))
+    }
+
+    private func write(_ text: String) { FileHandle.standardError.write(Data(text.utf8)) }
+
+    /// From where to where: `127.0.0.1:8080 → db:5432`.
+    static func route(_ status: Forward.Status) -> String {
+        let places = status.listening.isEmpty ? [status.rule.listen] : status.listening
+        let listen = places.map(\.description).joined(separator: " ")
+        let side = status.rule.direction == .remote ? "there " : ""
+        let carried = status.rule.transport == .udp ? "udp " : ""
+        let state = status.listening.isEmpty ? " (waiting for the device)" : ""
+        return "\(side)\(carried)\(listen) → \(status.rule.target.map(\.description) ?? "SOCKS5 and HTTP")\(state)"
+    }
+
+    /// One rule on one line, no wider than `width`.
+    static func line(_ status: Forward.Status, since last: Forward.Status, seconds: Double, width: Int) -> String {
+        func rate(_ now: UInt64, _ before: UInt64) -> String {
+            "\(ProgressLine.size(UInt64(Double(now &- min(before, now)) / seconds)))/s"
+        }
+        var numbers =
+            "\(status.open) open, \(status.total) total  ↑ \(rate(status.sent, last.sent))  ↓ \(rate(status.received, last.received))"
+        if status.failed > 0 { numbers += "  \(status.failed) failed" }
+        let route = route(status)
+        let room = max(width - 1 - numbers.count - 2, 8)
+        let shown = route.count > room ? "…" + route.suffix(room - 1) : route
+        var line = "\(shown)  \(numbers)"
+        if let failure = status.lastFailure, line.count + 12 < width {
+            line += "  \(printable(failure))"
+        }
+        return String(line.prefix(max(width - 1, 1)))
+    }
+
+    private static var width: Int {
+        var size = winsize()
+        guard unsafe ioctl(STDERR_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return 80 }
+        return Int(size.ws_col)
+    }
+}

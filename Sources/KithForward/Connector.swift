@@ -1,0 +1,203 @@
+import CKithSystem
+import Foundation
+import KithAPI
+import KithIdentity
+import KithWire
+
+/// Opens connections from this device.
+struct Connector: Sendable {
+    let loop: SocketLoop
+    let resolver: Resolver
+
+    /// What came of an attempt.
+    struct Connection: Sendable {
+        /// What to tell the caller.
+        var opening: Forward.Opening
+        /// The connection, when it stands.
+        var stream: SocketStream?
+    }
+
+    /// How long opening may take when the caller does not say.
+    static let patience = Duration.seconds(30)
+
+    /// Opens a connection on behalf of somebody.
+    ///
+    /// - Throws: `.denied` when nothing of it is allowed, `.invalid` for a place nobody can connect to, `.exhausted` at a
+    ///   limit, `CancellationError`. What the host or the network answers is no error.
+    func connect(
+        to place: Forward.Place, permission: some ForwardPermission, deadline: ContinuousClock.Instant? = nil
+    ) async throws -> Connection {
+        try place.checkAsTarget()
+        let limit = min(deadline ?? .now + Self.patience, .now + Self.patience * 4)
+        do {
+            return try await withDeadline(limit) {
+                switch place {
+                case .socket(let path):
+                    try permission.checkSocket(path)
+                    return try await self.connect(path: path)
+                default:
+                    let addresses = try await self.addresses(of: place, permission: permission)
+                    guard !addresses.isEmpty else {
+                        return Connection(
+                            opening: Forward.Opening(outcome: .notFound, message: "\(place) has no address there."))
+                    }
+                    let connection = try await self.race(to: addresses, place)
+                    if case .address(let address) = connection.opening.address {
+                        try permission.settle(on: address, for: place)
+                    }
+                    return connection
+                }
+            }
+        } catch let error as KithError where error.code == .timedOut {
+            return Connection(
+                opening: Forward.Opening(outcome: .timedOut, message: "\(place) did not answer in time."))
+        }
+    }
+
+    /// The addresses of a place that may be used; none when it has none.
+    func addresses(of place: Forward.Place, permission: some ForwardPermission) async throws -> [NetworkAddress] {
+        switch place {
+        case .address(let address):
+            return try permission.allowed([address], of: place)
+        case .name(let name, let port):
+            try permission.checkName(name, port: port)
+            let found: [NetworkAddress]
+            do {
+                found = try await resolver.addresses(of: name, port: port, for: permission.caller)
+            } catch is SystemError {
+                return []
+            }
+            let usable = found.filter { !$0.isUnspecified && $0.port != 0 }
+            return usable.isEmpty ? [] : try permission.allowed(usable, of: place)
+        case .every, .socket:
+            return []
+        }
+    }
+
+    /// Tries the addresses as RFC 8305 says.
+    private func race(to addresses: [NetworkAddress], _ place: Forward.Place) async throws -> Connection {
+        enum Event: Sendable {
+            case outcome(NetworkAddress, Result<SocketStream, any Error>)
+            case tick
+        }
+        return try await withThrowingTaskGroup(of: Event.self) { group in
+            defer { group.cancelAll() }
+            var engine = HappyEyeballs(addresses)
+            var armed: ContinuousClock.Instant?
+            var worst: Forward.Opening?
+            while true {
+                try Task.checkCancellation()
+                switch engine.action(at: .now) {
+                case .attempt(let address):
+                    group.addTask { .outcome(address, await Self.catching { try await self.attempt(address) }) }
+                case .wait(let until):
+                    if let until, until != armed {
+                        armed = until
+                        group.addTask {
+                            try? await Task.sleep(until: until, clock: .continuous)  // ends early only when cancelled
+                            return .tick
+                        }
+                    }
+                    switch try await group.next() {
+                    case .outcome(let address, .success(let stream)):
+                        return Connection(
+                            opening: Forward.Opening(outcome: .connected, address: .address(address)), stream: stream)
+                    case .outcome(let address, .failure(let error)):
+                        let opening = try Self.opening(error, .address(address))
+                        // A host that refuses says more than one that is silent.
+                        if worst?.outcome != .refused { worst = opening }
+                        engine.attemptFailed()
+                    case .tick, nil: break
+                    }
+                case .failed:
+                    return Connection(
+                        opening: worst
+                            ?? Forward.Opening(outcome: .unreachable, message: "\(place) cannot be reached."))
+                }
+            }
+        }
+    }
+
+    private func attempt(_ address: NetworkAddress) async throws -> SocketStream {
+        var remote = kith_udp_address(address)
+        let descriptor = unsafe kith_stream_connect(&remote)
+        guard descriptor >= 0 else { throw SystemError(-descriptor) }
+        let stream = try SocketStream(owning: descriptor, on: loop)
+        try await stream.connected()
+        return stream
+    }
+
+    private func connect(path: String) async throws -> Connection {
+        let place = Forward.Place.socket(path: path)
+        while true {
+            let descriptor = unsafe kith_stream_connect_path(path)
+            if descriptor >= 0 {
+                return Connection(
+                    opening: Forward.Opening(outcome: .connected, address: place),
+                    stream: try SocketStream(owning: descriptor, on: loop))
+            }
+            let error = SystemError(-descriptor)
+            // Its queue is full; there is nothing to be told by when it no longer is.
+            guard error.isWouldBlock else { return Connection(opening: try Self.opening(error, place)) }
+            try await Task.sleep(for: .milliseconds(20))
+        }
+    }
+
+    private static func catching(
+        _ body: () async throws -> SocketStream
+    ) async -> Result<SocketStream, any Error> {
+        do { return .success(try await body()) } catch { return .failure(error) }
+    }
+
+    /// What a caller is told of a failure; one of ours is thrown.
+    static func opening(_ error: any Error, _ place: Forward.Place) throws -> Forward.Opening {
+        guard let error = error as? SystemError else { throw error }
+        switch error.number {
+        case ECONNREFUSED, ECONNRESET, EACCES, EPERM:
+            return Forward.Opening(outcome: .refused, address: place, message: "\(place) refused: \(error).")
+        case ETIMEDOUT:
+            return Forward.Opening(outcome: .timedOut, address: place, message: "\(place) did not answer in time.")
+        case EMFILE, ENFILE, ENOBUFS, ENOMEM:
+            throw KithError(.exhausted, "The device can open no more connections: \(error).")
+        default:
+            return Forward.Opening(
+                outcome: .unreachable, address: place, message: "\(place) cannot be reached: \(error).")
+        }
+    }
+}
+
+extension Forward.Place {
+    /// Refuses what nobody can connect to.
+    func checkAsTarget() throws(KithError) {
+        switch self {
+        case .every: throw KithError(.invalid, "\(self) is no host to connect to.")
+        case .address(let address) where address.isUnspecified:
+            throw KithError(.invalid, "\(self) is no host to connect to.")
+        default: break
+        }
+        if port == 0 { throw KithError(.invalid, "\(self): port 0 is no port to connect to.") }
+    }
+}
+
+/// What somebody may connect to.
+protocol ForwardPermission: Sendable {
+    /// Whom lookups are counted for.
+    var caller: String { get }
+    /// Refuses a Unix socket.
+    func checkSocket(_ path: String) throws
+    /// Refuses a name that no grant could allow, before anybody is asked for it.
+    func checkName(_ name: String, port: UInt16) throws
+    /// Those of the addresses that may be used, which is at least one.
+    func allowed(_ addresses: [NetworkAddress], of place: Forward.Place) throws -> [NetworkAddress]
+    /// Says which address it has become.
+    func settle(on address: NetworkAddress, for place: Forward.Place) throws
+}
+
+/// The device's own person may connect to anything.
+struct OwnersPermission: ForwardPermission {
+    var caller: String { "" }
+    func checkSocket(_ path: String) {}
+    func checkName(_ name: String, port: UInt16) {}
+    func allowed(_ addresses: [NetworkAddress], of place: Forward.Place) -> [NetworkAddress] { addresses }
+    func settle(on address: NetworkAddress, for place: Forward.Place) {}
+}

@@ -1,0 +1,231 @@
+import KithAPI
+import KithIdentity
+import KithNode
+import KithWire
+import Synchronization
+
+/// Where this device listens: for another device, or for its own person.
+enum Listening {
+    case connections([SocketListener])
+    case datagrams([DatagramSocket])
+
+    /// Where, with the actual ports.
+    var places: [Forward.Place] {
+        switch self {
+        case .connections(let listeners): listeners.map(\.place)
+        case .datagrams(let sockets): sockets.map { .address($0.address) }
+        }
+    }
+
+    /// The addresses a place to listen at stands for; `nil` of a Unix socket.
+    ///
+    /// - Throws: `.invalid` for a name other than `localhost`.
+    static func addresses(of place: Forward.Place) throws(KithError) -> [NetworkAddress]? {
+        switch place {
+        case .address(let address): return [address]
+        case .every(let port):
+            return [NetworkAddress(ipv4: 0, port: port), NetworkAddress(ipv6: 0, 0, port: port)]
+        case .name(let name, let port):
+            guard HostName.isLocalhost(name) else {
+                throw KithError(
+                    .invalid, "“\(name)” is no place to listen at: an address of the device, localhost, or * for all.")
+            }
+            return [NetworkAddress(ipv4: 0x7F00_0001, port: port), NetworkAddress(ipv6: 0, 1, port: port)]
+        case .socket: return nil
+        }
+    }
+
+    /// Begins to listen.
+    ///
+    /// Of several addresses the first counts; where the system lacks the family of another, that is left out. They get
+    /// one port, also where the system chooses it.
+    static func open(
+        _ place: Forward.Place, _ transport: Forward.Transport, on loop: SocketLoop
+    ) throws(KithError) -> Listening {
+        guard let addresses = try addresses(of: place), let first = addresses.first else {
+            guard case .socket(let path) = place, transport == .tcp else {
+                throw KithError(.invalid, "Datagrams are listened for at an address, not at \(place).")
+            }
+            return .connections([try SocketListener(path: path, on: loop)])
+        }
+        var attempt = 0
+        while true {
+            attempt += 1
+            do throws(KithError) {
+                switch transport {
+                case .tcp:
+                    let listener = try SocketListener(at: first, on: loop)
+                    return .connections(
+                        [listener]
+                            + (try others(addresses, port: listener.place.port) { address throws(KithError) in
+                                try SocketListener(at: address, on: loop)
+                            }))
+                case .udp:
+                    let socket = try DatagramSocket(at: first, on: loop)
+                    return .datagrams(
+                        [socket]
+                            + (try others(addresses, port: socket.address.port) { address throws(KithError) in
+                                try DatagramSocket(at: address, on: loop)
+                            }))
+                }
+            } catch {
+                // The port the system chose for one address may be taken at the other.
+                guard error.code == .conflict, place.port == 0, attempt < 16 else { throw error }
+            }
+        }
+    }
+
+    private static func others<Socket>(
+        _ addresses: [NetworkAddress], port: UInt16?, _ open: (NetworkAddress) throws(KithError) -> Socket
+    ) throws(KithError) -> [Socket] {
+        var sockets: [Socket] = []
+        for address in addresses.dropFirst() {
+            var address = address
+            address.port = port ?? 0
+            do throws(KithError) {
+                sockets.append(try open(address))
+            } catch {
+                if error.code == .conflict { throw error }
+            }
+        }
+        return sockets
+    }
+}
+
+/// A listener of another device, and what arrived at it and was not yet taken up.
+final class DeviceListener: Sendable {
+    /// Something that arrived.
+    enum Arrived: Sendable {
+        case connection(SocketStream)
+        case partner(DatagramPartner)
+    }
+
+    /// What the listener is named by: nobody guesses it.
+    let token: [UInt8] = (0..<16).map { _ in .random(in: .min ... .max) }
+    let caller: Caller
+    private let waiting = Mutex<(last: UInt64, arrived: [UInt64: Arrived])>((0, [:]))
+
+    /// How many may wait to be taken up; more wait in the system's queue, or are not heard.
+    static let waitingLimit = 128
+
+    init(caller: Caller) { self.caller = caller }
+
+    /// Whether there is room for one more.
+    var hasRoom: Bool { waiting.withLock { $0.arrived.count < Self.waitingLimit } }
+
+    /// Keeps what arrived; returns its number.
+    func put(_ arrived: Arrived) -> UInt64 {
+        waiting.withLock { waiting in
+            waiting.last += 1
+            waiting.arrived[waiting.last] = arrived
+            return waiting.last
+        }
+    }
+
+    /// Takes it, once.
+    func take(_ number: UInt64) -> Arrived? { waiting.withLock { $0.arrived.removeValue(forKey: number) } }
+}
+
+extension ForwardService {
+    func listen(
+        _ input: Forward.Listen.Input, _ context: CallContext, _ pending: PendingStream<Forward.Listen.Output>
+    ) async throws {
+        let shown = "\(input.transport.rawValue) \(input.at)"
+        let guest = try core.enter(context, Forward.Listen.name, shown, limit: options.limitPerCaller)
+        defer { core.leave(guest) }
+        let permission = GrantedPermission(context, method: Forward.Listen.name)
+        if let addresses = try Listening.addresses(of: input.at) {
+            try permission.checkListening(at: addresses, input.at)
+        } else if case .socket(let path) = input.at {
+            try permission.checkListening(atSocket: path)
+        }
+        let listening = try Listening.open(input.at, input.transport, on: try core.connector().loop)
+        let listener = DeviceListener(caller: context.caller)
+        core.add(listener)
+        defer { core.remove(listener) }
+        let stream = try await pending.accept(
+            Forward.Listen.Output(listener: ByteString(listener.token), places: listening.places))
+        try await announce(listening, listener, over: stream)
+    }
+
+    /// Tells the caller of what arrives, until it ends the stream.
+    private func announce(_ listening: Listening, _ listener: DeviceListener, over stream: any ByteStream) async throws
+    {
+        let (arrivals, arrival) = AsyncStream.makeStream(of: Forward.Arrival.self)
+        let (expiries, expiry) = AsyncStream.makeStream(of: UInt64.self)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            defer { group.cancelAll() }
+            @Sendable func announce(_ arrived: DeviceListener.Arrived, from: NetworkAddress?) {
+                let number = listener.put(arrived)
+                arrival.yield(Forward.Arrival(number: number, from: from))
+                expiry.yield(number)
+            }
+            switch listening {
+            case .connections(let listeners):
+                for socket in listeners {
+                    group.addTask {
+                        while true {
+                            while !listener.hasRoom { try await Task.sleep(for: .milliseconds(20)) }
+                            let (connection, from) = try await socket.accept()
+                            announce(.connection(connection), from: from)
+                        }
+                    }
+                }
+            case .datagrams(let sockets):
+                let datagrams = DatagramListener(sockets)
+                group.addTask {
+                    try await datagrams.run { partner in
+                        guard listener.hasRoom else { return partner.close() }
+                        announce(.partner(partner), from: partner.address)
+                    }
+                }
+            }
+            group.addTask {
+                let messages = MessageStream(stream)
+                for await arrival in arrivals { try await messages.send(arrival) }
+                try Task.checkCancellation()
+            }
+            group.addTask {
+                await withDiscardingTaskGroup { waits in
+                    for await number in expiries {
+                        waits.addTask {
+                            try? await Task.sleep(for: options.arrivalPatience)  // ends early only when all ends
+                            if case .partner(let partner) = listener.take(number) { partner.close() }
+                        }
+                    }
+                    waits.cancelAll()
+                }
+                try Task.checkCancellation()
+            }
+            group.addTask {
+                // The caller has nothing to say but that it has had enough.
+                while try await stream.read(upTo: 4_096) != nil {}
+            }
+            try await group.next()
+        }
+    }
+
+    func accept(
+        _ input: Forward.Accept.Input, _ context: CallContext, _ pending: PendingStream<Nothing>
+    ) async throws {
+        guard let listener = core.listener(input.listener.bytes), Core.isSame(listener.caller, context.caller),
+            let arrived = listener.take(input.number)
+        else { throw KithError(.notFound, "Nothing of that number waits at the listener.") }
+        let from: String
+        switch arrived {
+        case .connection: from = "\(input.number)"
+        case .partner(let partner): from = "\(partner.address)"
+        }
+        let guest = try core.enter(context, Forward.Accept.name, from, limit: options.limitPerCaller)
+        defer { core.leave(guest) }
+        let stream = try await pending.accept(Nothing())
+        switch arrived {
+        case .connection(let socket):
+            try await splice(ForwardStream(stream, room: core.room), socket) { count, isSent in
+                if isSent { guest.traffic.sent(count) } else { guest.traffic.received(count) }
+            }
+        case .partner(let partner):
+            try await partner.carry(over: stream, idle: options.datagramIdle, traffic: guest.traffic)
+        }
+    }
+}

@@ -1,0 +1,232 @@
+import KithAPI
+public import KithNode
+import KithWire
+public import Logging
+import Synchronization
+
+/// Connections, datagrams and listeners for the devices that hold a `forward` grant, and this device's own forwards.
+///
+/// Nothing is reachable without a grant, which is checked against what is asked for and against the address it turns out
+/// to be; a grant that is taken away ends what relied on it. Each connection is a stream of its own, opened without any
+/// other waiting for it, and read no faster than the other end takes it.
+public struct ForwardService: Service {
+    /// What an owner may want otherwise.
+    public struct Options: Sendable {
+        /// How many connections, associations and listeners one device may have here.
+        public var limitPerCaller = 1_024
+        /// How many connections one of this device's own rules carries at once; more wait in the system's queue.
+        public var limitPerRule = 1_024
+        /// How long something that arrived at a listener waits to be taken up.
+        public var arrivalPatience = Duration.seconds(30)
+        /// How long partners of datagrams may be silent.
+        public var datagramIdle = Duration.seconds(120)
+
+        /// Makes the default options.
+        public init() {}
+    }
+
+    let options: Options
+    let logger: Logger
+    let core: Core
+
+    /// Makes the service.
+    public init(options: Options = Options(), logger: Logger) {
+        self.options = options
+        self.logger = logger
+        core = Core(Resolver())
+    }
+
+    init(options: Options, logger: Logger, resolver: Resolver) {
+        self.options = options
+        self.logger = logger
+        core = Core(resolver)
+    }
+
+    /// What is served: the methods of ``Forward``.
+    public var handlers: [Handler] {
+        [
+            .stream(Forward.Connect.self) { try await connect($0, $1, $2) },
+            .stream(Forward.Datagrams.self) { try await datagrams($0, $1, $2) },
+            .stream(Forward.Listen.self) { try await listen($0, $1, $2) },
+            .stream(Forward.Accept.self) { try await accept($0, $1, $2) },
+            .stream(Forward.Run.self) { try await run($0, $1, $2) },
+            .call(Forward.Start.self) { try await start($0, $1) },
+            .call(Forward.Stop.self) { input, _ in try await stop(input) },
+            .call(Forward.List.self) { _, _ in core.list },
+        ]
+    }
+
+    /// Ends the forwards that were started here and are still up; what other devices do here ends with their calls.
+    public func stop() async { core.close() }
+
+    // MARK: - For other devices
+
+    private func connect(
+        _ input: Forward.Connect.Input, _ context: CallContext, _ pending: PendingStream<Forward.Opening>
+    ) async throws {
+        let guest = try core.enter(context, Forward.Connect.name, "\(input.to)", limit: options.limitPerCaller)
+        defer { core.leave(guest) }
+        let permission = GrantedPermission(context, method: Forward.Connect.name)
+        let connection = try await core.connector().connect(
+            to: input.to, permission: permission, deadline: context.deadline)
+        let stream = try await pending.accept(connection.opening)
+        guard let socket = connection.stream else { return try await stream.finish() }
+        try await splice(ForwardStream(stream, room: core.room), socket) { count, isSent in
+            if isSent { guest.traffic.sent(count) } else { guest.traffic.received(count) }
+        }
+    }
+
+    private func datagrams(
+        _ input: Forward.Datagrams.Input, _ context: CallContext, _ pending: PendingStream<Forward.Opening>
+    ) async throws {
+        guard (1...3_600).contains(input.idleSeconds) else {
+            throw KithError(.invalid, "Datagrams may pause for 1 to 3600 seconds.")
+        }
+        let shown = "udp \(input.to.map(\.description) ?? "to any")"
+        let guest = try core.enter(context, Forward.Datagrams.name, shown, limit: options.limitPerCaller)
+        defer { core.leave(guest) }
+        let connector = try core.connector()
+        let permission = GrantedPermission(context, method: Forward.Datagrams.name)
+        let association: DatagramAssociation
+        var opening = Forward.Opening(outcome: .connected)
+        if let place = input.to {
+            try place.checkAsTarget()
+            if case .socket = place { throw KithError(.invalid, "A Unix socket carries no datagrams here.") }
+            let addresses = try await withDeadline(context.deadline ?? .now + Connector.patience) {
+                try await connector.addresses(of: place, permission: permission)
+            }
+            guard let address = addresses.first else {
+                opening = Forward.Opening(outcome: .notFound, message: "\(place) has no address there.")
+                return try await pending.accept(opening).finish()
+            }
+            try permission.settle(on: address, for: place)
+            opening.address = .address(address)
+            association = try DatagramAssociation(connector, permission: permission, fixed: [address])
+        } else {
+            association = try DatagramAssociation(
+                connector, permission: RoamingPermission(context, method: Forward.Datagrams.name), fixed: nil)
+        }
+        let stream = try await pending.accept(opening)
+        try await association.carry(over: stream, idle: .seconds(input.idleSeconds), traffic: guest.traffic)
+    }
+}
+
+extension ForwardService {
+    /// What all calls share.
+    final class Core: Sendable {
+        private struct State {
+            var loop: SocketLoop?
+            var guests: [UInt64: Guest] = [:]
+            var listeners: [[UInt8]: DeviceListener] = [:]
+            var forwards: [UInt64: KeptForward] = [:]
+            var last: UInt64 = 0
+            var isClosed = false
+        }
+
+        /// Something another device, or this one's person, does here.
+        final class Guest: Sendable {
+            let number: UInt64
+            let caller: Caller
+            let method: String
+            let place: String
+            let traffic = Traffic()
+            let start = ContinuousClock.now
+
+            init(_ number: UInt64, _ caller: Caller, _ method: String, _ place: String) {
+                self.number = number
+                self.caller = caller
+                self.method = method
+                self.place = place
+            }
+
+            fileprivate var shown: Forward.Inbound? {
+                guard case .device(_, let name, _) = caller else { return nil }
+                return Forward.Inbound(
+                    device: name, method: method, place: place, sent: traffic.sent, received: traffic.received,
+                    seconds: UInt64(max(0, (ContinuousClock.now - start).components.seconds)))
+            }
+        }
+
+        /// What the windows of all connections may have grown by.
+        let room = RoomToGrow()
+        private let resolver: Resolver
+        private let state = Mutex(State())
+
+        init(_ resolver: Resolver) { self.resolver = resolver }
+
+        /// Opens connections; its thread starts with the first.
+        func connector() throws -> Connector {
+            try state.withLock { state throws in
+                if let loop = state.loop { return Connector(loop: loop, resolver: resolver) }
+                let loop = try SocketLoop()
+                state.loop = loop
+                return Connector(loop: loop, resolver: resolver)
+            }
+        }
+
+        /// Counts a call, unless its caller has too many.
+        func enter(_ context: CallContext, _ method: String, _ place: String, limit: Int) throws -> Guest {
+            try state.withLock { state throws in
+                if context.caller != .owner {
+                    let count = state.guests.values.count { Self.isSame($0.caller, context.caller) }
+                    guard count < limit else {
+                        throw KithError(
+                            .exhausted, "This device carries \(limit) connections for one caller already. Close some.")
+                    }
+                }
+                state.last += 1
+                let guest = Guest(state.last, context.caller, method, place)
+                state.guests[guest.number] = guest
+                return guest
+            }
+        }
+
+        func leave(_ guest: Guest) { state.withLock { _ = $0.guests.removeValue(forKey: guest.number) } }
+
+        static func isSame(_ left: Caller, _ right: Caller) -> Bool {
+            switch (left, right) {
+            case (.owner, .owner): true
+            case (.device(let one, _, _), .device(let other, _, _)): one == other
+            default: false
+            }
+        }
+
+        func add(_ listener: DeviceListener) { state.withLock { $0.listeners[listener.token] = listener } }
+        func remove(_ listener: DeviceListener) {
+            state.withLock { _ = $0.listeners.removeValue(forKey: listener.token) }
+        }
+        func listener(_ token: [UInt8]) -> DeviceListener? { state.withLock { $0.listeners[token] } }
+
+        /// Keeps a forward, or refuses it when the service is closed.
+        func keep(_ make: (UInt64) -> KeptForward) throws -> KeptForward {
+            try state.withLock { state throws in
+                guard !state.isClosed else { throw KithError(.closed, "This device is stopping.") }
+                guard state.forwards.count < 256 else {
+                    throw KithError(.exhausted, "256 forwards are up already. `kith forward --list` shows them.")
+                }
+                state.last += 1
+                let forward = make(state.last)
+                state.forwards[state.last] = forward
+                return forward
+            }
+        }
+
+        func forget(_ id: UInt64) -> KeptForward? { state.withLock { $0.forwards.removeValue(forKey: id) } }
+
+        func close() {
+            let forwards = state.withLock { state in
+                state.isClosed = true
+                defer { state.forwards = [:] }
+                return Array(state.forwards.values)
+            }
+            for forward in forwards { forward.cancel() }
+        }
+
+        var list: Forward.List.Output {
+            let (forwards, guests) = state.withLock { (Array($0.forwards.values), Array($0.guests.values)) }
+            return Forward.List.Output(
+                running: forwards.sorted { $0.id < $1.id }.map(\.running),
+                inbound: guests.sorted { $0.number < $1.number }.compactMap(\.shown))
+        }
+    }
+}

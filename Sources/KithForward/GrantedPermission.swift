@@ -1,0 +1,174 @@
+import CKithSystem
+import KithAPI
+import KithIdentity
+import KithNode
+import KithWire
+import Synchronization
+
+/// What the grants of a call's caller allow, now and whenever they change.
+struct GrantedPermission: ForwardPermission {
+    private let context: CallContext
+    private let method: String
+
+    init(_ context: CallContext, method: String) {
+        self.context = context
+        self.method = method
+    }
+
+    var caller: String {
+        switch context.caller {
+        case .owner: ""
+        case .device(let id, _, _): id.description
+        }
+    }
+
+    func checkSocket(_ path: String) throws {
+        let refusal = refusal("to=unix:\(path)")
+        try context.narrow("unix:\(path)") { $0.allowForwarding(toSocket: path) ? nil : refusal }
+    }
+
+    func checkName(_ name: String, port: UInt16) throws {
+        let refusal = refusal("to=\(name):\(port)")
+        try context.narrow("\(name):\(port)") { $0.mightAllowForwarding(toName: name, port: port) ? nil : refusal }
+    }
+
+    func allowed(_ addresses: [NetworkAddress], of place: Forward.Place) throws -> [NetworkAddress] {
+        if context.caller == .owner { return addresses }
+        let name: String? = if case .name(let name, _) = place { name } else { nil }
+        let marked = addresses.map { (address: $0, isOwn: Self.isOwn($0)) }
+        let allowed = Locked<[NetworkAddress]>([])
+        let refusal = name == nil ? refusal("to=\(place)") : refusalOfAddress(place)
+        try context.narrow("\(place)") { grants in
+            let found = marked.filter {
+                grants.allowForwarding(to: $0.address, name: name, isOwn: $0.isOwn)
+            }
+            allowed.set(found.map(\.address))
+            return found.isEmpty ? refusal : nil
+        }
+        return allowed.value
+    }
+
+    func settle(on address: NetworkAddress, for place: Forward.Place) throws {
+        if context.caller == .owner { return }
+        let name: String? = if case .name(let name, _) = place { name } else { nil }
+        let isOwn = Self.isOwn(address)
+        let refusal = refusal("to=\(place)")
+        try context.narrow("\(place)") {
+            $0.allowForwarding(to: address, name: name, isOwn: isOwn) ? nil : refusal
+        }
+    }
+
+    /// Refuses to listen where the grants do not allow it.
+    func checkListening(at addresses: [NetworkAddress], _ place: Forward.Place) throws {
+        let refusal = refusal("listen=\(place.port == 0 ? place.withEveryPort : "\(place)")")
+        try context.narrow("listen \(place)") { grants in
+            addresses.allSatisfy { grants.allowListening(at: $0) } ? nil : refusal
+        }
+    }
+
+    /// Refuses to listen at a Unix socket that no grant names.
+    func checkListening(atSocket path: String) throws {
+        let refusal = refusal("listen=unix:\(path)")
+        try context.narrow("listen unix:\(path)") { $0.allowListening(atSocket: path) ? nil : refusal }
+    }
+
+    private var name: String {
+        if case .device(_, let name, _) = context.caller { name } else { "" }
+    }
+
+    private func refusal(_ detail: String) -> KithError {
+        let grant = "forward:\(detail)"
+        return KithError(
+            .denied, "\(method) needs the grant \(grant). On the other device: kith grant \(name) --add \(grant)")
+    }
+
+    /// The name would have been right: it leads to the device itself or a place like that, which is granted by address.
+    private func refusalOfAddress(_ place: Forward.Place) -> KithError {
+        KithError(
+            .denied,
+            """
+            What \(place) stands for there is not granted: names and * lead out, not to the device itself, its link or \
+            a cloud's metadata. On the other device: kith grant \(name) --add forward:to=ADDRESS:\(place.port ?? 0)
+            """)
+    }
+
+    /// Whether an address is one of this device's: then the system would send from it to itself.
+    static func isOwn(_ address: NetworkAddress) -> Bool {
+        if address.isLoopback { return true }
+        var remote = kith_udp_address(address)
+        var source = kith_udp_address()
+        guard unsafe kith_network_source(&remote, &source) == 0 else { return false }
+        return NetworkAddress(source).ip == address.ip
+    }
+}
+
+extension Forward.Place {
+    /// The text form with `*` for the port, as a grant says that any will do.
+    fileprivate var withEveryPort: String { "\(description.dropLast())*" }
+}
+
+/// What the grants of a caller allow whose datagrams each say where they go.
+///
+/// What was decided for an address counts until the grants change.
+struct RoamingPermission: ForwardPermission {
+    private final class Memory: Sendable {
+        struct State {
+            var grants: [Grant]
+            var isOwn: [[UInt8]: Bool] = [:]
+        }
+        let state: Mutex<State>
+        init(_ grants: [Grant]) { state = Mutex(State(grants: grants)) }
+    }
+
+    private let inner: GrantedPermission
+    private let isOwner: Bool
+    private let memory: Memory
+
+    /// Refuses a caller without any grant for forwarding.
+    init(_ context: CallContext, method: String) throws {
+        inner = GrantedPermission(context, method: method)
+        isOwner = context.caller == .owner
+        let memory = Memory(context.grants)
+        self.memory = memory
+        try context.narrow("udp to any") { grants in
+            memory.state.withLock { $0.grants = grants }
+            return grants.contains { $0.kind == .forward }
+                ? nil : KithError(.denied, "\(method) needs the grant forward, or one like forward:to=HOST:PORT.")
+        }
+    }
+
+    var caller: String { inner.caller }
+
+    func checkSocket(_ path: String) throws { throw Self.lost }
+
+    func checkName(_ name: String, port: UInt16) throws {
+        if isOwner { return }
+        guard memory.state.withLock({ $0.grants.mightAllowForwarding(toName: name, port: port) }) else {
+            throw Self.lost
+        }
+    }
+
+    func allowed(_ addresses: [NetworkAddress], of place: Forward.Place) throws -> [NetworkAddress] {
+        if isOwner { return addresses }
+        let name: String? = if case .name(let name, _) = place { name } else { nil }
+        return addresses.filter { address in
+            let isOwn = isOwn(address)
+            return memory.state.withLock { $0.grants.allowForwarding(to: address, name: name, isOwn: isOwn) }
+        }
+    }
+
+    func settle(on address: NetworkAddress, for place: Forward.Place) {}
+
+    private func isOwn(_ address: NetworkAddress) -> Bool {
+        if let known = memory.state.withLock({ $0.isOwn[address.ip] }) { return known }
+        let isOwn = GrantedPermission.isOwn(address)
+        memory.state.withLock { state in
+            if state.isOwn.count >= 1_024 { state.isOwn = [:] }
+            state.isOwn[address.ip] = isOwn
+        }
+        return isOwn
+    }
+
+    /// Nobody is told why a datagram is lost.
+    private static let lost = KithError(.denied, "A datagram goes where no grant allows it.")
+}
