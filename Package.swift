@@ -108,6 +108,7 @@ let floors: [[Target]] = [
             dependencies: [
                 "Kith", "KithWire", "KithIdentity", "KithRPC", "KithAPI", "KithSocket", "KithShell", "KithFiles",
                 "KithForward", "KithCommandLine", "KithTerminal", "CKithSystem",
+                .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),

@@ -133,6 +133,7 @@ public final class Device: Sendable {
         try node.add(ShellService(logger: options.logger))
         try node.add(FilesService(logger: options.logger))
         try node.add(ForwardService(logger: options.logger))
+        try node.add(InboxService(Self.inboxMemory(of: store, node: node, now: now), logger: options.logger))
         socket =
             options.listens
             ? try SocketServer(directory: store.directory, dispatcher: node, logger: options.logger) : nil
@@ -247,6 +248,19 @@ public final class Device: Sendable {
         var time = timespec()
         guard unsafe clock_gettime(CLOCK_REALTIME, &time) == 0 else { return 0 }
         return Int64(time.tv_sec) * 1_000 + Int64(time.tv_nsec) / 1_000_000
+    }
+
+    /// What the inbox keeps, and whom it knows.
+    private static func inboxMemory(of store: Store, node: Node, now: @escaping @Sendable () -> Int64) -> InboxMemory {
+        InboxMemory(
+            setting: { try store.setting($0) }, setSetting: { try store.setSetting($0, $1) },
+            peer: { [unowned node] reference in
+                let known = try node.resolve(reference)
+                guard let device = try store.device(known.id) else {
+                    throw KithError(.unpaired, "\(known.name) is not paired with this device any more.")
+                }
+                return InboxMemory.Peer(id: device.id, name: device.name, pairedAt: device.pairedAt)
+            }, now: now)
     }
 
     private static func hostName() -> String {

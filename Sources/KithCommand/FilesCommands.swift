@@ -5,10 +5,12 @@ import KithCommandLine
 import KithWire
 
 /// The commands for files.
-let fileCommands: [any ParsableCommand.Type] = [
-    CopyCommand.self, SyncCommand.self, ListFiles.self, StatFile.self, ReadFile.self, MakeFolder.self, MoveFile.self,
-    RemoveFile.self,
-]
+let fileCommands: [any ParsableCommand.Type] =
+    [
+        CopyCommand.self, SyncCommand.self, ListFiles.self, StatFile.self, ReadFile.self, HeadCommand.self,
+        TailCommand.self, FindCommand.self, UsageCommand.self, EditCommand.self, MakeFolder.self, MoveFile.self,
+        RemoveFile.self,
+    ] + sendingCommands
 
 /// A path on a device, as typed: `laptop:/srv/photos`.
 ///
@@ -128,120 +130,5 @@ struct ListFiles: AsyncParsableCommand {
         formatter.locale = Locale(identifier: "en_US_POSIX")
         formatter.dateFormat = "yyyy-MM-dd HH:mm"
         return formatter.string(from: Date(timeIntervalSince1970: Double(seconds)))
-    }
-}
-
-/// `kith stat`.
-struct StatFile: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "stat", abstract: "Describe a file or folder on a device.")
-
-    @OptionGroup var globals: GlobalOptions
-    @Flag(name: [.customShort("L"), .long], help: "Describe what a link leads to.") var dereference = false
-    @Argument(help: "The file: DEVICE:PATH.") var path: RemotePath
-
-    func run() async throws {
-        let (device, file) = try path.remote()
-        let entry = try await withClient(globals) {
-            try await $0.call(Files.Stat.self, Files.Stat.Input(path: file, followsLinks: dereference), on: device)
-        }
-        say(globals.json ? try jsonText(entry) : ListFiles.line(entry))
-    }
-}
-
-/// `kith cat`.
-struct ReadFile: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "cat", abstract: "Print a file, or a part of it, from a device.")
-
-    @OptionGroup var globals: GlobalOptions
-    @Option(help: "The first byte.") var offset: UInt64 = 0
-    @Option(help: "How many bytes; default: to the end.") var length: UInt64?
-    @Argument(help: "The file: DEVICE:PATH.") var path: RemotePath
-
-    func run() async throws {
-        let (device, file) = try path.remote()
-        try await withClient(globals) { client in
-            let stream = try await client.open(
-                Files.Read.self, Files.Read.Input(path: file, offset: offset, length: length), on: device
-            ).stream
-            try await stream.finish()
-            while let bytes = try await stream.read(upTo: 256 << 10) {
-                try FileHandle.standardOutput.write(contentsOf: Data(bytes))
-            }
-        }
-    }
-}
-
-/// `kith mkdir`.
-struct MakeFolder: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(commandName: "mkdir", abstract: "Make a folder on a device.")
-
-    @OptionGroup var globals: GlobalOptions
-    @Flag(name: .shortAndLong, help: "Make missing folders above it too; one that is there is no error.")
-    var parents = false
-    @Argument(help: "The folders: DEVICE:PATH.") var paths: [RemotePath]
-
-    func run() async throws {
-        let targets = try paths.map { try $0.remote() }
-        try await withClient(globals) { client in
-            for (device, path) in targets {
-                _ = try await client.call(
-                    Files.MakeFolder.self, Files.MakeFolder.Input(path: path, parents: parents), on: device)
-            }
-        }
-    }
-}
-
-/// `kith mv`.
-struct MoveFile: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "mv",
-        abstract: "Rename or move a file or folder on a device.",
-        discussion: """
-              kith mv laptop:/srv/a.txt laptop:/srv/b.txt
-              kith mv laptop:/srv/a.txt laptop:/srv/old/      into a folder
-            """)
-
-    @OptionGroup var globals: GlobalOptions
-    @Flag(name: .shortAndLong, help: "Replace a file of that name.") var force = false
-    @Argument(help: "What to rename: DEVICE:PATH.") var source: RemotePath
-    @Argument(help: "Its new path on the same device.") var destination: RemotePath
-
-    func run() async throws {
-        let ((device, from), (other, to)) = (try source.remote(), try destination.remote())
-        guard device == other else {
-            throw KithError(.invalid, "mv works on one device. Use `kith cp`, then `kith rm`.")
-        }
-        try await withClient(globals) { client in
-            var target = to
-            let there = try await client.call(Files.Exists.self, Files.Exists.Input(path: to), on: device)
-            if there.kind == .folder {
-                let name = from.bytes.split(separator: UInt8(ascii: "/")).last.map { [UInt8]($0) } ?? []
-                target.bytes += (target.bytes.last == UInt8(ascii: "/") ? [] : [UInt8(ascii: "/")]) + name
-            }
-            _ = try await client.call(
-                Files.Rename.self, Files.Rename.Input(from: from, to: target, overwrite: force), on: device)
-        }
-    }
-}
-
-/// `kith rm`.
-struct RemoveFile: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "rm", abstract: "Delete files and folders on a device. Nothing is kept.")
-
-    @OptionGroup var globals: GlobalOptions
-    @Flag(name: [.short, .long], help: "Delete folders with what is in them.") var recursive = false
-    @Argument(help: "What to delete: DEVICE:PATH.") var paths: [RemotePath]
-
-    func run() async throws {
-        let targets = try paths.map { try $0.remote() }
-        try await withClient(globals) { client in
-            for (device, path) in targets {
-                _ = try await client.call(
-                    Files.Delete.self, Files.Delete.Input(path: path, recursive: recursive), on: device)
-            }
-        }
     }
 }

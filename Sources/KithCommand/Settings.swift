@@ -115,13 +115,16 @@ extension Root {
     /// Commands that must work whatever the settings say.
     private static let unsettled: Set<String> = ["config", "completions", "complete", "manual", "help"]
 
+    /// Commands of which `-h` asks for no help.
+    private static let ownShortH: Set<String> = ["du"]
+
     /// Parses a command line with the settings put in.
     ///
     /// Costs nothing when there is no settings file.
     static func parse(withSettings words: [String]) throws -> (command: any ParsableCommand, words: [String]) {
         let own = words.prefix { $0 != "--" }
         guard let first = words.first, !unsettled.contains(first), !first.hasPrefix("-"),
-            !own.contains("--help"), !own.contains("-h")
+            !own.contains("--help"), !own.contains("-h") || ownShortH.contains(first)
         else { return (try parseAsRoot(words), words) }
         let settings = try Settings.load()
         // `--FLAG=no` is understood without a file, too.

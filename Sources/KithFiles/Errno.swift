@@ -26,6 +26,7 @@ struct Errno: Error, Hashable {
     static let crossDevice = Errno(EXDEV)
     static let manyLinks = Errno(ELOOP)
     static let notRegular = Errno(ENXIO)
+    static let interrupted = Errno(EINTR)
     /// A file has become shorter.
     static let truncated = Errno(ESTALE)
     static let notSupported = Errno(EOPNOTSUPP)

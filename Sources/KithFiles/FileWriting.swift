@@ -20,6 +20,9 @@ struct FileWriting: Sendable {
         let (folder, name) = try place.parent()
         let shown = place.shown
         guard !place.isFolder else { throw KithError(.conflict, "Cannot write \(shown): it is a folder.") }
+        if input.replacing != nil, !input.overwrite {
+            throw KithError(.invalid, "A file that must be there to be replaced is not one that must not be there.")
+        }
         let existing = try? folder.info(name)  // what cannot be looked at cannot be replaced either: the end tells
         if existing?.kind == .folder { throw KithError(.conflict, "Cannot write \(shown): it is a folder.") }
         if existing != nil, !input.overwrite { throw Errno.exists.failure("write", shown) }
@@ -30,9 +33,41 @@ struct FileWriting: Sendable {
         let written = try await copy(stream, to: partial.descriptor, at: nil)
         try attempt("write", shown) { () throws(Errno) in
             if let mode = input.mode ?? existing?.mode { try partial.descriptor.setMode(mode & 0o777) }
+        }
+        if let expected = input.replacing { try check(folder, name, holds: expected.bytes) }
+        try attempt("write", shown) { () throws(Errno) in
             try partial.commit(as: name, overwrite: input.overwrite)
         }
         return written
+    }
+
+    /// Refuses when the file is not what the caller has seen.
+    ///
+    /// The moment between this and the renaming is the only one in which another's change could still be lost.
+    private func check(_ folder: Descriptor, _ name: [UInt8], holds expected: [UInt8]) throws {
+        let changed = KithError(
+            .conflict, "\(place.shown) has been changed meanwhile by somebody else. Nothing was written.")
+        let file: Descriptor
+        do throws(Errno) {
+            file = try folder.open(name: name, .noFollow)
+            guard try file.info().kind == .file else { throw .notRegular }
+        } catch {
+            guard error == .notFound else { throw error.failure("compare", place.shown) }
+            throw changed
+        }
+        var hash = SHA256()
+        var offset: UInt64 = 0
+        while let bytes = try attempt(
+            "compare", place.shown,
+            { () throws(Errno) in
+                try file.bytes(at: offset, limit: 256 << 10)
+            })
+        {
+            unsafe bytes.withUnsafeBytes { unsafe hash.update(bufferPointer: $0) }
+            offset += UInt64(bytes.count)
+            try Task.checkCancellation()
+        }
+        guard Array(hash.finalize()) == expected else { throw changed }
     }
 
     private func patch(from stream: any ByteStream, at offset: UInt64) async throws -> Files.Write.Written {

@@ -29,6 +29,9 @@ public struct FilesService: Service {
             .stream(Files.Write.self) { try await write($0, $1, $2) },
             .stream(Files.Pull.self) { try await pull($0, $1, $2) },
             .stream(Files.Push.self) { try await push($0, $1, $2) },
+            .stream(Files.Find.self) { try await FolderSearch($0, $1).run($2, on: disk) },
+            .stream(Files.Usage.self) { try await FolderUsage($0, $1).run($2, on: disk) },
+            .stream(Files.Follow.self) { try await FileFollowing($0, $1).run($2, on: disk) },
             .stream(Files.Copy.self) { input, context, pending in
                 let job = try CopyJob(input, client: context.client, disk: disk, active: active)
                 let stream = try await pending.accept(Nothing())
@@ -70,7 +73,11 @@ public struct FilesService: Service {
         let place = try Place(input.path, .read, for: context)
         return try attempt("look at", place.shown, confined: place.isConfined) { () throws(Errno) in
             let (info, target) = try Self.info(place, followsLinks: input.followsLinks)
-            return Self.entry(input.path, info, target)
+            var entry = Self.entry(input.path, info, target)
+            entry.allocated = info.allocated
+            entry.links = info.links
+            entry.inode = info.inode
+            return entry
         }
     }
 
@@ -96,7 +103,7 @@ public struct FilesService: Service {
         return (info, info.kind == .link ? try folder.target(ofLink: name) : nil)
     }
 
-    private static func entry(
+    static func entry(
         _ name: Files.Path, _ info: Descriptor.Info, _ target: [UInt8]? = nil
     ) -> Files.Entry {
         Files.Entry(

@@ -17,13 +17,15 @@ struct Place: Sendable {
     let shown: Files.Path
 
     /// A path of this device's own person: anywhere, following links as the system does.
-    init(ownPath path: Files.Path) throws(KithError) {
+    ///
+    /// `shown`: what messages say instead of the path, when they go to somebody who need not know it.
+    init(ownPath path: Files.Path, shown: Files.Path? = nil) throws(KithError) {
         let parsed = try path.parsed()
         let home = parsed.anchor == .home ? try Self.home() : []
         guard parsed.anchor != .grant else {
             throw KithError(.invalid, "The path \(path) on this device must begin with / here.")
         }
-        try self.init(root: [], components: home + parsed.components, isFolder: parsed.isFolder, shown: path)
+        try self.init(root: [], components: home + parsed.components, isFolder: parsed.isFolder, shown: shown ?? path)
     }
 
     /// A path as the caller of a method may reach it.

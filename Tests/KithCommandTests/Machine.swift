@@ -1,4 +1,5 @@
 import Foundation
+import Synchronization
 import Testing
 
 /// One of a person's machines: a data directory and the real `kith` command.
@@ -116,6 +117,10 @@ final class Running: @unchecked Sendable {  // set up before it is shared; Proce
     private let output = Pipe()
     private let error = Pipe()
     private var readers: [Task<Data, Never>] = []
+    private let printed = Mutex(Data())
+
+    /// What it has printed so far on standard output.
+    var soFar: String { String(decoding: printed.withLock { $0 }, as: UTF8.self) }
 
     fileprivate func launch(input: Data?) throws {
         process.standardOutput = output
@@ -131,7 +136,12 @@ final class Running: @unchecked Sendable {  // set up before it is shared; Proce
         try process.run()
         readers = [output, error].map { pipe in
             let handle = pipe.fileHandleForReading
-            return Task.detached { await Running.readAll(handle) }
+            let isOutput = pipe === output
+            return Task.detached { [self] in
+                await Running.readAll(handle) { part in
+                    if isOutput { self.printed.withLock { $0 += part } }
+                }
+            }
         }
     }
 
@@ -156,10 +166,15 @@ final class Running: @unchecked Sendable {  // set up before it is shared; Proce
             error: String(decoding: texts[1], as: UTF8.self))
     }
 
-    private static func readAll(_ handle: FileHandle) async -> Data {
+    private static func readAll(_ handle: FileHandle, _ take: @escaping @Sendable (Data) -> Void) async -> Data {
         await withCheckedContinuation { continuation in
             Thread.detachNewThread {
-                continuation.resume(returning: handle.readDataToEndOfFile())
+                var all = Data()
+                while case let part = handle.availableData, !part.isEmpty {
+                    all += part
+                    take(part)
+                }
+                continuation.resume(returning: all)
             }
         }
     }

@@ -34,11 +34,18 @@ extension Files {
         public var group: UInt32
         /// Where a link leads.
         public var target: Path?
+        /// The bytes it takes on the disk; only ``Stat`` tells.
+        public var allocated: UInt64?
+        /// How many names it has; only ``Stat`` tells.
+        public var links: UInt64?
+        /// Its number on its file system; only ``Stat`` tells.
+        public var inode: UInt64?
 
         /// Describes a file.
         public init(
             name: Path, kind: Kind, size: UInt64, mode: UInt32, modified: Int64, modifiedNanoseconds: UInt32,
-            user: UInt32 = 0, group: UInt32 = 0, target: Path? = nil
+            user: UInt32 = 0, group: UInt32 = 0, target: Path? = nil, allocated: UInt64? = nil, links: UInt64? = nil,
+            inode: UInt64? = nil
         ) {
             self.name = name
             self.kind = kind
@@ -49,6 +56,9 @@ extension Files {
             self.user = user
             self.group = group
             self.target = target
+            self.allocated = allocated
+            self.links = links
+            self.inode = inode
         }
     }
 
@@ -302,13 +312,22 @@ extension Files {
             public var overwrite: Bool
             /// The permission bits of a new file; `nil`: those of the file replaced, else 0644 less the umask.
             public var mode: UInt32?
+            /// The SHA-256 of what the file must still hold to be replaced, 32 bytes; else nothing is written
+            /// (`.conflict`).
+            ///
+            /// `nil`: whatever it holds. Not with an offset.
+            public var replacing: ByteString?
 
             /// Makes the input.
-            public init(path: Path, offset: UInt64? = nil, overwrite: Bool = true, mode: UInt32? = nil) {
+            public init(
+                path: Path, offset: UInt64? = nil, overwrite: Bool = true, mode: UInt32? = nil,
+                replacing: ByteString? = nil
+            ) {
                 self.path = path
                 self.offset = offset
                 self.overwrite = overwrite
                 self.mode = mode
+                self.replacing = replacing
             }
         }
 

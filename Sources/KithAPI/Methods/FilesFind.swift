@@ -1,0 +1,211 @@
+import KithIdentity
+
+extension Files {
+    /// Searches a folder and all beneath it: the stream carries ``Found`` messages (`MessageStream`).
+    ///
+    /// The search is done on the device. Links are not followed, not even the path itself unless it ends in a slash.
+    /// The order is the file system's.
+    public enum Find: Method {
+        /// Where to search, and for what.
+        public struct Input: Codable, Hashable, Sendable {
+            /// Where to begin.
+            public var path: Path
+            /// What to tell of.
+            public var filter: Filter
+            /// Only what lies at least so many levels below; 0 includes the path itself.
+            public var minimumDepth: UInt32
+            /// Only what lies at most so many levels below; `nil`: all.
+            public var maximumDepth: UInt32?
+            /// Whether folders of other file systems are left alone.
+            public var oneFileSystem: Bool
+
+            /// Makes the input.
+            public init(
+                path: Path, filter: Filter = Filter(), minimumDepth: UInt32 = 0, maximumDepth: UInt32? = nil,
+                oneFileSystem: Bool = false
+            ) {
+                self.path = path
+                self.filter = filter
+                self.minimumDepth = minimumDepth
+                self.maximumDepth = maximumDepth
+                self.oneFileSystem = oneFileSystem
+            }
+        }
+
+        /// What the service answers.
+        public typealias Output = Nothing
+        /// The stable name on every wire.
+        public static let name = "files.find"
+        /// How it is called.
+        public static let kind = MethodKind.stream
+        /// One line for a person.
+        public static let summary = "Searches a folder and all beneath it."
+        /// Who may call it with this input.
+        public static func access(for input: Input) -> Access { input.path.access(.read) }
+    }
+
+    /// What a search tells of: everything that meets all of it.
+    public struct Filter: Codable, Hashable, Sendable {
+        /// A pattern as of a shell: `*`, `?`, `[a-z]`, `\` before what stands for itself.
+        public struct Pattern: Codable, Hashable, Sendable {
+            /// The pattern.
+            public var glob: String
+            /// Whether the whole path is matched, from the one searched on (`*` matches slashes too); else the name.
+            public var isPath: Bool
+            /// Whether capitals and small letters are the same.
+            public var ignoresCase: Bool
+
+            /// Makes a pattern.
+            public init(_ glob: String, isPath: Bool = false, ignoresCase: Bool = false) {
+                self.glob = glob
+                self.isPath = isPath
+                self.ignoresCase = ignoresCase
+            }
+        }
+
+        /// Limits of a number, both inclusive.
+        public struct Bounds: Codable, Hashable, Sendable {
+            /// The least.
+            public var minimum: UInt64?
+            /// The most.
+            public var maximum: UInt64?
+
+            /// Makes limits.
+            public init(minimum: UInt64? = nil, maximum: UInt64? = nil) {
+                self.minimum = minimum
+                self.maximum = maximum
+            }
+
+            /// Whether a number lies within.
+            public func contains(_ number: UInt64) -> Bool {
+                number >= minimum ?? 0 && number <= maximum ?? .max
+            }
+        }
+
+        /// All of these, at most 16.
+        public var patterns: [Pattern]
+        /// One of these; empty: any.
+        public var kinds: [Kind]
+        /// Bytes.
+        public var size: Bounds
+        /// Seconds since the last change, by the device's own clock.
+        public var age: Bounds
+
+        /// Makes a filter; the default is met by everything.
+        public init(patterns: [Pattern] = [], kinds: [Kind] = [], size: Bounds = Bounds(), age: Bounds = Bounds()) {
+            self.patterns = patterns
+            self.kinds = kinds
+            self.size = size
+            self.age = age
+        }
+    }
+
+    /// A part of what a search has found.
+    ///
+    /// The last message says so; with a ``failure`` when the search did not get to its end.
+    public struct Found: Codable, Hashable, Sendable {
+        /// What was found; the names are paths from the one searched on, empty for that itself.
+        public var entries: [Entry]
+        /// What could not be looked into, and why; at most 100 in all, the rest is only counted.
+        public var skipped: [Skipped]
+        /// How much could not be looked into so far.
+        public var skippedCount: UInt64
+        /// Whether this is the last message.
+        public var isLast: Bool
+        /// Why the search ended early.
+        public var failure: Failure?
+
+        /// Makes a message.
+        public init(
+            entries: [Entry] = [], skipped: [Skipped] = [], skippedCount: UInt64 = 0, isLast: Bool = false,
+            failure: Failure? = nil
+        ) {
+            self.entries = entries
+            self.skipped = skipped
+            self.skippedCount = skippedCount
+            self.isLast = isLast
+            self.failure = failure
+        }
+    }
+
+    /// Adds up what a folder and all beneath it take: the stream carries ``Used`` messages (`MessageStream`).
+    ///
+    /// The counting is done on the device. A file with several names counts once; links are not followed.
+    public enum Usage: Method {
+        /// What to add up, and what to tell of.
+        public struct Input: Codable, Hashable, Sendable {
+            /// The file or folder.
+            public var path: Path
+            /// Folders are told of down to so many levels below; `nil`: all.
+            public var maximumDepth: UInt32?
+            /// Whether files are told of too.
+            public var files: Bool
+            /// Whether folders of other file systems are left alone.
+            public var oneFileSystem: Bool
+
+            /// Makes the input.
+            public init(
+                path: Path, maximumDepth: UInt32? = nil, files: Bool = false, oneFileSystem: Bool = false
+            ) {
+                self.path = path
+                self.maximumDepth = maximumDepth
+                self.files = files
+                self.oneFileSystem = oneFileSystem
+            }
+        }
+
+        /// What the service answers.
+        public typealias Output = Nothing
+        /// The stable name on every wire.
+        public static let name = "files.usage"
+        /// How it is called.
+        public static let kind = MethodKind.stream
+        /// One line for a person.
+        public static let summary = "Adds up what a folder takes on the disk."
+        /// Who may call it with this input.
+        public static func access(for input: Input) -> Access { input.path.access(.read) }
+    }
+
+    /// A part of what has been added up: each folder after all that is in it, the path itself last.
+    public struct Used: Codable, Hashable, Sendable {
+        /// What one folder, with all beneath it, or one file takes.
+        public struct Item: Codable, Hashable, Sendable {
+            /// The path, from the one asked for on; empty for that itself.
+            public var path: Path
+            /// Bytes on the disk: fewer than the sizes where files have holes.
+            public var allocated: UInt64
+            /// The sum of the sizes.
+            public var apparent: UInt64
+
+            /// Makes an item.
+            public init(path: Path, allocated: UInt64, apparent: UInt64) {
+                self.path = path
+                self.allocated = allocated
+                self.apparent = apparent
+            }
+        }
+
+        /// The items.
+        public var items: [Item]
+        /// What could not be looked into, and why; at most 100 in all, the rest is only counted.
+        public var skipped: [Skipped]
+        /// How much could not be looked into so far.
+        public var skippedCount: UInt64
+        /// Whether this is the last message.
+        public var isLast: Bool
+        /// Why it ended early.
+        public var failure: Failure?
+
+        /// Makes a message.
+        public init(
+            items: [Item] = [], skipped: [Skipped] = [], skippedCount: UInt64 = 0, isLast: Bool = false,
+            failure: Failure? = nil
+        ) {
+            self.items = items
+            self.skipped = skipped
+            self.skippedCount = skippedCount
+            self.isLast = isLast
+            self.failure = failure
+        }
+    }
+}

@@ -1,0 +1,350 @@
+import KithIdentity
+
+/// Files one person sends to another, who is asked first: no grant is needed, and none is given.
+///
+/// The sender's device offers (``Send``): names and sizes, no contents. The receiving person, or a rule they made,
+/// accepts or rejects; only then do contents travel (``Push``), into a folder the receiver chose.
+///
+///     sender: Deliver ──▶ own device ──Send──▶ other device ◀── List, Decide, Rule: receiver
+///                                   ◀─Answer──
+///                                    ──Push──▶
+public enum Offers {
+    /// One file or folder at the top of an offer.
+    public struct Item: Codable, Hashable, Sendable {
+        /// What it is called at the sender's: one name.
+        public var name: Files.Path
+        /// File or folder.
+        public var kind: Files.Kind
+        /// Bytes, of a folder with all in it.
+        public var size: UInt64
+
+        /// Makes an item.
+        public init(name: Files.Path, kind: Files.Kind, size: UInt64) {
+            self.name = name
+            self.kind = kind
+            self.size = size
+        }
+    }
+
+    /// How far an offer is.
+    public enum State: String, Codable, Hashable, Sendable {
+        /// Nobody has decided yet.
+        case waiting
+        /// It may be sent.
+        case accepted
+        /// It is being received.
+        case receiving
+        /// All of it is in place.
+        case arrived
+        /// The receiver does not want it.
+        case rejected
+        /// Nobody decided in time.
+        case expired
+        /// The sender took it back or went away.
+        case withdrawn
+        /// It was accepted, and did not arrive.
+        case failed
+    }
+
+    /// Offers files: the stream carries ``Answer`` messages (`MessageStream`) until it is decided and all has arrived.
+    ///
+    /// The sender finishes its direction, or goes, to take the offer back.
+    public enum Send: Method {
+        /// What is offered.
+        public struct Input: Codable, Hashable, Sendable {
+            /// The files and folders, 1…1,000.
+            public var items: [Item]
+            /// Bytes in all: no more is received.
+            public var bytes: UInt64
+            /// Files in all: no more are received.
+            public var files: UInt64
+            /// How long the sender waits for a decision, in seconds, at most an hour.
+            public var waitSeconds: UInt32
+
+            /// Makes an offer.
+            public init(items: [Item], bytes: UInt64, files: UInt64, waitSeconds: UInt32 = 600) {
+                self.items = items
+                self.bytes = bytes
+                self.files = files
+                self.waitSeconds = waitSeconds
+            }
+        }
+
+        /// What the service answers.
+        public typealias Output = Nothing
+        /// The stable name on every wire.
+        public static let name = "offer.send"
+        /// How it is called.
+        public static let kind = MethodKind.stream
+        /// One line for a person.
+        public static let summary = "Offers files; their contents are sent once the receiver has accepted."
+        /// Who may call it with this input.
+        public static func access(for input: Input) -> Access { .paired }
+    }
+
+    /// How an offer stands, as the sender hears.
+    public struct Answer: Codable, Hashable, Sendable {
+        /// How it stands now.
+        public var state: State
+        /// What ``Push`` has to name, once it is accepted.
+        public var id: String?
+        /// Why it failed.
+        public var failure: Files.Failure?
+
+        /// Makes an answer.
+        public init(state: State, id: String? = nil, failure: Files.Failure? = nil) {
+            self.state = state
+            self.id = id
+            self.failure = failure
+        }
+    }
+
+    /// Sends the contents of an offer that has been accepted: `TransferFrame`s of KithFiles go, as with `files.push`.
+    public enum Push: Method {
+        /// Which offer.
+        public struct Input: Codable, Hashable, Sendable {
+            /// As ``Answer/id`` said.
+            public var id: String
+
+            /// Makes the input.
+            public init(id: String) { self.id = id }
+        }
+
+        /// What the service answers.
+        public typealias Output = Nothing
+        /// The stable name on every wire.
+        public static let name = "offer.push"
+        /// How it is called.
+        public static let kind = MethodKind.stream
+        /// One line for a person.
+        public static let summary = "Sends the contents of an accepted offer."
+        /// Who may call it with this input.
+        public static func access(for input: Input) -> Access { .paired }
+    }
+
+    /// Offers files of this device to another and sends them; the stream tells how it goes, as ``Delivery`` messages.
+    ///
+    /// When the caller goes, the offer is taken back.
+    public enum Deliver: Method {
+        /// What to send, and to whom.
+        public struct Input: Codable, Hashable, Sendable {
+            /// Files and folders of this device: absolute paths.
+            public var paths: [Files.Path]
+            /// The receiving device.
+            public var device: String
+            /// How long to wait for its person's decision, in seconds.
+            public var waitSeconds: UInt32
+
+            /// Makes the input.
+            public init(paths: [Files.Path], device: String, waitSeconds: UInt32 = 600) {
+                self.paths = paths
+                self.device = device
+                self.waitSeconds = waitSeconds
+            }
+        }
+
+        /// What the service answers.
+        public typealias Output = Nothing
+        /// The stable name on every wire.
+        public static let name = "offer.deliver"
+        /// How it is called.
+        public static let kind = MethodKind.stream
+        /// One line for a person.
+        public static let summary = "Offers files to another device, and sends them when its person accepts."
+        /// Who may call it with this input.
+        public static func access(for input: Input) -> Access { .owner }
+    }
+
+    /// How far a delivery is.
+    ///
+    /// The last message has a state that is neither waiting, accepted nor receiving, or a ``failure``.
+    public struct Delivery: Codable, Hashable, Sendable {
+        /// How the offer stands.
+        public var state: State
+        /// How far the transfer is.
+        public var progress: Files.Progress
+        /// Why it ended.
+        public var failure: Files.Failure?
+
+        /// Makes a message.
+        public init(state: State, progress: Files.Progress = Files.Progress(), failure: Files.Failure? = nil) {
+            self.state = state
+            self.progress = progress
+            self.failure = failure
+        }
+    }
+}
+
+/// What other people send to this device.
+public enum Inbox {
+    /// An offer, or what became of it.
+    public struct Entry: Codable, Hashable, Sendable {
+        /// Its number here, to accept or reject it by.
+        public var id: String
+        /// The name of the sender's device here.
+        public var device: String
+        /// The first twenty of the files and folders.
+        public var items: [Offers.Item]
+        /// How many files and folders there are at the top.
+        public var count: UInt32
+        /// Bytes in all.
+        public var bytes: UInt64
+        /// Files in all.
+        public var files: UInt64
+        /// How far it is.
+        public var state: Offers.State
+        /// When it came, in seconds since 1970.
+        public var offeredAt: Int64
+        /// When nobody waits for a decision any more.
+        public var expiresAt: Int64
+        /// Bytes received so far.
+        public var received: UInt64
+        /// Where it goes, or is: the folder, once it is accepted.
+        public var folder: String?
+        /// The names the first twenty have there.
+        public var names: [Files.Path]
+        /// Why it failed.
+        public var failure: Files.Failure?
+
+        /// Makes an entry.
+        public init(
+            id: String, device: String, items: [Offers.Item], count: UInt32, bytes: UInt64, files: UInt64,
+            state: Offers.State, offeredAt: Int64, expiresAt: Int64, received: UInt64 = 0, folder: String? = nil,
+            names: [Files.Path] = [], failure: Files.Failure? = nil
+        ) {
+            self.id = id
+            self.device = device
+            self.items = items
+            self.count = count
+            self.bytes = bytes
+            self.files = files
+            self.state = state
+            self.offeredAt = offeredAt
+            self.expiresAt = expiresAt
+            self.received = received
+            self.folder = folder
+            self.names = names
+            self.failure = failure
+        }
+    }
+
+    /// Lists the offers and what became of the last hundred.
+    ///
+    /// Oldest first.
+    public enum List: Method {
+        /// What the caller sends.
+        public typealias Input = Nothing
+        /// What the service answers.
+        public typealias Output = [Entry]
+        /// The stable name on every wire.
+        public static let name = "inbox.list"
+        /// How it is called.
+        public static let kind = MethodKind.query
+        /// One line for a person.
+        public static let summary = "Lists what other people offer and what has arrived."
+        /// Who may call it with this input.
+        public static func access(for input: Input) -> Access { .owner }
+    }
+
+    /// Tells of each offer when it comes and when it changes, as ``Entry`` messages (`MessageStream`).
+    public enum Watch: Method {
+        /// What the caller sends.
+        public typealias Input = Nothing
+        /// What the service answers.
+        public typealias Output = Nothing
+        /// The stable name on every wire.
+        public static let name = "inbox.watch"
+        /// How it is called.
+        public static let kind = MethodKind.stream
+        /// One line for a person.
+        public static let summary = "Tells of offers as they come and change."
+        /// Who may call it with this input.
+        public static func access(for input: Input) -> Access { .owner }
+    }
+
+    /// Accepts or rejects an offer.
+    public enum Decide: Method {
+        /// Which offer, and how.
+        public struct Input: Codable, Hashable, Sendable {
+            /// Its number, or the unambiguous beginning of it.
+            public var id: String
+            /// Whether it is accepted.
+            public var accepts: Bool
+            /// The folder to put it in, absolute; `nil`: the usual one.
+            public var folder: String?
+
+            /// Makes the input.
+            public init(id: String, accepts: Bool, folder: String? = nil) {
+                self.id = id
+                self.accepts = accepts
+                self.folder = folder
+            }
+        }
+
+        /// The offer, as it is then.
+        public typealias Output = Entry
+        /// The stable name on every wire.
+        public static let name = "inbox.decide"
+        /// How it is called.
+        public static let kind = MethodKind.action
+        /// One line for a person.
+        public static let summary = "Accepts or rejects an offer."
+        /// Who may call it with this input.
+        public static func access(for input: Input) -> Access { .owner }
+    }
+
+    /// What happens to the offers of one device without asking.
+    public struct Rule: Codable, Hashable, Sendable {
+        /// What is done.
+        public enum Action: String, Codable, Hashable, Sendable {
+            /// A person decides: what happens without a rule.
+            case ask
+            /// It is accepted, unless it is too large: then a person decides.
+            case accept
+            /// It is rejected.
+            case reject
+        }
+
+        /// What is done.
+        public var action: Action
+        /// The folder to put things in, absolute; `nil`: the usual one.
+        public var folder: String?
+        /// The most bytes accepted without asking.
+        public var maximum: UInt64?
+
+        /// Makes a rule.
+        public init(action: Action, folder: String? = nil, maximum: UInt64? = nil) {
+            self.action = action
+            self.folder = folder
+            self.maximum = maximum
+        }
+    }
+
+    /// Makes the rule for a device, or tells which one holds.
+    public enum SetRule: Method {
+        /// Which device, and the rule.
+        public struct Input: Codable, Hashable, Sendable {
+            /// The device.
+            public var device: String
+            /// The rule; `nil`: nothing is changed.
+            public var rule: Rule?
+
+            /// Makes the input.
+            public init(device: String, rule: Rule? = nil) {
+                self.device = device
+                self.rule = rule
+            }
+        }
+
+        /// The rule that holds then.
+        public typealias Output = Rule
+        /// The stable name on every wire.
+        public static let name = "inbox.rule"
+        /// How it is called.
+        public static let kind = MethodKind.action
+        /// One line for a person.
+        public static let summary = "Says what happens to the offers of a device without asking."
+        /// Who may call it with this input.
+        public static func access(for input: Input) -> Access { .owner }
+    }
+}

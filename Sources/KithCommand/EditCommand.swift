@@ -1,0 +1,273 @@
+import ArgumentParser
+import Crypto
+import Foundation
+import KithAPI
+import KithWire
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#endif
+
+/// `kith edit`.
+struct EditCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "edit",
+        abstract: "Edit a file on a device with the editor of this one.",
+        discussion: """
+              kith edit laptop:/etc/hosts
+              EDITOR='code --wait' kith edit laptop:notes.txt
+
+            Runs $VISUAL, else $EDITOR, else vi, on a private copy. What was changed replaces the file at once and
+            whole, with its mode, unless somebody else has changed it meanwhile: then nothing is written, and where
+            your copy is kept is said. A file that is not there is made.
+            """)
+
+    @OptionGroup var globals: GlobalOptions
+    @Argument(help: "The file: DEVICE:PATH.") var path: RemotePath
+
+    /// The most that is edited: it is held in memory.
+    private static let sizeLimit = 256 << 20
+
+    func run() async throws {
+        let (device, typed) = try path.remote()
+        try await withClient(globals) { client in
+            let file = try await resolved(typed, on: device, client)
+            let original = try await contents(of: file, on: device, client)
+            let copy = try PrivateCopy(named: file, holding: original ?? [])
+            var isKept = false
+            defer { if !isKept { copy.wipe() } }
+            let status = try await Editor.run(on: copy.path)
+            guard status == 0 else {
+                throw KithError(.cancelled, "The editor ended with status \(status). Nothing was written.")
+            }
+            let edited = try copy.contents(limit: Self.sizeLimit)
+            if edited == original || (original == nil && edited.isEmpty) {
+                note("\(printable(path.description)) is as it was; nothing was written.")
+                return
+            }
+            do {
+                try await write(edited, to: file, replacing: original, on: device, client)
+            } catch let error as KithError {
+                isKept = true
+                throw KithError(error.code, "\(error.message) Your copy is kept in \(copy.path)", cause: error)
+            }
+        }
+    }
+
+    /// Follows links to the file itself: the link stays what it is.
+    private func resolved(_ path: Files.Path, on device: String, _ client: Client) async throws -> Files.Path {
+        var path = path
+        for _ in 0..<40 {
+            let entry: Files.Entry
+            do {
+                entry = try await client.call(Files.Stat.self, Files.Stat.Input(path: path), on: device)
+            } catch let error as KithError where error.code == .notFound && error.message.contains("no such file") {
+                return path
+            }
+            switch entry.kind {
+            case .file: return path
+            case .folder: throw KithError(.conflict, "Cannot edit \(path): it is a folder.")
+            case .special: throw KithError(.unsupported, "Cannot edit \(path): it is no regular file.")
+            case .link: break
+            }
+            guard let target = entry.target else { return path }
+            if target.bytes.first == UInt8(ascii: "/") {
+                path = target
+            } else {
+                let folder = path.bytes.lastIndex(of: UInt8(ascii: "/")).map { Array(path.bytes[...$0]) } ?? []
+                guard !target.bytes.split(separator: UInt8(ascii: "/")).contains(Array("..".utf8)[...]) else {
+                    throw KithError(
+                        .unsupported, "\(path) is a link to \(target). Edit that by its own path.")
+                }
+                path = Files.Path(bytes: folder + target.bytes)
+            }
+        }
+        throw KithError(.invalid, "Cannot edit \(path): links lead in a circle.")
+    }
+
+    /// The file as it is; `nil` when there is none.
+    private func contents(of file: Files.Path, on device: String, _ client: Client) async throws -> [UInt8]? {
+        let opened: OpenedStream<Files.Entry>
+        do {
+            opened = try await client.open(Files.Read.self, Files.Read.Input(path: file), on: device)
+        } catch let error as KithError where error.code == .notFound && error.message.contains("no such file") {
+            return nil
+        }
+        var bytes: [UInt8] = []
+        while let part = try await opened.stream.read(upTo: 256 << 10) {
+            bytes += part
+            guard bytes.count <= Self.sizeLimit else {
+                opened.stream.abort(.cancelled)
+                throw KithError(.exhausted, "\(path) is larger than 256 MiB: fetch it with kith cp and edit the copy.")
+            }
+        }
+        // All is here: nobody at the other end need hear it.
+        try? await opened.stream.finish()
+        return bytes
+    }
+
+    private func write(
+        _ bytes: [UInt8], to file: Files.Path, replacing original: [UInt8]?, on device: String, _ client: Client
+    ) async throws {
+        let input = Files.Write.Input(
+            path: file, overwrite: original != nil, replacing: original.map { ByteString(Array(SHA256.hash(data: $0))) }
+        )
+        let stream = try await client.open(Files.Write.self, input, on: device).stream
+        let messages = MessageStream(stream)
+        for start in stride(from: 0, to: bytes.count, by: 256 << 10) {
+            try await stream.write(Array(bytes[start..<min(start + 256 << 10, bytes.count)]))
+        }
+        try await stream.finish()
+        guard let written = try await messages.receive(Files.Write.Written.self) else {
+            throw KithError(.closed, "The connection was lost before \(path) was written for certain.")
+        }
+        if let failure = written.failure { throw failure.error }
+        guard written.sha256.bytes == Array(SHA256.hash(data: bytes)) else {
+            throw KithError(.corrupt, "What arrived of \(path) is not what was sent (SHA-256).")
+        }
+    }
+}
+
+/// A file only this person can read, in a folder of its own.
+struct PrivateCopy {
+    /// Where it is.
+    let path: String
+    private let folder: String
+
+    /// Makes it, with the name of the original so that the editor knows its kind.
+    init(named original: Files.Path, holding bytes: [UInt8]) throws {
+        let environment = ProcessInfo.processInfo.environment
+        let base =
+            environment["XDG_RUNTIME_DIR"].flatMap { unsafe access($0, W_OK) == 0 ? $0 : nil }
+            ?? environment["TMPDIR"].flatMap { $0.hasPrefix("/") ? $0 : nil } ?? "/tmp"
+        var template = Array((base + "/kith-edit-XXXXXX").utf8CString)
+        // mkdtemp makes it 0700.
+        let made = unsafe template.withUnsafeMutableBufferPointer { buffer -> String? in
+            guard let start = buffer.baseAddress, let made = unsafe mkdtemp(start) else { return nil }
+            return unsafe String(cString: made)
+        }
+        guard let made else { throw KithError(.denied, "Cannot make a private folder in \(base).") }
+        folder = made
+        let last = original.bytes.split(separator: UInt8(ascii: "/")).last.map { String(decoding: $0, as: UTF8.self) }
+        let name = String((last ?? "file").map { $0.isLetter || $0.isNumber || "-_.".contains($0) ? $0 : "_" })
+        // Never an option of the editor, never hidden, never longer than a name may be.
+        path = folder + "/" + (name.hasPrefix("-") || name.hasPrefix(".") ? "_" : "") + String(name.suffix(60))
+        let file = unsafe open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard file >= 0 else { throw KithError(.denied, "Cannot make the private copy \(path).") }
+        do {
+            let handle = FileHandle(fileDescriptor: file, closeOnDealloc: true)
+            try handle.write(contentsOf: Data(bytes))
+            try handle.close()
+        } catch {
+            wipe()
+            throw KithError(.exhausted, "Cannot write the private copy \(path): \(error.localizedDescription)")
+        }
+    }
+
+    /// What it holds now; editors replace the file, so it is opened by its name.
+    func contents(limit: Int) throws -> [UInt8] {
+        let file = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+        guard file >= 0 else {
+            throw KithError(.notFound, "The editor has left no file behind. Nothing was written.")
+        }
+        let handle = FileHandle(fileDescriptor: file, closeOnDealloc: true)
+        guard let data = try handle.read(upToCount: limit + 1) else { return [] }
+        guard data.count <= limit else {
+            throw KithError(.exhausted, "What was edited is larger than 256 MiB. Nothing was written.")
+        }
+        return [UInt8](data)
+    }
+
+    /// Overwrites and removes it, and what the editor left beside it.
+    func wipe() {
+        // What cannot be removed is in a folder nobody else can enter.
+        for name in (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? [] {
+            let file = unsafe open(folder + "/" + name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+            guard file >= 0 else { continue }
+            let handle = FileHandle(fileDescriptor: file, closeOnDealloc: true)
+            let size = (try? handle.seekToEnd()) ?? 0
+            try? handle.seek(toOffset: 0)
+            var left = size
+            while left > 0 {
+                let count = min(left, 1 << 20)
+                guard (try? handle.write(contentsOf: Data(count: Int(count)))) != nil else { break }
+                left -= count
+            }
+        }
+        try? FileManager.default.removeItem(atPath: folder)
+    }
+}
+
+/// The editor of the person at the keyboard.
+private enum Editor {
+    /// Runs it on a file, on this terminal, and waits; returns its exit status.
+    static func run(on path: String) async throws -> Int32 {
+        let environment = ProcessInfo.processInfo.environment
+        let command =
+            ["VISUAL", "EDITOR"].lazy.compactMap { environment[$0] }.first { !$0.isEmpty } ?? "vi"
+        // The variable is a line for a shell: it may hold options.
+        let process = try start(["/bin/sh", "-c", "\(command) \"$1\"", "sh", path])
+        return await withCheckedContinuation { continuation in
+            Thread.detachNewThread {
+                var status: Int32 = 0
+                while unsafe waitpid(process, &status, 0) < 0, errno == EINTR {}
+                let signal = status & 0x7F
+                continuation.resume(returning: signal == 0 ? (status >> 8) & 0xFF : 128 + signal)
+            }
+        }
+    }
+
+    /// Starts a program in this process's own group, so that the terminal is its; keys that interrupt are only its.
+    private static func start(_ words: [String]) throws -> pid_t {
+        var attributes = posix_spawnattr_t()
+        unsafe posix_spawnattr_init(&attributes)
+        defer { unsafe posix_spawnattr_destroy(&attributes) }
+        var signals = sigset_t()
+        unsafe sigemptyset(&signals)
+        for signal in [SIGINT, SIGQUIT, SIGPIPE] { unsafe sigaddset(&signals, signal) }
+        unsafe posix_spawnattr_setsigdefault(&attributes, &signals)
+        unsafe posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGDEF))
+        signal(SIGINT, SIG_IGN)
+        signal(SIGQUIT, SIG_IGN)
+        let arguments = CStrings(words)
+        let environment = CStrings(ProcessInfo.processInfo.environment.map { "\($0.key)=\($0.value)" })
+        var process: pid_t = 0
+        let failure = unsafe arguments.withPointers { arguments in
+            unsafe environment.withPointers {
+                unsafe posix_spawn(&process, words[0], nil, &attributes, arguments, $0)
+            }
+        }
+        guard failure == 0 else {
+            throw KithError(.notFound, "Cannot start the editor: \(unsafe String(cString: strerror(failure))).")
+        }
+        return process
+    }
+}
+
+/// Strings as C wants a list of them: each ended by a NUL, the list by a null pointer.
+private struct CStrings {
+    private var bytes: [CChar] = []
+    private var starts: [Int] = []
+
+    init(_ strings: [String]) {
+        for string in strings {
+            starts.append(bytes.count)
+            bytes += string.utf8CString
+        }
+    }
+
+    /// Lends the list for as long as `body` runs.
+    func withPointers<Result>(_ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> Result) -> Result {
+        var bytes = bytes
+        return unsafe bytes.withUnsafeMutableBufferPointer { buffer in
+            var pointers = unsafe starts.map { start in unsafe buffer.baseAddress.map { unsafe $0 + start } }
+            unsafe pointers.append(nil)
+            return unsafe pointers.withUnsafeBufferPointer { list in
+                guard let base = list.baseAddress else { preconditionFailure("a list with its end is not empty") }
+                return unsafe body(base)
+            }
+        }
+    }
+}

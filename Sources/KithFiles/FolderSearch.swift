@@ -1,0 +1,267 @@
+import KithAPI
+import KithIdentity
+import KithNode
+import KithWire
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
+/// Notes what a walk could not look at: the first hundred in full.
+struct WalkProblems {
+    private(set) var count: UInt64 = 0
+    private var untold: [Files.Skipped] = []
+
+    /// Notes one.
+    mutating func note(_ path: [UInt8], _ error: KithError) {
+        count += 1
+        if count <= 100 { untold.append(Files.Skipped(path: Files.Path(bytes: path), failure: Files.Failure(error))) }
+    }
+
+    /// Those noted since the last time.
+    mutating func take() -> [Files.Skipped] {
+        defer { untold = [] }
+        return untold
+    }
+}
+
+/// What a walk begins with: the folder, held open, or what the path is instead of one.
+struct WalkStart {
+    let info: Descriptor.Info
+    /// `nil` when the path is no folder.
+    let folder: Descriptor?
+    let target: [UInt8]?
+
+    /// Looks at a path without following a link in its last place, unless it ends in a slash.
+    init(_ place: Place) throws(KithError) {
+        self = try attempt("look at", place.shown, confined: place.isConfined) { () throws(Errno) in
+            if !place.isFolder, let (folder, name) = try place.around() {
+                let info = try folder.info(name)
+                guard info.kind == .folder else {
+                    let target = info.kind == .link ? try? folder.target(ofLink: name) : nil
+                    return WalkStart(info: info, folder: nil, target: target)
+                }
+                return WalkStart(
+                    info: info, folder: try folder.open(name: name, [.path, .folder, .noFollow]), target: nil)
+            }
+            let opened = try place.open([.path, .folder])
+            return WalkStart(info: try opened.info(), folder: opened, target: nil)
+        }
+    }
+
+    private init(info: Descriptor.Info, folder: Descriptor?, target: [UInt8]?) {
+        self.info = info
+        self.folder = folder
+        self.target = target
+    }
+}
+
+/// One `files.find`.
+struct FolderSearch: Sendable {
+    private let input: Files.Find.Input
+    private let patterns: [(glob: GlobPattern, isPath: Bool)]
+    private let place: Place
+    private let now = Int64(time(nil))
+
+    init(_ input: Files.Find.Input, _ context: CallContext) throws(KithError) {
+        guard input.filter.patterns.count <= 16, input.filter.patterns.allSatisfy({ $0.glob.utf8.count <= 1_024 })
+        else { throw KithError(.invalid, "A search takes at most 16 patterns of at most 1024 bytes each.") }
+        self.input = input
+        patterns = input.filter.patterns.map { (GlobPattern($0.glob, ignoresCase: $0.ignoresCase), $0.isPath) }
+        place = try Place(input.path, .read, for: context)
+    }
+
+    /// Searches and tells.
+    func run(_ pending: PendingStream<Nothing>, on disk: DiskExecutor) async throws {
+        let start = try await disk.run { try WalkStart(place) }
+        let messages = MessageStream(try await pending.accept(Nothing()))
+        var report = Files.Found()
+        do {
+            report = try await disk.run { try await search(start, messages) }
+        } catch let error where !(error is CancellationError) {
+            report.failure = Files.Failure(error)
+        }
+        report.isLast = true
+        try await messages.send(report)
+    }
+
+    /// Sends all but the last message, and returns that.
+    private func search(_ start: WalkStart, _ messages: MessageStream) async throws -> Files.Found {
+        var report = Files.Found()
+        var size = 0
+        var problems = WalkProblems()
+        var deadline = ContinuousClock.now + Self.patience
+        let name = place.name ?? [UInt8(ascii: "/")]
+        if input.minimumDepth == 0, matches(start.info, name: name, path: []) {
+            report.entries.append(FilesService.entry(Files.Path(bytes: []), start.info, start.target))
+        }
+        guard let folder = start.folder else { return report }
+        let walk = try attempt("search", place.shown) { () throws(Errno) in
+            try FolderWalk(
+                folder, maximumDepth: input.maximumDepth.map { Int($0) },
+                device: input.oneFileSystem ? start.info.device : nil, readsLinks: true)
+        }
+        var visited = 0
+        while let step = walk.step() {
+            switch step {
+            case .entry(let info, let target):
+                if walk.depth >= input.minimumDepth,
+                    matches(info, name: Self.lastName(of: walk.path), path: walk.path)
+                {
+                    report.entries.append(FilesService.entry(Files.Path(bytes: walk.path), info, target))
+                    size += walk.path.count + (target?.count ?? 0)
+                }
+            case .problem(let error): problems.note(walk.path, error)
+            case .left: break
+            }
+            visited += 1
+            guard visited % 64 == 0 || size > Self.messageSize else { continue }
+            try Task.checkCancellation()
+            guard report.entries.count >= 512 || size > Self.messageSize || ContinuousClock.now >= deadline else {
+                continue
+            }
+            if !report.entries.isEmpty {
+                report.skipped = problems.take()
+                report.skippedCount = problems.count
+                try await messages.send(report)
+                report = Files.Found()
+                size = 0
+            }
+            deadline = ContinuousClock.now + Self.patience
+        }
+        report.skipped = problems.take()
+        report.skippedCount = problems.count
+        return report
+    }
+
+    /// How long something found waits for more.
+    private static let patience = Duration.milliseconds(50)
+    /// So many bytes of paths go into one message, and one path more.
+    private static let messageSize = 64 << 10
+
+    private func matches(_ info: Descriptor.Info, name: [UInt8], path: [UInt8]) -> Bool {
+        let filter = input.filter
+        guard filter.kinds.isEmpty || filter.kinds.contains(info.kind) else { return false }
+        guard filter.size.contains(info.size) else { return false }
+        guard filter.age.contains(UInt64(clamping: now - min(info.seconds, now))) else { return false }
+        return patterns.allSatisfy { pattern in
+            pattern.glob.matches(pattern.isPath ? Self.joined(input.path.bytes, path) : name)
+        }
+    }
+
+    /// The path as a person sees it: what was asked for, and what is beneath.
+    private static func joined(_ base: [UInt8], _ path: [UInt8]) -> [UInt8] {
+        if path.isEmpty { return base }
+        return base.last == UInt8(ascii: "/") ? base + path : base + [UInt8(ascii: "/")] + path
+    }
+
+    static func lastName(of path: [UInt8]) -> [UInt8] {
+        path.lastIndex(of: UInt8(ascii: "/")).map { Array(path[($0 + 1)...]) } ?? path
+    }
+}
+
+/// One `files.usage`.
+struct FolderUsage: Sendable {
+    private let input: Files.Usage.Input
+    private let place: Place
+
+    init(_ input: Files.Usage.Input, _ context: CallContext) throws(KithError) {
+        self.input = input
+        place = try Place(input.path, .read, for: context)
+    }
+
+    /// A file that has several names.
+    private struct Identity: Hashable {
+        var device: UInt64
+        var inode: UInt64
+    }
+
+    /// So many files with several names are remembered; beyond, each name counts.
+    private static let maximumLinks = 1 << 20
+
+    /// Adds up and tells.
+    func run(_ pending: PendingStream<Nothing>, on disk: DiskExecutor) async throws {
+        let start = try await disk.run { try WalkStart(place) }
+        let messages = MessageStream(try await pending.accept(Nothing()))
+        var report = Files.Used()
+        do {
+            report = try await disk.run { try await add(start, messages) }
+        } catch let error where !(error is CancellationError) {
+            report.failure = Files.Failure(error)
+        }
+        report.isLast = true
+        try await messages.send(report)
+    }
+
+    /// Sends all but the last message, and returns that.
+    private func add(_ start: WalkStart, _ messages: MessageStream) async throws -> Files.Used {
+        var report = Files.Used()
+        var size = 0
+        var problems = WalkProblems()
+        var counted: Set<Identity> = []
+        // The folder it began with, and each one it is in.
+        var sums = [Self.own(start.info)]
+        func item(_ path: [UInt8], _ sum: (allocated: UInt64, apparent: UInt64)) -> Files.Used.Item {
+            Files.Used.Item(path: Files.Path(bytes: path), allocated: sum.allocated, apparent: sum.apparent)
+        }
+        if let folder = start.folder {
+            let walk = try attempt("add up", place.shown) { () throws(Errno) in
+                try FolderWalk(folder, device: input.oneFileSystem ? start.info.device : nil)
+            }
+            var visited = 0
+            while let step = walk.step() {
+                switch step {
+                case .entry(let info, _):
+                    if input.oneFileSystem, info.device != start.info.device { break }
+                    if info.kind == .folder {
+                        sums.append(Self.own(info))
+                        break
+                    }
+                    if info.links > 1 {
+                        let identity = Identity(device: info.device, inode: info.inode)
+                        if counted.contains(identity) { break }
+                        if counted.count < Self.maximumLinks { counted.insert(identity) }
+                    }
+                    let own = Self.own(info)
+                    sums[sums.count - 1].allocated &+= own.allocated
+                    sums[sums.count - 1].apparent &+= own.apparent
+                    if input.files, walk.depth <= Int(input.maximumDepth ?? .max) {
+                        report.items.append(item(walk.path, own))
+                        size += walk.path.count
+                    }
+                case .left:
+                    let sum = sums.removeLast()
+                    sums[sums.count - 1].allocated &+= sum.allocated
+                    sums[sums.count - 1].apparent &+= sum.apparent
+                    if walk.depth <= Int(input.maximumDepth ?? .max) {
+                        report.items.append(item(walk.path, sum))
+                        size += walk.path.count
+                    }
+                case .problem(let error): problems.note(walk.path, error)
+                }
+                visited += 1
+                if visited % 64 == 0 { try Task.checkCancellation() }
+                if report.items.count >= 1_024 || size > 64 << 10 {
+                    report.skipped = problems.take()
+                    report.skippedCount = problems.count
+                    try await messages.send(report)
+                    report = Files.Used()
+                    size = 0
+                }
+            }
+        }
+        report.items.append(item([], sums[0]))
+        report.skipped = problems.take()
+        report.skippedCount = problems.count
+        return report
+    }
+
+    /// What one file takes; a folder's own size is no size of contents.
+    private static func own(_ info: Descriptor.Info) -> (allocated: UInt64, apparent: UInt64) {
+        (info.allocated, info.kind == .file || info.kind == .link ? info.size : 0)
+    }
+}

@@ -1,0 +1,332 @@
+import Foundation
+import KithAPI
+public import KithIdentity
+public import KithNode
+import KithWire
+public import Logging
+import Synchronization
+
+/// Where an inbox keeps what must outlast the process, and whom it knows.
+public struct InboxMemory: Sendable {
+    /// A device this one is paired with.
+    public struct Peer: Hashable, Sendable {
+        /// Its key.
+        public var id: DeviceID
+        /// What it is called here.
+        public var name: String
+        /// When it was paired, in seconds since 1970.
+        public var pairedAt: Int64
+
+        /// Describes a device.
+        public init(id: DeviceID, name: String, pairedAt: Int64) {
+            self.id = id
+            self.name = name
+            self.pairedAt = pairedAt
+        }
+    }
+
+    let setting: @Sendable (String) throws -> String?
+    let setSetting: @Sendable (String, String) throws -> Void
+    let peer: @Sendable (String) throws -> Peer
+    let now: @Sendable () -> Int64
+    let environment: [String: String]
+
+    /// Connects an inbox with the store: reading and writing a setting by its name, finding a paired device by its
+    /// name or key, and the time in seconds since 1970.
+    ///
+    /// `environment`: what says where downloads go; `nil`: this process's own.
+    public init(
+        setting: @escaping @Sendable (String) throws -> String?,
+        setSetting: @escaping @Sendable (String, String) throws -> Void,
+        peer: @escaping @Sendable (String) throws -> Peer, now: @escaping @Sendable () -> Int64,
+        environment: [String: String]? = nil
+    ) {
+        self.setting = setting
+        self.setSetting = setSetting
+        self.peer = peer
+        self.now = now
+        self.environment = environment ?? ProcessInfo.processInfo.environment
+    }
+}
+
+/// Files that people send each other, each asked before: offering to other devices, and the inbox of this one.
+///
+/// Contents are received into a hidden folder beside their place and get their names, none of which is taken, when all
+/// of them are there. No more is received than was offered.
+public final class InboxService: Service {
+    private struct State {
+        var table: InboxTable
+        /// Tells the sender of an offer how it stands.
+        var answers: [String: AsyncStream<Offers.Answer>.Continuation] = [:]
+        var watchers: [UInt64: AsyncStream<Inbox.Entry>.Continuation] = [:]
+        var nextWatcher: UInt64 = 0
+    }
+
+    private let memory: InboxMemory
+    private let logger: Logger
+    private let disk = DiskExecutor()
+    private let active = ActivePartials()
+    private let state: Mutex<State>
+
+    private static let pastSetting = "inbox.past"
+
+    /// Makes the service; reads what has arrived before.
+    public init(_ memory: InboxMemory, logger: Logger) throws {
+        self.memory = memory
+        self.logger = logger
+        var past: [Inbox.Entry] = []
+        if let text = try memory.setting(Self.pastSetting) {
+            do {
+                past = try JSONDecoder().decode([Inbox.Entry].self, from: Data(text.utf8))
+            } catch {
+                logger.warning("the list of what has arrived cannot be read and begins anew")
+            }
+        }
+        state = Mutex(State(table: InboxTable(past: past)))
+    }
+
+    /// The methods it serves.
+    public var handlers: [Handler] {
+        [
+            .stream(Offers.Send.self) { try await self.offer($0, $1, $2) },
+            .stream(Offers.Push.self) { try await self.push($0, $1, $2) },
+            .stream(Offers.Deliver.self) { input, context, pending in
+                try await OfferDelivery(input, client: context.client, disk: self.disk).run(pending)
+            },
+            .call(Inbox.List.self) { _, _ in self.state.withLock { $0.table.entries } },
+            .stream(Inbox.Watch.self) { _, _, pending in try await self.watch(pending) },
+            .call(Inbox.Decide.self) { input, _ in try await self.disk.run { try self.decide(input) } },
+            .call(Inbox.SetRule.self) { input, _ in try self.rule(input) },
+        ]
+    }
+
+    // MARK: - Rules
+
+    /// A rule as it is kept: one made for a pairing that has ended does not hold for the next.
+    private struct KeptRule: Codable {
+        var rule: Inbox.Rule
+        var pairedAt: Int64
+    }
+
+    private func rule(for peer: InboxMemory.Peer) -> Inbox.Rule {
+        do {
+            guard let text = try memory.setting("inbox.rule.\(peer.id)") else { return Inbox.Rule(action: .ask) }
+            let kept = try JSONDecoder().decode(KeptRule.self, from: Data(text.utf8))
+            return kept.pairedAt == peer.pairedAt ? kept.rule : Inbox.Rule(action: .ask)
+        } catch {
+            logger.warning("a rule of the inbox cannot be read: a person decides")
+            return Inbox.Rule(action: .ask)
+        }
+    }
+
+    private func rule(_ input: Inbox.SetRule.Input) throws -> Inbox.Rule {
+        let peer = try memory.peer(input.device)
+        guard var rule = input.rule else { return self.rule(for: peer) }
+        if let folder = rule.folder {
+            guard folder.hasPrefix("/") else { throw KithError(.invalid, "The folder \(folder) must begin with /.") }
+            _ = try Files.Path(folder).parsed()
+        }
+        if rule.action != .accept { (rule.folder, rule.maximum) = (nil, nil) }
+        let text = try JSONEncoder().encode(KeptRule(rule: rule, pairedAt: peer.pairedAt))
+        try memory.setSetting("inbox.rule.\(peer.id)", String(decoding: text, as: UTF8.self))
+        return rule
+    }
+
+    // MARK: - Deciding
+
+    private func decide(_ input: Inbox.Decide.Input) throws -> Inbox.Entry {
+        let offer = try state.withLock { state throws(KithError) in try state.table.waiting(input.id) }
+        let id = offer.entry.id
+        guard input.accepts else {
+            guard let entry = end(id, .rejected) else { throw KithError(.conflict, "The offer \(id) is over.") }
+            return entry
+        }
+        return try accept(id, bytes: offer.entry.bytes, into: input.folder)
+    }
+
+    private func accept(_ id: String, bytes: UInt64, into folder: String?) throws -> Inbox.Entry {
+        let folder = try folder ?? InboxFolder.usual(environment: memory.environment)
+        guard folder.hasPrefix("/") else { throw KithError(.invalid, "The folder \(folder) must begin with /.") }
+        try InboxFolder.checkRoom(for: bytes, in: folder)
+        try InboxFolder.make(folder)
+        let entry = try state.withLock { state throws(KithError) in
+            let entry = try state.table.accept(id, into: folder, at: memory.now())
+            state.answers[id]?.yield(Offers.Answer(state: .accepted, id: id))
+            return entry
+        }
+        tell(entry)
+        return entry
+    }
+
+    /// Ends an offer, tells everybody, and keeps it in mind.
+    private func end(
+        _ id: String, _ result: Offers.State, names: [Files.Path] = [], failure: Files.Failure? = nil
+    ) -> Inbox.Entry? {
+        let (entry, past) = state.withLock { state in
+            let entry = state.table.end(id, result, names: names, failure: failure)
+            if entry != nil {
+                state.answers[id]?.yield(Offers.Answer(state: result, failure: failure))
+                state.answers[id]?.finish()
+                state.answers[id] = nil
+            }
+            return (entry, state.table.past)
+        }
+        guard let entry else { return nil }
+        tell(entry)
+        do {
+            let text = try JSONEncoder().encode(past)
+            try memory.setSetting(Self.pastSetting, String(decoding: text, as: UTF8.self))
+        } catch {
+            logger.warning("what has arrived could not be noted", metadata: ["error": "\(error)"])
+        }
+        return entry
+    }
+
+    private func tell(_ entry: Inbox.Entry) {
+        for watcher in state.withLock({ Array($0.watchers.values) }) { watcher.yield(entry) }
+    }
+
+    private func watch(_ pending: PendingStream<Nothing>) async throws {
+        // Whoever does not read misses the oldest news, and finds them in the list.
+        let (news, continuation) = AsyncStream.makeStream(of: Inbox.Entry.self, bufferingPolicy: .bufferingNewest(256))
+        let number = state.withLock { state in
+            state.nextWatcher += 1
+            state.watchers[state.nextWatcher] = continuation
+            for offer in state.table.open { continuation.yield(offer.entry) }
+            return state.nextWatcher
+        }
+        defer { state.withLock { $0.watchers[number] = nil } }
+        let stream = try await pending.accept(Nothing())
+        let messages = MessageStream(stream)
+        try await withThrowingTaskGroup { group in
+            group.addTask { for await entry in news { try await messages.send(entry) } }
+            group.addTask { while try await stream.read(upTo: 1_024) != nil {} }
+            defer { group.cancelAll() }
+            try await group.next()
+        }
+    }
+
+    // MARK: - Receiving
+
+    private func sender(_ context: CallContext) throws(KithError) -> (id: DeviceID, name: String) {
+        guard case .device(let id, let name, _) = context.caller else {
+            throw KithError(.invalid, "Files are sent to another device, not to this one itself.")
+        }
+        return (id, name)
+    }
+
+    private func offer(
+        _ input: Offers.Send.Input, _ context: CallContext, _ pending: PendingStream<Nothing>
+    ) async throws {
+        let sender = try sender(context)
+        let rule = rule(for: try memory.peer(sender.id.description))
+        guard rule.action != .reject else {
+            throw KithError(.denied, "The other device takes no files from this one.")
+        }
+        let letters = Array("abcdefghijkmnpqrstuvwxyz23456789")
+        let id = String((0..<8).map { _ in letters[Int.random(in: 0..<letters.count)] })
+        let (answers, continuation) = AsyncStream.makeStream(of: Offers.Answer.self)
+        let entry = try state.withLock { state throws(KithError) in
+            let entry = try state.table.offer(input, id: id, from: sender.id, name: sender.name, at: memory.now())
+            state.answers[id] = continuation
+            return entry
+        }
+        // Whatever ends this call ends the offer.
+        defer { _ = end(id, .withdrawn) }
+        let stream = try await pending.accept(Nothing())
+        let messages = MessageStream(stream)
+        try await messages.send(Offers.Answer(state: .waiting, id: id))
+        if rule.action == .accept, entry.bytes <= rule.maximum ?? .max {
+            do {
+                _ = try await disk.run { try self.accept(id, bytes: entry.bytes, into: rule.folder) }
+            } catch {
+                logger.info("an offer could not be accepted by rule", metadata: ["error": "\(error)"])
+                tell(entry)
+            }
+        } else {
+            tell(entry)
+        }
+        try await withThrowingTaskGroup { group in
+            group.addTask { for await answer in answers { try await messages.send(answer) } }
+            group.addTask { while try await stream.read(upTo: 1_024) != nil {} }
+            group.addTask {
+                while let deadline = self.state.withLock({ $0.table.deadline(of: id) }) {
+                    let left = min(max(deadline - self.memory.now(), 0), 5)
+                    try await Task.sleep(for: .milliseconds(left * 1_000 + 50))
+                    if let over = self.state.withLock({ $0.table.expiry(of: id, at: self.memory.now()) }) {
+                        _ = self.end(id, over, failure: over == .failed ? Self.neverBegun : nil)
+                    }
+                }
+                // The last answer is on its way; the sender ends the stream when it has it.
+                try await Task.sleep(for: .seconds(5))
+            }
+            defer { group.cancelAll() }
+            try await group.next()
+        }
+    }
+
+    private static var neverBegun: Files.Failure {
+        Files.Failure(code: .timedOut, message: "What was accepted was never sent.")
+    }
+
+    private func push(
+        _ input: Offers.Push.Input, _ context: CallContext, _ pending: PendingStream<Nothing>
+    ) async throws {
+        let sender = try sender(context)
+        let offer = try state.withLock { state throws(KithError) in
+            try state.table.begin(input.id, from: sender.id)
+        }
+        tell(offer.entry)
+        do {
+            let stream = try await pending.accept(Nothing())
+            let names = try await receive(offer, from: stream)
+            _ = end(input.id, .arrived, names: names)
+        } catch {
+            let failure =
+                error is CancellationError
+                ? Files.Failure(code: .closed, message: "The sender went away before all had come.")
+                : Files.Failure(error)
+            _ = end(input.id, .failed, failure: failure)
+            throw error
+        }
+    }
+
+    /// Receives what was offered, and puts it in place.
+    private func receive(_ offer: InboxTable.Offer, from stream: any ByteStream) async throws -> [Files.Path] {
+        guard let folder = offer.entry.folder else { throw KithError(.internal, "An accepted offer has no folder.") }
+        // All of it on the disk's threads: what is not delivered is removed when the staging goes, at the end.
+        return try await disk.run {
+            let staging = try InboxStaging(in: folder)
+            let progress = TransferProgress()
+            try await withThrowingTaskGroup { group in
+                group.addTask {
+                    let place = try Place(ownPath: staging.path, shown: "the inbox")
+                    _ = try await Transfer.receive(
+                        into: place, options: Files.Landing(overwrite: false, intoFolder: true), over: stream,
+                        on: self.disk, active: self.active, progress: progress)
+                }
+                group.addTask {
+                    while true {
+                        try await Task.sleep(for: .milliseconds(50))
+                        let report = progress.report()
+                        self.state.withLock { $0.table.received(report.bytes, of: offer.entry.id) }
+                        try Self.check(report, against: offer.entry)
+                    }
+                }
+                defer { group.cancelAll() }
+                try await group.next()
+            }
+            try Self.check(progress.report(), against: offer.entry)
+            let count = try staging.removeLinksThatLeave()
+            if count > 0 { self.logger.info("left out \(count) links that lead elsewhere") }
+            return try staging.deliver(offer.items)
+        }
+    }
+
+    /// Refuses more than was agreed to.
+    private static func check(_ report: Files.Progress, against entry: Inbox.Entry) throws(KithError) {
+        guard report.bytes <= entry.bytes, report.files <= entry.files else {
+            throw KithError(.invalid, "More was sent than had been offered. Nothing was kept.")
+        }
+    }
+}

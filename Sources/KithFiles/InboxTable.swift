@@ -1,0 +1,195 @@
+import KithAPI
+import KithIdentity
+import KithWire
+
+/// The offers of other people, and what becomes of them.
+///
+/// A pure state machine: it does no I/O and reads no clock.
+///
+///     waiting ──accept──▶ accepted ──begin──▶ receiving ──▶ arrived
+///      │ │ │                 │                   │
+///      │ │ └──reject──▶ rejected                 └──▶ failed
+///      │ └──expire──▶ expired└──expire──▶ failed
+///      └──withdraw──▶ withdrawn
+struct InboxTable {
+    /// What may pile up.
+    enum Limit {
+        /// Offers of one device that are not over.
+        static let perDevice = 8
+        /// Offers of all devices that are not over.
+        static let total = 64
+        /// Offers that are over and still listed.
+        static let past = 100
+        /// Things at the top of one offer.
+        static let items = 1_000
+        /// Things of one offer that are listed by name.
+        static let listed = 20
+        /// How long anybody may wait for a decision, in seconds.
+        static let wait: Int64 = 3_600
+        /// How long an offer that was accepted may take to begin, in seconds.
+        static let begin: Int64 = 60
+    }
+
+    /// One offer that is not over.
+    struct Offer {
+        var entry: Inbox.Entry
+        /// Who makes it.
+        let device: DeviceID
+        /// All that is offered; the entry lists only the beginning.
+        let items: [Offers.Item]
+        /// When it is over unless something happens, in seconds since 1970.
+        var deadline: Int64
+    }
+
+    /// Those that are not over, oldest first.
+    private(set) var open: [Offer] = []
+    /// Those that are over, oldest first.
+    private(set) var past: [Inbox.Entry] = []
+
+    init(past: [Inbox.Entry] = []) { self.past = past.suffix(Limit.past) }
+
+    /// All that is listed.
+    var entries: [Inbox.Entry] { past + open.map(\.entry) }
+
+    /// Takes an offer in.
+    ///
+    /// - Throws: `.invalid` for one that is none, `.exhausted` when too many wait.
+    mutating func offer(
+        _ input: Offers.Send.Input, id: String, from device: DeviceID, name: String, at now: Int64
+    ) throws(KithError) -> Inbox.Entry {
+        guard (1...Limit.items).contains(input.items.count) else {
+            throw KithError(.invalid, "An offer has 1 to \(Limit.items) files and folders; put more into a folder.")
+        }
+        guard input.bytes <= UInt64(Int64.max), input.items.allSatisfy({ Self.isName($0.name.bytes) }),
+            Set(input.items.map(\.name)).count == input.items.count
+        else { throw KithError(.invalid, "The offer names what are no names of files, or one of them twice.") }
+        guard open.count(where: { $0.device == device }) < Limit.perDevice, open.count < Limit.total else {
+            throw KithError(.exhausted, "Too many offers are waiting for an answer there. Try again later.")
+        }
+        let wait = min(max(Int64(input.waitSeconds), 1), Limit.wait)
+        let entry = Inbox.Entry(
+            id: id, device: name, items: Array(input.items.prefix(Limit.listed)), count: UInt32(input.items.count),
+            bytes: input.bytes, files: input.files, state: .waiting, offeredAt: now, expiresAt: now + wait)
+        open.append(Offer(entry: entry, device: device, items: input.items, deadline: now + wait))
+        return entry
+    }
+
+    /// Whether bytes are one name, as a file may have it.
+    static func isName(_ bytes: [UInt8]) -> Bool {
+        (1...255).contains(bytes.count) && !bytes.contains(0) && !bytes.contains(UInt8(ascii: "/"))
+            && bytes != Array(".".utf8) && bytes != Array("..".utf8)
+    }
+
+    /// The one offer that waits and whose number begins so.
+    ///
+    /// - Throws: `.notFound` for none, `.invalid` for several, `.conflict` for one that is decided or over.
+    func waiting(_ id: String) throws(KithError) -> Offer {
+        let matching = id.isEmpty ? [] : open.filter { $0.entry.id.hasPrefix(id) }
+        guard matching.count <= 1 else { throw KithError(.invalid, "\(id) could be any of several offers.") }
+        guard let offer = matching.first else {
+            if let over = past.last(where: { !id.isEmpty && $0.id.hasPrefix(id) }) {
+                throw KithError(.conflict, "The offer \(over.id) is over: \(over.state.rawValue).")
+            }
+            throw KithError(.notFound, "There is no offer \(id); `kith inbox` lists them.")
+        }
+        guard offer.entry.state == .waiting else {
+            throw KithError(.conflict, "The offer \(offer.entry.id) has been decided: \(offer.entry.state.rawValue).")
+        }
+        return offer
+    }
+
+    /// Accepts an offer, to be put into `folder`.
+    mutating func accept(_ id: String, into folder: String, at now: Int64) throws(KithError) -> Inbox.Entry {
+        let index = try index(ofOpen: try waiting(id).entry.id)
+        open[index].entry.state = .accepted
+        open[index].entry.folder = folder
+        open[index].deadline = now + Limit.begin
+        return open[index].entry
+    }
+
+    /// An offer of this device begins to come.
+    ///
+    /// - Throws: `.denied` unless it was accepted.
+    mutating func begin(_ id: String, from device: DeviceID) throws(KithError) -> Offer {
+        guard let index = open.firstIndex(where: { $0.entry.id == id && $0.device == device }),
+            open[index].entry.state == .accepted
+        else { throw KithError(.denied, "Nothing was accepted under this number.") }
+        open[index].entry.state = .receiving
+        open[index].deadline = .max
+        return open[index]
+    }
+
+    /// So many bytes have come.
+    mutating func received(_ bytes: UInt64, of id: String) {
+        guard let index = open.firstIndex(where: { $0.entry.id == id }) else { return }
+        open[index].entry.received = bytes
+    }
+
+    /// An offer is over.
+    ///
+    /// Returns it as it is then; `nil` when it was over before.
+    mutating func end(
+        _ id: String, _ state: Offers.State, names: [Files.Path] = [], failure: Files.Failure? = nil
+    ) -> Inbox.Entry? {
+        guard let index = open.firstIndex(where: { $0.entry.id == id }) else { return nil }
+        var entry = open.remove(at: index).entry
+        entry.state = state
+        entry.names = Array(names.prefix(Limit.listed))
+        entry.failure = failure
+        if state == .arrived { entry.received = entry.bytes }
+        past.append(entry)
+        if past.count > Limit.past { past.removeFirst() }
+        return entry
+    }
+
+    /// How an offer that nothing has happened to by `now` ends; `nil` while it does not.
+    func expiry(of id: String, at now: Int64) -> Offers.State? {
+        guard let offer = open.first(where: { $0.entry.id == id }), offer.deadline <= now else { return nil }
+        return offer.entry.state == .waiting ? .expired : .failed
+    }
+
+    /// When to look again whether an offer is over; `nil` when it is.
+    func deadline(of id: String) -> Int64? { open.first { $0.entry.id == id }?.deadline }
+
+    private func index(ofOpen id: String) throws(KithError) -> Int {
+        guard let index = open.firstIndex(where: { $0.entry.id == id }) else {
+            throw KithError(.notFound, "There is no offer \(id).")
+        }
+        return index
+    }
+}
+
+/// Names for what other people send.
+enum InboxName {
+    /// A name that is safe to keep, to list and to type: one component of text that hides nothing.
+    ///
+    /// What a terminal might obey becomes `_`, and so does a dot at the beginning.
+    static func safe(_ bytes: [UInt8]) -> [UInt8] {
+        var scalars = String.UnicodeScalarView()
+        for scalar in String(decoding: bytes, as: UTF8.self).unicodeScalars {
+            switch scalar.properties.generalCategory {
+            case .control, .format, .lineSeparator, .paragraphSeparator, .privateUse, .unassigned, .surrogate:
+                scalars.append("_")
+            default: scalars.append(scalar == "/" ? "_" : scalar)
+            }
+        }
+        var name = String(scalars)
+        while let last = name.unicodeScalars.last, last == " " || last == "." { name.unicodeScalars.removeLast() }
+        while let first = name.unicodeScalars.first, first == " " { name.unicodeScalars.removeFirst() }
+        if name.hasPrefix(".") || name.hasPrefix("-") { name = "_" + name.dropFirst() }
+        if name.isEmpty { name = "unnamed" }
+        return numbered(Array(name.utf8), 1)
+    }
+
+    /// `photo.jpg`, `photo (2).jpg`, …: the name with a number before its ending, no longer than a name may be.
+    static func numbered(_ name: [UInt8], _ number: Int) -> [UInt8] {
+        let text = String(decoding: name, as: UTF8.self)
+        var (stem, ending) = (text[...], text[text.endIndex...])
+        if let dot = text.lastIndex(of: "."), dot > text.startIndex, text[dot...].utf8.count <= 20 {
+            (stem, ending) = (text[..<dot], text[dot...])
+        }
+        let tail = (number > 1 ? " (\(number))" : "") + ending
+        while stem.utf8.count + tail.utf8.count > 255 { stem.removeLast() }
+        return Array((stem + tail).utf8)
+    }
+}
