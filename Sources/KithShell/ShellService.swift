@@ -223,7 +223,7 @@ public struct ShellService: Service {
         do {
             try await viewing.run()
         } catch {
-            let reason = context.calledOff() ?? (error as? KithError) ?? KithError(.closed, "The call was called off.")
+            let reason = await Self.reason(error, shell, context)
             if !drives || shell.isKept(after: reason) {
                 shell.dismiss(key)
             } else if shell.dismiss(key) {
@@ -234,6 +234,22 @@ public struct ShellService: Service {
         shell.dismiss(key)
         if drives { await shell.end(HostedShell.gone) }
         await viewing.drain()
+    }
+
+    /// Why a caller is gone.
+    ///
+    /// A command on pipes waits for one whose connection was lost, not for one that has died: that resets its stream,
+    /// with the code a lost connection has, and its connection stands.
+    private static func reason(_ error: any Error, _ shell: HostedShell, _ context: CallContext) async -> KithError {
+        var reason = context.calledOff()
+        if !shell.process.isTerminal, shell.profile.keep != nil, context.caller != .owner {
+            for _ in 0..<10 where reason == nil {
+                try? await Task.sleep(for: .milliseconds(50))  // ends early when the call is called off, as wanted
+                reason = context.calledOff()
+            }
+            if reason == nil { return KithError(.cancelled, "The caller is gone.", cause: error) }
+        }
+        return reason ?? (error as? KithError) ?? KithError(.closed, "The call was called off.")
     }
 
     private func change(_ input: Shell.Change.Input, context: CallContext) async throws -> Shell.Session {

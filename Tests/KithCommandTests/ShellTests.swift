@@ -54,4 +54,100 @@ import Testing
             #expect(forced.output.trimmingCharacters(in: .whitespacesAndNewlines) == "terminal")
         }
     }
+
+    @Test func `a shell whose terminal was killed goes on in another, with its screen`() async throws {
+        try await withTwoMachines { laptop, phone in
+            try await laptop.invite(phone, "shell")
+            let first = try Tmux(phone, ["shell", "laptop"])
+            defer { first.end() }
+            try first.type("cat > \(laptop.path("note"))")
+            try await first.show("cat >")
+            try first.type("typed in the first")
+            try await first.show("typed in the first\ntyped")
+            first.end()
+            let list = try await phone.kith(["shell", "laptop", "--list", "--json"])
+            #expect(list.output.contains("\"sharing\" : \"none\"") && list.status == 0)
+
+            let second = try Tmux(phone, ["shell", "laptop", "--attach"])
+            defer { second.end() }
+            try await second.show("typed in the first")
+            try second.type("typed in the second")
+            try second.press("C-d")
+            try await laptop.waitForFile(laptop.path("note"))
+            var note = ""
+            while !note.hasSuffix("second\n") {
+                note = try String(contentsOfFile: laptop.path("note"), encoding: .utf8)
+                try await Task.sleep(for: .milliseconds(20))
+            }
+            #expect(note == "typed in the first\ntyped in the second\n")
+            try second.press("~")
+            try second.press("d")
+            try await second.show("detached")
+            let sessions = try await phone.kith(["shell", "laptop", "--list"])
+            let name = try #require(sessions.output.split(separator: "\n").last?.split(separator: " ").first)
+            #expect(try await phone.kith(["shell", "laptop", String(name), "--end"]).status == 0)
+            #expect(try await phone.kith(["shell", "laptop", "--list"]).error.contains("No shells of yours"))
+        }
+    }
+
+    @Test func `a shell goes on when its device's daemon has been silent for a while`() async throws {
+        try await withTwoMachines { laptop, phone in
+            try await laptop.invite(phone, "shell")
+            let shell = try Tmux(phone, ["shell", "laptop"])
+            defer { shell.end() }
+            try shell.type("echo $((40 + 2))")
+            try await shell.show("\n42\n")
+            let daemon = try await laptop.daemonPID()
+            kill(daemon, SIGSTOP)
+            try shell.type("echo $((40 + 3))")
+            try await shell.show("no answer from laptop")
+            kill(daemon, SIGCONT)
+            try await shell.show("\n43\n")
+        }
+    }
+}
+
+/// A terminal of a person's: a tmux server of its own.
+final class Tmux: Sendable {
+    private let socket = "kith-test-\(UUID().uuidString.prefix(8))"
+
+    init(_ machine: Machine, _ arguments: [String]) throws {
+        let words = ([Machine.program.path] + arguments).map { "'\($0)'" }.joined(separator: " ")
+        _ = try run([
+            "-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24",
+            "env KITH_DATA='\(machine.data)' \(words); sleep 100",
+        ])
+    }
+
+    func type(_ line: String) throws {
+        _ = try run(["send-keys", "-l", line])
+        _ = try run(["send-keys", "Enter"])
+    }
+
+    func press(_ key: String) throws { _ = try run(["send-keys", key]) }
+
+    /// Waits until the screen shows a text.
+    func show(_ text: String) async throws {
+        let deadline = ContinuousClock.now + .seconds(30)
+        while ContinuousClock.now < deadline {
+            if try run(["capture-pane", "-p"]).contains(text) { return }
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        Issue.record("the screen does not show \(text.debugDescription):\n\(try run(["capture-pane", "-p"]))")
+    }
+
+    func end() { _ = try? run(["kill-server"]) }
+
+    private func run(_ arguments: [String]) throws -> String {
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+        process.arguments = ["tmux", "-L", socket] + arguments
+        let pipe = Pipe()
+        process.standardOutput = pipe
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        let output = pipe.fileHandleForReading.readDataToEndOfFile()
+        process.waitUntilExit()
+        return String(decoding: output, as: UTF8.self)
+    }
 }
