@@ -16,29 +16,7 @@ import Testing
         let socket = "kith-\(UUID().uuidString.prefix(8))"
         let machine: Machine
 
-        func tmux(_ arguments: String...) throws -> String {
-            let process = Process()
-            process.executableURL = URL(fileURLWithPath: "/bin/bash")
-            // Foundation takes a process for running as long as anybody holds a descriptor it was given, as the server.
-            let program =
-                "for f in /dev/fd/*; do n=${f##*/}; (( n > 2 )) && eval \"exec $n>&-\"; done; exec tmux \"$@\""
-            process.arguments = ["-c", program, "tmux", "-L", socket, "-f", "/dev/null"] + arguments
-            process.standardError = FileHandle.nullDevice
-            process.standardInput = FileHandle.nullDevice
-            guard arguments.first == "capture-pane" else {
-                // The server would keep a pipe open.
-                process.standardOutput = FileHandle.nullDevice
-                try process.run()
-                process.waitUntilExit()
-                return ""
-            }
-            let output = Pipe()
-            process.standardOutput = output
-            try process.run()
-            let text = output.fileHandleForReading.readDataToEndOfFile()
-            process.waitUntilExit()
-            return String(decoding: text, as: UTF8.self)
-        }
+        func tmux(_ arguments: String...) throws -> String { try Tmux.run(socket, arguments) }
 
         struct Missing: Error, CustomStringConvertible {
             var text: String

@@ -1,0 +1,67 @@
+import Foundation
+import Testing
+
+/// A terminal of a person's: a tmux server of its own, 80 by 24.
+final class Tmux: Sendable {
+    private let socket = "kith-\(UUID().uuidString.prefix(8))"
+
+    /// Runs `kith` of a machine in it.
+    init(_ machine: Machine, _ arguments: [String]) throws {
+        let words = ([Machine.program.path] + arguments).map { "'\($0)'" }.joined(separator: " ")
+        try run(
+            "new-session", "-d", "-x", "80", "-y", "24", "env KITH_DATA='\(machine.data)' \(words); sleep 100")
+    }
+
+    func type(_ line: String) throws {
+        try run("send-keys", "-l", line)
+        try run("send-keys", "Enter")
+    }
+
+    func press(_ key: String) throws { try run("send-keys", key) }
+
+    /// Waits until the screen shows a text.
+    func show(_ text: String, sourceLocation: SourceLocation = #_sourceLocation) async throws {
+        let deadline = ContinuousClock.now + .seconds(30)
+        var screen = ""
+        while ContinuousClock.now < deadline {
+            screen = try run("capture-pane", "-p")
+            if screen.contains(text) { return }
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        Issue.record("the screen does not show \(text.debugDescription):\n\(screen)", sourceLocation: sourceLocation)
+    }
+
+    /// Ends what runs in it, as a closed window does.
+    ///
+    /// Not kill-server: that is a SIGTERM, which a test's process and all it starts may have blocked.
+    func end() { _ = try? Self.run(socket, ["kill-session"]) }  // one that ended already is fine
+
+    @discardableResult
+    private func run(_ arguments: String...) throws -> String { try Self.run(socket, arguments) }
+
+    /// Runs a command of the tmux server at `socket`; gives what `capture-pane` prints.
+    @discardableResult
+    static func run(_ socket: some StringProtocol, _ arguments: [String]) throws -> String {
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: "/bin/bash")
+        // Foundation takes a process for running as long as anybody holds a descriptor it was given, as the server.
+        let program =
+            "for f in /dev/fd/*; do n=${f##*/}; (( n > 2 )) && eval \"exec $n>&-\"; done; exec tmux \"$@\""
+        process.arguments = ["-c", program, "tmux", "-L", String(socket), "-f", "/dev/null"] + arguments
+        process.standardError = FileHandle.nullDevice
+        process.standardInput = FileHandle.nullDevice
+        guard arguments.first == "capture-pane" else {
+            // The server would keep a pipe open.
+            process.standardOutput = FileHandle.nullDevice
+            try process.run()
+            process.waitUntilExit()
+            return ""
+        }
+        let output = Pipe()
+        process.standardOutput = output
+        try process.run()
+        let text = output.fileHandleForReading.readDataToEndOfFile()
+        process.waitUntilExit()
+        return String(decoding: text, as: UTF8.self)
+    }
+}
