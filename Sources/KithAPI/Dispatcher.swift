@@ -52,7 +52,8 @@ package func splice(
                 try await target.write(bytes)
                 carried?(bytes.count, isFromFirst)
             }
-            try await target.finish()
+            // One that takes no more may still have something to say: the other direction finds out.
+            try? await target.finish()
         } catch {
             let code: KithError.Code =
                 switch error {
