@@ -148,8 +148,9 @@ private final class Core: Sendable {
                 return state.endIsSent
             }
             try incoming.finish()
-            // Nothing more will be granted.
-            if isLast { try await raw.finish() }
+            // Nothing more will be granted. The other end may have let go of the stream by now, which takes nothing from
+            // what has come.
+            if isLast { try? await raw.finish() }
             return 0
         default: throw KithError(.invalid, "The other device sent a frame of no known kind.")
         }
@@ -227,13 +228,15 @@ private final class Core: Sendable {
     // MARK: - The end
 
     func abort(_ code: KithError.Code) {
+        incoming.abort(code)
         fail(KithError(code, "The connection was abandoned (\(code.rawValue))."))
     }
 
     private func fail(_ error: KithError) {
-        let isOver = state.withLock { $0.endIsSent && $0.hasEnded }
+        let (hasEnded, isOver) = state.withLock { ($0.hasEnded, $0.endIsSent && $0.hasEnded) }
         if !isOver { raw.abort(error.code) }
-        incoming.abort(error.code)
+        // What came before its end is whole, whatever became of the stream since.
+        if !hasEnded { incoming.abort(error.code) }
         allowance.fail(error)
     }
 }
