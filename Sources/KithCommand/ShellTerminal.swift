@@ -185,7 +185,13 @@ struct ShellTerminal: Sendable {
                         let isLast = try await perform(action)
                         if isLast { return Self.lost }
                     }
-                case .endOfInput: try await session.endInput()
+                case .endOfInput:
+                    // A raw terminal has no end but its own: the window was closed.
+                    guard !isRaw else {
+                        await session.detach()
+                        return 128 + SIGHUP
+                    }
+                    try await session.endInput()
                 case .signal(SIGWINCH):
                     if isTerminal, let size = Self.size() {
                         try await window.resize(columns: Int(size.columns), rows: Int(size.rows))

