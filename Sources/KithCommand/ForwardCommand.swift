@@ -3,6 +3,7 @@ import Foundation
 import KithAPI
 import KithForward
 import KithWire
+import Synchronization
 import UnixSignals
 
 /// `kith forward`.
@@ -144,14 +145,7 @@ final class ForwardDisplay: Sendable {
 
     private let isLive: Bool
     private let isJSON: Bool
-    private let state = LockedState()
-
-    /// Only touched under its lock.
-    private final class LockedState: @unchecked Sendable {  // every access is within `withLock`
-        private let lock = NSLock()
-        private var state = State()
-        func withLock<Result>(_ body: (inout State) -> Result) -> Result { lock.withLock { body(&state) } }
-    }
+    private let state = Mutex(State())
 
     init(isLive: Bool, isJSON: Bool) {
         self.isLive = isLive

@@ -80,7 +80,7 @@ private final class Core: Sendable {
     private let incoming = ByteQueue(capacity: .max)
     private let allowance = Allowance(ForwardStream.firstWindow)
     /// One frame at a time.
-    private let writing = Turn()
+    private let writing = Turnstile()
     private let state = Mutex(State())
 
     private let room: RoomToGrow
@@ -214,8 +214,8 @@ private final class Core: Sendable {
     private func send(kind: UInt64, count: Int, _ bytes: [UInt8] = []) async throws {
         var writer = ByteWriter(capacity: 8 + (bytes.count < 16 << 10 ? bytes.count : 0))
         writer.varint(UInt64(count) << 2 | kind)
-        await writing.take()
-        defer { writing.give() }
+        await writing.enter()
+        defer { writing.leave() }
         if bytes.count < 16 << 10 {
             writer.bytes(bytes)
             try await raw.write(writer.bytes)
@@ -306,36 +306,5 @@ private final class Allowance: Sendable {
             }
             waiter?.resume()
         }
-    }
-}
-
-/// Lets one task at a time do something, in the order they asked.
-private final class Turn: Sendable {
-    private let state = Mutex<(isTaken: Bool, waiting: [CheckedContinuation<Void, Never>])>((false, []))
-
-    /// Waits for the turn; at most as long as the one that has it writes a frame.
-    func take() async {
-        await withCheckedContinuation { continuation in
-            let isFree = state.withLock { state in
-                guard state.isTaken else {
-                    state.isTaken = true
-                    return true
-                }
-                state.waiting.append(continuation)
-                return false
-            }
-            if isFree { continuation.resume() }
-        }
-    }
-
-    func give() {
-        let next = state.withLock { state -> CheckedContinuation<Void, Never>? in
-            guard !state.waiting.isEmpty else {
-                state.isTaken = false
-                return nil
-            }
-            return state.waiting.removeFirst()
-        }
-        next?.resume()
     }
 }

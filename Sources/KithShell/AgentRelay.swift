@@ -45,22 +45,30 @@ final class AgentRelay: Sendable {
         let path: String
         let descriptor: Int32
 
+        /// Listens in a new folder that only this user can enter.
         init() throws(KithError) {
-            let folder = FileManager.default.temporaryDirectory.path
-            var path = [CChar](repeating: 0, count: 104)
-            let result = unsafe kith_local_listen("\(folder)/kith-XXXXXX", &path, path.count)
-            guard result >= 0 else {
+            let parent = FileManager.default.temporaryDirectory.path
+            let folder = "\(parent)/kith-\(UUID().uuidString.prefix(8).lowercased())"
+            path = folder + "/agent"
+            // mkdir(2) takes nothing that is there already, so nobody else can have prepared it.
+            guard unsafe mkdir(folder, 0o700) == 0 else {
                 throw KithError(
-                    .internal, unsafe "Cannot offer an ssh agent in \(folder): \(String(cString: strerror(-result))).")
+                    .internal, unsafe "Cannot offer an ssh agent in \(parent): \(String(cString: strerror(errno))).")
             }
-            descriptor = result
-            self.path = String(decoding: path.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+            descriptor = unsafe kith_stream_listen_path(path, 16)
+            guard descriptor >= 0 else {
+                _ = unsafe rmdir(folder)
+                throw KithError(
+                    .internal,
+                    unsafe "Cannot offer an ssh agent in \(parent): \(String(cString: strerror(-descriptor))).")
+            }
         }
 
         func close(_ readiness: Readiness) {
             readiness.forget(descriptor)
             _ = Foundation.close(descriptor)
-            unsafe kith_local_unlink(path)
+            unsafe kith_socket_unlink(path)
+            _ = unsafe rmdir((path as NSString).deletingLastPathComponent)
         }
     }
 
@@ -68,7 +76,8 @@ final class AgentRelay: Sendable {
     func accept(from listener: Listener) async throws {
         while true {
             try await readiness.wait(anyOf: [listener.descriptor], .reading)
-            let descriptor = kith_local_accept(listener.descriptor)
+            var peer = kith_udp_address()
+            let descriptor = unsafe kith_stream_accept(listener.descriptor, &peer)
             guard descriptor >= 0 else { continue }
             let number = state.withLock { state in
                 defer { state.next += 1 }
@@ -82,7 +91,7 @@ final class AgentRelay: Sendable {
 
     /// Opens a connection to the agent for a number not seen before.
     func connect(_ number: UInt64, to path: String) {
-        let descriptor = unsafe kith_local_connect(path)
+        let descriptor = unsafe kith_stream_connect_path(path)
         guard descriptor >= 0 else { return sink(number, []) }
         add(descriptor, as: number)
     }

@@ -1,3 +1,4 @@
+import KithAPI
 import KithRPC
 import KithWire
 import Synchronization
@@ -7,7 +8,7 @@ final class LineConnection: Sendable {
     let descriptor: SocketDescriptor
     let poller: Poller
     private let reading: Reading
-    private let turn = TurnLock()
+    private let turn = Turnstile()
 
     /// Only the one reading task touches it.
     private final class Reading: @unchecked Sendable {  // `nextLine` says so
@@ -46,47 +47,13 @@ final class LineConnection: Sendable {
     /// Cancelling the task does not end it, half a line would end the connection; shutting the socket down does.
     func send(_ line: [UInt8]) async throws(KithError) {
         let line = line + [0x0A]
-        await turn.take()
-        defer { turn.give() }
+        await turn.enter()
+        defer { turn.leave() }
         var offset = 0
         while offset < line.count {
             let count = try descriptor.send(line, from: offset)
             offset += count
             if count == 0 { await poller.wait(for: .write, of: descriptor, isCancellable: false) }
         }
-    }
-}
-
-/// Lets tasks through one after the other, in the order they came.
-private final class TurnLock: Sendable {
-    private struct State {
-        var isTaken = false
-        var waiting: [CheckedContinuation<Void, Never>] = []
-    }
-    private let state = Mutex(State())
-
-    func take() async {
-        await withCheckedContinuation { continuation in
-            let goesOn = state.withLock { state -> Bool in
-                guard state.isTaken else {
-                    state.isTaken = true
-                    return true
-                }
-                state.waiting.append(continuation)
-                return false
-            }
-            if goesOn { continuation.resume() }
-        }
-    }
-
-    func give() {
-        let next = state.withLock { state -> CheckedContinuation<Void, Never>? in
-            guard !state.waiting.isEmpty else {
-                state.isTaken = false
-                return nil
-            }
-            return state.waiting.removeFirst()
-        }
-        next?.resume()
     }
 }

@@ -6,7 +6,6 @@
 #include "KithFileContents.h"
 #include "KithUDP.h"
 #include "KithNetwork.h"
-#include "KithLocalSocket.h"
 #include "KithSpawn.h"
 #include "KithTerminal.h"
 #include "KithMemory.h"
