@@ -140,7 +140,7 @@ let tests: [Target] = [
     test("KithAPI", "KithIdentity"),
     test("KithTerminal", "KithTesting"),
     test(
-        "KithNet", "KithQUIC", "KithIdentity", "KithAPI", crypto, logging,
+        "KithNet", "KithTesting", "KithQUIC", "KithIdentity", "KithAPI", crypto, logging,
         .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio")),
     test("KithStore", "KithIdentity", logging, .product(name: "GRDB", package: "GRDB.swift")),
     test("KithSocket", "KithRPC", "KithAPI", logging),
@@ -151,7 +151,7 @@ let tests: [Target] = [
     .testTarget(name: "KithCommandLineTests", dependencies: ["KithCommandLine"]),
     .testTarget(
         name: "KithCommandTests",
-        dependencies: ["KithCommand", "KithWire", "KithIdentity", "KithAPI", "KithNet", logging]),
+        dependencies: ["KithCommand", "KithTesting", "KithWire", "KithIdentity", "KithAPI", "KithNet", logging]),
 ]
 
 // A link between two network namespaces, for tests and benchmarks; those are Linux's (Tools/Link).

@@ -1,5 +1,6 @@
 import Foundation
 import KithAPI
+import KithTesting
 import KithWire
 import Testing
 
@@ -265,7 +266,7 @@ private final class Counterpart: @unchecked Sendable {  // set up before it is s
         port = try #require(UInt16(line.trimmingCharacters(in: .whitespacesAndNewlines)), "\(arguments) did not start")
     }
 
-    deinit { process.terminate() }
+    deinit { process.end() }
 }
 
 /// A program of somebody else's, and what it prints.

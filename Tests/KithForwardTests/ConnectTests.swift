@@ -72,7 +72,7 @@ import Testing
         let scratch = try Scratch()
         let path = scratch.path + "/echo"
         let peer = try Peer("echo", "unix", path)
-        defer { peer.process.terminate() }
+        defer { peer.process.end() }
         let carrier = try LocalCarrier("forward:to=unix:\(path)")
         let stream = try await Client(carrier).connect("unix:\(path)").stream
         try await stream.write(Array("hello".utf8))
@@ -245,5 +245,5 @@ final class StuckListener: @unchecked Sendable {  // set up before it is shared
         place = .address(NetworkAddress(ipv4: 0x7F00_0001, port: port))
     }
 
-    deinit { process.terminate() }
+    deinit { process.end() }
 }

@@ -50,7 +50,7 @@ import Testing
     func `Unix sockets stand on either side`(option: Forward.Rule.Option) async throws {
         let scratch = try Scratch()
         let peer = try Peer("echo", "unix", scratch.path + "/echo")
-        defer { peer.process.terminate() }
+        defer { peer.process.end() }
         let front = scratch.path + "/front"
         let carrier = try LocalCarrier("forward", "forward:listen=unix:\(front)")
         try await forwarding(option, "\(front):\(scratch.path)/echo", carrier) { place in

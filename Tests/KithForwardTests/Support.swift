@@ -2,6 +2,7 @@ import Foundation
 import KithAPI
 import KithIdentity
 import KithNode
+import KithTesting
 import KithWire
 import Logging
 import Synchronization
@@ -117,7 +118,7 @@ final class Peer: @unchecked Sendable {  // set up before it is shared
         port = UInt16(String(decoding: line, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)) ?? 0
     }
 
-    deinit { process.terminate() }
+    deinit { process.end() }
 }
 
 private typealias Pipe = Foundation.Pipe

@@ -316,8 +316,9 @@ struct AgentTests {
         agent.executableURL = URL(fileURLWithPath: "/usr/bin/ssh-agent")
         agent.arguments = ["-D", "-a", socket]
         agent.standardOutput = FileHandle.nullDevice
+        agent.standardError = FileHandle.nullDevice
         try agent.run()
-        defer { agent.terminate() }
+        defer { agent.end() }
         while !FileManager.default.fileExists(atPath: socket) { try await Task.sleep(for: .milliseconds(5)) }
 
         let service = ShellService(

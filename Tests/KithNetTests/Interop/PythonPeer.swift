@@ -1,4 +1,5 @@
 import Foundation
+import KithTesting
 import Synchronization
 
 /// A Python process of `Tests/Interop` that prints one JSON object per line and runs until its input is closed.
@@ -66,7 +67,7 @@ final class PythonPeer: Sendable {
         }
         try process.run()
         let peer = PythonPeer(process: process, input: input.fileHandleForWriting, lines: lines)
-        defer { peer.process.withLock { $0.terminate() } }
+        defer { peer.process.withLock { $0.end() } }
         try await body(peer)
     }
 
