@@ -2,6 +2,7 @@ import ArgumentParser
 import KithAPI
 import KithForward
 import KithWire
+import Synchronization
 
 /// The forwards a command may keep up while it lasts, as ssh names them.
 struct ForwardOptions: ParsableArguments {
@@ -31,4 +32,32 @@ struct ForwardOptions: ParsableArguments {
                 + remote.map { try Forward.Rule(.remote, parsing: $0) }
                 + dynamic.map { try Forward.Rule(.dynamic, parsing: $0) })
     }
+}
+
+extension ForwardSet {
+    /// Keeps them up while something runs that ends with an exit status.
+    ///
+    /// When this device stops meanwhile, what runs is left to find out and end by itself; its status counts.
+    func status(
+        whileUp device: String, client: Client, _ body: @escaping @Sendable (Forward.Running) async throws -> Int32
+    ) async throws -> Int32 {
+        let ended = EndedStatus()
+        do {
+            return try await whileUp(to: device, client: client) { running in
+                let status = try await body(running)
+                ended.set(status)
+                return status
+            }
+        } catch let error as KithError where error.code == .closed {
+            guard let status = ended.value else { throw error }
+            return status
+        }
+    }
+}
+
+/// How a command ended, once it has.
+private final class EndedStatus: Sendable {
+    private let status = Mutex<Int32?>(nil)
+    var value: Int32? { status.withLock { $0 } }
+    func set(_ value: Int32) { status.withLock { $0 = value } }
 }

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import KithAPI
+import KithForward
 import KithShell
 import KithTerminal
 import KithWire
@@ -28,6 +29,8 @@ struct ShellCommand: AsyncParsableCommand {
               kith shell laptop k3fz --share drive        let other devices with the shell grant type in it, too
               kith shell laptop k3fz --end                end it
 
+              kith shell laptop -L 8080:localhost:80      and carry ports meanwhile: -L, -R, -D (kith forward --help)
+
               kith shell laptop --record day.cast         keep what is shown, for asciinema or
               kith shell --replay day.cast
 
@@ -42,6 +45,7 @@ struct ShellCommand: AsyncParsableCommand {
             """)
 
     @OptionGroup var globals: GlobalOptions
+    @OptionGroup var forwarding: ForwardOptions
 
     @Flag(name: [.customShort("t"), .customLong("terminal")], help: "Give the command a terminal.")
     var wantsTerminal = false
@@ -149,6 +153,9 @@ struct ShellCommand: AsyncParsableCommand {
         guard command.isEmpty || !(lists || attaches || ends) else {
             throw ValidationError("A command opens a shell of its own: it goes with none of --list, --attach, --end.")
         }
+        guard try forwarding.forwards().rules.isEmpty || (!lists && !ends && (session == nil || attaches)) else {
+            throw ValidationError("-L, -R and -D go with a shell or a command. `kith forward` keeps ports up alone.")
+        }
         guard !ends || session != nil else { throw ValidationError("--end takes the name of a shell (--list).") }
         guard !views || attaches else { throw ValidationError("--view goes with --attach.") }
     }
@@ -163,17 +170,21 @@ struct ShellCommand: AsyncParsableCommand {
         }
         let usesTerminal =
             attaches || wantsTerminal || (!wantsNoTerminal && command.isEmpty && isatty(STDIN_FILENO) == 1)
+        let forwards = try forwarding.forwards()
         let status = try await withClient(globals) { client in
-            let session =
-                try await attaches
-                ? attach(client, to: device) : open(client, on: device, usesTerminal: usesTerminal)
-            let frontEnd = try ShellTerminal(
-                session: session, device: device, isTerminal: usesTerminal,
-                escape: escape == "none" ? nil : escape.utf8.first,
-                options: ShellWindow.Options(
-                    prediction: predict, clipboard: clipboard, recording: record,
-                    command: command.isEmpty ? nil : command.joined(separator: " ")))
-            return try await frontEnd.run()
+            try await forwards.status(whileUp: device, client: client) { running in
+                for status in running.rules { note(ForwardDisplay.route(status)) }
+                let session =
+                    try await attaches
+                    ? attach(client, to: device) : open(client, on: device, usesTerminal: usesTerminal)
+                let frontEnd = try ShellTerminal(
+                    session: session, device: device, isTerminal: usesTerminal,
+                    escape: escape == "none" ? nil : escape.utf8.first,
+                    options: ShellWindow.Options(
+                        prediction: predict, clipboard: clipboard, recording: record,
+                        command: command.isEmpty ? nil : command.joined(separator: " ")))
+                return try await frontEnd.run()
+            }
         }
         throw ExitCode(status)
     }

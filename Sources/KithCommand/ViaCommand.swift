@@ -3,7 +3,6 @@ import Foundation
 import KithAPI
 import KithForward
 import KithWire
-import Synchronization
 import UnixSignals
 
 /// `kith via`.
@@ -125,21 +124,12 @@ struct ViaCommand: AsyncParsableCommand {
         let credentials = "kith:\(secret)"
         let rule = Forward.Rule(
             .local, listen: .name("localhost", port: 0), target: nil, credentials: credentials)
-        let ended = EndedStatus()
         let command = command
         let device = device
-        do {
-            return try await ForwardSet([rule]).whileUp(to: device, client: client) { running in
-                let port = running.rules.first?.listening.first?.port ?? 0
-                let status = try await ChildProcess.run(
-                    command, environment: Self.environment(credentials, port: port, device: device))
-                ended.set(status)
-                return status
-            }
-        } catch let error as KithError where error.code == .closed {
-            // The device stopped; the command was left to find out and end by itself.
-            guard let status = ended.value else { throw error }
-            return status
+        return try await ForwardSet([rule]).status(whileUp: device, client: client) { running in
+            let port = running.rules.first?.listening.first?.port ?? 0
+            return try await ChildProcess.run(
+                command, environment: Self.environment(credentials, port: port, device: device))
         }
     }
 
@@ -160,13 +150,6 @@ struct ViaCommand: AsyncParsableCommand {
         environment["no_proxy"] = nil
         return environment
     }
-}
-
-/// How a command ended, once it has.
-private final class EndedStatus: Sendable {
-    private let status = Mutex<Int32?>(nil)
-    var value: Int32? { status.withLock { $0 } }
-    func set(_ value: Int32) { status.withLock { $0 = value } }
 }
 
 /// Standard input and output, each waited for on a thread of its own.

@@ -175,6 +175,24 @@ import Testing
         }
     }
 
+    @Test func `a shell carries ports while its command runs, and ends with its status`() async throws {
+        try await withTwoMachines { laptop, phone in
+            let there = laptop.path("there")
+            try await laptop.invite(phone, "shell", "forward", "forward:listen=unix:\(there)")
+            let peer = try Counterpart("http")
+            let rule = "\(there):127.0.0.1:\(peer.port)"
+            let ask = "curl -s --unix-socket \(there) http://localhost/through-the-shell; exit 7"
+            let outcome = try await phone.kith(["shell", "laptop", "-R", rule, "--", ask])
+            #expect(outcome.status == 7 && outcome.output.contains("/through-the-shell"), "\(outcome)")
+            try await waitUntil { !FileManager.default.fileExists(atPath: there) }
+            #expect(!FileManager.default.fileExists(atPath: there))
+
+            let refused = try await phone.kith(["shell", "laptop", "-R", "\(there)2:127.0.0.1:1", "--", "echo ran"])
+            #expect(refused.status == 5 && refused.output.isEmpty, "\(refused)")
+            #expect(refused.error.contains("forward:listen=unix:"), "\(refused)")
+        }
+    }
+
     @Test func `a command runs here and reaches the network there`() async throws {
         try await withTwoMachines { laptop, phone in
             try await laptop.invite(phone, "forward")
