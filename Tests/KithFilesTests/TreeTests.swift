@@ -83,7 +83,9 @@ struct TreeMaker {
         let odd = ["plain", "new\nline", "esc\u{1B}[31m", "-rf", "ünï", " space ", "quo\"te", "*", ".hidden", "a:b"]
         for _ in 0..<number(1...5) {
             let name = path + "/" + odd[number(0...odd.count - 1)] + "\(number(0...9))"
-            guard !FileManager.default.fileExists(atPath: name) else { continue }
+            // Not `fileExists`, to which a link to nowhere is nothing.
+            var status = stat()
+            guard lstat(name, &status) != 0 else { continue }
             switch number(0...9) {
             case 0...4: try file(name, number(0...3) == 0 ? number(60_000...400_000) : number(0...9_000))
             case 5...6 where depth < 3:
