@@ -253,22 +253,44 @@ struct Status: AsyncParsableCommand {
 
     @OptionGroup var globals: GlobalOptions
 
+    /// What is printed as JSON.
+    private struct Description: Encodable {
+        var isUp: Bool
+        var name: String
+        var id: DeviceID
+        var devices: Int
+        var version: String
+        // Of a device that is up.
+        var addresses: [NetworkAddress]?
+        var ticket: String?
+        var pid: Int32?
+
+        init(_ status: ThisDevice.Status.Output, isUp: Bool) {
+            self.isUp = isUp
+            (name, id, devices, version) = (status.name, status.id, status.devices, status.version)
+            // One that is down is looked at from inside this process, which ends at once: where it listened and who
+            // answered is of use to nobody.
+            if isUp { (addresses, ticket, pid) = (status.addresses, status.ticket, status.pid) }
+        }
+    }
+
     func run() async throws {
-        let running = try await daemonClient(globals) != nil
-        let status = try await withClient(globals) { try await $0.call(ThisDevice.Status.self, Nothing()) }
+        let isUp = try await daemonClient(globals) != nil
+        let status = Description(
+            try await withClient(globals) { try await $0.call(ThisDevice.Status.self, Nothing()) }, isUp: isUp)
         if globals.json {
             say(try jsonText(status))
             return
         }
         say(
-            "\(styled(status.name, .bold)) is \(running ? styled("up", .green) : styled("down (`kith up` starts it)", .yellow))"
+            "\(styled(status.name, .bold)) is \(isUp ? styled("up", .green) : styled("down (`kith up` starts it)", .yellow))"
         )
         say("  DeviceID   \(status.id)")
-        for (index, address) in status.addresses.enumerated() {
+        for (index, address) in (status.addresses ?? []).enumerated() {
             say("  \(index == 0 ? "listens on" : "          ") \(address)")
         }
         say("  devices    \(status.devices)")
-        say("  ticket     \(status.ticket)")
+        if let ticket = status.ticket { say("  ticket     \(ticket)") }
         say("  data       \(globals.directory)")
     }
 }
