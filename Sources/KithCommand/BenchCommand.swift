@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import KithAPI
+import KithCommandLine
 import KithWire
 
 /// `kith bench`.
@@ -8,13 +9,14 @@ struct BenchCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "bench",
         abstract: "Measure the connection to a device: latency, throughput both ways, loss.",
-        discussion: """
+        discussion: helpText(
+            """
               kith bench laptop
               kith bench laptop --time 10 --json
 
             Bytes that mean nothing are sent each way for as long as --time says; that device must have given this one
             a grant, whichever. Rates are of what arrived, on top of encryption and everything else Kith does.
-            """)
+            """))
 
     @OptionGroup var globals: GlobalOptions
 

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import KithAPI
+import KithCommandLine
 import KithRPC
 import KithSocket
 import KithWire
@@ -9,12 +10,13 @@ import KithWire
 struct Call: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Call a method of the running device by its name, with JSON in and out.",
-        discussion: """
+        discussion: helpText(
+            """
             The same table of methods stands behind every command and every door. Streams are not called this way.
 
               kith call api.describe
               kith call files.list '{"path": "/srv"}' --on laptop
-            """)
+            """))
 
     @OptionGroup var globals: GlobalOptions
 

@@ -10,7 +10,8 @@ struct CompletionsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "completions",
         abstract: "Print the script that completes kith's commands, devices and paths with the Tab key.",
-        discussion: """
+        discussion: helpText(
+            """
             Devices are asked for at the daemon, their files at the devices it is connected to; a device is never
             started for it. What does not answer in 200 milliseconds is left out.
 
@@ -18,7 +19,7 @@ struct CompletionsCommand: ParsableCommand {
               kith completions zsh > ~/.zfunc/_kith            with fpath+=~/.zfunc before compinit
               kith completions fish > ~/.config/fish/completions/kith.fish
               source <(kith completions bash)                  for this shell only
-            """)
+            """))
 
     @Argument(help: "The shell: bash, zsh or fish.", completion: .list(["bash", "zsh", "fish"]))
     var shell: String

@@ -8,7 +8,8 @@ struct ConfigCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "config",
         abstract: "Show, check or begin the file of settings.",
-        discussion: """
+        discussion: helpText(
+            """
               kith config                          what the file and the environment say
               kith config shell --device work      every setting of `kith shell work`, and where it comes from
               kith config check                    look for mistakes
@@ -26,7 +27,7 @@ struct ConfigCommand: ParsableCommand {
 
             The command line counts before the environment, that before the device's section, that before the command's.
             --quiet=no takes back a yes of the file.
-            """,
+            """),
         subcommands: [ConfigShow.self, ConfigCheck.self, ConfigExample.self], defaultSubcommand: ConfigShow.self)
 }
 
@@ -34,11 +35,12 @@ struct ConfigCommand: ParsableCommand {
 struct ConfigShow: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "show", abstract: "Show what is set, and where.",
-        discussion: """
+        discussion: helpText(
+            """
               kith config
               kith config shell --device work
               kith config cp --json
-            """)
+            """))
 
     @OptionGroup var globals: GlobalOptions
 

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import KithAPI
+import KithCommandLine
 import KithIdentity
 import KithWire
 
@@ -48,12 +49,13 @@ struct GrantCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "grant",
         abstract: "Change what a paired device may do here.",
-        discussion: """
+        discussion: helpText(
+            """
             What runs and loses its grant is cut off at once.
 
               kith grant laptop --add shell
               kith grant laptop --add files:write=/srv --remove shell
-            """)
+            """))
 
     @OptionGroup var globals: GlobalOptions
 
@@ -131,10 +133,11 @@ struct Forget: AsyncParsableCommand {
 struct Ping: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Measure the round trip to a device, through the whole stack.",
-        discussion: """
+        discussion: helpText(
+            """
               kith ping laptop
               kith ping laptop --count 100 --interval 0 --size 1000 --json
-            """)
+            """))
 
     @OptionGroup var globals: GlobalOptions
 

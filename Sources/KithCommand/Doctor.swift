@@ -9,13 +9,14 @@ import KithWire
 struct Doctor: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Explain step by step why a device cannot be reached, or that all is well.",
-        discussion: """
+        discussion: helpText(
+            """
               kith doctor               this device: its directory, its daemon, its network
               kith doctor laptop        and the way to another one, each known address in turn
 
             Nothing that runs is disturbed, and nothing is asked of anybody but the device itself.
             Exit status: 0 when nothing is wrong, warnings aside; 1 otherwise.
-            """)
+            """))
 
     @OptionGroup var globals: GlobalOptions
 

@@ -2,6 +2,7 @@ import ArgumentParser
 import Crypto
 import Foundation
 import KithAPI
+import KithCommandLine
 import KithWire
 
 #if canImport(Glibc)
@@ -15,14 +16,15 @@ struct EditCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "edit",
         abstract: "Edit a file on a device with the editor of this one.",
-        discussion: """
+        discussion: helpText(
+            """
               kith edit laptop:/etc/hosts
               EDITOR='code --wait' kith edit laptop:notes.txt
 
             Runs $VISUAL, else $EDITOR, else vi, on a private copy. What was changed replaces the file at once and
             whole, with its mode, unless somebody else has changed it meanwhile: then nothing is written, and where
             your copy is kept is said. A file that is not there is made.
-            """)
+            """))
 
     @OptionGroup var globals: GlobalOptions
     @Argument(help: "The file: DEVICE:PATH.") var path: RemotePath

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import KithAPI
+import KithCommandLine
 import KithWire
 
 /// Asks whether to go on with what cannot be taken back.
@@ -18,10 +19,11 @@ struct MakeFolder: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "mkdir",
         abstract: "Make folders on a device.",
-        discussion: """
+        discussion: helpText(
+            """
               kith mkdir laptop:/srv/photos
               kith mkdir -p -m 700 laptop:a/b/c
-            """)
+            """))
 
     @OptionGroup var globals: GlobalOptions
     @Flag(name: .shortAndLong, help: "Make missing folders above it too; one that is there is no error.")
@@ -54,13 +56,14 @@ struct MoveFile: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "mv",
         abstract: "Rename or move files and folders on a device.",
-        discussion: """
+        discussion: helpText(
+            """
               kith mv laptop:/srv/a.txt laptop:/srv/b.txt
               kith mv laptop:/srv/a.txt laptop:/srv/b.txt laptop:/srv/old/     into a folder
 
             Something that is there already is replaced only after asking, or with -f. From one device to another, and
             from one disk to another, files are copied: `kith cp`, then `kith rm`.
-            """)
+            """))
 
     @OptionGroup var globals: GlobalOptions
     @Flag(name: .shortAndLong, help: "Replace a file of that name without asking.") var force = false
@@ -141,13 +144,14 @@ struct RemoveFile: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rm",
         abstract: "Delete files and folders on a device. Nothing is kept.",
-        discussion: """
+        discussion: helpText(
+            """
               kith rm laptop:/srv/a.txt laptop:/srv/b.txt
               kith rm -r laptop:/srv/photos          asks first; -f or -y does not
 
             Links are deleted themselves, never what they lead to. The top of the file system, the home folder and the
             folder a grant is for are not deleted.
-            """)
+            """))
 
     @OptionGroup var globals: GlobalOptions
     @Flag(name: [.short, .customShort("R"), .long], help: "Delete folders with what is in them.") var recursive = false

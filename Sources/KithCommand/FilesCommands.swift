@@ -79,10 +79,11 @@ struct ListFiles: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "ls",
         abstract: "List a folder on a device.",
-        discussion: """
+        discussion: helpText(
+            """
               kith ls laptop:/srv
               kith ls -l laptop:            with mode, size and time, of the home folder there
-            """)
+            """))
 
     @OptionGroup var globals: GlobalOptions
     @Flag(name: .shortAndLong, help: "Show mode, size and time.") var long = false

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import KithAPI
+import KithCommandLine
 import KithWire
 
 /// `kith stat`.
@@ -8,7 +9,8 @@ struct StatFile: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "stat",
         abstract: "Describe files or folders on a device.",
-        discussion: """
+        discussion: helpText(
+            """
               kith stat laptop:/srv/photos
               kith stat --json laptop:a laptop:b
               kith stat -c '%s %n' laptop:/var/log/syslog
@@ -16,7 +18,7 @@ struct StatFile: AsyncParsableCommand {
             With -c: %n name, %N name with where a link leads, %s size, %b blocks of 512 bytes, %f kind and mode as a
             number in hex, %F kind, %a mode in octal, %A mode in letters, %u and %g numbers of owner and group, %h
             names, %i inode, %y time of change, %Y the same in seconds since 1970, %% a percent sign.
-            """)
+            """))
 
     @OptionGroup var globals: GlobalOptions
     @Flag(name: [.customShort("L"), .long], help: "Describe what a link leads to.") var dereference = false
@@ -121,14 +123,15 @@ struct FindCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "find",
         abstract: "Search folders on a device; the search is done there.",
-        discussion: """
+        discussion: helpText(
+            """
               kith find laptop:/srv -name '*.jpg' -size +1M
               kith find laptop:~/src -type f -mtime -7 -maxdepth 3
               kith find laptop:/srv -iname '*.tmp' -print0 --with-device | xargs -0 kith rm
 
             All tests must be met. Links are not followed. Each line is one path with what a terminal might obey made
             visible; -print0 prints the exact bytes with a NUL behind each.
-            """)
+            """))
 
     @OptionGroup var globals: GlobalOptions
     @Option(
@@ -311,14 +314,15 @@ struct UsageCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "du",
         abstract: "Add up what folders take on a device's disk; the counting is done there.",
-        discussion: """
+        discussion: helpText(
+            """
               kith du -sh laptop:/srv laptop:~
               kith du -h -d 1 laptop:~
               kith du -s --apparent-size laptop:disk.img
 
             In blocks of 1024 bytes, rounded up, unless told otherwise. A file with several names counts once, holes in
             files do not count, links are not followed.
-            """, helpNames: .long)
+            """), helpNames: .long)
 
     @OptionGroup var globals: GlobalOptions
     @Flag(name: [.short, .long], help: "Print one sum for each path.") var summarize = false

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import KithAPI
+import KithCommandLine
 import KithWire
 import Synchronization
 
@@ -71,13 +72,14 @@ struct ReadFile: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cat",
         abstract: "Print files, or parts of them, from a device.",
-        discussion: """
+        discussion: helpText(
+            """
               kith cat laptop:/etc/hosts
               kith cat laptop:a.log laptop:b.log > both.log
               kith cat --offset 1M --length 64k laptop:disk.img | xxd
 
             On a terminal, characters that a terminal obeys are shown as ^[ and the like; --raw passes them on.
-            """)
+            """))
 
     @OptionGroup var globals: GlobalOptions
     @Option(help: "The first byte of each file, from 0; with k, M, G behind.") var offset = CountArgument(0)
@@ -128,12 +130,13 @@ struct HeadCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "head",
         abstract: "Print the beginning of files on a device.",
-        discussion: """
+        discussion: helpText(
+            """
               kith head laptop:/var/log/syslog
               kith head -n 3 laptop:a.csv laptop:b.csv
               kith head -n -5 laptop:notes           all but the last five lines
               kith head -c 1k laptop:image
-            """)
+            """))
 
     @OptionGroup var globals: GlobalOptions
     @Option(
@@ -259,7 +262,8 @@ struct TailCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "tail",
         abstract: "Print the end of files on a device, and what is added to them.",
-        discussion: """
+        discussion: helpText(
+            """
               kith tail laptop:/var/log/syslog
               kith tail -n 100 -f laptop:/var/log/syslog laptop:/var/log/auth.log
               kith tail -n +2 laptop:table.csv       from the second line on
@@ -267,7 +271,7 @@ struct TailCommand: AsyncParsableCommand {
 
             With -f each file is followed by its name: when it is cut short it is read from its beginning, when it is
             replaced, as logs are, the old one is read to its end and then the new one.
-            """)
+            """))
 
     @OptionGroup var globals: GlobalOptions
     @Option(

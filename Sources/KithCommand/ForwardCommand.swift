@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import KithAPI
+import KithCommandLine
 import KithForward
 import KithWire
 import Synchronization
@@ -11,7 +12,8 @@ struct ForwardCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "forward",
         abstract: "Carry ports and sockets to or from a device.",
-        discussion: """
+        discussion: helpText(
+            """
               kith forward laptop -L 8080:localhost:80       here :8080 is the laptop's own port 80
               kith forward laptop -L 5432:db.lan:5432        … or one of a host the laptop can reach
               kith forward laptop -R 3000:localhost:3000     the laptop's :3000 is this device's
@@ -28,10 +30,11 @@ struct ForwardCommand: AsyncParsableCommand {
 
             The other device must have granted it:
               forward                      everything it can reach, its own loopback and Unix sockets too
-              forward:to=db.lan:5432       one host and port; also *.lan:443, 10.0.0.0/8:*, localhost:80,
-                                           unix:/run/docker.sock, *:* (not the device itself, nor its link)
+              forward:to=db.lan:5432       one host and port; also *.lan:443, 10.0.0.0/8:*,
+                                           localhost:80, unix:/run/docker.sock, *:*
+                                           (not the device itself, nor its link)
               forward:listen=*:8080        listening (-R) beyond its loopback
-            """)
+            """))
 
     @OptionGroup var globals: GlobalOptions
     @OptionGroup var options: ForwardOptions

@@ -7,10 +7,11 @@ import KithWire
 struct Manual: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Write the manual's pages, made from the same text as --help.",
-        discussion: """
+        discussion: helpText(
+            """
               kith manual --into ~/.local/share/man/man1       then: man kith, man kith-cp
               kith manual cp | man -l -
-            """)
+            """))
 
     @Option(help: ArgumentHelp("Write every page into this folder.", valueName: "dir"), completion: .directory)
     var into: String?

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import KithAPI
+import KithCommandLine
 import KithIdentity
 import KithWire
 
@@ -8,7 +9,8 @@ import KithWire
 struct Invite: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Make a one-time invitation for another device.",
-        discussion: """
+        discussion: helpText(
+            """
             Prints the invitation as text and QR code, then waits for the device that uses it and asks you to compare
             the code both ends show. With --yes it does not wait: the first device that presents it is paired.
 
@@ -17,7 +19,7 @@ struct Invite: AsyncParsableCommand {
               kith invite --list
 
             Grants: shell, files:read=PATH, files:write=PATH. `kith grant` changes them later.
-            """)
+            """))
 
     @OptionGroup var globals: GlobalOptions
 
@@ -131,13 +133,14 @@ func withTimeout(seconds: Int64, _ body: @escaping @Sendable () async throws -> 
 struct Pair: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Use an invitation another device made.",
-        discussion: """
+        discussion: helpText(
+            """
             Connects to the device that made the invitation and shows a short code. The other device shows the same
             code, or somebody stands between you: then say no. --yes does not ask at this end.
 
               kith pair kith-invite1...
               kith pair kith-invite1... --grant shell      the other device may open a shell here, too
-            """)
+            """))
 
     @OptionGroup var globals: GlobalOptions
 

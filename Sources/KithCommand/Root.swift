@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import Kith
+import KithCommandLine
 import KithWire
 
 /// The `kith` command.
@@ -9,7 +10,8 @@ struct Root: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "kith",
         abstract: "Your devices, and the people you trust, as one private network.",
-        discussion: """
+        discussion: helpText(
+            """
             Start this device, invite another one, and use it by name:
 
               kith up                                 start this device; shows a one-time invitation
@@ -24,7 +26,7 @@ struct Root: AsyncParsableCommand {
             Exit status: 0 done; 1 a fault of kith; 3 not found; 4 conflict; 5 not permitted; 6 not paired;
             7 unreachable; 8 timed out; 9 cancelled; 10 not supported; 11 no room left; 12 data damaged;
             13 connection lost; 64 the command line is wrong. `kith shell DEVICE -- CMD` passes on CMD's own.
-            """,
+            """),
         version: "kith \(kithVersion)",
         groupedSubcommands: [
             CommandGroup(name: "This device", subcommands: [Up.self, Down.self, Status.self, AuditLog.self]),

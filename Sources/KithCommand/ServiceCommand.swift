@@ -8,14 +8,15 @@ struct ServiceCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "service",
         abstract: "Have this device come up by itself: systemd on Linux, launchd on macOS.",
-        discussion: """
+        discussion: helpText(
+            """
               kith service install             for this user; starts it now, and when the user logs in
               kith service install --print     show the file, and write nothing
               kith service status
               kith service uninstall
 
             On Linux, `loginctl enable-linger` has it run also while nobody is logged in.
-            """,
+            """),
         subcommands: [ServiceInstall.self, ServiceUninstall.self, ServiceStatus.self])
 }
 
@@ -109,11 +110,12 @@ struct ServiceOptions: ParsableArguments {
 struct ServiceInstall: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "install", abstract: "Install the service and start it; again after an update.",
-        discussion: """
+        discussion: helpText(
+            """
               kith service install
               sudo kith service install --system --user ana --data /home/ana/.local/share/kith
               kith service install --confined --print
-            """)
+            """))
 
     @OptionGroup var globals: GlobalOptions
     @OptionGroup var options: ServiceOptions

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import KithAPI
+import KithCommandLine
 import KithForward
 import KithShell
 import KithTerminal
@@ -11,7 +12,8 @@ struct ShellCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "shell",
         abstract: "Open a shell on a device, or run a command there.",
-        discussion: """
+        discussion: helpText(
+            """
               kith shell laptop                           a login shell on a terminal of its own
               kith shell laptop -- make test              a command; its output, errors and status are its own
               kith shell laptop -- 'ps aux | grep kith'   one word is a line for the shell there
@@ -42,7 +44,7 @@ struct ShellCommand: AsyncParsableCommand {
             Exit status: that of the shell or command; 128 plus the number when a signal ended it; 255 when the
             connection was lost for good or ~. was typed. When nothing could be started, that of the error
             (kith --help).
-            """)
+            """))
 
     @OptionGroup var globals: GlobalOptions
     @OptionGroup var forwarding: ForwardOptions

@@ -3,6 +3,7 @@ import CKithSystem
 import Foundation
 import Kith
 import KithAPI
+import KithCommandLine
 import KithIdentity
 import KithWire
 import Logging
@@ -13,14 +14,15 @@ import UnixSignals
 struct Up: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Start this device and keep it running.",
-        discussion: """
+        discussion: helpText(
+            """
             Prints this device's name, its DeviceID, where it listens, and a one-time invitation as text and QR code.
             On a terminal it also asks before it pairs with a device that uses an invitation. Ctrl-C stops it.
 
               kith up                          in the foreground
               kith up --detach                 in the background; `kith down` stops it
               kith up --name laptop --port 4433
-            """)
+            """))
 
     @OptionGroup var globals: GlobalOptions
 

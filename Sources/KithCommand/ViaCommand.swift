@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import KithAPI
+import KithCommandLine
 import KithForward
 import KithWire
 import UnixSignals
@@ -10,7 +11,8 @@ struct ViaCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "via",
         abstract: "Reach the network as from a device: run a command there-through, or connect to a host and port.",
-        discussion: """
+        discussion: helpText(
+            """
               kith via laptop -- curl https://intranet.lan/
               kith via laptop -- git clone https://git.lan/repository
               kith via laptop intranet.lan 22
@@ -24,7 +26,7 @@ struct ViaCommand: AsyncParsableCommand {
             direction only.
 
             The device must have granted `forward`, or what is wanted of it: see `kith forward --help`.
-            """)
+            """))
 
     @OptionGroup var globals: GlobalOptions
 
