@@ -8,6 +8,8 @@ let floors: [[Target]] = [
     [
         .target(name: "CKithSystem"),
         .target(name: "KithWire"),
+        .systemLibrary(
+            name: "CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"]), .brew(["zstd"])]),
     ],
     // 1 Words
     [
@@ -81,6 +83,7 @@ let floors: [[Target]] = [
             name: "KithFiles",
             dependencies: [
                 "KithWire", "KithIdentity", "KithAPI", "KithNode", "CKithSystem",
+                .target(name: "CZstd", condition: .when(traits: ["Zstd"])),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ]),
@@ -235,6 +238,10 @@ let package = Package(
         .library(name: "KithClient", targets: ["KithAPI", "KithSocket"]),
         .library(name: "KithQUIC", targets: ["KithQUIC"]),
         .executable(name: "kith", targets: ["KithCommand"]),
+    ],
+    traits: [
+        .trait(name: "Zstd", description: "Copies compress what they send, with the system's libzstd."),
+        .default(enabledTraits: ["Zstd"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),

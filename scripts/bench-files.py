@@ -61,7 +61,7 @@ def resume(kith, folder, size, digest):
         for _ in range(size):
             file.write(os.urandom(1 << 20))
     os.makedirs(to)
-    command = [kith.program, "cp", "--data", kith.here, "--json", source, f"there:{to}/"]
+    command = [kith.program, "cp", "--data", kith.here, "--json", "-q", source, f"there:{to}/"]
     copy = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while True:
         partial = glob.glob(f"{to}/.kith-resume-*")
@@ -103,7 +103,7 @@ def delta(kith, ssh, folder, digest):
         old[place:place + span] = os.urandom(span)
     with open(source, "wb") as file:
         file.write(old)
-    seconds, output = timed([kith.program, "cp", "--data", kith.here, "--json", source, f"there:{folder}/old-kith"])
+    seconds, output = timed([kith.program, "cp", "--data", kith.here, "--json", "-q", source, f"there:{folder}/old-kith"])
     rows = {"kith cp": {"seconds": seconds, "sent": json.loads(output)["sent"]}}
     remote = " ".join(["ssh", *ssh.options, "-p", str(ssh.port)])
     seconds, output = timed(["rsync", "-a", "--no-whole-file", "--stats", "-e", remote, source,

@@ -24,6 +24,8 @@ struct CopyCommand: AsyncParsableCommand {
             Files that are there already, by size and time of change, are not sent again; of changed ones only the
             changes are. A lost connection is tried again by itself, and a copy that was interrupted goes on where it
             was when it is run again: until then, what has arrived lies beside as .kith-resume-…, for a week.
+
+            \(TransferEvents.help)
             """)
 
     @OptionGroup var globals: GlobalOptions
@@ -51,6 +53,6 @@ struct CopyCommand: AsyncParsableCommand {
                     overwrite: !noClobber, preserve: !noPreserve, sync: transfer.sync, checksum: transfer.checksum,
                     update: transfer.update, wholeFile: transfer.wholeFile, dryRun: dryRun,
                     report: dryRun || transfer.itemizes),
-                limit: transfer.limit?.bytes, retrySeconds: transfer.retryFor), globals)
+                limit: transfer.limit?.bytes, retrySeconds: transfer.retryFor, compress: transfer.compression), globals)
     }
 }

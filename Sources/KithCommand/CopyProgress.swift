@@ -73,8 +73,10 @@ struct ProgressLine {
         if summary.links > 0 { parts.append(summary.links == 1 ? "1 link" : "\(summary.links) links") }
         if summary.skipped > 0 { parts.append("\(summary.skipped) left out") }
         let saved = summary.bytes > summary.sent ? ", \(size(summary.bytes - summary.sent)) of it not sent" : ""
+        let wire = summary.wire.map { summary.sent > 0 && $0 < summary.sent / 100 * 98 ? $0 : nil } ?? nil
+        let packed = wire.map { ", sent \(size(summary.sent)) (\(size($0)) on the wire)" } ?? ""
         return parts.joined(separator: ", ")
-            + ": \(size(summary.bytes)) in \(duration(seconds)), \(size(UInt64(Double(summary.bytes) / seconds)))/s\(saved)"
+            + ": \(size(summary.bytes)) in \(duration(seconds)), \(size(UInt64(Double(summary.bytes) / seconds)))/s\(saved)\(packed)"
     }
 
     /// `1.4 GB`.

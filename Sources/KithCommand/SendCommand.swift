@@ -64,6 +64,9 @@ struct SendCommand: AsyncParsableCommand {
             The other person sees names and sizes, and accepts or rejects (`kith inbox` there), or has a rule for
             this device. Contents are sent only then. What is sent never replaces anything. Ends with status 5 when
             it was rejected, 8 when nobody answered in time.
+
+            With --json each line is an object with an "event": state (waiting, accepted, receiving), progress, and last
+            of all result or failure. -q leaves out the progress.
             """)
 
     @OptionGroup var globals: GlobalOptions
@@ -72,7 +75,7 @@ struct SendCommand: AsyncParsableCommand {
     @Flag(name: [.customShort("q"), .long], help: "Show no progress.") var quiet = false
     @Argument(help: "The files and folders, then the device.", completion: .file()) var words: [String]
 
-    /// What `--json` prints.
+    /// What `--json` prints last.
     private struct Report: Encodable {
         var device: String
         var state: Offers.State
@@ -98,9 +101,20 @@ struct SendCommand: AsyncParsableCommand {
             }
             return try path.location().path
         }
-        var line = DeliveryLine(isShown: !quiet && !globals.json)
         let input = Offers.Deliver.Input(paths: paths, device: device, waitSeconds: wait.seconds)
-        let name = printable(device)
+        let events = TransferEvents(isOn: globals.json, showsProgress: !quiet)
+        let progress = try await events.whileWatching { try await follow(input, events) }
+        try events.result(Report(device: device, state: .arrived, bytes: progress.bytes, files: progress.files))
+        if !quiet, !globals.json {
+            let files = progress.files == 1 ? "1 file" : "\(progress.files) files"
+            note("Sent \(files), \(ProgressLine.size(progress.bytes)), to \(printable(device)).")
+        }
+    }
+
+    /// Waits until all has arrived; returns how much that was.
+    private func follow(_ input: Offers.Deliver.Input, _ begun: TransferEvents) async throws -> Files.Progress {
+        var (line, events) = (DeliveryLine(isShown: !quiet && !globals.json), begun)
+        let name = printable(input.device)
         let last = try await withClient(globals) { client in
             let messages = MessageStream(try await client.open(Offers.Deliver.self, input).stream)
             var last: Offers.Delivery?
@@ -109,9 +123,12 @@ struct SendCommand: AsyncParsableCommand {
                 last = delivery
                 switch delivery.state {
                 case .waiting:
+                    try events.report(delivery.state)
                     if !isTold, !quiet, !globals.json { note("Waiting for \(name) to accept.") }
                     isTold = true
                 case .accepted, .receiving:
+                    try events.report(delivery.state)
+                    try events.report(delivery.progress)
                     line.show(DeliveryLine.progress(delivery.progress.bytes, of: delivery.progress.totalBytes ?? 0))
                 default: return last
                 }
@@ -122,15 +139,7 @@ struct SendCommand: AsyncParsableCommand {
         guard let last else { throw KithError(.closed, "The sending ended without a word. Try it again.") }
         if let failure = last.failure { throw failure.error }
         switch last.state {
-        case .arrived:
-            let progress = last.progress
-            if globals.json {
-                let report = Report(device: device, state: .arrived, bytes: progress.bytes, files: progress.files)
-                say(try jsonText(report))
-            } else if !quiet {
-                let files = progress.files == 1 ? "1 file" : "\(progress.files) files"
-                note("Sent \(files), \(ProgressLine.size(progress.bytes)), to \(name).")
-            }
+        case .arrived: return last.progress
         case .rejected: throw KithError(.denied, "\(name) rejected what was offered. Nothing was sent.")
         case .expired: throw KithError(.timedOut, "Nobody at \(name) answered in time. Nothing was sent.")
         default: throw KithError(.closed, "What was sent to \(name) did not arrive: \(last.state.rawValue).")

@@ -1,6 +1,6 @@
-import ArgumentParser
+public import ArgumentParser
 import Foundation
-import KithAPI
+public import KithAPI
 import KithWire
 
 /// The options `kith cp` and `kith sync` share.
@@ -31,11 +31,21 @@ struct TransferOptions: ParsableArguments {
             "How long to try again without progress after the connection was lost; 0: not at all.",
             valueName: "seconds"))
     var retryFor: UInt32 = 120
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "When to compress (zstd): auto is where it shrinks and the link is slower than compressing.",
+            valueName: "auto|always|never"))
+    var compress = Files.Compression.auto
+    @Flag(name: .customShort("z"), help: "The same as --compress always.") var compresses = false
     @Flag(name: .long, help: "Have each file on the disk before it gets its name: safe from a power cut.")
     var sync = false
     @Flag(name: [.customShort("i"), .customLong("itemize")], help: "Name each file that is sent or deleted.")
     var itemizes = false
     @Flag(name: [.customShort("q"), .long], help: "Show no progress.") var quiet = false
+
+    /// When contents are compressed.
+    var compression: Files.Compression { compresses ? .always : compress }
 
     /// What of the sources is sent.
     func selection() throws -> Files.Selection {
@@ -53,21 +63,37 @@ struct TransferOptions: ParsableArguments {
 
     /// Runs a copy, shows how it goes, and says what it did.
     func run(_ input: Files.Copy.Input, _ globals: GlobalOptions) async throws {
-        var line = ProgressLine(isShown: !quiet && !globals.json && isatty(STDERR_FILENO) == 1)
-        let isSaying = input.landing.report && !globals.json
+        let events = TransferEvents(isOn: globals.json, showsProgress: !quiet)
         let start = ContinuousClock.now
-        var changes: [Files.Change] = []
+        let summary = try await events.whileWatching { try await follow(input, globals, events) }
+        try events.result(summary)
+        let isSaying = input.landing.report && !globals.json
+        if isShowing(globals) || (isSaying && !quiet) {
+            let words = ProgressLine.summary(summary, took: ContinuousClock.now - start)
+            note(input.landing.dryRun ? "Nothing was changed. It would be: \(words)" : words)
+        }
+    }
+
+    private func isShowing(_ globals: GlobalOptions) -> Bool {
+        !quiet && !globals.json && isatty(STDERR_FILENO) == 1
+    }
+
+    private func follow(
+        _ input: Files.Copy.Input, _ globals: GlobalOptions, _ begun: TransferEvents
+    ) async throws -> Files.Summary {
+        var (line, events) = (ProgressLine(isShown: isShowing(globals)), begun)
         let last = try await withClient(globals) { client in
             let stream = try await client.open(Files.Copy.self, input).stream
             let messages = MessageStream(stream)
             var last: Files.Progress?
             while let progress = try await messages.receive(Files.Progress.self) {
+                try events.report(progress)
                 if !progress.skipped.isEmpty || !progress.changes.isEmpty { line.clear() }
-                for skipped in progress.skipped where !quiet {
+                for skipped in progress.skipped where !quiet && !globals.json {
                     note("kith: left out \(printable(skipped.path.description)): \(printable(skipped.failure.message))")
                 }
-                for change in progress.changes {
-                    if isSaying { say(Self.words(change)) } else if globals.json { changes.append(change) }
+                for change in progress.changes where input.landing.report && !globals.json {
+                    say(Self.words(change))
                 }
                 line.show(progress, at: ContinuousClock.now)
                 last = progress
@@ -79,16 +105,7 @@ struct TransferOptions: ParsableArguments {
         guard let last else { throw KithError(.closed, "The copy ended without a word. Try it again.") }
         if let failure = last.failure { throw failure.error }
         guard let summary = last.summary else { throw KithError(.closed, "The copy was cut off. Try it again.") }
-        if globals.json {
-            struct Report: Encodable {
-                var summary: Files.Summary
-                var changes: [Files.Change]
-            }
-            say(try input.landing.report ? jsonText(Report(summary: summary, changes: changes)) : jsonText(summary))
-        } else if line.isShown || (isSaying && !quiet) {
-            let words = ProgressLine.summary(summary, took: ContinuousClock.now - start)
-            note(input.landing.dryRun ? "Nothing was changed. It would be: \(words)" : words)
-        }
+        return summary
     }
 
     private static func words(_ change: Files.Change) -> String {
@@ -101,6 +118,8 @@ struct TransferOptions: ParsableArguments {
         return word + printable(change.path.description)
     }
 }
+
+extension Files.Compression: ExpressibleByArgument {}
 
 /// A number of bytes per second as typed: `500K`, `2M`, `1.5M`, `100000`.
 struct ByteRate: ExpressibleByArgument, Hashable {
@@ -135,6 +154,8 @@ struct SyncCommand: AsyncParsableCommand {
             goes on where it was when it is run again. Without --delete nothing is deleted; with it, what the source does
             not have goes once all the rest has arrived, unless a part of the source could not be read. What --exclude
             matches is neither sent nor deleted.
+
+            \(TransferEvents.help)
             """)
 
     @OptionGroup var globals: GlobalOptions
@@ -152,6 +173,6 @@ struct SyncCommand: AsyncParsableCommand {
                 landing: Files.Landing(
                     sync: transfer.sync, exact: true, checksum: transfer.checksum, update: transfer.update,
                     wholeFile: transfer.wholeFile, delete: delete, dryRun: dryRun, report: dryRun || transfer.itemizes),
-                limit: transfer.limit?.bytes, retrySeconds: transfer.retryFor), globals)
+                limit: transfer.limit?.bytes, retrySeconds: transfer.retryFor, compress: transfer.compression), globals)
     }
 }

@@ -27,6 +27,9 @@ struct CopyJob: Sendable {
         self.client = client
         self.disk = disk
         self.active = active
+        guard input.compress != .always || BlockCompression.isAvailable else {
+            throw KithError(.unsupported, "This kith was built without zstd, so it cannot compress.")
+        }
         guard input.limit != 0 else { throw KithError(.invalid, "A limit of nothing lets nothing pass.") }
         guard input.landing.exclude.isEmpty else {
             throw KithError(.invalid, "What is left out of a copy is said of its sources.")
@@ -91,6 +94,7 @@ struct CopyJob: Sendable {
         }
         // What attempts that were cut have sent was sent, too.
         summary.sent = progress.moved
+        summary.wire = progress.wire
         return summary
     }
 
@@ -129,7 +133,8 @@ struct CopyJob: Sendable {
             progress.connected()
             return try await abandoning([stream]) {
                 try await Transfer.send(
-                    sources, selection: input.selection, over: stream, on: disk, progress: progress)
+                    sources, selection: input.selection, compress: input.compress, over: stream, on: disk,
+                    progress: progress)
             }
         }
     }
@@ -141,7 +146,8 @@ struct CopyJob: Sendable {
             progress.connected()
             return try await abandoning([stream]) {
                 try await Transfer.receive(
-                    into: place, options: landing, over: stream, on: disk, active: active, progress: progress)
+                    into: place, options: landing, compress: input.compress, over: stream, on: disk, active: active,
+                    progress: progress)
             }
         }
     }
@@ -153,7 +159,7 @@ struct CopyJob: Sendable {
             let to = try await openPush()
             progress.connected()
             return try await abandoning([from, to]) {
-                try await TransferRelay(from: from, to: to, progress: progress).run()
+                try await TransferRelay(from: from, to: to, compress: input.compress, progress: progress).run()
             }
         }
     }

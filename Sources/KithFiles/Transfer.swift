@@ -25,12 +25,13 @@ enum Transfer {
 
     /// Sends `sources` and waits for the acknowledgement.
     static func send(
-        _ sources: [TreeSource], selection: Files.Selection, over stream: any ByteStream, on disk: DiskExecutor,
-        progress: TransferProgress
+        _ sources: [TreeSource], selection: Files.Selection, compress: Files.Compression = .auto,
+        over stream: any ByteStream, on disk: DiskExecutor, progress: TransferProgress
     ) async throws -> Files.Summary {
         let channel = BoundedChannel<TreeSender.Outgoing>(capacity: depth)
         let answers = BoundedChannel<TreeSender.Answer>(capacity: TransferFrame.maximumListed)
         let held = TreeSender.Held()
+        let peer = PeerFeatures()
         progress.isAllSent = false
         return try await withThrowingTaskGroup(of: Part?.self) { group in
             defer { group.cancelAll() }
@@ -54,11 +55,13 @@ enum Transfer {
                     return .failedToRead(error)
                 }
             }
-            group.addTask { await write(channel, to: stream, progress: progress) }
+            group.addTask(executorPreference: disk) {
+                await write(channel, to: stream, with: BlockPacker(compress, peer: peer), progress: progress)
+            }
             group.addTask {
                 do {
                     let summary = try await readAnswers(
-                        from: stream, into: answers, held: held, progress: progress)
+                        from: stream, into: answers, held: held, peer: peer, progress: progress)
                     answers.finish()
                     return .acknowledged(summary)
                 } catch {
@@ -74,11 +77,7 @@ enum Transfer {
                     case .failedToRead(let error):
                         if failure == nil || !(error is CancellationError) { failure = error }
                     case .unwritable(let error): if failure == nil { failure = error }
-                    case .acknowledged(let summary):
-                        guard progress.isAllSent else {
-                            throw KithError(.invalid, "The other end acknowledged what was not sent yet.")
-                        }
-                        return summary
+                    case .acknowledged(let summary): return summary
                     case .read, .written, nil: break
                     }
                 }
@@ -95,7 +94,8 @@ enum Transfer {
 
     /// Moves buffers to the network; a failure to read is told to the other end.
     private static func write(
-        _ channel: BoundedChannel<TreeSender.Outgoing>, to stream: any ByteStream, progress: TransferProgress
+        _ channel: BoundedChannel<TreeSender.Outgoing>, to stream: any ByteStream, with packer: BlockPacker,
+        progress: TransferProgress
     ) async -> Part {
         while true {
             let buffer: TreeSender.Outgoing?
@@ -113,8 +113,8 @@ enum Transfer {
                     try await stream.finish()
                     return .written
                 }
-                try await stream.write(buffer.bytes)
-                progress.add(sent: buffer.contents)
+                let wire = try await packer.write(buffer.bytes, to: stream)
+                progress.add(sent: buffer.contents, wire: UInt64(wire))
             } catch {
                 channel.finish(error)
                 return .unwritable(error)
@@ -125,7 +125,7 @@ enum Transfer {
     /// Passes on what the receiver wants, until its last word.
     private static func readAnswers(
         from stream: any ByteStream, into answers: BoundedChannel<TreeSender.Answer>, held: TreeSender.Held,
-        progress: TransferProgress
+        peer: PeerFeatures, progress: TransferProgress
     ) async throws -> Files.Summary {
         var parser = TransferParser()
         var basis = TreeSender.Basis()
@@ -138,7 +138,9 @@ enum Transfer {
             parser.feed(bytes)
             while let frame = try parser.next() {
                 switch frame {
-                case .hello(let version, _): try check(version: version)
+                case .hello(let version, let features):
+                    try check(version: version)
+                    peer.current = features
                 case .send(let files): try offer(.send(files: min(files, UInt64(TransferFrame.maximumListed + 1))))
                 case .notNeeded(let files):
                     try offer(.notNeeded(files: min(files, UInt64(TransferFrame.maximumListed + 1))))
@@ -151,7 +153,11 @@ enum Transfer {
                     basis = TreeSender.Basis()
                 case .skipped(let skipped): progress.skip(skipped)
                 case .change(let change): progress.note(change)
-                case .acknowledgement(let summary): return summary
+                case .acknowledgement(let summary):
+                    guard progress.isAllSent else {
+                        throw KithError(.invalid, "The other end acknowledged what was not sent yet.")
+                    }
+                    return summary
                 case .failure(let failure): throw RemoteFailure(error: failure.error)
                 default: throw KithError(.invalid, "The other end sent what only a sender sends.")
                 }
@@ -174,21 +180,22 @@ enum Transfer {
 
     /// Receives a transfer into `place` and acknowledges it.
     static func receive(
-        into place: Place, options: Files.Landing, over stream: any ByteStream, on disk: DiskExecutor,
-        active: ActivePartials, progress: TransferProgress
+        into place: Place, options: Files.Landing, compress: Files.Compression = .auto, over stream: any ByteStream,
+        on disk: DiskExecutor, active: ActivePartials, progress: TransferProgress
     ) async throws -> Files.Summary {
         let channel = BoundedChannel<[UInt8]>(capacity: 2 * depth)
         let answers = AnswerQueue()
         return try await withThrowingTaskGroup(of: Files.Summary?.self) { group in
             defer { group.cancelAll() }
             group.addTask {
-                await read(stream, into: channel)
+                await read(stream, into: channel, progress: progress)
                 return nil
             }
             group.addTask(executorPreference: disk) {
                 do {
                     let summary = try await land(
-                        channel, into: place, options: options, answers: answers, active: active, progress: progress
+                        channel, into: place, options: options, features: TransferFrame.Features(compress),
+                        answers: answers, active: active, progress: progress
                     ) {
                         stream.abort(.conflict)
                     }
@@ -230,11 +237,14 @@ enum Transfer {
     }
 
     /// Moves what arrives to the disk's side; when that wants no more, reads it away.
-    private static func read(_ stream: any ByteStream, into channel: BoundedChannel<[UInt8]>) async {
+    private static func read(
+        _ stream: any ByteStream, into channel: BoundedChannel<[UInt8]>, progress: TransferProgress
+    ) async {
         var isWanted = true
         do {
             while let bytes = try await stream.read(upTo: readLimit) {
                 guard isWanted else { continue }
+                progress.add(wire: UInt64(bytes.count))
                 do {
                     try await channel.send(bytes)
                 } catch is CancellationError {
@@ -250,13 +260,15 @@ enum Transfer {
     }
 
     private static func land(
-        _ channel: BoundedChannel<[UInt8]>, into place: Place, options: Files.Landing, answers: AnswerQueue,
-        active: ActivePartials, progress: TransferProgress, takenOver: @escaping @Sendable () -> Void
+        _ channel: BoundedChannel<[UInt8]>, into place: Place, options: Files.Landing,
+        features: TransferFrame.Features, answers: AnswerQueue, active: ActivePartials, progress: TransferProgress,
+        takenOver: @escaping @Sendable () -> Void
     ) async throws -> Files.Summary {
+        try answers.put(.hello(version: TransferFrame.version, features: features))
         let landing = try TreeLanding(
             place, options: options, answers: answers, active: active, progress: progress, takenOver: takenOver)
         do {
-            var parser = TransferParser()
+            var parser = TransferParser(takesCompressed: features.contains(.compression))
             var start = ContinuousClock.now
             while let bytes = try await channel.receive() {
                 let isInContents = landing.contents != nil

@@ -27,6 +27,9 @@ import KithWire
 /// | 16 | kept | how many leaves u64 that the receiver has |
 /// | 17 | copied | offset u64 and length u64 in the receiver's old version |
 /// | 18 | same | –; the receiver's version is this very file |
+/// | 19 | compressed | size u32 and a zstd frame of so many bytes: whole messages that stand here, none of this type |
+///
+/// Compressed messages come only when the receiver's hello has ``Features/compression``.
 ///
 /// From the receiver:
 ///
@@ -52,7 +55,7 @@ import KithWire
 /// Attributes are mode u32, seconds i64, nanoseconds u32, identity u64. Names are single components, as bytes; the
 /// receiver takes no others. Numbers are big-endian.
 package enum TransferFrame: Hashable, Sendable {
-    case hello(version: UInt16, features: UInt32)
+    case hello(version: UInt16, features: Features)
     case folder(Attributes)
     case folderEnd(isComplete: Bool)
     /// A part of a data message, as much of it as has arrived.
@@ -120,6 +123,16 @@ package enum TransferFrame: Hashable, Sendable {
         }
     }
 
+    /// What an end can do and wishes, as its hello says.
+    package struct Features: OptionSet, Hashable, Sendable {
+        package let rawValue: UInt32
+        package init(rawValue: UInt32) { self.rawValue = rawValue }
+        /// It takes compressed messages.
+        package static let compression = Features(rawValue: 1)
+        /// It wants what it gets compressed whatever that costs.
+        package static let compressionAlways = Features(rawValue: 2)
+    }
+
     /// The version both ends must speak.
     package static let version: UInt16 = 1
     /// The most files that may be listed and not done.
@@ -136,6 +149,8 @@ package enum TransferFrame: Hashable, Sendable {
     static let maximumBasis = 60 << 10
     /// The bytes before the data of a data message: its type and a length of four bytes.
     static let dataPrefix = 5
+    /// The type of a compressed message.
+    static let compressedType: UInt8 = 19
 
     /// The most bytes a message of a type has.
     static func limit(type: UInt8) -> Int {
@@ -143,6 +158,7 @@ package enum TransferFrame: Hashable, Sendable {
         case 4: maximumData
         case 8: maximumExtended + (16 << 10)
         case 12: maximumSmall + TreeHash.count
+        case compressedType: BlockCompression.maximumBlock + BlockCompression.headCount
         case 34, 35: maximumBasis + 1
         default: 16 << 10
         }
@@ -166,7 +182,7 @@ package enum TransferFrame: Hashable, Sendable {
         case .hello(let version, let features):
             type = 1
             body.integer(version)
-            body.integer(features)
+            body.integer(features.rawValue)
         case .folder(let attributes):
             type = 2
             attributes.write(to: &body)
@@ -280,7 +296,7 @@ package enum TransferFrame: Hashable, Sendable {
         let bytes = Array(body)
         var reader = ByteReader(bytes.span)
         switch type {
-        case 1: self = .hello(version: try reader.integer(), features: try reader.integer())
+        case 1: self = .hello(version: try reader.integer(), features: Features(rawValue: try reader.integer()))
         case 2:
             var attributes = try Attributes(from: &reader)
             attributes.name = try Self.name(reader.bytes(reader.remaining))

@@ -24,10 +24,11 @@ package final class TransferProgress: Sendable {
     package init() {}
 
     /// Adds bytes and files done.
-    func add(bytes: UInt64 = 0, sent: UInt64 = 0, files: UInt64 = 0) {
+    func add(bytes: UInt64 = 0, sent: UInt64 = 0, wire: UInt64 = 0, files: UInt64 = 0) {
         state.withLock { state in
             state.progress.bytes &+= bytes
             state.progress.sent &+= sent
+            state.progress.wire &+= wire
             state.progress.files &+= files
         }
     }
@@ -70,6 +71,9 @@ package final class TransferProgress: Sendable {
 
     /// Bytes that have passed over the link, in all attempts: to see whether anything moves.
     var moved: UInt64 { state.withLock { $0.progress.sent } }
+
+    /// Bytes of all kinds that have passed over the link, in all attempts.
+    var wire: UInt64 { state.withLock { $0.progress.wire } }
 
     /// Says why the copy waits.
     func wait(_ reason: String) { state.withLock { $0.progress.waiting = reason } }

@@ -7,12 +7,15 @@ struct TransferRelay: Sendable {
     let from: any ByteStream
     let to: any ByteStream
     let progress: TransferProgress
+    /// What this device takes of compressed messages, and asks the sender for.
+    private let features: TransferFrame.Features
     private let listing = Listing()
 
-    init(from: any ByteStream, to: any ByteStream, progress: TransferProgress) {
+    init(from: any ByteStream, to: any ByteStream, compress: Files.Compression, progress: TransferProgress) {
         self.from = from
         self.to = to
         self.progress = progress
+        features = TransferFrame.Features(compress)
     }
 
     /// The sizes of the files listed and not answered for.
@@ -58,8 +61,9 @@ struct TransferRelay: Sendable {
     }
 
     private func forward() async throws {
-        var parser = TransferParser()
+        var parser = TransferParser(takesCompressed: features.contains(.compression))
         while let bytes = try await from.read(upTo: 256 << 10) {
+            progress.add(wire: UInt64(bytes.count))
             parser.feed(bytes)
             var failure: KithError?
             while let frame = try parser.next() {
@@ -85,10 +89,16 @@ struct TransferRelay: Sendable {
 
     private func back() async throws -> Files.Summary {
         var parser = TransferParser()
+        /// What came before the first message was whole; `nil` behind it.
+        var early: [UInt8]? = []
         while let bytes = try await to.read(upTo: 256 << 10) {
-            try await from.write(bytes)
+            if early == nil { try await from.write(bytes) } else { early? += bytes }
             parser.feed(bytes)
             while let frame = try parser.next() {
+                if let begun = early {
+                    early = nil
+                    try await from.write(try greeting(frame, in: begun))
+                }
                 switch frame {
                 case .send(let files): _ = listing.take(files)
                 case .sendDifference: _ = listing.take(1)
@@ -104,5 +114,15 @@ struct TransferRelay: Sendable {
             }
         }
         throw KithError(.closed, "The other end ended the transfer without an acknowledgement.")
+    }
+
+    /// What the sender hears first: of the receiver's hello, what this device takes and wishes for, too.
+    private func greeting(_ frame: TransferFrame, in bytes: [UInt8]) throws -> [UInt8] {
+        guard case .hello(let version, let theirs) = frame else { return bytes }
+        var greeting: [UInt8] = []
+        let common = theirs.contains(.compression) ? features : []
+        try TransferFrame.hello(version: version, features: common).append(to: &greeting)
+        // A type, a length of one to eight bytes, and a body of six: anything else is no hello.
+        return greeting + bytes.dropFirst(1 + (1 << Int(bytes[1] >> 6)) + 6)
     }
 }

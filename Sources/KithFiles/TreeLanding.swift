@@ -100,7 +100,6 @@ final class TreeLanding {
         }
         levels = [LandingFolder(folder, in: nil, name: [], path: path, relative: nil, isNew: false, isHidden: false)]
         if !options.dryRun { Partial.removeStale(in: folder) }
-        try answers.put(.hello(version: TransferFrame.version, features: 0))
     }
 
     /// Takes the next message; `true` after the last.

@@ -19,7 +19,7 @@ import Testing
                 while try await phone.kith(["down"]).status != 3 { try await Task.sleep(for: .milliseconds(20)) }
                 try await phone.up()
             }
-            let report = try await phone.expect("cp", "--json", source, "laptop:\(served)/")
+            let report = try await phone.expect("cp", "--json", "-q", source, "laptop:\(served)/")
             let summary = try JSONSerialization.jsonObject(with: Data(report.utf8)) as? [String: Any]
             let sent = try #require((summary?["sent"] as? NSNumber)?.intValue)
             // The leaf that was not whole is sent again, no more.
@@ -32,7 +32,7 @@ import Testing
     @Test func `a copy whose receiver is killed six times finishes by itself`() async throws {
         try await withTwoMachines { laptop, phone in
             let (served, source, bytes) = try await prepare(laptop, phone)
-            let copy = try phone.start(["cp", "--json", "--limit", "20M", source, "laptop:\(served)/"])
+            let copy = try phone.start(["cp", "--json", "-q", "--limit", "20M", source, "laptop:\(served)/"])
             for round in 1...6 {
                 try await arrived(round * step, in: served)
                 try await laptop.killDaemon()
@@ -102,7 +102,7 @@ import Testing
             let first = try await phone.kith(["sync", "-i"] + options)
             #expect(first.status == 0, "\(first)")
             #expect(try names() == ["a.txt", "sub", "sub/b.txt"])
-            let second = try await phone.kith(["sync", "--json"] + options)
+            let second = try await phone.kith(["sync", "--json", "-q"] + options)
             let summary = try JSONSerialization.jsonObject(with: Data(second.output.utf8)) as? [String: Any]
             #expect(summary?["unchanged"] as? Int == 2 && summary?["files"] as? Int == 0, "\(second)")
             // And back.

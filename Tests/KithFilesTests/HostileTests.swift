@@ -37,7 +37,7 @@ import Testing
         for frame in [
             TransferFrame.kept(leaves: 1), .kept(leaves: .max), .copied(offset: 0, length: 1),
             .copied(offset: .max, length: 2), .same, .end(isComplete: true), .folderEnd(isComplete: true),
-            .hello(version: 1, features: 0), .acknowledgement(Files.Summary()), .send(files: 1),
+            .hello(version: 1, features: []), .acknowledgement(Files.Summary()), .send(files: 1),
         ] {
             let refusal = try await refusal(folders, [frame])
             #expect(refusal?.code == .invalid, "\(frame): \(String(describing: refusal))")

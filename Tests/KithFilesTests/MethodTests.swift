@@ -81,7 +81,7 @@ import Testing
     @Test func `messages survive being cut anywhere, and long ones are refused`() throws {
         let attributes = TransferFrame.Attributes(name: [0xFF, 10], mode: 0o644, seconds: -5, nanoseconds: 7)
         let frames: [TransferFrame] = [
-            .hello(version: 1, features: 2), .folder(attributes), .file(attributes, size: 3, [.sparse]),
+            .hello(version: 1, features: [.compression]), .folder(attributes), .file(attributes, size: 3, [.sparse]),
             .data([1, 2, 3]), .fileEnd(root: [UInt8](0..<32)), .small(root: [UInt8](32..<64), [9, 9]),
             .link(attributes, target: [0xFE]), .hardLink(name: [65], to: 7),
             .extended([.init(name: [65], value: []), .init(name: [66], value: [0])]), .hole(1 << 40), .kept(leaves: 3),

@@ -198,12 +198,12 @@ extension Client {
     func copy(
         _ sources: [Files.Location], to destination: Files.Location, recursive: Bool = true,
         selection: Files.Selection = Files.Selection(), landing: Files.Landing = Files.Landing(),
-        retrySeconds: UInt32 = 0
+        retrySeconds: UInt32 = 0, compress: Files.Compression = .auto
     ) async throws -> (summary: Files.Summary, skipped: [Files.Skipped]) {
         try await follow(
             Files.Copy.Input(
                 sources: sources, destination: destination, recursive: recursive, selection: selection,
-                landing: landing, retrySeconds: retrySeconds)
+                landing: landing, retrySeconds: retrySeconds, compress: compress)
         ) { _ in }
     }
 
@@ -241,7 +241,7 @@ extension ByteStream {
     /// Says hello and then these messages, as a sender or a receiver made by hand.
     func say(_ frames: [TransferFrame]) async throws {
         var bytes: [UInt8] = []
-        for frame in [.hello(version: TransferFrame.version, features: 0)] + frames { try frame.append(to: &bytes) }
+        for frame in [.hello(version: TransferFrame.version, features: [])] + frames { try frame.append(to: &bytes) }
         try await write(bytes)
     }
 

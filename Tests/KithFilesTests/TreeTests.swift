@@ -169,11 +169,13 @@ struct TreeMaker {
             // Without a mirror, a second copy would go into the tree that is there.
             let landing = Files.Landing(exact: true, delete: isMirror)
             let selection = Files.Selection(hardLinks: true)
+            let isCompressed = BlockCompression.isAvailable && maker.number(0...1) == 0
+            let compress = isCompressed ? Files.Compression.always : .never
             for _ in 0..<maker.number(1...4) {
                 let limit = maker.number(0...3) == 0 ? maker.number(0...4_000) : maker.number(0...1_500_000)
                 do {
                     let (summary, _) = try await folders.client(cut: { limit }).copy(
-                        [from], to: to, selection: selection, landing: landing)
+                        [from], to: to, selection: selection, landing: landing, compress: compress)
                     if summary.unchanged > 0 { resumed += 1 }
                 } catch {
                     #expect(error as? KithError == KithError(.closed, ""), "round \(round): \(error)")
@@ -181,7 +183,8 @@ struct TreeMaker {
                 }
                 if isMirror, maker.number(0...3) == 0 { try maker.change("\(top)/\(source)/tree") }
             }
-            let (summary, _) = try await folders.client().copy([from], to: to, selection: selection, landing: landing)
+            let (summary, _) = try await folders.client().copy(
+                [from], to: to, selection: selection, landing: landing, compress: compress)
             if summary.sent < summary.bytes || summary.unchanged > 0 { resumed += 1 }
             let (wanted, found) = (try Snapshot("\(top)/\(source)/tree"), try Snapshot("\(top)/\(target)/tree"))
             let clean = found.entries.filter { !$0.key.contains(".kith-resume-") }
@@ -197,7 +200,7 @@ struct TreeMaker {
     @Test func `holes stay holes`() async throws {
         let folders = try Folders()
         let descriptor = open(folders.local + "/file", O_CREAT | O_RDWR, 0o644)
-        let part = [UInt8](bytes(100_000, seed: 41))
+        let part = [UInt8](bytes(600_000, seed: 41))
         for offset in [0, 3_000_000, 30_000_000] { #expect(pwrite(descriptor, part, part.count, off_t(offset)) > 0) }
         #expect(ftruncate(descriptor, 50_000_000) == 0)
         close(descriptor)
@@ -205,23 +208,24 @@ struct TreeMaker {
             var status = stat()
             return stat(folders.top + "/" + path, &status) == 0 ? Int(status.st_blocks) * 512 : -1
         }
-        guard blocks("local/file") < 1_000_000 else {
+        guard blocks("local/file") < 3_000_000 else {
             print("skipped: this file system has no holes")
             return
         }
         let (summary, _) = try await folders.client().copy([here(folders.local + "/file")], to: there(folders.srv))
         #expect(try folders.data("srv/file") == folders.data("local/file"))
-        #expect(blocks("srv/file") < 1_000_000 && summary.sent < 1_000_000 && summary.bytes == 50_000_000)
+        #expect(blocks("srv/file") < 3_000_000 && summary.sent < 3_000_000 && summary.bytes == 50_000_000)
         // Over a partial that has something where the hole is to be.
         try FileManager.default.removeItem(atPath: folders.srv + "/file")
+        // Further on than the pipe between the two holds, so that some of it has arrived.
         await #expect(throws: KithError(.closed, "")) {
-            try await folders.client(cut: { 220_000 }).copy([here(folders.local + "/file")], to: there(folders.srv))
+            try await folders.client(cut: { 1_300_000 }).copy([here(folders.local + "/file")], to: there(folders.srv))
         }
         let partial = try #require(try folders.names("srv").first)
         try folders.write("srv/" + partial, bytes(10_000_000, seed: 42))
         try await folders.client().copy([here(folders.local + "/file")], to: there(folders.srv))
         #expect(try folders.data("srv/file") == folders.data("local/file"))
-        #expect(blocks("srv/file") < 2_000_000, "\(blocks("srv/file"))")
+        #expect(blocks("srv/file") < 4_000_000, "\(blocks("srv/file"))")
     }
 
     @Test func `files of several names stay one file on request`() async throws {

@@ -95,6 +95,16 @@ extension Files {
         }
     }
 
+    /// When contents are compressed on their way.
+    public enum Compression: String, Codable, Hashable, Sendable, CaseIterable {
+        /// Where they shrink, and the link is slower than the compressor.
+        case auto
+        /// Wherever they shrink.
+        case always
+        /// Never.
+        case never
+    }
+
     /// Fetches a file or a tree: `TransferFrame`s of KithFiles come, what is wanted of them goes back.
     public enum Pull: Method {
         /// What to fetch.
@@ -189,11 +199,14 @@ extension Files {
             public var limit: UInt64?
             /// How long a lost connection is tried again without progress, in seconds; 0: not at all.
             public var retrySeconds: UInt32
+            /// When contents are compressed on their way.
+            public var compress: Compression
 
             /// Makes the input.
             public init(
                 sources: [Location], destination: Location, recursive: Bool = false, selection: Selection = Selection(),
-                landing: Landing = Landing(), limit: UInt64? = nil, retrySeconds: UInt32 = 120
+                landing: Landing = Landing(), limit: UInt64? = nil, retrySeconds: UInt32 = 120,
+                compress: Compression = .auto
             ) {
                 self.sources = sources
                 self.destination = destination
@@ -202,6 +215,7 @@ extension Files {
                 self.landing = landing
                 self.limit = limit
                 self.retrySeconds = retrySeconds
+                self.compress = compress
             }
         }
 
@@ -227,6 +241,8 @@ extension Files {
         public var totalBytes: UInt64?
         /// Bytes of contents that passed over the link.
         public var sent: UInt64
+        /// Bytes of all kinds that passed over the link for them, compressed where they were.
+        public var wire: UInt64
         /// Files done.
         public var files: UInt64
         /// Files to do, once they have been counted.
@@ -246,7 +262,7 @@ extension Files {
 
         /// Makes a message.
         public init(
-            bytes: UInt64 = 0, totalBytes: UInt64? = nil, sent: UInt64 = 0, files: UInt64 = 0,
+            bytes: UInt64 = 0, totalBytes: UInt64? = nil, sent: UInt64 = 0, wire: UInt64 = 0, files: UInt64 = 0,
             totalFiles: UInt64? = nil,
             current: Path? = nil, waiting: String? = nil, skipped: [Skipped] = [], changes: [Change] = [],
             summary: Summary? = nil, failure: Failure? = nil
@@ -254,6 +270,7 @@ extension Files {
             self.bytes = bytes
             self.totalBytes = totalBytes
             self.sent = sent
+            self.wire = wire
             self.files = files
             self.totalFiles = totalFiles
             self.current = current
@@ -311,6 +328,9 @@ extension Files {
         public var bytes: UInt64
         /// Bytes of contents that passed over the link, in all attempts.
         public var sent: UInt64
+        /// Bytes of all kinds that passed over the link for them, compressed where they were; only the device that was
+        /// asked for the copy says so.
+        public var wire: UInt64?
         /// Files put in place.
         public var files: UInt64
         /// Files that were there already.
@@ -326,11 +346,13 @@ extension Files {
 
         /// Makes a summary.
         public init(
-            bytes: UInt64 = 0, sent: UInt64 = 0, files: UInt64 = 0, unchanged: UInt64 = 0, folders: UInt64 = 0,
+            bytes: UInt64 = 0, sent: UInt64 = 0, wire: UInt64? = nil, files: UInt64 = 0, unchanged: UInt64 = 0,
+            folders: UInt64 = 0,
             links: UInt64 = 0, deleted: UInt64 = 0, skipped: UInt64 = 0
         ) {
             self.bytes = bytes
             self.sent = sent
+            self.wire = wire
             self.files = files
             self.unchanged = unchanged
             self.folders = folders
@@ -342,7 +364,8 @@ extension Files {
         /// The sum of two.
         package static func + (left: Summary, right: Summary) -> Summary {
             Summary(
-                bytes: left.bytes &+ right.bytes, sent: left.sent &+ right.sent, files: left.files &+ right.files,
+                bytes: left.bytes &+ right.bytes, sent: left.sent &+ right.sent, wire: nil,
+                files: left.files &+ right.files,
                 unchanged: left.unchanged &+ right.unchanged, folders: left.folders &+ right.folders,
                 links: left.links &+ right.links, deleted: left.deleted &+ right.deleted,
                 skipped: left.skipped &+ right.skipped)
