@@ -37,9 +37,11 @@ let floors: [[Target]] = [
             ]),
         .target(name: "KithAPI", dependencies: ["KithWire", "KithIdentity", "KithRPC"]),
         .target(name: "KithTerminal", dependencies: ["KithWire"]),
+        .target(name: "KithMLS", dependencies: [.product(name: "Crypto", package: "swift-crypto")]),
     ],
     // 3 Drivers
     [
+        .target(name: "KithMLSVectors", dependencies: ["KithMLS"]),
         .target(
             name: "KithNet",
             dependencies: [
@@ -142,6 +144,7 @@ let tests: [Target] = [
     test("KithQUIC", "KithTesting", crypto),
     test("KithAPI", "KithIdentity"),
     test("KithTerminal", "KithTesting"),
+    test("KithMLS", "KithMLSVectors"),
     test(
         "KithNet", "KithTesting", "KithQUIC", "KithIdentity", "KithAPI", crypto, logging,
         .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio")),
@@ -237,6 +240,7 @@ let package = Package(
         .library(name: "Kith", targets: ["Kith"]),
         .library(name: "KithClient", targets: ["KithAPI", "KithSocket"]),
         .library(name: "KithQUIC", targets: ["KithQUIC"]),
+        .library(name: "KithMLS", targets: ["KithMLS"]),
         .executable(name: "kith", targets: ["KithCommand"]),
     ],
     traits: [

@@ -1,0 +1,114 @@
+/// Reads the TLS presentation language with the vector lengths of RFC 9420 §2.1, never past its end.
+///
+/// Every length is held against the bytes that are left before anything is reserved for it.
+public struct TLSReader: Sendable {
+    private let bytes: [UInt8]
+    private let end: Int
+    /// How many bytes have been read.
+    public private(set) var offset: Int
+
+    /// Starts at the beginning of `bytes`.
+    public init(_ bytes: [UInt8]) {
+        self.bytes = bytes
+        self.offset = 0
+        self.end = bytes.count
+    }
+
+    private init(_ bytes: [UInt8], _ range: Range<Int>) {
+        self.bytes = bytes
+        self.offset = range.lowerBound
+        self.end = range.upperBound
+    }
+
+    /// How many bytes are left.
+    public var remaining: Int { end - offset }
+
+    /// Whether nothing is left.
+    public var isAtEnd: Bool { offset == end }
+
+    private mutating func take(_ count: Int) throws(MLSError) -> Range<Int> {
+        guard count >= 0, count <= remaining else { throw .truncated }
+        defer { offset += count }
+        return offset..<offset + count
+    }
+
+    /// Reads an unsigned integer, most significant byte first.
+    public mutating func integer<Value: FixedWidthInteger & UnsignedInteger>(
+        as type: Value.Type = Value.self
+    ) throws(MLSError) -> Value {
+        var value: Value = 0
+        for index in try take(Value.bitWidth / 8) { value = value << 8 | Value(truncatingIfNeeded: bytes[index]) }
+        return value
+    }
+
+    /// Reads the next `count` bytes.
+    public mutating func fixed(_ count: Int) throws(MLSError) -> [UInt8] { Array(bytes[try take(count)]) }
+
+    /// Reads the length in front of a vector, in its shortest form and no longer than what is left (§2.1.2).
+    public mutating func length() throws(MLSError) -> Int {
+        let first = try integer(as: UInt8.self)
+        let prefix = first >> 6
+        guard prefix < 3 else { throw .invalidVectorLength }
+        var value = Int(first & 0x3F)
+        for _ in 1..<(1 << Int(prefix)) { value = value << 8 | Int(try integer(as: UInt8.self)) }
+        guard prefix == 0 || value >= 1 << (8 * (1 << Int(prefix)) / 2 - 2) else { throw .nonMinimalVectorLength }
+        return value
+    }
+
+    /// Reads `opaque value<V>`.
+    public mutating func opaque() throws(MLSError) -> [UInt8] {
+        let count = try length()
+        return Array(bytes[try take(count)])
+    }
+
+    /// Passes over `opaque value<V>`.
+    mutating func skipOpaque() throws(MLSError) {
+        let count = try length()
+        _ = try take(count)
+    }
+
+    /// Reads a vector's length and gives a reader of exactly its bytes.
+    mutating func vector() throws(MLSError) -> TLSReader {
+        let count = try length()
+        return TLSReader(bytes, try take(count))
+    }
+
+    /// Reads `Element list<V>`.
+    package mutating func list<Element: TLSCodable>(of type: Element.Type = Element.self) throws(MLSError) -> [Element]
+    {
+        var inner = try vector()
+        var elements: [Element] = []
+        while !inner.isAtEnd { elements.append(try Element(from: &inner)) }
+        return elements
+    }
+
+    /// Reads `optional<Element>` (§2.1.1).
+    package mutating func optional<Element: TLSCodable>(
+        of type: Element.Type = Element.self
+    ) throws(MLSError) -> Element? {
+        try isPresent() ? try Element(from: &self) : nil
+    }
+
+    /// Reads the presence octet of an optional value: zero or one (§2.1.1).
+    mutating func isPresent() throws(MLSError) -> Bool {
+        switch try integer(as: UInt8.self) {
+        case 0: false
+        case 1: true
+        default: throw .invalidOptional
+        }
+    }
+
+    /// The bytes read since the offset was `start`.
+    func read(since start: Int) -> [UInt8] { Array(bytes[start..<offset]) }
+
+    /// Everything that is left.
+    mutating func rest() -> ArraySlice<UInt8> {
+        defer { offset = end }
+        return bytes[offset..<end]
+    }
+
+    /// Checks that nothing is left.
+    public func finish() throws(MLSError) {
+        guard isAtEnd else { throw .trailingBytes }
+    }
+}

@@ -1,0 +1,71 @@
+/// A public key of a suite's KEM, serialised as RFC 9180 says (RFC 9420 §5.1.1).
+public typealias HPKEPublicKey = [UInt8]
+/// A public key of a suite's signature scheme (RFC 9420 §5.1.1).
+public typealias SignaturePublicKey = [UInt8]
+
+/// A KEM key pair; the private half is cleared with the last reference.
+public final class HPKEPrivateKey: Sendable {
+    /// The public half.
+    public let publicKey: HPKEPublicKey
+    /// The private half, serialised as RFC 9180 says.
+    let secret: Secret
+    /// The library's form of the private half, of a type only the suite knows.
+    let native: any Sendable
+
+    init(publicKey: HPKEPublicKey, secret: consuming Secret, native: any Sendable) {
+        self.publicKey = publicKey
+        self.secret = secret
+        self.native = native
+    }
+
+    /// The private half's bytes, for storage; they are not cleared.
+    public func reveal() -> [UInt8] { secret.reveal() }
+}
+
+/// A signature key pair; the private half is cleared with the last reference.
+public final class SignaturePrivateKey: Sendable {
+    /// The public half.
+    public let publicKey: SignaturePublicKey
+    let secret: Secret
+    let native: any Sendable
+
+    init(publicKey: SignaturePublicKey, secret: consuming Secret, native: any Sendable) {
+        self.publicKey = publicKey
+        self.secret = secret
+        self.native = native
+    }
+
+    /// The private half's bytes, for storage; they are not cleared.
+    public func reveal() -> [UInt8] { secret.reveal() }
+}
+
+/// What one call of HPKE made for another party (RFC 9420 §7.6).
+public struct HPKECiphertext: Hashable, TLSCodable {
+    /// The KEM's output, `enc` in RFC 9180.
+    public var kemOutput: [UInt8]
+    /// The sealed plaintext with its tag.
+    public var ciphertext: [UInt8]
+
+    package init(kemOutput: [UInt8], ciphertext: [UInt8]) {
+        self.kemOutput = kemOutput
+        self.ciphertext = ciphertext
+    }
+
+    package init(from reader: inout TLSReader) throws(MLSError) {
+        kemOutput = try reader.opaque()
+        ciphertext = try reader.opaque()
+    }
+
+    package func encode(into writer: inout TLSWriter) {
+        writer.opaque(kemOutput)
+        writer.opaque(ciphertext)
+    }
+}
+
+/// A secret made for another party, and what that party needs to make it too.
+public struct HPKEExport: ~Copyable {
+    /// The KEM's output.
+    public let kemOutput: [UInt8]
+    /// The exported secret.
+    public let secret: Secret
+}

@@ -1,0 +1,80 @@
+/// What a list of proposals makes of a group, before the committer's path (RFC 9420 §12.3).
+struct AppliedProposals: Sendable {
+    var tree: RatchetTree
+    let extensions: [Extension]
+    /// The leaves of the added clients, in the order of their proposals, which is rising.
+    let added: [UInt32]
+    /// What the group requires of its members afterwards.
+    let required: RequiredCapabilities?
+}
+
+extension PublicState {
+    /// Checks a list of proposals against the group and applies it in the RFC's order (§12.1, §12.2, §12.3).
+    func apply(
+        _ list: ProposalList, lifetime: LifetimeRule, authentication: any AuthenticationService
+    ) throws(MLSError) -> AppliedProposals {
+        let extensions = list.extensions ?? context.extensions
+        let required: RequiredCapabilities? = try extensions.decoded(.requiredCapabilities)
+        if list.extensions != nil {
+            try checkExternalSenders(extensions, authentication)
+        }
+        var tree = tree
+        for (leaf, node) in list.updates {
+            try checkUpdate(leaf, node, extensions, required, lifetime, authentication)
+            try tree.update(leaf, node)
+        }
+        for leaf in list.removes {
+            guard tree.leaf(leaf) != nil else { throw .removeOfBlankLeaf }
+            try tree.remove(leaf)
+        }
+        for item in list.custom {
+            guard tree.traits?.supports(item.proposal.type) ?? true else { throw .proposalNotSupportedByMember }
+        }
+        var added: [UInt32] = []
+        for package in list.adds {
+            try package.validate(suite, extensions: extensions, required: required, lifetime: lifetime)
+            let leaf = package.leafNode
+            guard authentication.isValid(leaf.credential, signatureKey: leaf.signatureKey, for: .add) else {
+                throw .credentialRejected
+            }
+            added.append(try tree.add(leaf))
+        }
+        try tree.checkCommonSupport(extensions: extensions, required: required)
+        return AppliedProposals(tree: tree, extensions: extensions, added: added, required: required)
+    }
+
+    private func checkUpdate(
+        _ leaf: UInt32, _ node: LeafNode, _ extensions: [Extension], _ required: RequiredCapabilities?,
+        _ lifetime: LifetimeRule, _ authentication: any AuthenticationService
+    ) throws(MLSError) {
+        guard let old = tree.leaf(leaf) else { throw .blankLeaf }
+        guard case .update = node.source else { throw .wrongLeafNodeSource }
+        guard node.encryptionKey != old.encryptionKey else { throw .encryptionKeyNotChanged }
+        try node.validate(
+            suite, extensions: extensions, required: required,
+            at: LeafPlace(groupID: context.groupID, leafIndex: leaf), lifetime: lifetime)
+        try checkSuccession(node, of: old, for: .update, authentication)
+    }
+
+    /// Asks about a credential that replaces another (§5.3.1).
+    func checkSuccession(
+        _ new: LeafNode, of old: LeafNode, for event: CredentialEvent, _ authentication: any AuthenticationService
+    ) throws(MLSError) {
+        guard new.credential != old.credential || new.signatureKey != old.signatureKey else { return }
+        guard authentication.isValid(new.credential, signatureKey: new.signatureKey, for: event) else {
+            throw .credentialRejected
+        }
+        guard authentication.isSuccessor(new.credential, of: old.credential) else { throw .credentialNotSuccessor }
+    }
+
+    private func checkExternalSenders(
+        _ extensions: [Extension], _ authentication: any AuthenticationService
+    ) throws(MLSError) {
+        guard let senders = try extensions.decoded(.externalSenders, as: ExternalSenders.self)?.senders else { return }
+        let known = try externalSenders()
+        for sender in senders where !known.contains(sender) {
+            guard authentication.isValid(sender.credential, signatureKey: sender.signatureKey, for: .externalSender)
+            else { throw .credentialRejected }
+        }
+    }
+}

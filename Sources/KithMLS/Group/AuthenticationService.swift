@@ -1,0 +1,43 @@
+/// Why a credential is looked at (RFC 9420 §5.3.1).
+public enum CredentialEvent: Hashable, Sendable {
+    /// It stands in a key package that is to be added.
+    case keyPackage
+    /// It belongs to a member of a group that is being joined.
+    case joining
+    /// It stands in an Add proposal that was received.
+    case add
+    /// It replaces a member's credential by an Update proposal.
+    case update
+    /// It replaces a committer's credential, or is a joiner's, in a commit's path.
+    case commit
+    /// It belongs to somebody who may send proposals from outside.
+    case externalSender
+}
+
+/// Says who is who: the application's half of authentication (RFC 9420 §5.3.1).
+///
+/// It is asked in the middle of an operation and must answer at once; an application that has to ask others does so
+/// beforehand, from the message or the staged commit, and answers here from what it learnt.
+public protocol AuthenticationService: Sendable {
+    /// Whether the credential's identity goes with the signature key.
+    func isValid(_ credential: Credential, signatureKey: SignaturePublicKey, for event: CredentialEvent) -> Bool
+    /// Whether a member may replace one credential by another.
+    func isSuccessor(_ new: Credential, of old: Credential) -> Bool
+    /// Whether two credentials stand for the same participant in two groups (§11.2, §11.3).
+    func isSameParticipant(_ one: Credential, _ other: Credential) -> Bool
+}
+
+/// Believes every credential and holds a member to its first; for tests, and where signature keys are pinned elsewhere.
+public struct TrustingAuthenticationService: AuthenticationService {
+    /// Makes one.
+    public init() {}
+    /// Always true.
+    public func isValid(_ credential: Credential, signatureKey: SignaturePublicKey, for event: CredentialEvent) -> Bool
+    {
+        true
+    }
+    /// Whether both are the same.
+    public func isSuccessor(_ new: Credential, of old: Credential) -> Bool { new == old }
+    /// Whether both are the same.
+    public func isSameParticipant(_ one: Credential, _ other: Credential) -> Bool { one == other }
+}

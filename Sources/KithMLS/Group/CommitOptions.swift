@@ -1,0 +1,106 @@
+/// What a commit holds beyond what it must.
+public struct CommitOptions: Sendable {
+    /// Proposals of the committer's own, sent with the commit.
+    public var proposals: [Proposal] = []
+    /// Whether the proposals that were sent in this epoch are committed too.
+    public var includesQueuedProposals = true
+    /// Whether the committer's keys are renewed even when the proposals do not ask for it (§12.4).
+    public var forcesPath = false
+    /// Another credential, other capabilities or extensions for the committer's leaf; renews its keys.
+    public var profile: LeafProfile?
+    /// Another signature key for the committer; renews its keys.
+    public var signatureKey: SignaturePrivateKey?
+    /// What the sender attaches to the commit, in the clear.
+    public var authenticatedData: [UInt8] = []
+    /// Whether the Welcome holds the whole tree; otherwise new members need it another way (§12.4.3.3).
+    public var welcomeHasTree = true
+    /// Further extensions for the group info in the Welcome.
+    public var groupInfoExtensions: [Extension] = []
+
+    /// The defaults: all queued proposals, and new keys where the RFC asks for them.
+    public init() {}
+
+    /// The defaults with proposals of the committer's own.
+    public init(_ proposals: [Proposal]) { self.proposals = proposals }
+}
+
+/// What a staged commit sends once it is made: the commit to the members, the Welcome to the added clients after the
+/// commit was accepted, and not before (RFC 9420 §14).
+public struct CommitOutput: Sendable {
+    /// The commit.
+    public let commit: MLSMessage
+    /// For the added clients, if there are any.
+    public let welcome: MLSMessage?
+    /// The new epoch's public state with its tree and external key, for those who will join by their own commit.
+    public let groupInfo: GroupInfo
+    /// How the group changes.
+    public let change: EpochChange
+}
+
+/// How a commit changes a group.
+public struct EpochChange: Hashable, Sendable {
+    /// A member and its leaf's content.
+    public struct Member: Hashable, Sendable {
+        /// The leaf.
+        public let leaf: UInt32
+        /// The leaf's content.
+        public let node: LeafNode
+    }
+
+    /// The epoch that begins.
+    public let epoch: UInt64
+    /// The leaf of the member who committed, in the new epoch.
+    public let committer: UInt32
+    /// Whether the committer joined by this commit.
+    public let isExternal: Bool
+    /// Whether the committer's keys are new.
+    public let hasPath: Bool
+    /// Who was added, a joiner by its own commit included.
+    public let added: [Member]
+    /// Who was removed, with the content their leaves had.
+    public let removed: [Member]
+    /// Whose leaves were replaced, the committer's included.
+    public let updated: [Member]
+    /// The pre-shared keys that were mixed in.
+    public let psks: [PreSharedKeyID]
+    /// The group's new extensions, where they were replaced.
+    public let extensions: [Extension]?
+    /// The group that is to follow; this one has then ended.
+    public let reInit: ReInit?
+    /// Proposals of the application's own kinds.
+    public let custom: [SentProposal]
+    /// What the committer attached, in the clear.
+    public let authenticatedData: [UInt8]
+}
+
+extension EpochChange {
+    init(
+        _ list: ProposalList, before: RatchetTree, after: RatchetTree, added: [UInt32], epoch: UInt64,
+        committer: UInt32, isExternal: Bool, hasPath: Bool, authenticatedData: [UInt8]
+    ) {
+        func members(_ leaves: [UInt32], _ tree: RatchetTree) -> [Member] {
+            leaves.compactMap { leaf in tree.leaf(leaf).map { Member(leaf: leaf, node: $0) } }
+        }
+        self.epoch = epoch
+        self.committer = committer
+        self.isExternal = isExternal
+        self.hasPath = hasPath
+        self.added = members(isExternal ? [committer] : added, after)
+        self.removed = members(list.removes, before)
+        self.updated = members(list.updates.map(\.leaf) + (hasPath && !isExternal ? [committer] : []), after)
+        self.psks = list.psks
+        self.extensions = list.extensions
+        self.reInit = list.reInit
+        self.custom = list.custom
+        self.authenticatedData = authenticatedData
+    }
+}
+
+/// An own commit that awaits its confirmation.
+struct PendingCommit: ~Copyable, Sendable {
+    let state: EpochState
+    let signatureKey: SignaturePrivateKey
+    let message: MLSMessage
+    let change: EpochChange
+    let references: [ProposalReference]
+}

@@ -1,0 +1,180 @@
+/// What a group leaves behind for one that follows it or branches off (RFC 9420 §11.2, §11.3).
+public struct GroupLineage: Sendable {
+    /// What the members agreed on.
+    public let context: GroupContext
+    /// The group that is to follow, where the last commit said so.
+    public let reInit: ReInit?
+    /// Who the members were.
+    public let members: [Credential]
+    let resumptionPSK: SecretBox
+}
+
+extension Group {
+    /// What this group's current epoch leaves behind.
+    public var lineage: GroupLineage {
+        GroupLineage(
+            context: context, reInit: reInit, members: tree.members.map(\.leaf.credential),
+            resumptionPSK: state.secrets.resumptionPSK)
+    }
+}
+
+/// What a client has at hand to join a group by a Welcome.
+public struct JoinOptions: Sendable {
+    /// The group's tree, where the Welcome does not hold it (§12.4.3.3).
+    public var tree: RatchetTree?
+    /// The pre-shared keys the client has.
+    public var psks = PreSharedKeys()
+    /// The groups from which the new one may follow or branch off.
+    public var lineages: [GroupLineage] = []
+    /// The groups the client is in, none of which may have the new one's name.
+    public var knownGroups: Set<[UInt8]> = []
+    /// Seconds since 1970; nil without a clock.
+    public var now: UInt64?
+
+    /// Nothing at hand.
+    public init() {}
+}
+
+extension Welcome {
+    /// Which of some key packages the Welcome is for.
+    public func recipient(of bundles: [KeyPackageBundle]) -> KeyPackageBundle? {
+        guard let suite = CipherSuites[id: cipherSuite] else { return nil }
+        return bundles.first { bundle in
+            let reference = bundle.keyPackage.reference(suite)
+            return secrets.contains { $0.newMember == reference }
+        }
+    }
+}
+
+extension Group {
+    /// Joins the group of a Welcome (§12.4.3.1).
+    ///
+    /// The bundle's init key must be deleted afterwards, unless the key package is one of last resort (§10).
+    public init(
+        joining welcome: Welcome, with bundle: KeyPackageBundle, _ options: JoinOptions = JoinOptions(),
+        configuration: GroupConfiguration
+    ) throws(MLSError) {
+        guard let suite = CipherSuites[id: welcome.cipherSuite] else { throw .unsupportedCipherSuite }
+        guard bundle.keyPackage.cipherSuite == welcome.cipherSuite else { throw .keyPackageCipherSuiteMismatch }
+        let secrets = try Self.groupSecrets(welcome, bundle, suite)
+        let ancestor = try Self.ancestor(of: secrets.psks, options.lineages)
+        var keys = options.psks
+        for lineage in options.lineages {
+            keys.add(lineage.context.groupID, lineage.context.epoch, lineage.resumptionPSK)
+        }
+        let schedule = KeySchedule(
+            suite, joinerSecret: secrets.joinerSecret.shared(),
+            pskSecret: try suite.pskSecret(secrets.psks, from: keys))
+        let info = try WelcomeKey(suite, welcomeSecret: schedule.welcomeSecret).open(welcome.encryptedGroupInfo)
+        let context = info.groupContext
+        guard context.version == .mls10 else { throw .unsupportedVersion }
+        guard context.cipherSuite == welcome.cipherSuite else { throw .keyPackageCipherSuiteMismatch }
+        guard !options.knownGroups.contains(context.groupID) else { throw .groupAlreadyKnown }
+        let tree = try info.tree(or: options.tree)
+        try info.validate(
+            suite, tree: tree, capabilities: bundle.keyPackage.leafNode.capabilities,
+            lifetime: LifetimeRule(now: options.now, maximum: configuration.maximumLifetime),
+            authentication: configuration.authentication)
+        let leaf = bundle.keyPackage.leafNode
+        guard let place = tree.members.first(where: { $0.leaf == leaf })?.index else { throw .ownLeafMissing }
+        var treeKeys = TreeKeys(leafIndex: place, leaf: bundle.encryptionKey)
+        switch secrets.pathSecret {
+        case .none: break
+        case .some(let pathSecret):
+            guard place != info.signer else { throw .pathSecretMismatch }
+            try treeKeys.set(
+                suite, pathSecret: pathSecret, level: TreeMath.commonLevel(place, info.signer), in: tree,
+                sender: info.signer)
+        }
+        let derived = DerivedEpoch(
+            suite, epochSecret: schedule.epochSecret(context: context.encoded), context: context, tree: tree)
+        guard constantTimeEqual(derived.confirmationTag, info.confirmationTag) else { throw .invalidConfirmationTag }
+        if let ancestor { try ancestor.check(context, tree, configuration.authentication) }
+        self.init(
+            derived.state(suite, context: context, tree: tree, keys: treeKeys), signatureKey: bundle.signatureKey,
+            configuration: configuration)
+    }
+
+    private static func groupSecrets(
+        _ welcome: Welcome, _ bundle: KeyPackageBundle, _ suite: any CipherSuite
+    ) throws(MLSError) -> GroupSecrets {
+        let reference = bundle.keyPackage.reference(suite)
+        let entries = welcome.secrets.filter { $0.newMember == reference }
+        guard let entry = entries.first, entries.count == 1 else { throw .keyPackageNotInWelcome }
+        let secrets = try GroupSecrets(
+            suite.decrypt(
+                entry.encryptedGroupSecrets, with: bundle.initKey, label: "Welcome",
+                context: welcome.encryptedGroupInfo))
+        guard Set(secrets.psks).count == secrets.psks.count else { throw .duplicatePSK }
+        guard secrets.psks.allSatisfy({ $0.nonce.count == suite.secretLength }) else { throw .wrongPSKNonceLength }
+        return secrets
+    }
+
+    /// The group that the new one follows or branches off, if its keys say so (§12.4.3.1).
+    private static func ancestor(
+        of psks: [PreSharedKeyID], _ lineages: [GroupLineage]
+    ) throws(MLSError) -> GroupAncestor? {
+        let starting = psks.filter(\.startsGroup)
+        guard let id = starting.first else { return nil }
+        guard starting.count == 1 else { throw .multipleStartingPSKs }
+        guard case .resumption(let usage, let groupID, let epoch) = id.key,
+            let lineage = lineages.first(where: { $0.context.groupID == groupID && $0.context.epoch == epoch })
+        else { throw .unknownPSK }
+        return GroupAncestor(lineage: lineage, isReInit: usage == .reInit)
+    }
+}
+
+/// The group that a new one says to come from.
+struct GroupAncestor {
+    let lineage: GroupLineage
+    let isReInit: Bool
+
+    /// Checks that the new group is what the old one's members agreed on, or a part of it (§11.2, §11.3, §12.4.3.1).
+    func check(
+        _ context: GroupContext, _ tree: RatchetTree, _ authentication: any AuthenticationService
+    ) throws(MLSError) {
+        guard context.epoch == 1 else { throw .startingEpochNotOne }
+        let members = tree.members.map(\.leaf.credential)
+        func covers(_ all: [Credential], _ part: [Credential]) -> Bool {
+            part.allSatisfy { one in all.contains { authentication.isSameParticipant(one, $0) } }
+        }
+        guard isReInit else {
+            guard context.version == lineage.context.version, context.cipherSuite == lineage.context.cipherSuite else {
+                throw .branchParametersDiffer
+            }
+            guard covers(lineage.members, members) else { throw .branchMembersDiffer }
+            return
+        }
+        guard let wanted = lineage.reInit else { throw .groupNotEnded }
+        guard context.groupID == wanted.groupID, context.version == wanted.version,
+            context.cipherSuite == wanted.cipherSuite, context.extensions == wanted.extensions
+        else { throw .reInitParametersDiffer }
+        guard covers(members, lineage.members) else { throw .reInitMembersDiffer }
+    }
+}
+
+extension GroupInfo {
+    /// The group's tree, from the info itself or from elsewhere (§12.4.3.3).
+    func tree(or other: RatchetTree?) throws(MLSError) -> RatchetTree {
+        try extensions.checkUnique()
+        if let nodes = try extensions.decoded(.ratchetTree, as: RatchetTreeNodes.self) {
+            return try RatchetTree(nodes)
+        }
+        guard let other else { throw .treeMissing }
+        return other
+    }
+
+    /// Checks everything about a group that a newcomer can, but its confirmation tag (§12.4.3, §12.4.3.1).
+    func validate(
+        _ suite: any CipherSuite, tree: RatchetTree, capabilities: Capabilities, lifetime: LifetimeRule,
+        authentication: any AuthenticationService
+    ) throws(MLSError) {
+        guard let signer = tree.leaf(signer) else { throw .signerNotMember }
+        guard hasValidSignature(suite, by: signer.signatureKey) else { throw .invalidGroupInfoSignature }
+        try groupContext.extensions.checkUnique()
+        guard groupContext.extensions.allSatisfy({ capabilities.supports($0.type) }) else {
+            throw .extensionNotSupported
+        }
+        try tree.validate(suite, context: groupContext, lifetime: lifetime, authentication: authentication)
+    }
+}

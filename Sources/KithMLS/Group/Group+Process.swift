@@ -1,0 +1,127 @@
+extension Group {
+    /// Takes in a message of the group.
+    ///
+    /// `psks` are the keys that a commit may name, beyond this group's own resumption keys. `now` is in seconds since
+    /// 1970, to hold lifetimes and retention against; nil without a clock.
+    public mutating func process(
+        _ message: MLSMessage, psks: PreSharedKeys = PreSharedKeys(), at now: UInt64? = nil
+    ) throws(MLSError) -> Received {
+        guard !isRemoved else { throw .removedFromGroup }
+        switch message {
+        case .publicMessage(let content): return try process(content, message, psks, now)
+        case .privateMessage(let content): return try process(content, message, psks, now)
+        case .welcome, .groupInfo, .keyPackage: throw .unexpectedWireFormat
+        }
+    }
+
+    private mutating func process(
+        _ content: PublicMessage, _ message: MLSMessage, _ psks: PreSharedKeys, _ now: UInt64?
+    ) throws(MLSError) -> Received {
+        try state.shared.checkGroup(content.groupID)
+        guard content.contentType != .application else { throw .applicationDataNotEncrypted }
+        guard content.epoch == epoch else { throw .wrongEpoch }
+        if isPending(message) { return .own(OwnMessage(kind: .pendingCommit, epoch: epoch)) }
+        if case .member = content.sender, !configuration.acceptsPublicHandshake { throw .publicHandshakeNotAccepted }
+        try content.checkMembership(state.suite, state.secrets.membershipKey, context: state.shared.contextBytes)
+        try state.shared.checkSignature(content.authenticated)
+        return try accept(content.authenticated, psks, now)
+    }
+
+    private mutating func process(
+        _ message: PrivateMessage, _ whole: MLSMessage, _ psks: PreSharedKeys, _ now: UInt64?
+    ) throws(MLSError) -> Received {
+        try state.shared.checkGroup(message.groupID)
+        guard message.epoch == epoch else { return try processPast(message, now) }
+        if isPending(whole) { return .own(OwnMessage(kind: .pendingCommit, epoch: epoch)) }
+        let suite = state.suite
+        let senderData = try message.senderData(suite, senderDataSecret: state.secrets.senderData)
+        guard senderData.leafIndex != leafIndex else { return .own(ownMessage(message)) }
+        guard tree.leaf(senderData.leafIndex) != nil else { throw .senderNotMember }
+        let step = try state.secretTree.key(
+            leaf: senderData.leafIndex, RatchetKind(message.contentType), generation: senderData.generation,
+            limits: configuration.ratchetLimits)
+        let content = try message.content(suite, senderData: senderData, key: step.key)
+        try state.shared.checkSignature(content)
+        guard case .application(let data) = content.content.content else {
+            let received = try accept(content, psks, now)
+            state.secretTree.apply(step)
+            return received
+        }
+        state.secretTree.apply(step)
+        return .application(try applicationMessage(content, data, senderData, state.shared))
+    }
+
+    /// Reads a late message of the application with what is kept of its epoch (§15.3).
+    private mutating func processPast(_ message: PrivateMessage, _ now: UInt64?) throws(MLSError) -> Received {
+        dropPastEpochs(at: now)
+        guard message.contentType == .application,
+            let index = past.firstIndex(where: { $0.shared.context.epoch == message.epoch })
+        else { throw .wrongEpoch }
+        let shared = past[index].shared
+        let senderData = try message.senderData(shared.suite, senderDataSecret: past[index].senderData.secret)
+        guard senderData.leafIndex != past[index].leafIndex else { return .own(ownMessage(message)) }
+        guard shared.tree.leaf(senderData.leafIndex) != nil else { throw .senderNotMember }
+        let step = try past[index].secretTree.key(
+            leaf: senderData.leafIndex, .application, generation: senderData.generation,
+            limits: configuration.ratchetLimits)
+        let content = try message.content(shared.suite, senderData: senderData, key: step.key)
+        try shared.checkSignature(content)
+        guard case .application(let data) = content.content.content else { throw .wrongEpoch }
+        past[index].secretTree.apply(step)
+        past[index].messagesLeft -= 1
+        return .application(try applicationMessage(content, data, senderData, shared))
+    }
+
+    private func applicationMessage(
+        _ content: AuthenticatedContent, _ data: [UInt8], _ senderData: SenderData, _ shared: PublicState
+    ) throws(MLSError) -> ApplicationMessage {
+        guard let node = shared.tree.leaf(senderData.leafIndex) else { throw .senderNotMember }
+        return ApplicationMessage(
+            data: data, sender: senderData.leafIndex, senderNode: node, epoch: content.content.epoch,
+            generation: senderData.generation, authenticatedData: content.content.authenticatedData)
+    }
+
+    private func isPending(_ message: MLSMessage) -> Bool {
+        switch pending {
+        case .none: false
+        case .some(let pending): pending.message == message
+        }
+    }
+
+    private func ownMessage(_ message: PrivateMessage) -> OwnMessage {
+        let isRemembered = sent.contains(state.suite.hash(message.ciphertext))
+        return OwnMessage(
+            kind: isRemembered ? .remembered(message.contentType) : .unknown(message.contentType),
+            epoch: message.epoch)
+    }
+
+    /// Takes in a handshake content whose signature was checked.
+    private mutating func accept(
+        _ content: AuthenticatedContent, _ psks: PreSharedKeys, _ now: UInt64?
+    ) throws(MLSError) -> Received {
+        let reference = content.proposalReference(state.suite)
+        switch content.content.content {
+        case .application: throw .applicationDataNotEncrypted
+        case .proposal(let proposal):
+            if let known = proposals[reference] {
+                return known.sender == .member(leafIndex)
+                    ? .own(OwnMessage(kind: .remembered(.proposal), epoch: epoch)) : .proposal(known)
+            }
+            guard content.content.sender != .member(leafIndex) else {
+                return .own(OwnMessage(kind: .unknown(.proposal), epoch: epoch))
+            }
+            try check(SentProposal(proposal: proposal, sender: content.content.sender), at: now)
+            let queued = QueuedProposal(
+                reference: reference, proposal: proposal, sender: content.content.sender,
+                authenticatedData: content.content.authenticatedData)
+            proposals.add(queued)
+            return .proposal(queued)
+        case .commit(let commit):
+            guard reInit == nil else { throw .groupEnded }
+            guard content.content.sender != .member(leafIndex) else {
+                return .own(OwnMessage(kind: .unknown(.commit), epoch: epoch))
+            }
+            return .commit(try stage(commit, in: content, psks: allKeys(psks), at: now))
+        }
+    }
+}

@@ -1,0 +1,103 @@
+/// When a leaf is looked at, in seconds since 1970, and how long a leaf may live (RFC 9420 §7.2, §7.3).
+struct LifetimeRule {
+    /// Nil where the client has no clock; lifetimes are then not held against it.
+    let now: UInt64?
+    let maximum: UInt64
+
+    func check(_ lifetime: Lifetime) throws(MLSError) {
+        guard lifetime.notBefore <= lifetime.notAfter, lifetime.notAfter - lifetime.notBefore <= maximum else {
+            throw .lifetimeTooLong
+        }
+        if let now, !lifetime.contains(now) { throw .leafExpired }
+    }
+}
+
+extension LeafNode {
+    /// Checks what can be said about a leaf alone, and about the leaf in its group's parameters (§7.3).
+    ///
+    /// That everybody supports everybody's credentials, and that keys are unique, is checked on the whole tree.
+    func validate(
+        _ suite: any CipherSuite, extensions groupExtensions: [Extension], required: RequiredCapabilities?,
+        at place: LeafPlace, lifetime: LifetimeRule?
+    ) throws(MLSError) {
+        guard capabilities.versions.contains(.mls10) else { throw .versionNotSupportedByMember }
+        guard capabilities.cipherSuites.contains(suite.id) else { throw .cipherSuiteNotSupportedByMember }
+        guard capabilities.credentials.contains(credential.type) else { throw .credentialNotInCapabilities }
+        try extensions.checkUnique()
+        guard extensions.allSatisfy({ capabilities.supports($0.type) }) else { throw .extensionNotInCapabilities }
+        if let required {
+            guard capabilities.satisfies(required) else { throw .requiredCapabilitiesMissing }
+        }
+        guard groupExtensions.allSatisfy({ capabilities.supports($0.type) }) else {
+            throw .extensionNotSupportedByMember
+        }
+        if case .keyPackage(let own) = source, let lifetime { try lifetime.check(own) }
+        guard suite.isValidHPKEKey(encryptionKey) else { throw .invalidPublicKey }
+        guard hasValidSignature(suite, at: place) else { throw .invalidLeafSignature }
+    }
+}
+
+extension KeyPackage {
+    /// Checks everything about a key package but its credential and its keys' uniqueness (§10.1).
+    func validate(
+        _ suite: any CipherSuite, extensions groupExtensions: [Extension], required: RequiredCapabilities?,
+        lifetime: LifetimeRule
+    ) throws(MLSError) {
+        guard version == .mls10 else { throw .keyPackageVersionMismatch }
+        guard cipherSuite == suite.id else { throw .keyPackageCipherSuiteMismatch }
+        guard case .keyPackage = leafNode.source else { throw .wrongLeafNodeSource }
+        guard initKey != leafNode.encryptionKey else { throw .initKeyIsEncryptionKey }
+        guard suite.isValidHPKEKey(initKey) else { throw .invalidPublicKey }
+        try extensions.checkUnique()
+        try leafNode.validate(
+            suite, extensions: groupExtensions, required: required, at: LeafPlace(groupID: [], leafIndex: 0),
+            lifetime: lifetime)
+        guard hasValidSignature(suite) else { throw .invalidKeyPackageSignature }
+    }
+
+    /// Checks a key package that was fetched, before it is used to add its client (§10.1).
+    public func validate(
+        at now: UInt64, maximumLifetime: UInt64 = .max, authentication: any AuthenticationService
+    ) throws(MLSError) {
+        guard let suite = CipherSuites[id: cipherSuite] else { throw .unsupportedCipherSuite }
+        try validate(
+            suite, extensions: [], required: nil, lifetime: LifetimeRule(now: now, maximum: maximumLifetime))
+        guard
+            authentication.isValid(leafNode.credential, signatureKey: leafNode.signatureKey, for: .keyPackage)
+        else { throw .credentialRejected }
+    }
+}
+
+extension RatchetTree {
+    /// Checks that every member supports every credential in use, what the group requires and its extensions (§7.3,
+    /// §11.1, §13.4).
+    func checkCommonSupport(extensions: [Extension], required: RequiredCapabilities?) throws(MLSError) {
+        guard let traits else { return }
+        guard traits.credentialsInUse.allSatisfy({ traits.credentials.contains($0) }) else {
+            throw .credentialNotSupportedByMember
+        }
+        if let required, !traits.satisfies(required) { throw .requiredCapabilitiesMissing }
+        guard extensions.allSatisfy({ traits.supports($0.type) }) else { throw .extensionNotSupportedByMember }
+    }
+
+    /// Checks a whole tree as a newcomer does: its hash, its parent hashes and all its leaves (§12.4.3.1).
+    func validate(
+        _ suite: any CipherSuite, context: GroupContext, lifetime: LifetimeRule,
+        authentication: any AuthenticationService
+    ) throws(MLSError) {
+        guard hash(suite) == context.treeHash else { throw .treeHashMismatch }
+        try checkParentHashes(suite)
+        let required: RequiredCapabilities? = try context.extensions.decoded(.requiredCapabilities)
+        try checkCommonSupport(extensions: context.extensions, required: required)
+        for (index, leaf) in members {
+            // A leaf that expired after it came in is its owner's to renew; it is no reason not to join (§7.3).
+            try leaf.validate(
+                suite, extensions: context.extensions, required: required,
+                at: LeafPlace(groupID: context.groupID, leafIndex: index),
+                lifetime: LifetimeRule(now: nil, maximum: lifetime.maximum))
+            guard authentication.isValid(leaf.credential, signatureKey: leaf.signatureKey, for: .joining) else {
+                throw .credentialRejected
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+/// What a message turned out to be.
+public enum Received: ~Copyable {
+    /// Data of the application.
+    case application(ApplicationMessage)
+    /// A proposal, now queued.
+    case proposal(QueuedProposal)
+    /// Another's commit, checked, to be confirmed or let go.
+    case commit(StagedCommit)
+    /// A message of this very member, which it cannot decrypt and need not.
+    case own(OwnMessage)
+}
+
+/// Data that a member sent to the group.
+public struct ApplicationMessage: Hashable, Sendable {
+    /// The data.
+    public let data: [UInt8]
+    /// Who sent it.
+    public let sender: UInt32
+    /// What the sender's leaf said in that epoch.
+    public let senderNode: LeafNode
+    /// The epoch it was sent in.
+    public let epoch: UInt64
+    /// Which of the sender's messages of that epoch it is.
+    public let generation: UInt32
+    /// What the sender attached, in the clear.
+    public let authenticatedData: [UInt8]
+}
+
+/// A message that came back to its sender.
+public struct OwnMessage: Hashable, Sendable {
+    /// What it is.
+    public enum Kind: Hashable, Sendable {
+        /// The commit that awaits its confirmation: it was accepted.
+        case pendingCommit
+        /// A message this value of the group remembers having sent.
+        case remembered(ContentType)
+        /// A message of this member's leaf that this value of the group does not remember: sent long ago, or by a
+        /// state that was lost.
+        case unknown(ContentType)
+    }
+
+    /// What it is.
+    public let kind: Kind
+    /// The epoch it was sent in.
+    public let epoch: UInt64
+}

@@ -1,0 +1,30 @@
+/// Another member's commit that was checked, and the epoch it would begin.
+///
+/// The application looks at ``change`` and either hands it to ``Group/confirm(_:at:)`` or lets it go.
+public struct StagedCommit: ~Copyable, Sendable {
+    /// The context of the epoch it was staged in.
+    let context: GroupContext
+    /// The new epoch; nil when the commit removes this member.
+    private let state: EpochState?
+    /// How the group would change.
+    public let change: EpochChange
+    /// The new signature key of this member, where the commit holds its Update.
+    let signatureKey: SignaturePrivateKey?
+    let references: [ProposalReference]
+
+    /// Whether the commit removes this member.
+    public var removesUs: Bool { state == nil }
+
+    init(
+        context: GroupContext, state: consuming EpochState?, change: EpochChange, signatureKey: SignaturePrivateKey?,
+        references: [ProposalReference]
+    ) {
+        self.context = context
+        self.state = state
+        self.change = change
+        self.signatureKey = signatureKey
+        self.references = references
+    }
+
+    consuming func intoState() -> EpochState? { state }
+}

@@ -1,0 +1,101 @@
+import KithMLS
+
+struct CryptoBasicsVector: Vector {
+    struct RefHash: Decodable, Sendable {
+        let label: String
+        let value: Hex
+        let out: Hex
+    }
+    struct Expand: Decodable, Sendable {
+        let secret: Hex
+        let label: String
+        let context: Hex
+        let length: Int
+        let out: Hex
+    }
+    struct Derive: Decodable, Sendable {
+        let secret: Hex
+        let label: String
+        let out: Hex
+    }
+    struct DeriveTree: Decodable, Sendable {
+        let secret: Hex
+        let label: String
+        let generation: UInt32
+        let length: Int
+        let out: Hex
+    }
+    struct Sign: Decodable, Sendable {
+        let priv: Hex
+        let pub: Hex
+        let content: Hex
+        let label: String
+        let signature: Hex
+    }
+    struct Encrypt: Decodable, Sendable {
+        let priv: Hex
+        let pub: Hex
+        let label: String
+        let context: Hex
+        let plaintext: Hex
+        let kemOutput: Hex
+        let ciphertext: Hex
+    }
+
+    let cipherSuite: UInt16
+    let refHash: RefHash
+    let expandWithLabel: Expand
+    let deriveSecret: Derive
+    let deriveTreeSecret: DeriveTree
+    let signWithLabel: Sign
+    let encryptWithLabel: Encrypt
+    var suite: UInt16? { cipherSuite }
+
+    func verify(_ suite: any CipherSuite) throws {
+        try check(suite.referenceHash(refHash.label, refHash.value.bytes) == refHash.out.bytes, "ref_hash")
+        try check(
+            suite.expand(
+                Secret(copying: expandWithLabel.secret.bytes), label: expandWithLabel.label,
+                context: expandWithLabel.context.bytes, count: expandWithLabel.length
+            ).reveal() == expandWithLabel.out.bytes, "expand_with_label")
+        try check(
+            suite.derive(Secret(copying: deriveSecret.secret.bytes), deriveSecret.label).reveal()
+                == deriveSecret.out.bytes, "derive_secret")
+        try check(
+            suite.derive(
+                Secret(copying: deriveTreeSecret.secret.bytes), deriveTreeSecret.label,
+                generation: deriveTreeSecret.generation, count: deriveTreeSecret.length
+            ).reveal() == deriveTreeSecret.out.bytes, "derive_tree_secret")
+        try verifySignature(suite)
+        try verifyEncryption(suite)
+    }
+
+    private func verifySignature(_ suite: any CipherSuite) throws {
+        let sign = signWithLabel
+        let key = try suite.importSignatureKey(sign.priv.bytes)
+        try check(key.publicKey == sign.pub.bytes, "signature public key")
+        try check(
+            suite.isValid(sign.signature.bytes, for: sign.content.bytes, label: sign.label, by: sign.pub.bytes),
+            "signature")
+        let own = try suite.sign(sign.content.bytes, label: sign.label, with: key)
+        try check(suite.isValid(own, for: sign.content.bytes, label: sign.label, by: sign.pub.bytes), "own signature")
+        try check(
+            !suite.isValid(own, for: sign.content.bytes + [0], label: sign.label, by: sign.pub.bytes),
+            "signature over other content")
+    }
+
+    private func verifyEncryption(_ suite: any CipherSuite) throws {
+        let encrypt = encryptWithLabel
+        let key = try suite.importHPKEKey(encrypt.priv.bytes)
+        try check(key.publicKey == encrypt.pub.bytes, "HPKE public key")
+        let sealed = HPKECiphertext(kemOutput: encrypt.kemOutput.bytes, ciphertext: encrypt.ciphertext.bytes)
+        for sealed in [
+            sealed,
+            try suite.encrypt(
+                encrypt.plaintext.bytes, to: encrypt.pub.bytes, label: encrypt.label, context: encrypt.context.bytes),
+        ] {
+            let opened = try suite.decrypt(sealed, with: key, label: encrypt.label, context: encrypt.context.bytes)
+            try check(opened.reveal() == encrypt.plaintext.bytes, "encrypt_with_label")
+        }
+    }
+}
