@@ -89,6 +89,7 @@ let floors: [[Target]] = [
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ]),
+        .target(name: "KithBrowser", dependencies: ["KithWire", "KithCommandLine", "KithAPI", "KithTerminal"]),
         .target(
             name: "KithForward",
             dependencies: [
@@ -112,7 +113,7 @@ let floors: [[Target]] = [
             name: "KithCommand",
             dependencies: [
                 "Kith", "KithWire", "KithIdentity", "KithRPC", "KithAPI", "KithSocket", "KithShell", "KithFiles",
-                "KithForward", "KithCommandLine", "KithTerminal", "CKithSystem",
+                "KithForward", "KithBrowser", "KithCommandLine", "KithTerminal", "CKithSystem",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
@@ -153,6 +154,7 @@ let tests: [Target] = [
     test("KithNode", "KithIdentity", "KithAPI", "KithNet", "KithStore", logging),
     test("KithShell", "KithTesting", "KithIdentity", "KithAPI", "KithNode", logging),
     test("KithFiles", "KithIdentity", "KithAPI", "KithNode", crypto, logging),
+    test("KithBrowser", "KithAPI", "KithTerminal", "KithTesting"),
     test("KithForward", "KithIdentity", "KithAPI", "KithNode", "KithTesting", logging),
     .testTarget(name: "KithCommandLineTests", dependencies: ["KithCommandLine"]),
     .testTarget(

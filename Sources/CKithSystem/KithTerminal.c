@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
+#include <time.h>
 #include <unistd.h>
 
 // A process has one terminal, and a signal handler can reach nothing but globals.
@@ -17,6 +18,12 @@ static struct termios found_modes;
 static volatile sig_atomic_t changed_descriptor = -1;
 static int signal_pipe[2] = {-1, -1};
 static int handlers_installed;
+static char farewell[256];
+static volatile sig_atomic_t farewell_count;
+static volatile sig_atomic_t farewell_descriptor = -1;
+static volatile sig_atomic_t was_continued;
+static int job_signals_taken;
+static struct sigaction earlier_stop, earlier_continue;
 
 static const int deadly[] = {SIGHUP, SIGTERM, SIGINT, SIGQUIT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP};
 enum { deadly_count = sizeof deadly / sizeof deadly[0] };
@@ -31,11 +38,24 @@ void kith_terminal_restore(void) {
         sigemptyset(&stop);
         sigaddset(&stop, SIGTTOU);
         sigprocmask(SIG_BLOCK, &stop, &before);
+        if (farewell_count > 0) {
+            // A terminal that takes nothing any more has nothing to be put right.
+            ssize_t ignored = write(farewell_descriptor, farewell, (size_t)farewell_count);
+            (void)ignored;
+        }
         tcsetattr(descriptor, TCSADRAIN, &found_modes);
         sigprocmask(SIG_SETMASK, &before, NULL);
         changed_descriptor = -1;
     }
     errno = saved;
+}
+
+void kith_terminal_farewell(int descriptor, const void *bytes, size_t count) {
+    farewell_count = 0;
+    if (count > sizeof farewell) count = sizeof farewell;
+    if (count > 0) memcpy(farewell, bytes, count);
+    farewell_descriptor = descriptor;
+    farewell_count = (sig_atomic_t)count;
 }
 
 static void restore_and_die(int number) {
@@ -121,6 +141,44 @@ int kith_terminal_signals(int all) {
     return signal_pipe[0];
 }
 
+void kith_terminal_job_signals(int on) {
+    if (!on == !job_signals_taken) return;
+    job_signals_taken = on;
+    if (!on) {
+        sigaction(SIGTSTP, &earlier_stop, NULL);
+        sigaction(SIGCONT, &earlier_continue, NULL);
+        return;
+    }
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    sigemptyset(&action.sa_mask);
+    action.sa_handler = write_number;
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGTSTP, &action, &earlier_stop);
+    sigaction(SIGCONT, &action, &earlier_continue);
+}
+
+static void note_continued(int number) {
+    (void)number;
+    was_continued = 1;
+}
+
 void kith_terminal_suspend(void) {
+    struct sigaction stop, resume, before_stop, before_resume;
+    memset(&stop, 0, sizeof stop);
+    sigemptyset(&stop.sa_mask);
+    resume = stop;
+    stop.sa_handler = SIG_DFL;
+    resume.sa_handler = note_continued;
+    resume.sa_flags = SA_RESTART;
+    was_continued = 0;
+    sigaction(SIGTSTP, &stop, &before_stop);
+    sigaction(SIGCONT, &resume, &before_resume);
     kill(0, SIGTSTP);
+    // Another thread may be the one that takes the signal: this one goes on until all are stopped. A process that
+    // nobody could continue (its shell has gone) is not stopped at all.
+    const struct timespec moment = {0, 10 * 1000 * 1000};
+    for (int count = 0; count < 50 && !was_continued; count++) nanosleep(&moment, NULL);
+    sigaction(SIGTSTP, &before_stop, NULL);
+    sigaction(SIGCONT, &before_resume, NULL);
 }

@@ -1,5 +1,6 @@
 import Foundation
 import KithAPI
+import KithCommandLine
 import KithWire
 
 #if canImport(Glibc)
@@ -10,8 +11,7 @@ import Glibc
 struct ProgressLine {
     /// Whether there is a terminal that wants it.
     let isShown: Bool
-    private var rate: Double?
-    private var previous: (bytes: UInt64, time: ContinuousClock.Instant)?
+    private var rate = TransferRate()
     private var isDrawn = false
     private var plain = StatusLine(isShown: true, isPlain: true)
 
@@ -20,15 +20,9 @@ struct ProgressLine {
     /// Draws the line anew.
     mutating func show(_ progress: Files.Progress, at now: ContinuousClock.Instant) {
         guard isShown, progress.summary == nil, progress.failure == nil else { return }
-        if let previous {
-            let seconds = max((now - previous.time) / .seconds(1), 0.001)
-            let current = Double(progress.bytes - min(previous.bytes, progress.bytes)) / seconds
-            // About the last second, so that the number can be read.
-            rate = rate.map { $0 + (current - $0) * min(1, seconds) } ?? current
-        }
-        previous = (progress.bytes, now)
-        if isPlainTerminal { return plain.show(Self.text(progress, rate: rate, width: 200)) }
-        write("\r\u{1B}[K" + Self.text(progress, rate: rate, width: Self.width))
+        rate.note(progress.bytes, at: now)
+        if isPlainTerminal { return plain.show(Self.text(progress, rate: rate.bytesPerSecond, width: 200)) }
+        write("\r\u{1B}[K" + Self.text(progress, rate: rate.bytesPerSecond, width: Self.width))
         isDrawn = true
     }
 
@@ -80,25 +74,10 @@ struct ProgressLine {
     }
 
     /// `1.4 GB`.
-    static func size(_ bytes: UInt64) -> String {
-        let units = ["B", "kB", "MB", "GB", "TB", "PB", "EB"]
-        var value = Double(bytes)
-        var unit = 0
-        while value >= 999.5, unit < units.count - 1 {
-            value /= 1_000
-            unit += 1
-        }
-        return unit == 0 ? "\(bytes) B" : String(format: value < 9.95 ? "%.1f %@" : "%.0f %@", value, units[unit])
-    }
+    static func size(_ bytes: UInt64) -> String { Wording.size(bytes) }
 
     /// `1:05`, `12 s`.
-    static func duration(_ seconds: Double) -> String {
-        if seconds < 9.95 { return String(format: "%.1f s", seconds) }
-        let whole = Int(min(seconds.rounded(), 359_999))
-        if whole < 60 { return "\(whole) s" }
-        let minutes = String(format: "%02d:%02d", whole / 60 % 60, whole % 60)
-        return whole < 3_600 ? minutes : "\(whole / 3_600):\(minutes)"
-    }
+    static func duration(_ seconds: Double) -> String { Wording.duration(seconds) }
 
     private static var width: Int {
         var size = winsize()

@@ -29,37 +29,49 @@ struct EditCommand: AsyncParsableCommand {
     @OptionGroup var globals: GlobalOptions
     @Argument(help: "The file: DEVICE:PATH.") var path: RemotePath
 
+    func run() async throws {
+        let (device, file) = try path.remote()
+        let isChanged = try await withClient(globals) { client in
+            try await RemoteEdit(device: device, path: file, client: client).run()
+        }
+        if !isChanged { note("\(printable(path.description)) is as it was; nothing was written.") }
+    }
+}
+
+/// Edits a file on a device with the editor of this one.
+struct RemoteEdit {
+    let device: String
+    let path: Files.Path
+    let client: Client
+
     /// The most that is edited: it is held in memory.
     private static let sizeLimit = 256 << 20
 
-    func run() async throws {
-        let (device, typed) = try path.remote()
-        try await withClient(globals) { client in
-            let file = try await resolved(typed, on: device, client)
-            let original = try await contents(of: file, on: device, client)
-            let copy = try PrivateCopy(named: file, holding: original ?? [])
-            var isKept = false
-            defer { if !isKept { copy.wipe() } }
-            let status = try await Editor.run(on: copy.path)
-            guard status == 0 else {
-                throw KithError(.cancelled, "The editor ended with status \(status). Nothing was written.")
-            }
-            let edited = try copy.contents(limit: Self.sizeLimit)
-            if edited == original || (original == nil && edited.isEmpty) {
-                note("\(printable(path.description)) is as it was; nothing was written.")
-                return
-            }
-            do {
-                try await write(edited, to: file, replacing: original, on: device, client)
-            } catch let error as KithError {
-                isKept = true
-                throw KithError(error.code, "\(error.message) Your copy is kept in \(copy.path)", cause: error)
-            }
+    /// Fetches it, runs the editor on this process's terminal, and writes what was changed; returns whether there was
+    /// anything.
+    func run() async throws -> Bool {
+        let file = try await resolved(path)
+        let original = try await contents(of: file)
+        let copy = try PrivateCopy(named: file, holding: original ?? [])
+        var isKept = false
+        defer { if !isKept { copy.wipe() } }
+        let status = try await Editor.run(on: copy.path)
+        guard status == 0 else {
+            throw KithError(.cancelled, "The editor ended with status \(status). Nothing was written.")
         }
+        let edited = try copy.contents(limit: Self.sizeLimit)
+        if edited == original || (original == nil && edited.isEmpty) { return false }
+        do {
+            try await write(edited, to: file, replacing: original)
+        } catch let error as KithError {
+            isKept = true
+            throw KithError(error.code, "\(error.message) Your copy is kept in \(copy.path)", cause: error)
+        }
+        return true
     }
 
     /// Follows links to the file itself: the link stays what it is.
-    private func resolved(_ path: Files.Path, on device: String, _ client: Client) async throws -> Files.Path {
+    private func resolved(_ path: Files.Path) async throws -> Files.Path {
         var path = path
         for _ in 0..<40 {
             let entry: Files.Entry
@@ -90,7 +102,7 @@ struct EditCommand: AsyncParsableCommand {
     }
 
     /// The file as it is; `nil` when there is none.
-    private func contents(of file: Files.Path, on device: String, _ client: Client) async throws -> [UInt8]? {
+    private func contents(of file: Files.Path) async throws -> [UInt8]? {
         let opened: OpenedStream<Files.Entry>
         do {
             opened = try await client.open(Files.Read.self, Files.Read.Input(path: file), on: device)
@@ -111,7 +123,7 @@ struct EditCommand: AsyncParsableCommand {
     }
 
     private func write(
-        _ bytes: [UInt8], to file: Files.Path, replacing original: [UInt8]?, on device: String, _ client: Client
+        _ bytes: [UInt8], to file: Files.Path, replacing original: [UInt8]?
     ) async throws {
         let input = Files.Write.Input(
             path: file, overwrite: original != nil, replacing: original.map { ByteString(Array(SHA256.hash(data: $0))) }
@@ -203,12 +215,18 @@ struct PrivateCopy {
 }
 
 /// The editor of the person at the keyboard.
-private enum Editor {
+enum Editor {
     /// Runs it on a file, on this terminal, and waits; returns its exit status.
     static func run(on path: String) async throws -> Int32 {
         let environment = ProcessInfo.processInfo.environment
         let command =
             ["VISUAL", "EDITOR"].lazy.compactMap { environment[$0] }.first { !$0.isEmpty } ?? "vi"
+        // Keys that interrupt are the editor's.
+        let before = (signal(SIGINT, SIG_IGN), signal(SIGQUIT, SIG_IGN))
+        defer {
+            signal(SIGINT, before.0)
+            signal(SIGQUIT, before.1)
+        }
         // The variable is a line for a shell: it may hold options.
         let process = try start(["/bin/sh", "-c", "\(command) \"$1\"", "sh", path])
         return await withCheckedContinuation { continuation in
@@ -221,7 +239,7 @@ private enum Editor {
         }
     }
 
-    /// Starts a program in this process's own group, so that the terminal is its; keys that interrupt are only its.
+    /// Starts a program in this process's own group, so that the terminal is its.
     private static func start(_ words: [String]) throws -> pid_t {
         var attributes = posix_spawnattr_t()
         unsafe posix_spawnattr_init(&attributes)
@@ -231,8 +249,6 @@ private enum Editor {
         for signal in [SIGINT, SIGQUIT, SIGPIPE] { unsafe sigaddset(&signals, signal) }
         unsafe posix_spawnattr_setsigdefault(&attributes, &signals)
         unsafe posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGDEF))
-        signal(SIGINT, SIG_IGN)
-        signal(SIGQUIT, SIG_IGN)
         let arguments = CStrings(words)
         let environment = CStrings(ProcessInfo.processInfo.environment.map { "\($0.key)=\($0.value)" })
         var process: pid_t = 0

@@ -7,7 +7,8 @@ import KithWire
 /// The commands for files.
 let fileCommands: [any ParsableCommand.Type] =
     [
-        CopyCommand.self, SyncCommand.self, ListFiles.self, StatFile.self, ReadFile.self, HeadCommand.self,
+        CopyCommand.self, SyncCommand.self, BrowseCommand.self, ListFiles.self, StatFile.self, ReadFile.self,
+        HeadCommand.self,
         TailCommand.self, FindCommand.self, UsageCommand.self, EditCommand.self, MakeFolder.self, MoveFile.self,
         RemoveFile.self,
     ] + sendingCommands
@@ -22,16 +23,8 @@ struct RemotePath: Hashable {
     var path: String
 
     init(_ text: String) {
-        let head = text.prefix { $0 != "/" && $0 != ":" }
-        if !head.isEmpty, text.dropFirst(head.count).first == ":" {
-            device = String(head)
-            path = String(text.dropFirst(head.count + 1))
-            // `laptop:` alone is the home folder there, as with scp.
-            if path.isEmpty { path = "~" }
-        } else {
-            device = nil
-            path = text
-        }
+        let location = Files.Location(typed: text)
+        (device, path) = (location.device, location.path.description)
     }
 
     /// The same for a method.

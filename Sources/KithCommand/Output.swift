@@ -70,17 +70,7 @@ func jsonText(_ value: some Encodable) throws -> String {
 }
 
 /// Text that came from elsewhere, with everything a terminal might obey made visible.
-func printable(_ text: String) -> String {
-    var result = ""
-    for scalar in text.unicodeScalars {
-        switch scalar.properties.generalCategory {
-        case .control, .format, .lineSeparator, .paragraphSeparator, .privateUse, .unassigned:
-            result += "\\u{\(String(scalar.value, radix: 16))}"
-        default: result.unicodeScalars.append(scalar)
-        }
-    }
-    return result
-}
+func printable(_ text: String) -> String { Wording.printable(text) }
 
 /// Rows under headings, in columns two spaces apart; the last column is not padded.
 func table(_ headings: [String], _ rows: [[String]]) -> String {

@@ -77,6 +77,7 @@ public struct FilesService: Service {
             entry.allocated = info.allocated
             entry.links = info.links
             entry.inode = info.inode
+            entry.absolute = place.absolute
             return entry
         }
     }

@@ -15,6 +15,8 @@ struct Place: Sendable {
     let isFolder: Bool
     /// The path as the caller gave it, for messages.
     let shown: Files.Path
+    /// The path from the top of the file system.
+    let absolute: Files.Path
 
     /// A path of this device's own person: anywhere, following links as the system does.
     ///
@@ -70,6 +72,8 @@ struct Place: Sendable {
             try Descriptor.open(path, [.path, .folder])
         }
         self.components = components
+        absolute = Files.Path(
+            bytes: [UInt8(ascii: "/")] + (root + components).joined(separator: [UInt8(ascii: "/")]))
         self.isFolder = isFolder
         self.shown = shown
         isConfined = !root.isEmpty

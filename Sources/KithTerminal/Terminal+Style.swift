@@ -100,8 +100,27 @@ extension Terminal {
 
     /// Writes the SGR that brings any style to that of `cell`, without its hyperlink.
     func writeStyle(_ cell: Cell, to bytes: inout [UInt8]) {
+        cell.writeStyle(underlineColor: underlineColor(of: cell), to: &bytes)
+    }
+
+    /// Writes what begins or ends a hyperlink so that the link of `cell` holds.
+    func writeLink(of cell: Cell, to bytes: inout [UInt8]) {
+        bytes += Array("\u{1B}]8;".utf8)
+        if let link = link(of: cell) {
+            if !link.id.isEmpty { bytes += Array("id=".utf8) + link.id }
+            bytes.append(0x3B)
+            bytes += link.target
+        } else {
+            bytes.append(0x3B)
+        }
+        bytes += [0x1B, 0x5C]
+    }
+}
+
+extension Cell {
+    /// Writes the SGR that brings any style to this cell's, without its hyperlink.
+    func writeStyle(underlineColor line: Color = .standard, to bytes: inout [UInt8]) {
         bytes += Array("\u{1B}[0".utf8)
-        let attributes = cell.attributes
         let simple: [(CellAttributes, String)] = [
             (.bold, ";1"), (.faint, ";2"), (.italic, ";3"), (.blink, ";5"), (.inverse, ";7"), (.invisible, ";8"),
             (.strikethrough, ";9"), (.overline, ";53"),
@@ -113,9 +132,8 @@ extension Terminal {
         case .double: bytes += Array(";21".utf8)
         default: bytes += Array(";4:\(attributes.underline.rawValue)".utf8)
         }
-        writeColor(cell.foreground, base: 30, to: &bytes)
-        writeColor(cell.background, base: 40, to: &bytes)
-        let line = underlineColor(of: cell)
+        writeColor(foreground, base: 30, to: &bytes)
+        writeColor(background, base: 40, to: &bytes)
         if let index = line.index { bytes += Array(";58:5:\(index)".utf8) }
         if let (red, green, blue) = line.parts { bytes += Array(";58:2::\(red):\(green):\(blue)".utf8) }
         bytes.append(UInt8(ascii: "m"))
@@ -131,18 +149,5 @@ extension Terminal {
         } else if let (red, green, blue) = color.parts {
             bytes += Array(";\(base + 8);2;\(red);\(green);\(blue)".utf8)
         }
-    }
-
-    /// Writes what begins or ends a hyperlink so that the link of `cell` holds.
-    func writeLink(of cell: Cell, to bytes: inout [UInt8]) {
-        bytes += Array("\u{1B}]8;".utf8)
-        if let link = link(of: cell) {
-            if !link.id.isEmpty { bytes += Array("id=".utf8) + link.id }
-            bytes.append(0x3B)
-            bytes += link.target
-        } else {
-            bytes.append(0x3B)
-        }
-        bytes += [0x1B, 0x5C]
     }
 }

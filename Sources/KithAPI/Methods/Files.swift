@@ -40,12 +40,14 @@ extension Files {
         public var links: UInt64?
         /// Its number on its file system; only ``Stat`` tells.
         public var inode: UInt64?
+        /// The path from the top of the file system, links in it as they are; only ``Stat`` tells.
+        public var absolute: Path?
 
         /// Describes a file.
         public init(
             name: Path, kind: Kind, size: UInt64, mode: UInt32, modified: Int64, modifiedNanoseconds: UInt32,
             user: UInt32 = 0, group: UInt32 = 0, target: Path? = nil, allocated: UInt64? = nil, links: UInt64? = nil,
-            inode: UInt64? = nil
+            inode: UInt64? = nil, absolute: Path? = nil
         ) {
             self.name = name
             self.kind = kind
@@ -59,6 +61,7 @@ extension Files {
             self.allocated = allocated
             self.links = links
             self.inode = inode
+            self.absolute = absolute
         }
     }
 

@@ -176,6 +176,20 @@ extension Files {
             self.device = device
             self.path = path
         }
+
+        /// Reads one as typed: `laptop:/srv/photos`.
+        ///
+        /// What has a slash before its first colon, or no colon, is a path on this device: `./a:b` is a file.
+        package init(typed text: String) {
+            let head = text.prefix { $0 != "/" && $0 != ":" }
+            if !head.isEmpty, text.dropFirst(head.count).first == ":" {
+                let rest = String(text.dropFirst(head.count + 1))
+                // `laptop:` alone is the home folder there, as with scp.
+                self.init(device: String(head), path: Path(rest.isEmpty ? "~" : rest))
+            } else {
+                self.init(device: nil, path: Path(text))
+            }
+        }
     }
 
     /// Copies between this device and others; the stream tells how it goes, as ``Progress`` messages (`MessageStream`).

@@ -1,0 +1,136 @@
+import KithAPI
+
+/// One side of the browser.
+struct Pane: Sendable {
+    /// What is shown.
+    var spot: Spot
+    private(set) var listing = Listing()
+    /// The line the person is at.
+    private(set) var cursor = 0
+    /// The first line shown.
+    private(set) var top = 0
+    /// The names marked.
+    var marked: Set<[UInt8]> = []
+    private(set) var view = Listing.View()
+    /// Why the folder could not be listed.
+    var failure: String?
+    /// The listing under way.
+    var pending: Pending?
+    /// Where a name goes back to after its folder has been left.
+    private var places: [Spot: [UInt8]] = [:]
+
+    /// A listing that has not come to its end.
+    struct Pending: Sendable {
+        let ticket: Ticket
+        var spot: Spot
+        var items: [Item] = []
+        /// The name to be at, when it comes.
+        var select: [UInt8]?
+        /// Whether what has come is shown already.
+        var isShown = false
+        /// How many items were there when they were last put in order.
+        var arranged = 0
+        let began: ContinuousClock.Instant
+    }
+
+    init(_ spot: Spot) { self.spot = spot }
+
+    var current: Item? { cursor < listing.count ? listing[cursor] : nil }
+
+    /// What an action is about: all that is marked, else the line at the cursor.
+    var chosen: [Item] {
+        guard !marked.isEmpty else { return current.flatMap { $0.isReal ? [$0] : nil } ?? [] }
+        return (0..<listing.count).map { listing[$0] }.filter { marked.contains($0.name) }
+    }
+
+    // MARK: - Moving
+
+    mutating func move(to index: Int, height: Int) {
+        cursor = min(max(index, 0), max(listing.count - 1, 0))
+        show(height: height)
+    }
+
+    mutating func move(by rows: Int, height: Int) { move(to: cursor + rows, height: height) }
+
+    /// Scrolls so that the cursor is seen, and nothing is empty below the last line.
+    mutating func show(height: Int) {
+        let height = max(height, 1)
+        cursor = min(cursor, max(listing.count - 1, 0))
+        top = min(top, max(listing.count - height, 0), cursor)
+        top = max(top, cursor - height + 1, 0)
+    }
+
+    /// Scrolls; the cursor stays unless it would leave what is seen.
+    mutating func scroll(by rows: Int, height: Int) {
+        top = min(max(top + rows, 0), max(listing.count - height, 0))
+        cursor = min(max(cursor, top), min(top + height, listing.count) - 1)
+        cursor = max(cursor, 0)
+    }
+
+    mutating func toggleMark(height: Int) {
+        guard let current else { return }
+        if current.isReal {
+            if marked.remove(current.name) == nil { marked.insert(current.name) }
+        }
+        move(by: 1, height: height)
+    }
+
+    mutating func toggleMark(at index: Int) {
+        guard index < listing.count, listing[index].isReal else { return }
+        if marked.remove(listing[index].name) == nil { marked.insert(listing[index].name) }
+    }
+
+    /// Marks what was not, and the other way round.
+    mutating func invertMarks() {
+        for index in 0..<listing.count { toggleMark(at: index) }
+    }
+
+    // MARK: - Contents
+
+    /// Changes what is shown of the listing; the cursor stays at its name.
+    mutating func arrange(_ change: (inout Listing.View) -> Void, height: Int) {
+        let name = current?.name
+        change(&view)
+        listing.arrange(view)
+        place(at: name, height: height)
+        unmarkHidden()
+    }
+
+    private mutating func place(at name: [UInt8]?, height: Int) {
+        if let name, let index = listing.index(of: name) { cursor = index }
+        show(height: height)
+    }
+
+    /// What cannot be seen is not marked: nothing happens to it by surprise.
+    private mutating func unmarkHidden() {
+        guard !marked.isEmpty else { return }
+        marked.formIntersection((0..<listing.count).map { listing[$0].name })
+    }
+
+    /// Shows other contents; the cursor stays at its name, or goes to `select`.
+    mutating func replace(_ items: [Item], at spot: Spot, select: [UInt8]?, height: Int) {
+        let isSame = spot == self.spot
+        if !isSame {
+            remember()
+            (cursor, top, marked) = (0, 0, [])
+            view.filter = ""
+        }
+        let name = select ?? (isSame ? current?.name : places[spot])
+        let index = cursor
+        self.spot = spot
+        failure = nil
+        let hasParent: Bool
+        if case .devices = spot { hasParent = false } else { hasParent = true }
+        listing = Listing((hasParent ? [Item.parent] : []) + items, view)
+        // What was deleted leaves the cursor where it was.
+        cursor = isSame ? index : 0
+        place(at: name, height: height)
+        unmarkHidden()
+    }
+
+    /// Remembers the name the cursor is at, for when its folder is shown again.
+    private mutating func remember() {
+        if places.count > 500 { places = [:] }
+        places[spot] = current?.name
+    }
+}

@@ -1,0 +1,52 @@
+import KithAPI
+import KithCommandLine
+
+/// What is shown of a file beside the list.
+package enum Preview: Hashable, Sendable {
+    /// Its first lines.
+    case text([[VisibleText.Span]])
+    /// Its first bytes, as numbers; the format, if it is a known one.
+    case bytes([UInt8], about: String?)
+    /// An image, and what it is.
+    case picture(Picture, about: String)
+    /// What is in a folder, the first of it.
+    case folder([Item], hasMore: Bool)
+    /// Why there is nothing to show.
+    case failure(String)
+
+    /// So many bytes are fetched of a file that is not decoded whole.
+    package static let headSize = 16 << 10
+    /// Images of more bytes are not decoded.
+    package static let imageSizeLimit = 16 << 20
+    /// So many pixels are kept of an image, in either direction.
+    private static let pixelLimit = 512
+
+    /// Whether more than the head is needed: an image that can be decoded.
+    package static func wantsWhole(_ head: [UInt8], size: UInt64) -> Bool {
+        size > UInt64(head.count) && size <= UInt64(imageSizeLimit) && ImageHeader(head)?.format == "PNG"
+    }
+
+    /// Makes the preview of a file from its beginning, or from all of it.
+    package init(bytes: [UInt8], size: UInt64) {
+        if let header = ImageHeader(bytes) {
+            let about = "\(header.format) image, \(header.width) × \(header.height)"
+            if header.format == "PNG", UInt64(bytes.count) >= size {
+                do throws(PNGImage.Failure) {
+                    let picture = try PNGImage.decode(bytes)
+                    self = .picture(picture.fitted(columns: Self.pixelLimit, rows: Self.pixelLimit / 2), about: about)
+                } catch {
+                    self = .bytes(Array(bytes.prefix(4_096)), about: "\(about), \(error.rawValue)")
+                }
+            } else {
+                self = .bytes(Array(bytes.prefix(4_096)), about: about)
+            }
+            return
+        }
+        guard !VisibleText.isBinary(bytes) else {
+            self = .bytes(Array(bytes.prefix(4_096)), about: nil)
+            return
+        }
+        let lines = bytes.split(separator: 0x0A, maxSplits: 200, omittingEmptySubsequences: false).prefix(200)
+        self = .text(lines.map { VisibleText.spans(($0.last == 0x0D ? $0.dropLast() : $0).prefix(1_024)) })
+    }
+}

@@ -1,0 +1,82 @@
+import ArgumentParser
+import Foundation
+import KithAPI
+import KithBrowser
+import KithWire
+
+/// What one pane of `kith browse` shows first: `laptop`, `laptop:/srv`, `./photos`.
+struct BrowsePlace: ExpressibleByArgument, Hashable {
+    /// As typed.
+    let text: String
+
+    init?(argument: String) {
+        guard !argument.isEmpty else { return nil }
+        text = argument
+    }
+
+    static var defaultCompletionKind: CompletionKind { RemotePath.defaultCompletionKind }
+
+    /// The same for the browser; a word alone is a device.
+    func spot() throws -> Spot {
+        let isPath = text.contains("/") || text.contains(":") || [".", "..", "~"].contains(text)
+        let location = try RemotePath(isPath ? text : text + ":").location()
+        return .folder(Folder(device: location.device, path: location.path))
+    }
+}
+
+/// `kith browse`.
+struct BrowseCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "browse",
+        abstract: "Browse this device and others in two panes: look, copy, rename, delete, edit.",
+        discussion: """
+              kith browse                    this folder, and a list of devices to choose from
+              kith browse laptop             this folder, and the home folder (or the granted one) there
+              kith browse laptop:/srv        the same with another folder there
+              kith browse laptop:/a nas:/b   any two places
+
+            A list is fetched while you go on; what was shown stays until then, and Esc stops it. Copies go on where
+            they were cut, ask before they replace anything, and run while you look around.
+
+            \(Browser.help.joined(separator: "\n"))
+
+            NO_COLOR=1 takes the colours away. With --plain, or without a terminal, there is nothing to browse on:
+            `kith ls`, `kith find`, `kith cp` and `kith rm` do the same line by line.
+            """)
+
+    @OptionGroup var globals: GlobalOptions
+    @Argument(help: "A device, DEVICE:PATH, or a path here with a slash in it; one, or one for each pane.")
+    var places: [BrowsePlace] = []
+
+    func validate() throws {
+        guard places.count <= 2 else { throw ValidationError("There are two panes: name at most two places.") }
+    }
+
+    func run() async throws {
+        let instead = "Use `kith ls`, `kith find`, `kith cp` and `kith rm`, which print lines."
+        guard isatty(STDIN_FILENO) == 1, isatty(STDOUT_FILENO) == 1 else {
+            throw KithError(.unsupported, "kith browse needs a terminal. \(instead)")
+        }
+        guard !globals.isPlain, !globals.json else {
+            throw KithError(
+                .unsupported, "kith browse draws on a whole terminal, and this one is to stay plain. \(instead)")
+        }
+        let here = Spot.folder(Folder(device: nil, path: Files.Path(FileManager.default.currentDirectoryPath)))
+        var options = Browser.Options(left: here, right: .devices)
+        switch places.count {
+        case 1:
+            options.right = try places[0].spot()
+            options.startsLeft = false
+        case 2:
+            options.left = try places[0].spot()
+            options.right = try places[1].spot()
+        default: options.startsLeft = false
+        }
+        let zone = TimeZone.current
+        options.offsetFromGreenwich = { zone.secondsFromGMT(for: Date(timeIntervalSince1970: Double($0))) }
+        let terminal = try BrowserTerminal()
+        try await withClient(globals) { client in
+            try await BrowserRun(client: client, terminal: terminal).run(options)
+        }
+    }
+}

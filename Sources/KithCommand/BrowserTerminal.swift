@@ -1,0 +1,147 @@
+import CKithSystem
+import Foundation
+import KithShell
+import KithTerminal
+import KithWire
+
+/// The terminal `kith browse` runs on: in raw mode, on its other screen, with the mouse.
+///
+/// KithTerminal.h says how it becomes again what it was in every case, also when a signal ends the process.
+final class BrowserTerminal: Sendable {
+    /// What comes from the terminal and from whoever controls it.
+    enum Happening: Sendable {
+        case typed([UInt8])
+        /// There is no terminal any more.
+        case ended
+        case resized
+        /// Somebody else asked this process to stop (`kill -TSTP`).
+        case stopped
+        /// It goes on, after it was stopped without having been asked.
+        case continued
+    }
+
+    /// The other screen, the mouse (presses, in decimal), bracketed paste; no wrapping at the last column.
+    private static let greeting = Array(
+        "\u{1B}[?1049h\u{1B}[?7l\u{1B}[?1000h\u{1B}[?1006h\u{1B}[?2004h\u{1B}[?25l".utf8)
+    /// The opposite, and colours as they were.
+    private static let farewell = Array(
+        "\u{1B}[0m\u{1B}[?2026l\u{1B}[?2004l\u{1B}[?1006l\u{1B}[?1000l\u{1B}[?7h\u{1B}[?25h\u{1B}[?1049l".utf8)
+
+    private let readiness: Readiness
+    private let signals: Int32
+
+    init() throws {
+        readiness = try Readiness()
+        signals = kith_terminal_signals(0)
+        guard signals >= 0 else { throw KithError(.internal, "Cannot be told of the terminal's new sizes.") }
+    }
+
+    /// Takes the terminal.
+    func enter() async throws {
+        unsafe Self.farewell.withUnsafeBytes {
+            unsafe kith_terminal_farewell(STDOUT_FILENO, $0.baseAddress, $0.count)
+        }
+        let result = kith_terminal_raw(STDIN_FILENO)
+        guard result == 0 else {
+            throw KithError(.internal, unsafe "Cannot set the terminal's mode: \(String(cString: strerror(-result))).")
+        }
+        kith_terminal_job_signals(1)
+        try await write(Self.greeting)
+    }
+
+    /// Gives it back as it was.
+    func leave() {
+        kith_terminal_job_signals(0)
+        kith_terminal_restore()
+    }
+
+    /// Gives it back, and stops this process until somebody continues it.
+    func suspend() async throws {
+        leave()
+        kith_terminal_suspend()
+        try await enter()
+    }
+
+    /// The columns and rows it has.
+    var size: (columns: Int, rows: Int) {
+        var (columns, rows, width, height): (UInt16, UInt16, UInt16, UInt16) = (0, 0, 0, 0)
+        guard unsafe kith_terminal_size(STDOUT_FILENO, &columns, &rows, &width, &height) == 0, columns > 0, rows > 0
+        else { return (80, 24) }
+        return (Int(columns), Int(rows))
+    }
+
+    /// The colours it says it has.
+    static var colors: CanvasRenderer.Colors {
+        let environment = ProcessInfo.processInfo.environment
+        if !wantsColour(STDOUT_FILENO) { return .none }
+        return ["truecolor", "24bit"].contains(environment["COLORTERM"] ?? "") ? .full : .indexed
+    }
+
+    /// Whether it says that it shows ASCII only; one that says nothing is taken for one of today.
+    static var isASCII: Bool {
+        let environment = ProcessInfo.processInfo.environment
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].lazy.compactMap { environment[$0] }.first { !$0.isEmpty }
+        guard let locale = locale?.lowercased() else { return false }
+        return !locale.contains("utf-8") && !locale.contains("utf8")
+    }
+
+    /// Reads what is typed until the task is cancelled; what has not been read then is left for another program.
+    func readInput(_ take: (Happening) -> Void) async {
+        var buffer = [UInt8](repeating: 0, count: 4_096)
+        while true {
+            do {
+                try await readiness.wait(anyOf: [STDIN_FILENO], .reading)
+            } catch is CancellationError {
+                return
+            } catch {
+                return take(.ended)
+            }
+            var ready = pollfd(fd: STDIN_FILENO, events: Int16(POLLIN), revents: 0)
+            guard unsafe poll(&ready, 1, 0) > 0 else { continue }
+            let count = unsafe read(STDIN_FILENO, &buffer, buffer.count)
+            if count > 0 {
+                take(.typed(Array(buffer[..<count])))
+            } else if count == 0 || (errno != EINTR && errno != EAGAIN) {
+                return take(.ended)
+            }
+        }
+    }
+
+    /// Tells of new sizes, and of being stopped and continued, until the task is cancelled.
+    func readSignals(_ take: (Happening) -> Void) async {
+        // Only cancellation ends it: the descriptor is the process's own.
+        while (try? await readiness.wait(anyOf: [signals], .reading)) != nil {
+            var number: UInt8 = 0
+            guard unsafe read(signals, &number, 1) == 1 else { continue }
+            switch Int32(number) {
+            case SIGWINCH: take(.resized)
+            case SIGTSTP: take(.stopped)
+            case SIGCONT: take(.continued)
+            default: break
+            }
+        }
+    }
+
+    /// Writes all of it, without ever blocking a thread other tasks need.
+    ///
+    /// - Throws: `.closed` when there is no terminal any more.
+    func write(_ bytes: [UInt8]) async throws {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            var ready = pollfd(fd: STDOUT_FILENO, events: Int16(POLLOUT), revents: 0)
+            if unsafe poll(&ready, 1, 0) == 0 {
+                try await readiness.wait(anyOf: [STDOUT_FILENO], .writing)
+                continue
+            }
+            // What poll promises is room for this much.
+            let count = unsafe rest.prefix(4_096).withUnsafeBytes {
+                unsafe Foundation.write(STDOUT_FILENO, $0.baseAddress, $0.count)
+            }
+            if count > 0 {
+                rest = rest.dropFirst(count)
+            } else if errno != EINTR, errno != EAGAIN {
+                throw KithError(.closed, "There is no terminal any more.")
+            }
+        }
+    }
+}

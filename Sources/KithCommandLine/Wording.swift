@@ -1,0 +1,92 @@
+import Foundation
+
+/// Values as a person reads them.
+package enum Wording {
+    /// Text that came from elsewhere, with everything a terminal might obey made visible.
+    package static func printable(_ text: String) -> String {
+        var result = ""
+        for scalar in text.unicodeScalars {
+            if isPrintable(scalar) {
+                result.unicodeScalars.append(scalar)
+            } else {
+                result += "\\u{\(String(scalar.value, radix: 16))}"
+            }
+        }
+        return result
+    }
+
+    /// Whether a terminal shows a character, and does nothing else with it.
+    package static func isPrintable(_ scalar: Unicode.Scalar) -> Bool {
+        switch scalar.properties.generalCategory {
+        case .control, .format, .lineSeparator, .paragraphSeparator, .privateUse, .unassigned: false
+        default: true
+        }
+    }
+
+    /// `1.4 GB`.
+    package static func size(_ bytes: UInt64) -> String {
+        let units = ["B", "kB", "MB", "GB", "TB", "PB", "EB"]
+        var value = Double(bytes)
+        var unit = 0
+        while value >= 999.5, unit < units.count - 1 {
+            value /= 1_000
+            unit += 1
+        }
+        return unit == 0 ? "\(bytes) B" : String(format: value < 9.95 ? "%.1f %@" : "%.0f %@", value, units[unit])
+    }
+
+    /// `1:05`, `12 s`.
+    package static func duration(_ seconds: Double) -> String {
+        if seconds < 9.95 { return String(format: "%.1f s", seconds) }
+        let whole = Int(min(seconds.rounded(), 359_999))
+        if whole < 60 { return "\(whole) s" }
+        let minutes = String(format: "%02d:%02d", whole / 60 % 60, whole % 60)
+        return whole < 3_600 ? minutes : "\(whole / 3_600):\(minutes)"
+    }
+
+    /// `1 file`, `12,034 files`.
+    package static func count(_ number: Int, _ one: String, _ many: String) -> String {
+        number == 1 ? "1 \(one)" : "\(grouped(number)) \(many)"
+    }
+
+    /// `12,034`.
+    package static func grouped(_ number: Int) -> String {
+        var groups: [String] = []
+        var rest = Substring(String(number.magnitude))
+        while rest.count > 3 {
+            groups.insert(String(rest.suffix(3)), at: 0)
+            rest = rest.dropLast(3)
+        }
+        return (number < 0 ? "-" : "") + ([String(rest)] + groups).joined(separator: ",")
+    }
+}
+
+/// How fast something goes, about the last second, so that the number can be read.
+package struct TransferRate: Hashable, Sendable {
+    /// Bytes a second; `nil` before there are two measurements.
+    package private(set) var bytesPerSecond: Double?
+    private var previous: Measurement?
+
+    private struct Measurement: Hashable {
+        var bytes: UInt64
+        var time: ContinuousClock.Instant
+    }
+
+    package init() {}
+
+    /// So many bytes are done by now.
+    package mutating func note(_ bytes: UInt64, at now: ContinuousClock.Instant) {
+        if let previous {
+            let seconds = max((now - previous.time) / .seconds(1), 0.001)
+            let current = Double(bytes - min(previous.bytes, bytes)) / seconds
+            bytesPerSecond = bytesPerSecond.map { $0 + (current - $0) * min(1, seconds) } ?? current
+        }
+        previous = Measurement(bytes: bytes, time: now)
+    }
+
+    /// The seconds that so many bytes will take; `nil` when nobody can tell.
+    package func seconds(for bytes: UInt64) -> Double? {
+        guard let bytesPerSecond, bytesPerSecond > 1, bytes > 0 else { return nil }
+        return Double(bytes) / bytesPerSecond
+    }
+}
