@@ -30,7 +30,8 @@ extension Browser {
 
     /// Goes to the folder around the one shown; from the top, to the list of devices.
     mutating func goUp(_ effects: inout [Effect]) {
-        switch panes[active].spot {
+        // Pressed again before the first has been answered, it goes on from there.
+        switch panes[active].pending?.spot ?? panes[active].spot {
         case .devices: break
         case .search(let folder, _): open(.folder(folder), in: active, &effects)
         case .folder(let folder):

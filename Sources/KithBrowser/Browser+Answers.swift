@@ -66,7 +66,12 @@ extension Browser {
                 ? device.roundTripMilliseconds.map { "online, \(Self.tenths($0)) ms" } ?? "online" : "not connected"
             items.append(Item(name: Array(device.name.utf8), kind: .device, note: note))
         }
-        panes[pane].pending?.items = items
+        // What is known comes first, and again when those that are not connected have been asked.
+        guard var pending = panes[pane].pending else { return }
+        pending.items = items
+        arrange(pending, in: pane)
+        pending.isShown = true
+        panes[pane].pending = pending
     }
 
     /// A number with one digit behind its point.
@@ -90,7 +95,7 @@ extension Browser {
         }
         guard let task = tasks.removeValue(forKey: ticket) else { return }
         switch task.purpose {
-        case .follow, .compare: if let error { complain(error.message) }
+        case .follow, .compare: if let error { say(error.message, isError: error.code != .cancelled) }
         case .change(let change): changed(change, error, &effects)
         }
     }
@@ -208,7 +213,7 @@ extension Browser {
                         answers: [Dialog.Choice.Answer(key: "y", label: "replace it")],
                         purpose: .replace(device: device, move), isGrave: true))
             } else {
-                complain(error.message)
+                say(error.message, isError: error.code != .cancelled)
             }
         } else {
             say(change.isUnchanged ? "Nothing was changed." : change.done)

@@ -43,7 +43,7 @@ extension Browser {
                 if let frame = layout.panes[pane] { drawPane(pane, in: frame, on: &canvas) }
             }
             if let frame = layout.preview { drawPreview(in: frame, on: &canvas) }
-            if let row = layout.copyRow { drawCopy(row, on: &canvas) }
+            if let rows = layout.copyRows { drawCopy(rows, on: &canvas) }
             if let row = layout.statusRow { drawStatus(row, on: &canvas) }
             if let row = layout.keyRow { drawKeys(row, Self.keys, on: &canvas) }
         }
@@ -83,7 +83,9 @@ extension Browser {
         drawTitle(number, in: frame, on: &canvas)
         let inner = frame.inner.columns
         let widths = Widths(inner.count)
-        if frame.hasHeadings { drawHeadings(number, widths, inner, frame.inner.rows.lowerBound, on: &canvas) }
+        if frame.hasHeadings, pane.spot != .devices {
+            drawHeadings(number, widths, inner, frame.inner.rows.lowerBound, on: &canvas)
+        }
         if let failure = pane.failure {
             drawText(Wording.printable(failure), in: inner, frame.listRows.dropFirst(1), Theme.error, on: &canvas)
         }
@@ -377,7 +379,7 @@ extension Browser {
             canvas.write(text, column: 1, row: row, limit: columns, notice.isError ? Theme.error : Theme.good)
             return
         }
-        if let task = tasks.values.first, now - task.began > .milliseconds(150) {
+        if let task = tasks.min(by: { $0.key < $1.key })?.value, now - task.began > .milliseconds(150) {
             var text = "asking"
             if case .change(let change) = task.purpose {
                 text = change.doing + (change.total > 1 ? " \(change.count) of \(change.total)" : "")
@@ -426,14 +428,41 @@ extension Browser {
         }
     }
 
-    /// How far the copy is.
-    private func drawCopy(_ row: Int, on canvas: inout Canvas) {
+    /// How far the copy is: what goes where with a bar, and the numbers; the numbers alone in one row.
+    private func drawCopy(_ area: Range<Int>, on canvas: inout Canvas) {
         guard let copy = copies.first else { return }
+        let numbers = numbers(of: copy).joined(separator: "  ")
+        let stop = "^X stops"
+        let limit = columns - 1 - stop.count - 2
+        let row = area.upperBound - 1
+        canvas.write(stop, column: limit + 2, row: row, limit: columns, Theme.dim)
+        let end = canvas.write(
+            CharacterWidth.fitted(numbers, width: max(limit - 1, 1)), column: 1, row: row, limit: limit, Theme.key)
+        let current = copy.progress.current.map { Wording.printable($0.description) } ?? ""
+        if limit - end > 12, !current.isEmpty {
+            let text = CharacterWidth.fitted(current, width: limit - end - 2, keepsEnd: true)
+            canvas.write(text, column: end + 2, row: row, limit: limit, Theme.dim)
+        }
+        guard area.count > 1 else { return }
+        let width = max(min(columns / 2 - 2, 40), 4)
+        let total = copy.progress.totalBytes ?? 0
+        let share = total > 0 ? min(1, Double(copy.progress.bytes) / Double(total)) : 0
+        let filled = Int((share * Double(width)).rounded())
+        let column = canvas.write(
+            String(repeating: "█", count: filled), column: 1, row: area.lowerBound, limit: columns, Theme.bar)
+        canvas.write(
+            String(repeating: "░", count: width - filled), column: column, row: area.lowerBound, limit: columns,
+            Theme.bar)
+        canvas.write(
+            CharacterWidth.fitted(Wording.printable(copy.title), width: max(columns - width - 4, 1)),
+            column: width + 3, row: area.lowerBound, limit: columns, Theme.text)
+    }
+
+    /// The share, the bytes, the files, the rate and the time left.
+    private func numbers(of copy: CopyTask) -> [String] {
         let progress = copy.progress
         var parts: [String] = []
-        var share: Double?
         if let total = progress.totalBytes, total > 0 {
-            share = min(1, Double(progress.bytes) / Double(total))
             parts.append("\(min(100, progress.bytes * 100 / total)) %")
             parts.append("\(Wording.size(progress.bytes)) of \(Wording.size(total))")
         } else {
@@ -443,7 +472,7 @@ extension Browser {
             parts.append("\(progress.files)/\(files) files")
         }
         if copy.isCancelled {
-            parts.append("cancelling")
+            parts.append("stopping")
         } else if let waiting = progress.waiting {
             parts.append(Wording.printable(waiting))
         } else if let speed = rate.bytesPerSecond {
@@ -455,23 +484,7 @@ extension Browser {
             }
         }
         if copies.count > 1 { parts.append("+\(copies.count - 1) waiting") }
-        let numbers = parts.joined(separator: "  ") + "  ^X stops"
-        let width = columns - 2 - CharacterWidth.columns(of: numbers) - 2
-        var column = 1
-        let barWidth = min(16, width / 3)
-        if barWidth >= 6 {
-            let filled = Int((share ?? 0) * Double(barWidth))
-            canvas.write(String(repeating: "█", count: filled), column: column, row: row, Theme.bar)
-            canvas.write(
-                String(repeating: "░", count: barWidth - filled), column: column + filled, row: row, Theme.bar)
-            column += barWidth + 1
-        }
-        let room = columns - 1 - column - CharacterWidth.columns(of: numbers) - 2
-        if room > 6 {
-            let title = CharacterWidth.fitted(Wording.printable(copy.title), width: room)
-            column = canvas.write(title, column: column, row: row, limit: columns, Theme.text) + 2
-        }
-        canvas.write(numbers, column: column, row: row, limit: columns, Theme.key)
+        return parts
     }
 
     // MARK: - Preview

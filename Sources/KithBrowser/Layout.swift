@@ -24,7 +24,7 @@ struct Layout: Hashable {
     /// `nil`: there is no room for it.
     private(set) var panes: [Frame?] = [nil, nil]
     private(set) var preview: Frame?
-    private(set) var copyRow: Int?
+    private(set) var copyRows: Range<Int>?
     private(set) var statusRow: Int?
     private(set) var keyRow: Int?
 
@@ -37,7 +37,7 @@ struct Layout: Hashable {
         }
         keyRow = takeRow(12)
         statusRow = takeRow(6)
-        if isCopying { copyRow = takeRow(8) }
+        if isCopying, let last = takeRow(8) { copyRows = (takeRow(18) ?? last)..<last + 1 }
         let area = 0..<max(rest, 1)
         guard columns >= 60 else {
             // One at a time; the preview below it, where there is room for both.

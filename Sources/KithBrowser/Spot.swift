@@ -11,6 +11,8 @@ package struct Folder: Hashable, Sendable {
     package init(device: String?, path: Files.Path) {
         self.device = device
         self.path = path
+        // One path for one folder: `/srv`, never `/srv/` or `/./srv`.
+        if path.bytes.first == UInt8(ascii: "/") { self.path = Self.path(names.filter { $0 != [UInt8(ascii: ".")] }) }
     }
 
     /// Where what has this name, or this path beneath, is.

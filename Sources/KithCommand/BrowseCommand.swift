@@ -2,6 +2,7 @@ import ArgumentParser
 import Foundation
 import KithAPI
 import KithBrowser
+import KithCommandLine
 import KithWire
 
 /// What one pane of `kith browse` shows first: `laptop`, `laptop:/srv`, `./photos`.
@@ -29,7 +30,8 @@ struct BrowseCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "browse",
         abstract: "Browse this device and others in two panes: look, copy, rename, delete, edit.",
-        discussion: """
+        discussion: helpText(
+            """
               kith browse                    this folder, and a list of devices to choose from
               kith browse laptop             this folder, and the home folder (or the granted one) there
               kith browse laptop:/srv        the same with another folder there
@@ -42,7 +44,7 @@ struct BrowseCommand: AsyncParsableCommand {
 
             NO_COLOR=1 takes the colours away. With --plain, or without a terminal, there is nothing to browse on:
             `kith ls`, `kith find`, `kith cp` and `kith rm` do the same line by line.
-            """)
+            """))
 
     @OptionGroup var globals: GlobalOptions
     @Argument(help: "A device, DEVICE:PATH, or a path here with a slash in it; one, or one for each pane.")

@@ -32,9 +32,8 @@ struct BrowserWork: Sendable {
         switch effect {
         case .list(_, let folder): try await list(ticket, folder)
         case .listDevices:
-            // What is known at once first; the devices that must be asked for take their time.
-            let known = try await client.call(Devices.List.self, Devices.List.Input(probe: false))
-            tell(.devices(ticket, known))
+            tell(.devices(ticket, try await client.call(Devices.List.self, Devices.List.Input(probe: false))))
+            tell(.devices(ticket, try await client.call(Devices.List.self, Devices.List.Input(probe: true))))
         case .search(_, let folder, let text): try await search(ticket, folder, text)
         case .describe(_, let device, let path):
             let entry = try await client.call(

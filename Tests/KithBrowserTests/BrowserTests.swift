@@ -34,6 +34,15 @@ import Testing
         #expect(harness.effects == [.list(5, Folder(device: nil, path: "/home"))])
     }
 
+    @Test func `going up twice in haste goes up twice`() {
+        var harness = Harness.filled([])
+        harness.press(.left, .left)
+        #expect(
+            harness.effects == [
+                .list(3, Folder(device: nil, path: "/home")), .cancel(3), .list(4, Folder(device: nil, path: "/")),
+            ])
+    }
+
     @Test func `a folder that cannot be listed leaves what is shown, and says why`() {
         var harness = Harness.filled(["docs/"])
         harness.press(.down, .enter)
@@ -80,25 +89,25 @@ import Testing
         #expect(harness.effects == [.list(4, Folder(device: "laptop", path: "/home"))])
     }
 
-    @Test func `two hundred thousand names stay in order while they come`() {
+    @Test func `many names stay in order while they come`() {
         var harness = Harness(columns: 80, rows: 24)
         let ticket = harness.takeListing() ?? 0
-        for batch in 0..<400 {
+        for batch in 0..<60 {
             harness.handle(
-                .entries(ticket, (0..<500).map { Harness.entry("file \(199_999 - batch * 500 - $0)") }))
+                .entries(ticket, (0..<500).map { Harness.entry("file \(29_999 - batch * 500 - $0)") }))
         }
         // It is put in order each time there is twice as much, not each time something comes.
-        #expect(harness.browser.panes[0].listing.count > 100_000)
+        #expect(harness.browser.panes[0].listing.count > 15_000)
         harness.handle(.ended(ticket, nil))
-        #expect(harness.browser.panes[0].listing.count == 200_001)
+        #expect(harness.browser.panes[0].listing.count == 30_001)
         #expect(harness.browser.panes[0].listing[1].text == "file 0")
         harness.press(.end)
-        #expect(harness.current == "file 199999")
-        #expect(harness.screen().contains("file 199999"))
-        #expect(harness.screen().contains("200,000 items"))
+        #expect(harness.current == "file 29999")
+        #expect(harness.screen().contains("file 29999"))
+        #expect(harness.screen().contains("30,000 items"))
         harness.press(.scalar("/"))
-        harness.type("199998")
-        #expect(harness.names(0) == ["..", "file 199998"])
+        harness.type("29998")
+        #expect(harness.names(0) == ["..", "file 29998"])
     }
 
     @Test func `the filter shows what has the text, and Esc shows all again`() {

@@ -6,25 +6,41 @@ final class Tmux: Sendable {
     private let socket = "kith-\(UUID().uuidString.prefix(8))"
 
     /// Runs `kith` of a machine in it.
-    init(_ machine: Machine, _ arguments: [String]) throws {
+    convenience init(_ machine: Machine, _ arguments: [String]) throws {
         let words = ([Machine.program.path] + arguments).map { "'\($0)'" }.joined(separator: " ")
-        try run(
-            "new-session", "-d", "-x", "80", "-y", "24", "env KITH_DATA='\(machine.data)' \(words); sleep 100")
+        try self.init(line: "env KITH_DATA='\(machine.data)' \(words); sleep 100")
     }
 
+    /// Runs a line of a shell in it.
+    init(line: String) throws { try run("-u", "new-session", "-d", "-x", "80", "-y", "24", line) }
+
     func type(_ line: String) throws {
-        try run("send-keys", "-l", line)
+        try run("send-keys", "-l", "--", line)
         try run("send-keys", "Enter")
     }
 
-    func press(_ key: String) throws { try run("send-keys", key) }
+    func press(_ keys: String...) throws { for key in keys { try run("send-keys", key) } }
+
+    /// Sends characters, without an Enter.
+    func send(_ text: String) throws { try run("send-keys", "-l", "--", text) }
+
+    /// Gives the window another size.
+    func resize(columns: Int, rows: Int) throws { try run("resize-window", "-x", "\(columns)", "-y", "\(rows)") }
+
+    /// What the screen shows.
+    func screen() throws -> String { try run("capture-pane", "-p") }
+
+    /// What tmux knows of the terminal, as in `#{alternate_on}`.
+    func value(_ format: String) throws -> String {
+        try run("display-message", "-p", format).trimmingCharacters(in: .whitespacesAndNewlines)
+    }
 
     /// Waits until the screen shows a text.
     func show(_ text: String, sourceLocation: SourceLocation = #_sourceLocation) async throws {
         let deadline = ContinuousClock.now + .seconds(30)
         var screen = ""
         while ContinuousClock.now < deadline {
-            screen = try run("capture-pane", "-p")
+            screen = try self.screen()
             if screen.contains(text) { return }
             try await Task.sleep(for: .milliseconds(50))
         }
@@ -39,7 +55,7 @@ final class Tmux: Sendable {
     @discardableResult
     private func run(_ arguments: String...) throws -> String { try Self.run(socket, arguments) }
 
-    /// Runs a command of the tmux server at `socket`; gives what `capture-pane` prints.
+    /// Runs a command of the tmux server at `socket`; gives what `capture-pane` and `display-message` print.
     @discardableResult
     static func run(_ socket: some StringProtocol, _ arguments: [String]) throws -> String {
         let process = Process()
@@ -50,7 +66,7 @@ final class Tmux: Sendable {
         process.arguments = ["-c", program, "tmux", "-L", String(socket), "-f", "/dev/null"] + arguments
         process.standardError = FileHandle.nullDevice
         process.standardInput = FileHandle.nullDevice
-        guard arguments.first == "capture-pane" else {
+        guard ["capture-pane", "display-message"].contains(arguments.first) else {
             // The server would keep a pipe open.
             process.standardOutput = FileHandle.nullDevice
             try process.run()
