@@ -1,5 +1,5 @@
 /// What a message turned out to be.
-public enum Received: ~Copyable {
+@frozen public enum Received: ~Copyable {
     /// Data of the application.
     case application(ApplicationMessage)
     /// A proposal, now queued.
