@@ -88,7 +88,6 @@ extension RatchetTree {
         guard hash(suite) == context.treeHash else { throw .treeHashMismatch }
         try checkParentHashes(suite)
         let required: RequiredCapabilities? = try context.extensions.decoded(.requiredCapabilities)
-        try checkCommonSupport(extensions: context.extensions, required: required)
         for (index, leaf) in members {
             // A leaf that expired after it came in is its owner's to renew; it is no reason not to join (§7.3).
             try leaf.validate(
@@ -99,5 +98,6 @@ extension RatchetTree {
                 throw .credentialRejected
             }
         }
+        try checkCommonSupport(extensions: context.extensions, required: required)
     }
 }

@@ -102,6 +102,9 @@ package struct SecretTree: Sendable {
         nodes = [TreeMath.root(leaves: leaves): SecretBox(encryptionSecret)]
     }
 
+    /// The nodes whose secrets are held, in rising order.
+    var knownNodes: [UInt32] { nodes.keys.sorted() }
+
     /// What taking a key changes, to be applied once the message has proved genuine.
     package struct Step: Sendable {
         package let key: MessageKey
