@@ -3,7 +3,7 @@
     100 Mbit/s, 50 ms there and back, 50 ms of queue, then the same link with loss, with jitter and packets that arrive 10 ms
     early, and a long one. Every copy starts cold: the sending daemon is restarted, as scp starts a new connection too.
 """
-import json, os, statistics, subprocess, time
+import json, os, shutil, signal, statistics, subprocess, time
 
 CLEAN = {"rate": "100mbit", "delay": "25ms", "queue": "50ms", "jitter": "0ms", "reorder": "0", "loss": "0",
          "reorder-by": "10ms"}
@@ -108,6 +108,90 @@ class SCP:
         self.daemon.terminate()
 
 
+def small_files(link, kith, scp, folder):
+    """10,000 files of 4 KiB over the clean link; scp asks for each several times there and back, so it gets 500."""
+    source, to = f"{folder}/link-many", f"{folder}/link-many-copy"
+    for outer in range(100):
+        os.makedirs(f"{source}/{outer}")
+        for inner in range(100):
+            with open(f"{source}/{outer}/{inner}", "wb") as file:
+                file.write(os.urandom(4096))
+    remote = " ".join(["ssh", *scp.ssh.options])
+    few = [f"{source}/{outer}" for outer in range(5)]
+    os.makedirs(f"{folder}/link-few")
+    commands = {
+        "kith cp -r": [kith.program, "cp", "--data", kith.left, "-q", "-r", source, f"right:{to}"],
+        "rsync -a": ["rsync", "-a", "-e", remote, source + "/", f"{RIGHT}:{to}"],
+        "scp -r, 500 files": ["scp", "-qr", *scp.ssh.options, *few, f"{RIGHT}:{folder}/link-few"],
+    }
+    rows = {}
+    for name, command in commands.items():
+        kith.restart()
+        start = time.monotonic()
+        subprocess.run(link.inside("left", *command), check=True, timeout=600, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL)
+        rows[name] = {"seconds": time.monotonic() - start}
+        if not name.startswith("scp"):
+            if subprocess.run(["diff", "-rq", source, to]).returncode != 0:
+                raise SystemExit(f"bench: what {name} copied over the link differs from its source")
+            shutil.rmtree(to)
+    shutil.rmtree(source)
+    shutil.rmtree(f"{folder}/link-few")
+    print("  10,000 files of 4 KiB in 100 folders: " +
+          ", ".join(f"{name} {row['seconds']:.1f} s" for name, row in rows.items()), flush=True)
+    return rows
+
+
+def begun_again(link, kith, scp, source, folder, digest):
+    """A file whose copy is killed half way on the sending side and then asked for again."""
+    size, to = os.path.getsize(source), f"{folder}/link-again"
+    os.makedirs(to)
+    remote = " ".join(["ssh", *scp.ssh.options])
+    commands = {
+        "kith cp": [kith.program, "cp", "--data", kith.left, "-q", source, f"right:{to}/"],
+        "rsync --partial": ["rsync", "-a", "--partial", "-e", remote, source, f"{RIGHT}:{to}/"],
+        "scp": ["scp", "-q", *scp.ssh.options, source, f"{RIGHT}:{to}/"],
+    }
+
+    def there():
+        return max([os.path.getsize(f"{to}/{name}") for name in os.listdir(to)], default=0)
+
+    rows = {}
+    for name, command in commands.items():
+        copy = subprocess.Popen(link.inside("left", *command), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                start_new_session=True)
+        while there() < size // 2:
+            if copy.poll() is not None:
+                raise SystemExit(f"bench: {name} was over before it could be killed")
+            time.sleep(0.005)
+        if name == "kith cp":
+            os.kill(json.loads(kith("status", "--data", kith.left, "--json"))["pid"], signal.SIGKILL)
+            copy.wait()
+            time.sleep(0.5)
+            kith.up("left", kith.left)
+        else:
+            os.killpg(copy.pid, signal.SIGTERM)
+            copy.wait()
+        before = -1
+        while before != there():
+            before = there()
+            time.sleep(0.5)
+        up, start = link.ask("stats")["up"]["bytes"], time.monotonic()
+        subprocess.run(link.inside("left", *command), check=True, timeout=180, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL)
+        rows[name] = {"seconds": time.monotonic() - start, "size": size, "there": before,
+                      "on the wire": link.ask("stats")["up"]["bytes"] - up}
+        if digest(f"{to}/{os.path.basename(source)}") != digest(source):
+            raise SystemExit(f"bench: the copy of {name} that was killed did not finish")
+        shutil.rmtree(to)
+        os.makedirs(to)
+    os.rmdir(to)
+    print(f"  {size >> 20} MiB killed half way and begun again: " + ", ".join(
+        f"{name} {row['seconds']:.1f} s, {row['on the wire'] / size:.0%} of it on the wire"
+        for name, row in rows.items()), flush=True)
+    return rows
+
+
 def measure(program, kith_program, ssh, folder, size_in_mib, digest):
     """Fills and prints the table; `ssh` is scripts/bench's."""
     link = Link(program)
@@ -152,6 +236,8 @@ def measure(program, kith_program, ssh, folder, size_in_mib, digest):
         warm = kith.ping(10)["milliseconds"]
         rows["requests at 50 ms"] = {"first, with the connection, ms": statistics.median(cold),
                                      "later, ms": statistics.median(warm)}
+        rows["small files"] = small_files(link, kith, scp, folder)
+        rows["begun again"] = begun_again(link, kith, scp, source, folder, digest)
         print(f"  a request's answer at 50 ms: the first, with the connection, {statistics.median(cold):.1f} ms; "
               f"later ones {statistics.median(warm):.1f} ms")
     finally:

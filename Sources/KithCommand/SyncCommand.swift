@@ -74,8 +74,9 @@ struct TransferOptions: ParsableArguments {
         }
     }
 
+    /// Whether a line shows how far it is: not between lines of JSON.
     private func isShowing(_ globals: GlobalOptions) -> Bool {
-        !quiet && !globals.json && isatty(STDERR_FILENO) == 1
+        !quiet && isatty(STDERR_FILENO) == 1 && !(globals.json && isatty(STDOUT_FILENO) == 1)
     }
 
     private func follow(

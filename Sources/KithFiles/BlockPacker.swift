@@ -12,13 +12,11 @@ final class PeerFeatures: Sendable {
 }
 
 extension TransferFrame.Features {
-    /// What the end that receives says of compression.
+    /// What the end that receives says, of compression as is wished.
     init(_ compression: Files.Compression) {
-        guard BlockCompression.isAvailable, compression != .never else {
-            self = []
-            return
-        }
-        self = compression == .always ? [.compression, .compressionAlways] : .compression
+        self = .confirmation
+        guard BlockCompression.isAvailable, compression != .never else { return }
+        formUnion(compression == .always ? [.compression, .compressionAlways] : .compression)
     }
 }
 
@@ -41,18 +39,15 @@ final class BlockPacker {
         isOver = wish == .never || !BlockCompression.isAvailable
     }
 
-    /// Writes whole messages, compressed or as they are; returns how many bytes went onto the stream.
-    func write(_ bytes: [UInt8], to stream: any ByteStream) async throws -> Int {
-        guard let compressor = begun() else {
-            try await stream.write(bytes)
-            return bytes.count
-        }
-        let packed = bytes.count < Self.minimum ? bytes : pack(bytes, with: compressor)
-        let start = ContinuousClock.now
-        try await stream.write(packed)
-        let now = ContinuousClock.now
-        policy.wrote(bytes.count, as: packed.count, waiting: now - start, at: now)
-        return packed.count
+    /// Whole messages, compressed or as they are.
+    func packed(_ bytes: [UInt8]) -> [UInt8] {
+        guard let compressor = begun(), bytes.count >= Self.minimum else { return bytes }
+        return pack(bytes, with: compressor)
+    }
+
+    /// Notes that `count` bytes went onto the stream as `wire` bytes, and how long that was waited for.
+    func wrote(_ count: Int, as wire: Int, waiting: Duration, at now: ContinuousClock.Instant) {
+        if compressor != nil { policy.wrote(count, as: wire, waiting: waiting, at: now) }
     }
 
     /// The compressor, once the other end has said that it takes compressed messages.

@@ -37,7 +37,7 @@ struct CompressionPolicy {
     /// Harder levels are for links slower by this factor.
     private static let ample = 8.0
     /// What the buffers of a stream swallow before it shows how fast the link is.
-    private static let slack = 2 << 20
+    private static let slack = 4 << 20
     private static let shortestWindow = Duration.milliseconds(50)
     private static let longestWindow = Duration.seconds(2)
     /// The most blocks that are skipped without a look, after as many that did not shrink.

@@ -1,21 +1,27 @@
+import Foundation
 import KithAPI
 import KithWire
 
 /// One `files.copy`: moves trees between this device's disk and other devices, and tells how it goes.
 struct CopyJob: Sendable {
     /// One transfer of the copy.
-    private enum Step {
+    enum Step {
         case push([TreeSource])
         case pull(Files.Location)
         case relay(Files.Location)
     }
 
+    /// The most transfers that run side by side.
+    static let maximumLanes = 16
+
     private let input: Files.Copy.Input
     private let client: Client
     private let disk: DiskExecutor
     private let active: ActivePartials
-    private let progress = TransferProgress()
+    private let board = ProgressBoard()
     private let landing: Files.Landing
+    /// What all transfers of the copy together may pass, from devices and to one.
+    private let limits: (incoming: RateLimit, outgoing: RateLimit)?
 
     init(_ input: Files.Copy.Input, client: Client, disk: DiskExecutor, active: ActivePartials) throws(KithError) {
         guard !input.sources.isEmpty else { throw KithError(.invalid, "There is nothing to copy.") }
@@ -34,6 +40,10 @@ struct CopyJob: Sendable {
         guard input.landing.exclude.isEmpty else {
             throw KithError(.invalid, "What is left out of a copy is said of its sources.")
         }
+        guard input.parallel.map({ (1...UInt32(Self.maximumLanes)).contains($0) }) ?? true else {
+            throw KithError(.invalid, "1 to \(Self.maximumLanes) transfers run side by side.")
+        }
+        limits = input.limit.map { (RateLimit($0), RateLimit($0)) }
         // A pattern that cannot be read is refused before anything is asked for.
         _ = try IgnoreRules(input.selection.exclude)
         var landing = input.landing
@@ -55,7 +65,7 @@ struct CopyJob: Sendable {
                 group.addTask {
                     while true {
                         try await Task.sleep(for: .milliseconds(100))
-                        let report = progress.report()
+                        let report = board.report()
                         // Not cut short when the copy ends meanwhile: what a report tells is told once.
                         try await Task(name: "files.copy report") { try await messages.send(report) }.value
                     }
@@ -66,7 +76,7 @@ struct CopyJob: Sendable {
                 throw CancellationError()
             }
             last = try await lastReport(to: messages)
-            if let (error, count) = progress.failure {
+            if let (error, count) = board.failure {
                 let more = count > 1 ? " (and \(count - 1) more left out)" : ""
                 last.failure = Files.Failure(code: error.code, message: error.message + more)
             }
@@ -81,54 +91,90 @@ struct CopyJob: Sendable {
     }
 
     private func copy() async throws -> Files.Summary {
-        var summary = Files.Summary()
-        for step in try await steps() {
-            switch step {
-            case .push(let sources):
-                summary = summary + (try await push(sources))
-            case .pull(let source):
-                summary = summary + (try await pull(source))
-            case .relay(let source):
-                summary = summary + (try await relay(source))
+        let lanes = try await lanes()
+        let progress = board.begin(lanes.count)
+        var summary = try await withThrowingTaskGroup(of: Files.Summary.self) { group in
+            for (steps, progress) in zip(lanes, progress) {
+                group.addTask {
+                    var summary = Files.Summary()
+                    for step in steps { summary = summary + (try await run(step, progress)) }
+                    progress.isDone = true
+                    return summary
+                }
             }
+            // The first that fails ends the others: what has arrived of them stays for the next time.
+            return try await group.reduce(Files.Summary(), +)
         }
         // What attempts that were cut have sent was sent, too.
-        summary.sent = progress.moved
-        summary.wire = progress.wire
+        let moved = board.moved
+        summary.sent = moved.sent
+        summary.wire = moved.wire
         return summary
     }
 
-    /// The transfers, the local files of neighbouring sources together in one.
-    private func steps() async throws -> [Step] {
+    private func run(_ step: Step, _ progress: TransferProgress) async throws -> Files.Summary {
+        switch step {
+        case .push(let sources): try await push(sources, progress)
+        case .pull(let source): try await pull(source, progress)
+        case .relay(let source): try await relay(source, progress)
+        }
+    }
+
+    /// The transfers side by side, each with its steps one after the other.
+    private func lanes() async throws -> [[Step]] {
         try await disk.run {
-            var steps: [Step] = []
-            for source in input.sources {
-                if source.device != nil {
-                    steps.append(input.destination.device == nil ? .pull(source) : .relay(source))
-                    continue
+            let steps = try input.sources.map { source -> (name: [UInt8], step: Step) in
+                let name = source.path.bytes.split(separator: UInt8(ascii: "/")).last.map { [UInt8]($0) } ?? []
+                guard source.device == nil else {
+                    return (name, input.destination.device == nil ? .pull(source) : .relay(source))
                 }
                 let tree = try TreeSource(try Place(ownPath: source.path), recursive: input.recursive)
-                if case .push(let trees)? = steps.last {
-                    steps[steps.count - 1] = .push(trees + [tree])
-                } else {
-                    steps.append(.push([tree]))
-                }
+                return (tree.name, .push([tree]))
             }
-            return steps
+            // Names of one file are looked for inside of one transfer.
+            let automatic = input.selection.hardLinks ? 1 : min(ProcessInfo.processInfo.activeProcessorCount, 4)
+            return Self.lanes(of: steps, count: input.parallel.map { Int($0) } ?? automatic)
         }
+    }
+
+    /// Deals steps out to at most `count` lanes.
+    ///
+    /// Those of one name stay in one lane, in their order: each takes the place of the one before. Local files that
+    /// follow each other in a lane go together in one transfer.
+    static func lanes(of steps: [(name: [UInt8], step: Step)], count: Int) -> [[Step]] {
+        var lanes: [[Step]] = []
+        var laneOfName: [[UInt8]: Int] = [:]
+        var dealt = 0
+        for (name, step) in steps {
+            let lane: Int
+            if let known = laneOfName[name] {
+                lane = known
+            } else {
+                lane = dealt % max(count, 1)
+                dealt += 1
+                laneOfName[name] = lane
+            }
+            if lane == lanes.count { lanes.append([]) }
+            if case .push(let trees) = step, case .push(let before)? = lanes[lane].last {
+                lanes[lane][lanes[lane].count - 1] = .push(before + trees)
+            } else {
+                lanes[lane].append(step)
+            }
+        }
+        return lanes
     }
 
     /// Reports until nothing is left but the last word.
     private func lastReport(to messages: MessageStream) async throws -> Files.Progress {
         while true {
-            let report = progress.report()
+            let report = board.report()
             if report.changes.isEmpty { return report }
             try await messages.send(report)
         }
     }
 
-    private func push(_ sources: [TreeSource]) async throws -> Files.Summary {
-        try await lasting {
+    private func push(_ sources: [TreeSource], _ progress: TransferProgress) async throws -> Files.Summary {
+        try await lasting(progress) {
             let stream = try await openPush()
             progress.connected()
             return try await abandoning([stream]) {
@@ -139,8 +185,8 @@ struct CopyJob: Sendable {
         }
     }
 
-    private func pull(_ source: Files.Location) async throws -> Files.Summary {
-        try await lasting {
+    private func pull(_ source: Files.Location, _ progress: TransferProgress) async throws -> Files.Summary {
+        try await lasting(progress) {
             let place = try Place(ownPath: input.destination.path)
             let stream = try await openPull(source)
             progress.connected()
@@ -153,8 +199,8 @@ struct CopyJob: Sendable {
     }
 
     /// Copies between two other devices: the messages pass through this one, its disk sees nothing.
-    private func relay(_ source: Files.Location) async throws -> Files.Summary {
-        try await lasting {
+    private func relay(_ source: Files.Location, _ progress: TransferProgress) async throws -> Files.Summary {
+        try await lasting(progress) {
             let from = try await openPull(source)
             let to = try await openPush()
             progress.connected()
@@ -171,7 +217,7 @@ struct CopyJob: Sendable {
                     Files.Pull.self,
                     Files.Pull.Input(path: source.path, recursive: input.recursive, selection: input.selection),
                     on: source.device
-                ).stream)
+                ).stream, limits?.incoming)
         }
     }
 
@@ -181,19 +227,20 @@ struct CopyJob: Sendable {
                 try await client.open(
                     Files.Push.self, Files.Push.Input(path: input.destination.path, landing: landing),
                     on: input.destination.device
-                ).stream)
+                ).stream, limits?.outgoing)
         }
     }
 
-    private func limited(_ stream: any ByteStream) -> any ByteStream {
-        guard let limit = input.limit else { return stream }
-        return LimitedStream(stream, rate: limit)
+    private func limited(_ stream: any ByteStream, _ limit: RateLimit?) -> any ByteStream {
+        limit.map { LimitedStream(stream, limit: $0) } ?? stream
     }
 
     /// Runs a transfer, and begins it again when its connection is lost: what has arrived is not sent again.
     ///
     /// A device that cannot be reached in the first place is an error at once.
-    private func lasting(_ body: () async throws -> Files.Summary) async throws -> Files.Summary {
+    private func lasting(
+        _ progress: TransferProgress, _ body: () async throws -> Files.Summary
+    ) async throws -> Files.Summary {
         let mark = progress.mark
         let patience = Duration.seconds(Int64(input.retrySeconds))
         var done = progress.moved

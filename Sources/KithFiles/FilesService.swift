@@ -55,18 +55,16 @@ public struct FilesService: Service {
         guard own.kind == .folder else {
             return Files.List.Output(entries: [Self.entry(input.path, own)], hasMore: false)
         }
-        let names = try attempt("list", place.shown) { () throws(Errno) in try opened.names() }
-        let later = names.filter { name in
-            input.after.map { $0.bytes.lexicographicallyPrecedes(name) } ?? true
-        }.sorted { $0.lexicographicallyPrecedes($1) }
-        let limit = min(max(input.limit, 1), 2_000)
-        let entries = later.prefix(limit).compactMap { name -> Files.Entry? in
+        var page = NamePage(after: input.after?.bytes, limit: min(max(input.limit, 1), 2_000))
+        try attempt("list", place.shown) { () throws(Errno) in try opened.forEachName { page.add($0) } }
+        let (names, hasMore) = page.finish()
+        let entries = names.compactMap { name -> Files.Entry? in
             // One that vanished since is not listed.
             guard let info = try? opened.info(name) else { return nil }
             let target = info.kind == .link ? try? opened.target(ofLink: name) : nil
             return Self.entry(Files.Path(bytes: name), info, target)
         }
-        return Files.List.Output(entries: entries, hasMore: later.count > limit)
+        return Files.List.Output(entries: entries, hasMore: hasMore)
     }
 
     private func stat(_ input: Files.Stat.Input, _ context: CallContext) throws -> Files.Entry {

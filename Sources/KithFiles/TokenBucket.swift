@@ -30,22 +30,36 @@ struct TokenBucket {
     }
 }
 
+/// What several streams together may pass in a second.
+final class RateLimit: Sendable {
+    private let bucket: Mutex<TokenBucket>
+
+    /// `rate` is bytes per second, at least one.
+    init(_ rate: UInt64) { bucket = Mutex(TokenBucket(rate: rate, at: ContinuousClock.now)) }
+
+    /// Waits until `count` bytes may pass.
+    func wait(for count: Int) async throws {
+        let pause = bucket.withLock { $0.take(count, at: ContinuousClock.now) }
+        if pause > .zero { try await Task.sleep(for: pause) }
+    }
+}
+
 /// A stream whose bytes, both ways together, pass no faster than a limit.
 final class LimitedStream: ByteStream {
     /// Small enough that a slow limit is kept evenly.
     private static let part = 16 << 10
     private let inner: any ByteStream
-    private let bucket: Mutex<TokenBucket>
+    private let limit: RateLimit
 
-    init(_ inner: any ByteStream, rate: UInt64) {
+    init(_ inner: any ByteStream, limit: RateLimit) {
         self.inner = inner
-        bucket = Mutex(TokenBucket(rate: rate, at: ContinuousClock.now))
+        self.limit = limit
     }
 
-    func read(upTo limit: Int) async throws -> [UInt8]? {
-        guard let bytes = try await inner.read(upTo: min(limit, Self.part)) else { return nil }
+    func read(upTo most: Int) async throws -> [UInt8]? {
+        guard let bytes = try await inner.read(upTo: min(most, Self.part)) else { return nil }
         // Cancelled meanwhile, the bytes go with the transfer: nobody reads on after that.
-        try await wait(for: bytes.count)
+        try await limit.wait(for: bytes.count)
         return bytes
     }
 
@@ -53,7 +67,7 @@ final class LimitedStream: ByteStream {
         var rest = bytes[...]
         while !rest.isEmpty {
             let part = rest.prefix(Self.part)
-            try await wait(for: part.count)
+            try await limit.wait(for: part.count)
             try await inner.write(Array(part))
             rest = rest.dropFirst(part.count)
         }
@@ -61,9 +75,4 @@ final class LimitedStream: ByteStream {
 
     func finish() async throws { try await inner.finish() }
     func abort(_ code: KithError.Code) { inner.abort(code) }
-
-    private func wait(for count: Int) async throws {
-        let pause = bucket.withLock { $0.take(count, at: ContinuousClock.now) }
-        if pause > .zero { try await Task.sleep(for: pause) }
-    }
 }

@@ -32,6 +32,7 @@ enum Transfer {
         let answers = BoundedChannel<TreeSender.Answer>(capacity: TransferFrame.maximumListed)
         let held = TreeSender.Held()
         let peer = PeerFeatures()
+        let ahead = AheadGate()
         progress.isAllSent = false
         return try await withThrowingTaskGroup(of: Part?.self) { group in
             defer { group.cancelAll() }
@@ -56,12 +57,14 @@ enum Transfer {
                 }
             }
             group.addTask(executorPreference: disk) {
-                await write(channel, to: stream, with: BlockPacker(compress, peer: peer), progress: progress)
+                await write(
+                    channel, to: stream, with: BlockPacker(compress, peer: peer), ahead: ahead, progress: progress)
             }
             group.addTask {
+                defer { ahead.end() }
                 do {
                     let summary = try await readAnswers(
-                        from: stream, into: answers, held: held, peer: peer, progress: progress)
+                        from: stream, into: answers, held: held, peer: peer, ahead: ahead, progress: progress)
                     answers.finish()
                     return .acknowledged(summary)
                 } catch {
@@ -95,7 +98,7 @@ enum Transfer {
     /// Moves buffers to the network; a failure to read is told to the other end.
     private static func write(
         _ channel: BoundedChannel<TreeSender.Outgoing>, to stream: any ByteStream, with packer: BlockPacker,
-        progress: TransferProgress
+        ahead: AheadGate, progress: TransferProgress
     ) async -> Part {
         while true {
             let buffer: TreeSender.Outgoing?
@@ -113,8 +116,15 @@ enum Transfer {
                     try await stream.finish()
                     return .written
                 }
-                let wire = try await packer.write(buffer.bytes, to: stream)
-                progress.add(sent: buffer.contents, wire: UInt64(wire))
+                let packed = packer.packed(buffer.bytes)
+                let start = ContinuousClock.now
+                await ahead.room()
+                // The word that it was taken in may come before this task runs again.
+                ahead.wrote(packed.count)
+                try await stream.write(packed)
+                let now = ContinuousClock.now
+                packer.wrote(buffer.bytes.count, as: packed.count, waiting: now - start, at: now)
+                progress.add(sent: buffer.contents, wire: UInt64(packed.count))
             } catch {
                 channel.finish(error)
                 return .unwritable(error)
@@ -125,7 +135,7 @@ enum Transfer {
     /// Passes on what the receiver wants, until its last word.
     private static func readAnswers(
         from stream: any ByteStream, into answers: BoundedChannel<TreeSender.Answer>, held: TreeSender.Held,
-        peer: PeerFeatures, progress: TransferProgress
+        peer: PeerFeatures, ahead: AheadGate, progress: TransferProgress
     ) async throws -> Files.Summary {
         var parser = TransferParser()
         var basis = TreeSender.Basis()
@@ -141,6 +151,8 @@ enum Transfer {
                 case .hello(let version, let features):
                     try check(version: version)
                     peer.current = features
+                    if features.contains(.confirmation) { ahead.begin() }
+                case .taken(let bytes): try ahead.took(bytes)
                 case .send(let files): try offer(.send(files: min(files, UInt64(TransferFrame.maximumListed + 1))))
                 case .notNeeded(let files):
                     try offer(.notNeeded(files: min(files, UInt64(TransferFrame.maximumListed + 1))))
@@ -270,15 +282,22 @@ enum Transfer {
         do {
             var parser = TransferParser(takesCompressed: features.contains(.compression))
             var start = ContinuousClock.now
+            var (taken, told, isTelling) = (UInt64(0), UInt64(0), false)
             while let bytes = try await channel.receive() {
                 let isInContents = landing.contents != nil
                 parser.feed(bytes)
                 while let frame = try parser.next() {
+                    if case .hello(_, let theirs) = frame { isTelling = theirs.contains(.confirmation) }
                     if try landing.take(frame) { return landing.summary }
                 }
                 let now = ContinuousClock.now
                 if isInContents { landing.speed.add(bytes.count, in: now - start) }
                 start = now
+                taken += UInt64(bytes.count)
+                if isTelling, taken - told >= AheadWindow.step {
+                    told = taken
+                    try answers.put(.taken(taken))
+                }
                 try landing.answer()
             }
             throw StreamFailure(error: KithError(.closed, "The other end stopped in the middle of a transfer."))

@@ -29,7 +29,8 @@ import KithWire
 /// | 18 | same | –; the receiver's version is this very file |
 /// | 19 | compressed | size u32 and a zstd frame of so many bytes: whole messages that stand here, none of this type |
 ///
-/// Compressed messages come only when the receiver's hello has ``Features/compression``.
+/// Compressed messages come only when the receiver's hello has ``Features/compression``, and what was taken is told only
+/// when both hellos have ``Features/confirmation``.
 ///
 /// From the receiver:
 ///
@@ -42,6 +43,7 @@ import KithWire
 /// | 36 | root | tree hash of the version it has of the next file |
 /// | 37 | send what differs | –; one file, given what types 34…36 said |
 /// | 38 | change | CBOR of `Files.Change` |
+/// | 39 | taken | u64: how many bytes of the sender's direction it has taken in, each 256 KiB |
 /// | 63 | acknowledgement | CBOR of `Files.Summary` |
 ///
 /// From either:
@@ -81,6 +83,7 @@ package enum TransferFrame: Hashable, Sendable {
     case root([UInt8])
     case sendDifference
     case change(Files.Change)
+    case taken(UInt64)
     case failure(Files.Failure)
     case acknowledgement(Files.Summary)
 
@@ -131,6 +134,8 @@ package enum TransferFrame: Hashable, Sendable {
         package static let compression = Features(rawValue: 1)
         /// It wants what it gets compressed whatever that costs.
         package static let compressionAlways = Features(rawValue: 2)
+        /// It tells, or wants to be told, how much was taken in.
+        package static let confirmation = Features(rawValue: 4)
     }
 
     /// The version both ends must speak.
@@ -253,6 +258,9 @@ package enum TransferFrame: Hashable, Sendable {
         case .change(let change):
             type = 38
             body.bytes(try CBOREncoder().encode(change))
+        case .taken(let bytes):
+            type = 39
+            body.integer(bytes)
         case .failure(let failure):
             type = 62
             body.bytes(try CBOREncoder().encode(failure))
@@ -342,6 +350,7 @@ package enum TransferFrame: Hashable, Sendable {
         case 36: self = .root(try reader.bytes(TreeHash.count))
         case 37: self = .sendDifference
         case 38: self = .change(try CBORDecoder().decode(Files.Change.self, from: reader.bytes(reader.remaining)))
+        case 39: self = .taken(try reader.integer())
         case 62: self = .failure(try CBORDecoder().decode(Files.Failure.self, from: reader.bytes(reader.remaining)))
         case 63:
             self = .acknowledgement(

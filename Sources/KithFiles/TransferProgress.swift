@@ -11,6 +11,7 @@ package final class TransferProgress: Sendable {
         var failure: KithError?
         var isAllSent = false
         var isConnected = false
+        var isDone = false
     }
 
     /// So many entries are kept between two reports; beyond, they are only counted.
@@ -20,8 +21,10 @@ package final class TransferProgress: Sendable {
     private static let maximumReport = 256 << 10
 
     private let state = Mutex(State())
+    /// One of how many it is: what is kept for a report, and goes into one, is shared.
+    private let share: Int
 
-    package init() {}
+    package init(share: Int = 1) { self.share = max(share, 1) }
 
     /// Adds bytes and files done.
     func add(bytes: UInt64 = 0, sent: UInt64 = 0, wire: UInt64 = 0, files: UInt64 = 0) {
@@ -38,7 +41,7 @@ package final class TransferProgress: Sendable {
     /// So many are kept between two reports; the one that reports asks again until there are none.
     func note(_ change: Files.Change) {
         state.withLock { state in
-            if state.changes.count < Self.maximumChanges { state.changes.append(change) }
+            if state.changes.count < Self.maximumChanges / share { state.changes.append(change) }
         }
     }
 
@@ -120,7 +123,7 @@ package final class TransferProgress: Sendable {
     func skip(_ skipped: Files.Skipped) {
         state.withLock { state in
             state.skippedCount &+= 1
-            if state.progress.skipped.count < Self.maximumSkipped { state.progress.skipped.append(skipped) }
+            if state.progress.skipped.count < Self.maximumSkipped / share { state.progress.skipped.append(skipped) }
             if skipped.failure.code != .unsupported, skipped.failure.code != .conflict, state.failure == nil {
                 state.failure = skipped.failure.error
             }
@@ -138,13 +141,19 @@ package final class TransferProgress: Sendable {
         set { state.withLock { $0.isAllSent = newValue } }
     }
 
+    /// Whether nothing more comes.
+    var isDone: Bool {
+        get { state.withLock { $0.isDone } }
+        set { state.withLock { $0.isDone = newValue } }
+    }
+
     /// What is to be reported now; entries left out are reported once.
     package func report() -> Files.Progress {
         state.withLock { state in
             defer { state.progress.skipped = [] }
             var report = state.progress
             var (count, size) = (0, 0)
-            while count < state.changes.count, size < Self.maximumReport {
+            while count < state.changes.count, size < Self.maximumReport / share {
                 size += state.changes[count].path.bytes.count + 32
                 count += 1
             }

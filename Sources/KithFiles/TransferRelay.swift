@@ -120,7 +120,9 @@ struct TransferRelay: Sendable {
     private func greeting(_ frame: TransferFrame, in bytes: [UInt8]) throws -> [UInt8] {
         guard case .hello(let version, let theirs) = frame else { return bytes }
         var greeting: [UInt8] = []
-        let common = theirs.contains(.compression) ? features : []
+        // Bytes pass as they are: what the receiver tells of them is as true for the sender.
+        var common = theirs.intersection(.confirmation)
+        if theirs.contains(.compression) { common.formUnion(features.subtracting(.confirmation)) }
         try TransferFrame.hello(version: version, features: common).append(to: &greeting)
         // A type, a length of one to eight bytes, and a body of six: anything else is no hello.
         return greeting + bytes.dropFirst(1 + (1 << Int(bytes[1] >> 6)) + 6)

@@ -93,7 +93,7 @@ import Synchronization
     /// What cannot be read beneath a source is left out, with the reason; a source itself that cannot be is an error.
     func send() async throws {
         // Nothing else may come first, not even the total.
-        try TransferFrame.hello(version: TransferFrame.version, features: []).append(to: &batch)
+        try TransferFrame.hello(version: TransferFrame.version, features: .confirmation).append(to: &batch)
         while true {
             try Task.checkCancellation()
             let count = try listAhead(64)

@@ -198,12 +198,12 @@ extension Client {
     func copy(
         _ sources: [Files.Location], to destination: Files.Location, recursive: Bool = true,
         selection: Files.Selection = Files.Selection(), landing: Files.Landing = Files.Landing(),
-        retrySeconds: UInt32 = 0, compress: Files.Compression = .auto
+        retrySeconds: UInt32 = 0, compress: Files.Compression = .auto, parallel: UInt32? = nil
     ) async throws -> (summary: Files.Summary, skipped: [Files.Skipped]) {
         try await follow(
             Files.Copy.Input(
                 sources: sources, destination: destination, recursive: recursive, selection: selection,
-                landing: landing, retrySeconds: retrySeconds, compress: compress)
+                landing: landing, retrySeconds: retrySeconds, compress: compress, parallel: parallel)
         ) { _ in }
     }
 

@@ -160,14 +160,23 @@ struct TreeMaker {
             let isMirror = maker.number(0...2) == 0
             let (source, target) = isPush ? ("local", "srv") : ("srv", "local")
             let top = folders.top
-            try maker.make(at: "\(top)/\(source)/tree")
+            // Sometimes three trees side by side, into a folder that is there.
+            let isParallel = !isMirror && maker.number(0...1) == 0
+            let names = isParallel ? ["tree/0", "tree/1", "tree/2"] : ["tree"]
+            for name in names { try maker.make(at: "\(top)/\(source)/\(name)") }
             if isMirror, maker.number(0...1) == 0 {
                 try maker.make(at: "\(top)/\(target)/tree")
             }
-            let from = Files.Location(device: isPush ? nil : "laptop", path: Files.Path("\(top)/\(source)/tree"))
+            if isParallel {
+                try FileManager.default.createDirectory(
+                    atPath: "\(top)/\(target)/tree", withIntermediateDirectories: true)
+            }
+            let from = names.map {
+                Files.Location(device: isPush ? nil : "laptop", path: Files.Path("\(top)/\(source)/\($0)"))
+            }
             let to = Files.Location(device: isPush ? "laptop" : nil, path: Files.Path("\(top)/\(target)/tree"))
             // Without a mirror, a second copy would go into the tree that is there.
-            let landing = Files.Landing(exact: true, delete: isMirror)
+            let landing = Files.Landing(exact: !isParallel, delete: isMirror)
             let selection = Files.Selection(hardLinks: true)
             let isCompressed = BlockCompression.isAvailable && maker.number(0...1) == 0
             let compress = isCompressed ? Files.Compression.always : .never
@@ -175,7 +184,8 @@ struct TreeMaker {
                 let limit = maker.number(0...3) == 0 ? maker.number(0...4_000) : maker.number(0...1_500_000)
                 do {
                     let (summary, _) = try await folders.client(cut: { limit }).copy(
-                        [from], to: to, selection: selection, landing: landing, compress: compress)
+                        from, to: to, selection: selection, landing: landing, compress: compress,
+                        parallel: isParallel ? 3 : 1)
                     if summary.unchanged > 0 { resumed += 1 }
                 } catch {
                     #expect(error as? KithError == KithError(.closed, ""), "round \(round): \(error)")
@@ -184,12 +194,20 @@ struct TreeMaker {
                 if isMirror, maker.number(0...3) == 0 { try maker.change("\(top)/\(source)/tree") }
             }
             let (summary, _) = try await folders.client().copy(
-                [from], to: to, selection: selection, landing: landing, compress: compress)
+                from, to: to, selection: selection, landing: landing, compress: compress,
+                parallel: isParallel ? 3 : 1)
             if summary.sent < summary.bytes || summary.unchanged > 0 { resumed += 1 }
-            let (wanted, found) = (try Snapshot("\(top)/\(source)/tree"), try Snapshot("\(top)/\(target)/tree"))
-            let clean = found.entries.filter { !$0.key.contains(".kith-resume-") }
-            let isEqual = clean == wanted.entries
-            #expect(isEqual, "round \(round) of KITH_SEED=\(seed):\n\(wanted.difference(from: found))")
+            var isEqual = true
+            for name in names {
+                let (wanted, found) = (
+                    try Snapshot("\(top)/\(source)/\(name)"), try Snapshot("\(top)/\(target)/\(name)")
+                )
+                let clean = found.entries.filter { !$0.key.contains(".kith-resume-") }
+                isEqual = isEqual && clean == wanted.entries
+                #expect(
+                    clean == wanted.entries,
+                    "round \(round) of KITH_SEED=\(seed):\n\(wanted.difference(from: found))")
+            }
             if !isEqual { break }
         }
         #expect(cuts > 100 && resumed > 100, "\(cuts) cuts, \(resumed) resumed")

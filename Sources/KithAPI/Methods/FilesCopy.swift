@@ -215,12 +215,14 @@ extension Files {
             public var retrySeconds: UInt32
             /// When contents are compressed on their way.
             public var compress: Compression
+            /// How many of the sources are copied side by side; `nil`: as many as there are processors, at most four.
+            public var parallel: UInt32?
 
             /// Makes the input.
             public init(
                 sources: [Location], destination: Location, recursive: Bool = false, selection: Selection = Selection(),
                 landing: Landing = Landing(), limit: UInt64? = nil, retrySeconds: UInt32 = 120,
-                compress: Compression = .auto
+                compress: Compression = .auto, parallel: UInt32? = nil
             ) {
                 self.sources = sources
                 self.destination = destination
@@ -230,6 +232,7 @@ extension Files {
                 self.limit = limit
                 self.retrySeconds = retrySeconds
                 self.compress = compress
+                self.parallel = parallel
             }
         }
 

@@ -1,0 +1,141 @@
+import KithWire
+import Synchronization
+
+/// How much a sender may have on its way that the receiver has not taken in yet.
+///
+/// Whatever is on its way when an end dies has to be sent again, and until then it takes memory. What a path needs to
+/// be full is what passes in one of its round trips; three times that, and a little more, keeps it full when packets get
+/// lost or the receiver's disk is slow for a moment. The buffers of the transport below may hold far more.
+///
+/// A pure state machine: it reads no clock.
+struct AheadWindow {
+    /// The least it ever is.
+    static let minimum: UInt64 = 5 << 18
+    /// The receiver says what it has taken in at least this often, in bytes.
+    static let step: UInt64 = 256 << 10
+
+    /// How long the shortest delay is believed: the path may have become another.
+    private static let memory = Duration.seconds(30)
+    private static let shortestPeriod = Duration.milliseconds(50)
+    private static let periods = 8
+
+    private(set) var written: UInt64 = 0
+    private(set) var taken: UInt64 = 0
+    /// How many bytes may be written and not taken in.
+    private(set) var limit: UInt64 = 2 << 20
+
+    private var marks = Ring<(end: UInt64, time: ContinuousClock.Instant)>()
+    /// The shortest time from a byte's writing to the word that it was taken in, and since when it counts.
+    private var delay: (shortest: Duration, since: ContinuousClock.Instant)?
+    /// Whether what is on its way is let arrive first, so that the next delay is the path's alone.
+    private var isDraining = false
+    private var period: (start: ContinuousClock.Instant, taken: UInt64)?
+    /// The rates of the last periods, in bytes a second.
+    private var rates: [Double] = []
+
+    /// Whether more may be written.
+    var hasRoom: Bool { written - taken < (isDraining ? 2 * Self.step : limit) }
+
+    /// Notes that `count` bytes were written.
+    mutating func wrote(_ count: Int, at now: ContinuousClock.Instant) {
+        written += UInt64(count)
+        marks.append((written, now))
+    }
+
+    /// Takes in how much the receiver has taken in altogether.
+    ///
+    /// - Throws: `.invalid` for more than was written, or less than before.
+    mutating func took(_ total: UInt64, at now: ContinuousClock.Instant) throws(KithError) {
+        guard total >= taken, total <= written else {
+            throw KithError(.invalid, "The other end says that it has what was not sent.")
+        }
+        taken = total
+        var newest: ContinuousClock.Instant?
+        while let mark = marks.first, mark.end <= total {
+            newest = mark.time
+            _ = marks.popFirst()
+        }
+        if let newest { measure(now - newest, at: now) }
+        guard let begun = period else {
+            period = (now, total)
+            return
+        }
+        let time = now - begun.start
+        guard let delay, time >= max(Self.shortestPeriod, delay.shortest) else { return }
+        rates.append(Double(total - begun.taken) / (time / .seconds(1)))
+        if rates.count > Self.periods { rates.removeFirst() }
+        period = (now, total)
+        let path = (rates.max() ?? 0) * (delay.shortest / .seconds(1))
+        limit = max(Self.minimum, UInt64(min(3 * path, 1e12)) + (3 << 18))
+    }
+
+    private mutating func measure(_ time: Duration, at now: ContinuousClock.Instant) {
+        if isDraining, written - taken < 2 * Self.step {
+            isDraining = false
+            delay = (time, now)
+        } else if let delay, time >= delay.shortest {
+            if now - delay.since > Self.memory { isDraining = true }
+        } else {
+            delay = (time, delay?.since ?? now)
+        }
+    }
+}
+
+/// Lets a writer go on as far as its ``AheadWindow`` allows.
+final class AheadGate: Sendable {
+    private struct State {
+        var window = AheadWindow()
+        var isOn = false
+        var isOver = false
+        var writer: CheckedContinuation<Void, Never>?
+    }
+
+    private let state = Mutex(State())
+
+    /// The receiver says what it takes in: from now on the window counts.
+    func begin() { state.withLock { $0.isOn = true } }
+
+    /// Notes what was written.
+    func wrote(_ count: Int) { state.withLock { $0.window.wrote(count, at: ContinuousClock.now) } }
+
+    /// Takes in what the receiver says.
+    func took(_ total: UInt64) throws {
+        let writer = try state.withLock { state throws -> CheckedContinuation<Void, Never>? in
+            try state.window.took(total, at: ContinuousClock.now)
+            guard state.window.hasRoom else { return nil }
+            defer { state.writer = nil }
+            return state.writer
+        }
+        writer?.resume()
+    }
+
+    /// Waits until more may be written; not when the task is cancelled, or nothing comes from the receiver any more.
+    func room() async {
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let goesOn = state.withLock { state in
+                    guard state.isOn, !state.isOver, !state.window.hasRoom, !Task.isCancelled else { return true }
+                    state.writer = continuation
+                    return false
+                }
+                if goesOn { continuation.resume() }
+            }
+        } onCancel: {
+            wake()
+        }
+    }
+
+    /// Says that the receiver will say no more.
+    func end() {
+        state.withLock { $0.isOver = true }
+        wake()
+    }
+
+    private func wake() {
+        let writer = state.withLock { state in
+            defer { state.writer = nil }
+            return state.writer
+        }
+        writer?.resume()
+    }
+}

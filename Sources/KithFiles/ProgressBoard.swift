@@ -1,0 +1,58 @@
+import KithAPI
+import KithWire
+import Synchronization
+
+/// How far the transfers of one copy have come together.
+final class ProgressBoard: Sendable {
+    private let lanes = Mutex<[TransferProgress]>([])
+
+    /// Begins; returns what each of `count` transfers tells its own to.
+    func begin(_ count: Int) -> [TransferProgress] {
+        let begun = (0..<count).map { _ in TransferProgress(share: count) }
+        lanes.withLock { $0 = begun }
+        return begun
+    }
+
+    private var all: [TransferProgress] { lanes.withLock { $0 } }
+
+    /// Bytes that have passed over the link, in all attempts: of contents, and of all kinds.
+    var moved: (sent: UInt64, wire: UInt64) {
+        all.reduce(into: (0, 0)) { $0 = ($0.sent &+ $1.moved, $0.wire &+ $1.wire) }
+    }
+
+    /// The first failure among what was left out, with the number of all that was.
+    var failure: (error: KithError, count: UInt64)? {
+        let failures = all.compactMap(\.failure)
+        return failures.first.map { ($0.error, failures.reduce(0) { $0 &+ $1.count }) }
+    }
+
+    /// What is to be reported now; entries left out are reported once.
+    ///
+    /// The copy waits when nothing of it goes on; what is copied now is told of one transfer.
+    func report() -> Files.Progress {
+        let all = all
+        let running = all.filter { !$0.isDone }
+        var report = Files.Progress()
+        var waiting: [String] = []
+        var current: Files.Path?
+        for lane in all {
+            let part = lane.report()
+            report.bytes &+= part.bytes
+            report.sent &+= part.sent
+            report.wire &+= part.wire
+            report.files &+= part.files
+            if let bytes = part.totalBytes { report.totalBytes = (report.totalBytes ?? 0) &+ bytes }
+            if let files = part.totalFiles { report.totalFiles = (report.totalFiles ?? 0) &+ files }
+            report.skipped += part.skipped
+            report.changes += part.changes
+            guard running.contains(where: { $0 === lane }) else {
+                report.current = part.current ?? report.current
+                continue
+            }
+            if let reason = part.waiting { waiting.append(reason) } else if current == nil { current = part.current }
+        }
+        report.current = current ?? report.current
+        if !running.isEmpty, waiting.count == running.count { report.waiting = waiting.first }
+        return report
+    }
+}

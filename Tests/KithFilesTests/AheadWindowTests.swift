@@ -1,0 +1,92 @@
+import KithWire
+import Testing
+
+@testable import KithFiles
+
+@Suite struct AheadWindowTests {
+    /// Sends for some seconds over a path; returns the most that was on its way in the second half, and the rate.
+    ///
+    /// `rate` in bytes a second and `delay` in seconds, there and back, by the time.
+    private func run(
+        seconds: Double, rate: (Double) -> Double, delay: (Double) -> Double
+    ) throws -> (most: UInt64, rate: Double) {
+        var window = AheadWindow()
+        let begin = ContinuousClock.now
+        let block = 256 << 10
+        /// When the path is free again, and what the receiver will have said by when.
+        var (now, free) = (0.0, 0.0)
+        var words: [(time: Double, total: UInt64)] = []
+        var (most, total, before): (UInt64, UInt64, UInt64) = (0, 0, 0)
+        while now < seconds {
+            while let word = words.first, word.time <= now {
+                words.removeFirst()
+                try window.took(word.total, at: begin + .seconds(word.time))
+            }
+            guard window.hasRoom else {
+                now = try #require(words.first).time
+                continue
+            }
+            window.wrote(block, at: begin + .seconds(now))
+            total += UInt64(block)
+            free = max(free, now) + Double(block) / rate(now)
+            words.append((free + delay(now), total))
+            if now > seconds / 2 {
+                most = max(most, window.written - window.taken)
+                if before == 0 { before = total }
+            }
+            // As fast as a disk gives it.
+            now += Double(block) / 2e9
+        }
+        return (most, Double(total - before) / (seconds / 2))
+    }
+
+    @Test(arguments: [(600e6, 0.0005), (100e6, 0.002), (12.5e6, 0.05), (125e6, 0.2), (1e6, 0.3), (0.2e6, 0.02)])
+    func `a path is kept full with little on its way`(rate: Double, delay: Double) throws {
+        let result = try run(seconds: 60, rate: { _ in rate }, delay: { _ in delay })
+        #expect(result.rate > rate * 0.97, "\(result)")
+        // A block's own time on the path counts as delay; and one is written while there is room for a byte.
+        let block = 262_144.0
+        let most = max(Double(AheadWindow.minimum), 3 * (rate * delay + block) + 1_048_576) + 2 * block
+        #expect(Double(result.most) <= most, "\(result) \(most)")
+    }
+
+    @Test func `a path that becomes longer is full again when the old delay is forgotten`() throws {
+        let result = try run(seconds: 120, rate: { _ in 50e6 }, delay: { $0 < 10 ? 0.005 : 0.3 })
+        #expect(result.rate > 50e6 * 0.95, "\(result)")
+    }
+
+    @Test func `a path that becomes slower holds less`() throws {
+        let result = try run(seconds: 60, rate: { $0 < 5 ? 100e6 : 2e6 }, delay: { _ in 0.1 })
+        #expect(result.rate > 2e6 * 0.95 && result.most <= 3 << 20, "\(result)")
+    }
+
+    @Test func `a receiver that has more than was sent, or less than before, is refused`() throws {
+        var window = AheadWindow()
+        let now = ContinuousClock.now
+        window.wrote(1_000, at: now)
+        try window.took(600, at: now)
+        #expect(throws: KithError(.invalid, "")) { try window.took(1_001, at: now) }
+        #expect(throws: KithError(.invalid, "")) { try window.took(599, at: now) }
+        try window.took(1_000, at: now)
+    }
+
+    @Test func `a writer goes on when there is room, when the receiver has ended, and when it is cancelled`()
+        async throws
+    {
+        let gate = AheadGate()
+        gate.wrote(64 << 20)
+        // Nobody has said that anything will be confirmed.
+        await gate.room()
+        gate.begin()
+        let waiting = Task { await gate.room() }
+        try gate.took(64 << 20)
+        await waiting.value
+        gate.wrote(64 << 20)
+        let cancelled = Task { await gate.room() }
+        cancelled.cancel()
+        await cancelled.value
+        let left = Task { await gate.room() }
+        gate.end()
+        await left.value
+    }
+}
