@@ -37,8 +37,11 @@ public protocol CipherSuite: Sendable {
     func importHPKEKey(_ privateKey: [UInt8]) throws(MLSError) -> HPKEPrivateKey
     /// Whether the bytes are a public key of the suite's KEM.
     func isValidHPKEKey(_ publicKey: HPKEPublicKey) -> Bool
+    /// What becomes of an info for all who are to get it: a Welcome's is the whole group info, and hashing it once for
+    /// each of thousands would be quadratic.
+    func hpkeInfo(_ info: [UInt8]) -> HPKEInfo
     /// `SealBase` of RFC 9180 §6.1 with an empty AAD.
-    func hpkeSeal(_ plaintext: [UInt8], to key: HPKEPublicKey, info: [UInt8]) throws(MLSError) -> HPKECiphertext
+    func hpkeSeal(_ plaintext: [UInt8], to key: HPKEPublicKey, info: HPKEInfo) throws(MLSError) -> HPKECiphertext
     /// `OpenBase` of RFC 9180 §6.1 with an empty AAD.
     func hpkeOpen(_ ciphertext: HPKECiphertext, with key: HPKEPrivateKey, info: [UInt8]) throws(MLSError) -> Secret
     /// `SetupBaseS` and `Export` of RFC 9180 with an empty info (RFC 9420 §8.3).

@@ -21,15 +21,18 @@ struct HPKE<Mechanism: KEM, Hash: SuiteHash, Cipher: AEAD>: Sendable {
         let schedule: [UInt8]
     }
 
-    private func context(_ shared: borrowing Secret, info: [UInt8]) -> Context {
-        let infoHash = labels.extract(salt: .empty, "info_hash", Secret(copying: info))
+    func info(_ info: [UInt8]) -> HPKEInfo {
+        HPKEInfo(hash: labels.extract(salt: .empty, "info_hash", Secret(copying: info)).reveal())
+    }
+
+    private func context(_ shared: borrowing Secret, info: HPKEInfo) -> Context {
         var schedule: [UInt8] = [0]
         schedule += pskIDHash
-        schedule += infoHash.reveal()
+        schedule += info.hash
         return Context(secret: labels.extract(salt: shared, "secret", .empty), schedule: schedule)
     }
 
-    func seal(_ plaintext: [UInt8], to key: HPKEPublicKey, info: [UInt8]) throws(MLSError) -> HPKECiphertext {
+    func seal(_ plaintext: [UInt8], to key: HPKEPublicKey, info: HPKEInfo) throws(MLSError) -> HPKECiphertext {
         let encapsulation = try Mechanism.encapsulate(to: key)
         let context = context(encapsulation.sharedSecret, info: info)
         let key = labels.expand(context.secret, "key", context.schedule, Cipher.keyLength)
@@ -42,7 +45,7 @@ struct HPKE<Mechanism: KEM, Hash: SuiteHash, Cipher: AEAD>: Sendable {
 
     func open(_ sealed: HPKECiphertext, with key: Mechanism.PrivateKey, info: [UInt8]) throws(MLSError) -> Secret {
         let shared = try Mechanism.decapsulate(sealed.kemOutput, with: key)
-        let context = context(shared, info: info)
+        let context = context(shared, info: self.info(info))
         let key = labels.expand(context.secret, "key", context.schedule, Cipher.keyLength)
         let nonce = labels.expand(context.secret, "base_nonce", context.schedule, Cipher.nonceLength).reveal()
         guard sealed.ciphertext.count >= Cipher.tagLength else { throw .decryptionFailed }
@@ -55,7 +58,7 @@ struct HPKE<Mechanism: KEM, Hash: SuiteHash, Cipher: AEAD>: Sendable {
 
     /// `Context.Export` (RFC 9180 §5.3).
     private func export(_ shared: borrowing Secret, _ exporterContext: [UInt8], _ count: Int) -> Secret {
-        let context = context(shared, info: [])
+        let context = context(shared, info: info([]))
         let exporter = labels.expand(context.secret, "exp", context.schedule, Hash.Digest.byteCount)
         return labels.expand(exporter, "sec", exporterContext, count)
     }

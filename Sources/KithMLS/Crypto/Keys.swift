@@ -62,6 +62,15 @@ public struct HPKECiphertext: Hashable, TLSCodable {
     }
 }
 
+/// An info of HPKE, as the suite needs it for any number of recipients.
+public struct HPKEInfo: Hashable, Sendable {
+    /// `info_hash` of RFC 9180 §5.1, or whatever else the suite makes of the info.
+    public let hash: [UInt8]
+
+    /// Takes what the suite made of an info.
+    public init(hash: [UInt8]) { self.hash = hash }
+}
+
 /// A secret made for another party, and what that party needs to make it too.
 public struct HPKEExport: ~Copyable {
     /// The KEM's output.

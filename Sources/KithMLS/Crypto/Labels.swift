@@ -45,8 +45,11 @@ extension CipherSuite {
     package func encrypt(
         _ plaintext: [UInt8], to key: HPKEPublicKey, label: String, context: [UInt8]
     ) throws(MLSError) -> HPKECiphertext {
-        try hpkeSeal(plaintext, to: key, info: labelled(label, context))
+        try hpkeSeal(plaintext, to: key, info: encryptContext(label, context))
     }
+
+    /// `EncryptContext` for any number of recipients (§5.1.3).
+    func encryptContext(_ label: String, _ context: [UInt8]) -> HPKEInfo { hpkeInfo(labelled(label, context)) }
 
     /// `DecryptWithLabel(PrivateKey, Label, Context, KEMOutput, Ciphertext)` (§5.1.3).
     package func decrypt(
@@ -66,7 +69,7 @@ extension CipherSuite {
 
 extension TLSWriter {
     /// Writes `"MLS 1.0 " + Label` as a vector.
-    fileprivate mutating func label(_ label: String) {
+    mutating func label(_ label: String) {
         length(8 + label.utf8.count)
         fixed(Array("MLS 1.0 ".utf8))
         fixed(Array(label.utf8))

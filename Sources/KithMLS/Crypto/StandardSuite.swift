@@ -54,7 +54,8 @@ extension StandardSuite {
     }
     func isValidHPKEKey(_ publicKey: HPKEPublicKey) -> Bool { Mechanism.isValid(publicKey) }
 
-    func hpkeSeal(_ plaintext: [UInt8], to key: HPKEPublicKey, info: [UInt8]) throws(MLSError) -> HPKECiphertext {
+    func hpkeInfo(_ info: [UInt8]) -> HPKEInfo { hpke.info(info) }
+    func hpkeSeal(_ plaintext: [UInt8], to key: HPKEPublicKey, info: HPKEInfo) throws(MLSError) -> HPKECiphertext {
         try hpke.seal(plaintext, to: key, info: info)
     }
     func hpkeOpen(_ ciphertext: HPKECiphertext, with key: HPKEPrivateKey, info: [UInt8]) throws(MLSError) -> Secret {

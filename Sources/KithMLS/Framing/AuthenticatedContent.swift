@@ -46,33 +46,49 @@ package struct AuthenticatedContent: Hashable, TLSCodable {
         if let confirmationTag { writer.opaque(confirmationTag) }
     }
 
-    /// `FramedContentTBS`: what the signature is over; members' content is bound to the group's state.
-    package func toBeSigned(_ context: [UInt8]) -> [UInt8] {
-        var writer = TLSWriter(capacity: contentBytes.count + context.count + 4)
+    /// How many bytes ``encodeToBeSigned(context:into:)`` writes.
+    private func toBeSignedCount(_ context: [UInt8]) -> Int { 4 + contentBytes.count + (isBound ? context.count : 0) }
+
+    /// Whether the signature covers the group's state: of those inside and those who join (§6.1).
+    private var isBound: Bool {
+        switch content.sender {
+        case .member, .newMemberCommit: true
+        case .external, .newMemberProposal: false
+        }
+    }
+
+    /// `FramedContentTBS`.
+    private func encodeToBeSigned(context: [UInt8], into writer: inout TLSWriter) {
         ProtocolVersion.mls10.encode(into: &writer)
         wireFormat.encode(into: &writer)
         writer.fixed(contentBytes)
-        switch content.sender {
-        case .member, .newMemberCommit: writer.fixed(context)
-        case .external, .newMemberProposal: break
-        }
+        if isBound { writer.fixed(context) }
+    }
+
+    /// `SignContent` over `FramedContentTBS`, in one piece: the content may be large.
+    private func signContent(_ context: [UInt8]) -> [UInt8] {
+        let count = toBeSignedCount(context)
+        var writer = TLSWriter(capacity: count + 40)
+        writer.label("FramedContentTBS")
+        writer.length(count)
+        encodeToBeSigned(context: context, into: &writer)
         return writer.bytes
     }
 
     package mutating func sign(
         _ suite: any CipherSuite, with key: SignaturePrivateKey, context: [UInt8]
     ) throws(MLSError) {
-        signature = try suite.sign(toBeSigned(context), label: "FramedContentTBS", with: key)
+        signature = try suite.sign(signContent(context), with: key)
     }
 
     package func hasValidSignature(_ suite: any CipherSuite, by key: SignaturePublicKey, context: [UInt8]) -> Bool {
-        suite.isValid(signature, for: toBeSigned(context), label: "FramedContentTBS", by: key)
+        suite.isValid(signature, for: signContent(context), by: key)
     }
 
     /// `MAC(membership_key, AuthenticatedContentTBM)` (§6.2).
     package func membershipTag(_ suite: any CipherSuite, _ key: borrowing Secret, context: [UInt8]) -> [UInt8] {
-        var writer = TLSWriter(capacity: contentBytes.count + context.count + 200)
-        writer.fixed(toBeSigned(context))
+        var writer = TLSWriter(capacity: toBeSignedCount(context) + 256)
+        encodeToBeSigned(context: context, into: &writer)
         encodeAuth(into: &writer)
         return suite.mac(key, writer.bytes)
     }
@@ -82,9 +98,10 @@ package struct AuthenticatedContent: Hashable, TLSCodable {
         suite.referenceHash("MLS 1.0 Proposal Reference", encoded)
     }
 
-    /// `ConfirmedTranscriptHashInput` (§8.2).
-    var confirmedTranscriptHashInput: [UInt8] {
-        var writer = TLSWriter(capacity: contentBytes.count + 100)
+    /// A transcript hash followed by `ConfirmedTranscriptHashInput` (§8.2).
+    func confirmedTranscriptHashInput(after interim: [UInt8]) -> [UInt8] {
+        var writer = TLSWriter(capacity: interim.count + contentBytes.count + signature.count + 8)
+        writer.fixed(interim)
         wireFormat.encode(into: &writer)
         writer.fixed(contentBytes)
         writer.opaque(signature)

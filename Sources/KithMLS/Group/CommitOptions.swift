@@ -31,8 +31,6 @@ public struct CommitOutput: Sendable {
     public let commit: MLSMessage
     /// For the added clients, if there are any.
     public let welcome: MLSMessage?
-    /// The new epoch's public state with its tree and external key, for those who will join by their own commit.
-    public let groupInfo: GroupInfo
     /// How the group changes.
     public let change: EpochChange
 }

@@ -4,9 +4,12 @@
 public struct ExternalJoin: ~Copyable, Sendable {
     /// The commit.
     public let commit: MLSMessage
-    /// The new epoch's public state.
-    public let groupInfo: GroupInfo
     private let group: Group
+
+    /// The new epoch's public state, to be published once the commit was accepted; O(members) with the tree.
+    public func groupInfo(withTree: Bool = true, withExternalKey: Bool = true) throws(MLSError) -> GroupInfo {
+        try group.groupInfo(withTree: withTree, withExternalKey: withExternalKey)
+    }
 
     /// The group, once the commit was accepted.
     public consuming func confirm() -> Group { group }
@@ -81,9 +84,8 @@ extension ExternalJoin {
             suite, epochSecret: schedule.epochSecret(context: bytes), context: context, tree: path.tree)
         content.confirmationTag = derived.confirmationTag
         let state = derived.state(suite, context: context, tree: path.tree, keys: path.keys)
-        let groupInfo = try state.groupInfo(signatureKey: signatureKey, withTree: true, withExternalKey: true)
         self.init(
-            commit: .publicMessage(PublicMessage(content, membershipTag: nil)), groupInfo: groupInfo,
+            commit: .publicMessage(PublicMessage(content, membershipTag: nil)),
             group: Group(state, signatureKey: signatureKey, configuration: configuration))
     }
 }

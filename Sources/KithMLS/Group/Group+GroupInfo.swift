@@ -19,7 +19,24 @@ extension EpochState {
 }
 
 extension Group {
-    /// The group's public state, for those who want to join by their own commit or to observe (§12.4.3).
+    /// The public state of the epoch that the own commit would begin, to be published once it was accepted; O(members)
+    /// with the tree.
+    ///
+    /// - Throws: ``MLSError/noPendingCommit``.
+    public func pendingGroupInfo(
+        withTree: Bool = true, withExternalKey: Bool = true, extensions: [Extension] = []
+    ) throws(MLSError) -> GroupInfo {
+        switch pending {
+        case .none: throw .noPendingCommit
+        case .some(let pending):
+            return try pending.state.groupInfo(
+                signatureKey: pending.signatureKey, withTree: withTree, withExternalKey: withExternalKey,
+                extensions: extensions)
+        }
+    }
+
+    /// The group's public state, for those who want to join by their own commit or to observe; O(members) with the tree
+    /// (§12.4.3).
     public func groupInfo(
         withTree: Bool = true, withExternalKey: Bool = true, extensions: [Extension] = []
     ) throws(MLSError) -> GroupInfo {

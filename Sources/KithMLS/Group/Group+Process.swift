@@ -99,10 +99,10 @@ extension Group {
     private mutating func accept(
         _ content: AuthenticatedContent, _ psks: PreSharedKeys, _ now: UInt64?
     ) throws(MLSError) -> Received {
-        let reference = content.proposalReference(state.suite)
         switch content.content.content {
         case .application: throw .applicationDataNotEncrypted
         case .proposal(let proposal):
+            let reference = content.proposalReference(state.suite)
             if let known = proposals[reference] {
                 return known.sender == .member(leafIndex)
                     ? .own(OwnMessage(kind: .remembered(.proposal), epoch: epoch)) : .proposal(known)

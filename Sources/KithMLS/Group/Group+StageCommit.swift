@@ -74,16 +74,13 @@ extension Group {
         let next = derived.state(suite, context: newContext, tree: tree, keys: keys)
         let welcome = try makeWelcome(
             next, schedule, list, applied.added, pathSecrets, signatureKey: newSignatureKey, options)
-        let groupInfo = try next.groupInfo(
-            signatureKey: newSignatureKey, withTree: true, withExternalKey: true,
-            extensions: options.groupInfoExtensions)
         let change = EpochChange(
             list, before: state.tree, after: tree, added: applied.added, epoch: newContext.epoch, committer: leafIndex,
             isExternal: false, hasPath: path != nil, authenticatedData: options.authenticatedData)
         let message = try protect(&content)
         pending = PendingCommit(
             state: next, signatureKey: newSignatureKey, message: message, change: change, references: references)
-        return CommitOutput(commit: message, welcome: welcome, groupInfo: groupInfo, change: change)
+        return CommitOutput(commit: message, welcome: welcome, change: change)
     }
 
     private func checkOwnPathLeaf(
@@ -112,6 +109,7 @@ extension Group {
         let sealed = WelcomeKey(suite, welcomeSecret: schedule.welcomeSecret).seal(info)
         var secrets: [EncryptedGroupSecrets] = []
         secrets.reserveCapacity(added.count)
+        let context = suite.encryptContext("Welcome", sealed)
         for (leaf, package) in zip(added, list.adds) {
             let level = TreeMath.commonLevel(leafIndex, leaf)
             var plaintext = GroupSecrets(
@@ -122,8 +120,7 @@ extension Group {
             secrets.append(
                 EncryptedGroupSecrets(
                     newMember: package.reference(suite),
-                    encryptedGroupSecrets: try suite.encrypt(
-                        plaintext, to: package.initKey, label: "Welcome", context: sealed)))
+                    encryptedGroupSecrets: try suite.hpkeSeal(plaintext, to: package.initKey, info: context)))
         }
         return .welcome(Welcome(cipherSuite: suite.id, secrets: secrets, encryptedGroupInfo: sealed))
     }

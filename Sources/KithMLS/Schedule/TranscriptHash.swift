@@ -2,7 +2,7 @@
 extension CipherSuite {
     /// `confirmed_transcript_hash` of the epoch that `commit` begins.
     package func confirmedTranscriptHash(interim: [UInt8], commit: AuthenticatedContent) -> [UInt8] {
-        hash(interim + commit.confirmedTranscriptHashInput)
+        hash(commit.confirmedTranscriptHashInput(after: interim))
     }
 
     /// `interim_transcript_hash` of an epoch.

@@ -41,6 +41,7 @@ extension RatchetTree {
         _ suite: any CipherSuite, _ path: borrowing PreparedPath, context: [UInt8], excluding added: [UInt32]
     ) throws(MLSError) -> UpdatePath {
         var nodes: [UpdatePathNode] = []
+        let info = suite.encryptContext("UpdatePathNode", context)
         for (index, step) in path.steps.enumerated() {
             var recipients: [HPKEPublicKey] = []
             visitResolution(step.copath, first: step.copathFirst) { node, key in
@@ -51,7 +52,7 @@ extension RatchetTree {
             var sealed: [HPKECiphertext] = []
             sealed.reserveCapacity(recipients.count)
             for key in recipients {
-                sealed.append(try suite.encrypt(plaintext, to: key, label: "UpdatePathNode", context: context))
+                sealed.append(try suite.hpkeSeal(plaintext, to: key, info: info))
             }
             nodes.append(
                 UpdatePathNode(
