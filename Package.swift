@@ -113,7 +113,8 @@ let floors: [[Target]] = [
             name: "KithCommand",
             dependencies: [
                 "Kith", "KithWire", "KithIdentity", "KithRPC", "KithAPI", "KithSocket", "KithShell", "KithFiles",
-                "KithForward", "KithBrowser", "KithCommandLine", "KithTerminal", "CKithSystem",
+                "KithForward", "KithBrowser", "KithCommandLine", "KithTerminal", "KithMLS", "KithMLSVectors",
+                "CKithSystem",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
@@ -127,7 +128,7 @@ let floors: [[Target]] = [
 let testing: [Target] = [
     .target(
         name: "KithTesting",
-        dependencies: ["KithWire", "KithIdentity", "KithQUIC", "KithAPI", "KithTerminal"],
+        dependencies: ["KithWire", "KithIdentity", "KithQUIC", "KithAPI", "KithTerminal", "KithMLS"],
         path: "Sources/KithTesting")
 ]
 

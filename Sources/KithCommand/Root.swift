@@ -39,7 +39,7 @@ struct Root: AsyncParsableCommand {
             CommandGroup(
                 name: "Services", subcommands: [ShellCommand.self, ForwardCommand.self, ViaCommand.self] + fileCommands),
             CommandGroup(name: "Everyday", subcommands: everydayCommands),
-            CommandGroup(name: "For programs", subcommands: [Call.self]),
+            CommandGroup(name: "For programs", subcommands: [Call.self, MLSCommand.self]),
         ]
     )
 

@@ -192,6 +192,10 @@ public enum MLSError: Error, Hashable, Sendable {
     case wrongPSKNonceLength
     /// One PSK named twice (§12.2).
     case duplicatePSK
+    /// More PSKs than can be counted (§8.4).
+    case tooManyPSKs
+    /// More proposals in an epoch than the client keeps.
+    case tooManyProposals
     /// A ReInit to an older version (§12.1.5).
     case reInitVersionTooLow
     /// A ReInit beside other proposals (§12.2).

@@ -26,6 +26,8 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case header
     /// What a remote program writes to the person's terminal.
     case terminal
+    /// Messages, trees and commits of secure groups.
+    case mls
 
     /// Gives `bytes` to the parser.
     public func run(_ bytes: UnsafeRawBufferPointer) {
@@ -39,6 +41,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .cbor: unsafe Self.cbor(Array(bytes))
         case .header: unsafe Self.header(Array(bytes))
         case .terminal: unsafe FuzzedTerminal.run(Array(bytes))
+        case .mls: unsafe FuzzedMLS.run(Array(bytes))
         }
     }
 

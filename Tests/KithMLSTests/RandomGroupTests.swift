@@ -20,7 +20,7 @@ struct Chance: RandomNumberGenerator {
     @Test func `all members agree on every epoch of a random history`() throws {
         let environment = ProcessInfo.processInfo.environment
         let seed = environment["KITH_SEED"].flatMap(UInt64.init) ?? UInt64.random(in: 0...1 << 48)
-        let steps = environment["KITH_STEPS"].flatMap(Int.init) ?? 150
+        let steps = environment["KITH_STEPS"].flatMap(Int.init) ?? 60
         print("KITH_SEED=\(seed) KITH_STEPS=\(steps)")
         var history = History(seed: seed)
         for step in 0..<steps {

@@ -16,6 +16,8 @@ public enum CipherSuites {
             .MLS_256_DHKEMP384_AES256GCM_SHA384_P384),
     ]
 
-    /// The suite with a number, when the engine has it.
-    public static subscript(id id: CipherSuiteID) -> (any CipherSuite)? { all.first { $0.id == id } }
+    /// The suite with a number, when the engine has it, the experimental ones included.
+    public static subscript(id id: CipherSuiteID) -> (any CipherSuite)? {
+        all.first { $0.id == id } ?? experimental.first { $0.id == id }
+    }
 }

@@ -71,7 +71,7 @@ extension PublicState {
         _ extensions: [Extension], _ authentication: any AuthenticationService
     ) throws(MLSError) {
         guard let senders = try extensions.decoded(.externalSenders, as: ExternalSenders.self)?.senders else { return }
-        let known = try externalSenders()
+        let known = Set(try externalSenders())
         for sender in senders where !known.contains(sender) {
             guard authentication.isValid(sender.credential, signatureKey: sender.signatureKey, for: .externalSender)
             else { throw .credentialRejected }

@@ -106,6 +106,7 @@ extension Group {
                 entry.encryptedGroupSecrets, with: bundle.initKey, label: "Welcome",
                 context: welcome.encryptedGroupInfo))
         guard Set(secrets.psks).count == secrets.psks.count else { throw .duplicatePSK }
+        guard secrets.psks.count <= UInt16.max else { throw .tooManyPSKs }
         guard secrets.psks.allSatisfy({ $0.nonce.count == suite.secretLength }) else { throw .wrongPSKNonceLength }
         return secrets
     }
@@ -172,9 +173,7 @@ extension GroupInfo {
         guard let signer = tree.leaf(signer) else { throw .signerNotMember }
         guard hasValidSignature(suite, by: signer.signatureKey) else { throw .invalidGroupInfoSignature }
         try groupContext.extensions.checkUnique()
-        guard groupContext.extensions.allSatisfy({ capabilities.supports($0.type) }) else {
-            throw .extensionNotSupported
-        }
+        guard capabilities.supports(groupContext.extensions.map(\.type)) else { throw .extensionNotSupported }
         try tree.validate(suite, context: groupContext, lifetime: lifetime, authentication: authentication)
     }
 }

@@ -110,6 +110,7 @@ extension Group {
             guard content.content.sender != .member(leafIndex) else {
                 return .own(OwnMessage(kind: .unknown(.proposal), epoch: epoch))
             }
+            guard proposals.all.count < configuration.queuedProposals else { throw .tooManyProposals }
             try check(SentProposal(proposal: proposal, sender: content.content.sender), at: now)
             let queued = QueuedProposal(
                 reference: reference, proposal: proposal, sender: content.content.sender,

@@ -59,6 +59,7 @@ extension PublicState {
     ) throws(MLSError) -> (items: [SentProposal], references: [ProposalReference]) {
         var items: [SentProposal] = []
         var references: [ProposalReference] = []
+        var named: Set<ProposalReference> = []
         for item in commit.proposals {
             switch item {
             case .proposal(let proposal):
@@ -66,7 +67,7 @@ extension PublicState {
             case .reference(let reference):
                 guard sender != .newMemberCommit else { throw .referenceInExternalCommit }
                 guard let found = queue[reference] else { throw .unknownProposal }
-                guard !references.contains(reference) else { throw .duplicateProposalReference }
+                guard named.insert(reference).inserted else { throw .duplicateProposalReference }
                 items.append(SentProposal(proposal: found.proposal, sender: found.sender))
                 references.append(reference)
             }

@@ -33,6 +33,7 @@ extension Group {
     }
 
     private mutating func send(_ proposal: Proposal, _ authenticatedData: [UInt8]) throws(MLSError) -> MLSMessage {
+        guard proposals.all.count < configuration.queuedProposals else { throw .tooManyProposals }
         var content = try signed(.proposal(proposal), authenticatedData, configuration.handshakeFormat)
         let message = try protect(&content)
         proposals.add(

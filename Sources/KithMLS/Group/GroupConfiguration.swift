@@ -20,6 +20,8 @@ public struct GroupConfiguration: Sendable {
     public var resumptionEpochs = 16
     /// The longest lifetime of a leaf that is taken, in seconds (§7.2): by default 13 weeks and an hour.
     public var maximumLifetime: UInt64 = 13 * 7 * 86_400 + 3_600
+    /// How many proposals of one epoch are kept.
+    public var queuedProposals = 4_096
     /// How many own messages are known again when they come back.
     public var rememberedMessages = 256
 

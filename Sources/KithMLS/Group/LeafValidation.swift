@@ -24,13 +24,11 @@ extension LeafNode {
         guard capabilities.cipherSuites.contains(suite.id) else { throw .cipherSuiteNotSupportedByMember }
         guard capabilities.credentials.contains(credential.type) else { throw .credentialNotInCapabilities }
         try extensions.checkUnique()
-        guard extensions.allSatisfy({ capabilities.supports($0.type) }) else { throw .extensionNotInCapabilities }
+        guard capabilities.supports(extensions.map(\.type)) else { throw .extensionNotInCapabilities }
         if let required {
             guard capabilities.satisfies(required) else { throw .requiredCapabilitiesMissing }
         }
-        guard groupExtensions.allSatisfy({ capabilities.supports($0.type) }) else {
-            throw .extensionNotSupportedByMember
-        }
+        guard capabilities.supports(groupExtensions.map(\.type)) else { throw .extensionNotSupportedByMember }
         if case .keyPackage(let own) = source, let lifetime { try lifetime.check(own) }
         guard suite.isValidHPKEKey(encryptionKey) else { throw .invalidPublicKey }
         guard hasValidSignature(suite, at: place) else { throw .invalidLeafSignature }
@@ -73,11 +71,9 @@ extension RatchetTree {
     /// §11.1, §13.4).
     func checkCommonSupport(extensions: [Extension], required: RequiredCapabilities?) throws(MLSError) {
         guard let traits else { return }
-        guard traits.credentialsInUse.allSatisfy({ traits.credentials.contains($0) }) else {
-            throw .credentialNotSupportedByMember
-        }
+        guard traits.credentialsInUse.isCovered(by: traits.credentials) else { throw .credentialNotSupportedByMember }
         if let required, !traits.satisfies(required) { throw .requiredCapabilitiesMissing }
-        guard extensions.allSatisfy({ traits.supports($0.type) }) else { throw .extensionNotSupportedByMember }
+        guard traits.supports(extensions.map(\.type)) else { throw .extensionNotSupportedByMember }
     }
 
     /// Checks a whole tree as a newcomer does: its hash, its parent hashes and all its leaves (§12.4.3.1).

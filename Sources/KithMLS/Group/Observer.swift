@@ -47,6 +47,7 @@ public struct GroupObserver: Sendable {
         switch content.content.content {
         case .application: throw .applicationDataNotEncrypted
         case .proposal(let proposal):
+            guard proposals.all.count < configuration.queuedProposals else { throw .tooManyProposals }
             try state.check(
                 SentProposal(proposal: proposal, sender: message.sender), lifetime: lifetime,
                 authentication: configuration.authentication)

@@ -39,6 +39,8 @@ struct ProposalList: Sendable {
     private(set) var extensions: [Extension]?
     private(set) var custom: [SentProposal] = []
     private let isEmpty: Bool
+    /// ``psks``, to find one that is named twice.
+    private var namedPSKs: Set<PreSharedKeyID> = []
 
     /// Sorts the proposals and checks the rules that need no look at the group's tree (§12.2).
     init(
@@ -65,7 +67,8 @@ struct ProposalList: Sendable {
         case .psk(let id):
             guard start.allows(id) else { throw .pskUsageNotAllowed }
             guard id.nonce.count == suite.secretLength else { throw .wrongPSKNonceLength }
-            guard !psks.contains(id) else { throw .duplicatePSK }
+            guard namedPSKs.insert(id).inserted else { throw .duplicatePSK }
+            guard psks.count < UInt16.max else { throw .tooManyPSKs }
             psks.append(id)
         case .reInit(let wanted):
             guard wanted.version.rawValue >= version.rawValue else { throw .reInitVersionTooLow }

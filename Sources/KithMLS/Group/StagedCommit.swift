@@ -1,6 +1,7 @@
 /// Another member's commit that was checked, and the epoch it would begin.
 ///
-/// The application looks at ``change`` and either hands it to ``Group/confirm(_:at:)`` or lets it go.
+/// The application looks at ``change`` and either hands it to ``Group/confirm(_:at:)`` or lets it go. A private message
+/// that was let go cannot be processed again: its key is deleted with the first reading (§9.2).
 public struct StagedCommit: ~Copyable, Sendable {
     /// The context of the epoch it was staged in.
     let context: GroupContext

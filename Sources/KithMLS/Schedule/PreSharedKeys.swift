@@ -31,15 +31,16 @@ public struct PreSharedKeys: Sendable {
 extension CipherSuite {
     /// `psk_secret` (§8.4): all keys in their order, or zeros for none.
     ///
-    /// - Throws: ``MLSError/unknownPSK`` for a key that is not at hand.
+    /// - Throws: ``MLSError/unknownPSK`` for a key that is not at hand, ``MLSError/tooManyPSKs`` above 65,535.
     package func pskSecret(_ ids: [PreSharedKeyID], from keys: PreSharedKeys) throws(MLSError) -> Secret {
+        guard ids.count <= UInt16.max else { throw .tooManyPSKs }
         var secret = Secret.zero(secretLength)
         for (index, id) in ids.enumerated() {
             guard let key = keys.key(id) else { throw .unknownPSK }
             var label = TLSWriter(capacity: 128)
             id.encode(into: &label)
-            label.integer(UInt16(truncatingIfNeeded: index))
-            label.integer(UInt16(truncatingIfNeeded: ids.count))
+            label.integer(UInt16(index))
+            label.integer(UInt16(ids.count))
             let extracted = extract(salt: .zero(secretLength), key.secret)
             let input = expand(extracted, label: "derived psk", context: label.bytes, count: secretLength)
             secret = extract(salt: input, secret)

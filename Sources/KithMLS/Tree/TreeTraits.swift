@@ -17,10 +17,13 @@ struct TreeTraits: Hashable, Sendable {
     }
 
     private init(_ left: TreeTraits, _ right: TreeTraits) {
-        extensions = left.extensions.filter { right.extensions.contains($0) }
-        proposals = left.proposals.filter { right.proposals.contains($0) }
-        credentials = left.credentials.filter { right.credentials.contains($0) }
-        credentialsInUse = left.credentialsInUse + right.credentialsInUse.filter { !left.credentialsInUse.contains($0) }
+        extensions = left.extensions.common(with: right.extensions)
+        proposals = left.proposals.common(with: right.proposals)
+        credentials = left.credentials.common(with: right.credentials)
+        credentialsInUse =
+            left.credentialsInUse == right.credentialsInUse
+            ? left.credentialsInUse
+            : Array(Set(left.credentialsInUse).union(right.credentialsInUse)).sorted { $0.rawValue < $1.rawValue }
     }
 
     static func combine(_ left: TreeTraits?, _ right: TreeTraits?) -> TreeTraits? {
@@ -28,10 +31,10 @@ struct TreeTraits: Hashable, Sendable {
         return left == right ? left : TreeTraits(left, right)
     }
 
-    func supports(_ type: ExtensionType) -> Bool { type.isDefault || extensions.contains(type) }
+    func supports(_ types: [ExtensionType]) -> Bool { types.filter { !$0.isDefault }.isCovered(by: extensions) }
     func supports(_ type: ProposalType) -> Bool { type.isDefault || proposals.contains(type) }
     func satisfies(_ required: RequiredCapabilities) -> Bool {
-        required.extensions.allSatisfy { supports($0) } && required.proposals.allSatisfy { supports($0) }
-            && required.credentials.allSatisfy { credentials.contains($0) }
+        supports(required.extensions) && required.proposals.filter { !$0.isDefault }.isCovered(by: proposals)
+            && required.credentials.isCovered(by: credentials)
     }
 }

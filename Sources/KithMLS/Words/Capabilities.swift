@@ -24,24 +24,12 @@ public struct Capabilities: Hashable, Sendable {
         self.credentials = credentials
     }
 
-    /// The same with one chance value in each list that others must ignore (§13.5).
-    public func greased() -> Capabilities {
-        var result = self
-        result.cipherSuites.append(CipherSuiteID(rawValue: Grease.random()))
-        result.extensions.append(ExtensionType(rawValue: Grease.random()))
-        result.proposals.append(ProposalType(rawValue: Grease.random()))
-        result.credentials.append(CredentialType(rawValue: Grease.random()))
-        return result
-    }
-
-    /// Whether extensions of a kind may be used with this client.
-    func supports(_ type: ExtensionType) -> Bool { type.isDefault || extensions.contains(type) }
-    /// Whether proposals of a kind may be used with this client.
-    func supports(_ type: ProposalType) -> Bool { type.isDefault || proposals.contains(type) }
+    /// Whether extensions of some kinds may be used with this client.
+    func supports(_ types: [ExtensionType]) -> Bool { types.filter { !$0.isDefault }.isCovered(by: extensions) }
     /// Whether the client has everything a group asks for.
     func satisfies(_ required: RequiredCapabilities) -> Bool {
-        required.extensions.allSatisfy { supports($0) } && required.proposals.allSatisfy { supports($0) }
-            && required.credentials.allSatisfy { credentials.contains($0) }
+        supports(required.extensions) && required.proposals.filter { !$0.isDefault }.isCovered(by: proposals)
+            && required.credentials.isCovered(by: credentials)
     }
 }
 

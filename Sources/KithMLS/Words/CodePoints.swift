@@ -83,15 +83,3 @@ public struct CredentialType: CodePoint, Sendable {
     /// A chain of X.509 certificates.
     public static let x509 = CredentialType(rawValue: 2)
 }
-
-/// The values that stand in lists so that others keep ignoring what they do not know (RFC 9420 §13.5).
-enum Grease {
-    static let values: [UInt16] = (0...14).map { 0x0A0A &+ 0x1010 &* $0 }
-
-    /// One of them, by chance.
-    static func random() -> UInt16 { values[Int(randomBytes(1)[0]) % values.count] }
-
-    static func contains(_ value: UInt16) -> Bool {
-        value & 0x0F0F == 0x0A0A && value >> 8 == value & 0xFF && value != 0xFAFA
-    }
-}

@@ -33,9 +33,7 @@ extension [Extension] {
 
     /// Checks that no kind stands twice (§13.4).
     func checkUnique() throws(MLSError) {
-        for index in indices where self[..<index].contains(where: { $0.type == self[index].type }) {
-            throw .duplicateExtension
-        }
+        guard Set(map(\.type)).count == count else { throw .duplicateExtension }
     }
 }
 

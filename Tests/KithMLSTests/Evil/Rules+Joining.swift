@@ -286,6 +286,11 @@ extension Rule {
                 proposing: .externalInit(kemOutput: []), asExternalSender: 0,
                 key: cipherSuite().generateSignatureKey(), cipherSuite(), groupID: [1], epoch: 1)
         },
+        Rule("12.1", "no more proposals pile up than the client keeps", .tooManyProposals) { stage in
+            stage.victim.with { $0.configuration.queuedProposals = 1 }
+            try stage.propose(.remove(2))
+            try stage.propose(.remove(3))
+        },
         Rule("8.5", "an exported secret is not longer than can be derived", .exportTooLong) { stage in
             try stage.victim.with { group throws in
                 _ = try group.export(label: "x", context: [], count: 8_161)

@@ -1,0 +1,151 @@
+import ArgumentParser
+import Foundation
+import KithCommandLine
+import KithMLS
+import KithMLSVectors
+import KithWire
+
+/// `kith mls`.
+struct MLSCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "mls",
+        abstract: "Look into messages of secure groups, and check the engine (MLS, RFC 9420).",
+        discussion: helpText(
+            """
+              kith mls inspect message.mls             any MLS message as JSON; needs no keys
+              kith mls vectors verify vectors/mls      the official test vectors, case by case
+            """),
+        subcommands: [MLSInspect.self, MLSVectors.self])
+}
+
+/// `kith mls inspect`.
+struct MLSInspect: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "inspect",
+        abstract: "Print an MLS message as JSON.",
+        discussion: helpText(
+            """
+              kith mls inspect message.mls
+              kith mls inspect - < message.hex
+
+            The message may be binary or hexadecimal text. What is encrypted stays so: no keys are asked for.
+            """))
+
+    @OptionGroup var globals: GlobalOptions
+
+    @Argument(help: "The file that holds one message; - for standard input.", completion: .file())
+    var file: String
+
+    func run() throws {
+        let bytes = try Self.content(of: file)
+        do {
+            say(try jsonText(Inspection(try MLSMessage(bytes))))
+        } catch let error as MLSError {
+            throw KithError(.invalid, "\(printable(file)) is no MLS message: \(error).", cause: error)
+        }
+    }
+
+    /// The file's bytes, of hexadecimal text what it stands for.
+    private static func content(of file: String) throws -> [UInt8] {
+        let data: Data
+        do {
+            data =
+                try file == "-" ? FileHandle.standardInput.readToEnd() ?? Data() : Data(contentsOf: URL(filePath: file))
+        } catch {
+            throw KithError(.notFound, "Could not read \(printable(file)).", cause: error)
+        }
+        let bytes = [UInt8](data)
+        let text = String(decoding: bytes, as: UTF8.self).filter { !$0.isWhitespace }
+        // A binary message begins with the version, two bytes that are no digits.
+        return Hex.decode(text) ?? bytes
+    }
+}
+
+/// `kith mls vectors`.
+struct MLSVectors: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "vectors", abstract: "The official test vectors of MLS.", subcommands: [MLSVectorsVerify.self])
+}
+
+/// `kith mls vectors verify`.
+struct MLSVectorsVerify: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "verify",
+        abstract: "Verify the official test vectors in a folder.",
+        discussion: helpText(
+            """
+              kith mls vectors verify vectors/mls
+              kith mls vectors verify vectors/mls treekem welcome
+
+            The folder holds the files of mlswg/mls-implementations (test-vectors/*.json). Each file is shown with its
+            cases by cipher suite, and what was left out. The exit status is 1 when a case fails.
+            """))
+
+    @OptionGroup var globals: GlobalOptions
+
+    @Argument(help: "The folder with the files.", completion: .directory)
+    var folder: String
+
+    @Argument(help: "The kinds to verify, as the files are called without .json; by default all.")
+    var kinds: [String] = []
+
+    /// One file's result.
+    private struct Row: Encodable {
+        var file: String
+        var passed: [String: Int]
+        var skipped: [String: Int]
+        var failures: [String]
+        var seconds: Double
+    }
+
+    func run() throws {
+        let wanted = try kinds.isEmpty ? VectorKind.allCases : kinds.map(Self.kind)
+        var rows: [Row] = []
+        for kind in wanted {
+            let place = URL(filePath: folder).appending(path: kind.fileName)
+            let content: Data
+            do { content = try Data(contentsOf: place) } catch {
+                throw KithError(.notFound, "Could not read \(printable(place.path)).", cause: error)
+            }
+            let start = ContinuousClock.now
+            let report: VectorReport
+            do { report = try Vectors.verify(kind, json: [UInt8](content)) } catch {
+                throw KithError(.invalid, "\(printable(place.path)) holds no \(kind.rawValue) vectors.", cause: error)
+            }
+            let seconds = Double((ContinuousClock.now - start) / .milliseconds(1)) / 1000
+            rows.append(
+                Row(
+                    file: kind.fileName, passed: Self.named(report.passed), skipped: Self.named(report.skipped),
+                    failures: report.failures, seconds: seconds))
+            if !globals.json { show(report, seconds) }
+        }
+        if globals.json { say(try jsonText(rows)) } else { total(rows) }
+        if rows.contains(where: { !$0.failures.isEmpty }) { throw ExitCode(1) }
+    }
+
+    private func show(_ report: VectorReport, _ seconds: Double) {
+        say("\(report.description)  (\(String(format: "%.2f", seconds)) s)")
+        for failure in report.failures { say("  \(failure)") }
+    }
+
+    private func total(_ rows: [Row]) {
+        func sum(_ cases: [String: Int]) -> Int { cases.values.reduce(0, +) }
+        let passed = rows.map { sum($0.passed) }.reduce(0, +)
+        let skipped = rows.map { sum($0.skipped) }.reduce(0, +)
+        let failed = rows.map(\.failures.count).reduce(0, +)
+        let seconds = String(format: "%.1f", rows.map(\.seconds).reduce(0, +))
+        say("\(passed) cases passed, \(failed) failed, \(skipped) skipped, in \(seconds) s")
+    }
+
+    private static func named(_ cases: [UInt16: Int]) -> [String: Int] {
+        Dictionary(uniqueKeysWithValues: cases.map { ($0.key == 0 ? "any" : "\($0.key)", $0.value) })
+    }
+
+    private static func kind(_ name: String) throws -> VectorKind {
+        guard let kind = VectorKind(rawValue: name) else {
+            let known = VectorKind.allCases.map(\.rawValue).joined(separator: ", ")
+            throw KithError(.invalid, "There are no \(printable(name)) vectors; there are \(known).")
+        }
+        return kind
+    }
+}
