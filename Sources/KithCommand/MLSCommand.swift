@@ -14,8 +14,9 @@ struct MLSCommand: ParsableCommand {
             """
               kith mls inspect message.mls             any MLS message as JSON; needs no keys
               kith mls vectors verify vectors/mls      the official test vectors, case by case
+              kith mls bench                           what groups cost on this machine
             """),
-        subcommands: [MLSInspect.self, MLSVectors.self])
+        subcommands: [MLSInspect.self, MLSVectors.self, MLSBench.self])
 }
 
 /// `kith mls inspect`.
