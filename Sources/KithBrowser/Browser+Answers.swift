@@ -44,7 +44,7 @@ extension Browser {
 
     private mutating func take(_ entries: [Files.Entry], _ ticket: Ticket) {
         guard let pane = pane(waitingFor: ticket), var pending = panes[pane].pending else { return }
-        pending.items += entries.map { Item($0) }
+        pending.items += entries.filter { Self.isSound($0.name, isPath: pending.spot.isSearch) }.map { Item($0) }
         // A folder that is shown already stays as it was until all is here; another is shown at once, and put in order
         // again only when there is twice as much.
         let isReload = pending.spot == panes[pane].spot && !pending.isShown && panes[pane].listing.count > 0
@@ -55,6 +55,15 @@ extension Browser {
             if panes[pane].current?.name == pending.select { pending.select = nil }
         }
         panes[pane].pending = pending
+    }
+
+    /// Whether a device has told a name as there are in folders, or a path of some: nothing that leads elsewhere.
+    static func isSound(_ name: Files.Path, isPath: Bool) -> Bool {
+        let bytes = name.bytes
+        guard bytes.count <= (isPath ? 4_096 : 255), !bytes.contains(0) else { return false }
+        let names = bytes.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
+        guard isPath || names.count == 1 else { return false }
+        return names.allSatisfy { !$0.isEmpty && !$0.elementsEqual(".".utf8) && !$0.elementsEqual("..".utf8) }
     }
 
     private mutating func take(_ devices: [Devices.Info], _ ticket: Ticket) {

@@ -268,7 +268,9 @@ extension Browser {
 
     /// `2026-11-21 16:30`, `Nov 21 16:30`, or `Nov 21`; the year instead of the time in other years.
     func timeText(_ seconds: Int64, width: Int) -> String {
-        let local = seconds &+ Int64(options.offsetFromGreenwich(seconds))
+        // A device may say anything; years beyond 30,000 are all the same here.
+        let seconds = min(max(seconds, -(1 << 40)), 1 << 40)
+        let local = seconds + Int64(options.offsetFromGreenwich(seconds))
         let (days, rest) = (Self.floor(local, 86_400), local &- Self.floor(local, 86_400) &* 86_400)
         let (year, month, day) = Self.date(days)
         func two(_ number: Int64) -> String { (number < 10 ? "0" : "") + String(number) }
@@ -463,7 +465,7 @@ extension Browser {
         let progress = copy.progress
         var parts: [String] = []
         if let total = progress.totalBytes, total > 0 {
-            parts.append("\(min(100, progress.bytes * 100 / total)) %")
+            parts.append("\(Wording.percent(progress.bytes, of: total)) %")
             parts.append("\(Wording.size(progress.bytes)) of \(Wording.size(total))")
         } else {
             parts.append(Wording.size(progress.bytes))
@@ -476,7 +478,7 @@ extension Browser {
         } else if let waiting = progress.waiting {
             parts.append(Wording.printable(waiting))
         } else if let speed = rate.bytesPerSecond {
-            parts.append("\(Wording.size(UInt64(max(speed, 0))))/s")
+            parts.append(Wording.rate(speed))
             if let total = progress.totalBytes, total > progress.bytes,
                 let left = rate.seconds(for: total - progress.bytes)
             {

@@ -70,6 +70,8 @@ package enum Spot: Hashable, Sendable {
     /// What was found in a folder and beneath it.
     case search(Folder, String)
 
+    var isSearch: Bool { if case .search = self { true } else { false } }
+
     /// The folder shown or searched.
     package var folder: Folder? {
         switch self {

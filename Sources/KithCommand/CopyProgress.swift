@@ -36,7 +36,7 @@ struct ProgressLine {
     static func text(_ progress: Files.Progress, rate: Double?, width: Int) -> String {
         var parts: [String] = []
         if let total = progress.totalBytes, total > 0 {
-            parts.append("\(min(100, progress.bytes * 100 / total)) %")
+            parts.append("\(Wording.percent(progress.bytes, of: total)) %")
             parts.append("\(size(progress.bytes)) of \(size(total))")
         } else {
             parts.append(size(progress.bytes))
@@ -45,7 +45,7 @@ struct ProgressLine {
         if let waiting = progress.waiting {
             parts.append(printable(waiting))
         } else if let rate {
-            parts.append("\(size(UInt64(rate)))/s")
+            parts.append(Wording.rate(rate))
             if let total = progress.totalBytes, total > progress.bytes, rate > 1 {
                 parts.append("\(duration(Double(total - progress.bytes) / rate)) left")
             }

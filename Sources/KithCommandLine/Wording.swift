@@ -35,6 +35,16 @@ package enum Wording {
         return unit == 0 ? "\(bytes) B" : String(format: value < 9.95 ? "%.1f %@" : "%.0f %@", value, units[unit])
     }
 
+    /// `1.4 MB/s`.
+    package static func rate(_ bytesPerSecond: Double) -> String {
+        size(UInt64(min(max(bytesPerSecond, 0), 1e18))) + "/s"
+    }
+
+    /// How many hundredths of a whole a part is, at most 100.
+    package static func percent(_ part: UInt64, of whole: UInt64) -> Int {
+        whole == 0 ? 100 : Int(min(1, Double(part) / Double(whole)) * 100)
+    }
+
     /// `1:05`, `12 s`.
     package static func duration(_ seconds: Double) -> String {
         if seconds < 9.95 { return String(format: "%.1f s", seconds) }

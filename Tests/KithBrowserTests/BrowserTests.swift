@@ -315,6 +315,47 @@ import Testing
         #expect(paths == [Files.Path(bytes: Array("/home/ana/".utf8) + (harness.browser.panes[0].current?.name ?? []))])
     }
 
+    @Test func `what a device must not say changes nothing`() {
+        var harness = Harness()
+        let ticket = harness.takeListing() ?? 0
+        let names = ["", ".", "..", "../x", "/etc/passwd", "a/b", "a\0b", String(repeating: "x", count: 256)]
+        var entries = names.map { Harness.entry($0, size: 1) }
+        // A slash behind the name made some of them folders.
+        for index in entries.indices { entries[index].name = Files.Path(names[index]) }
+        harness.handle(.entries(ticket, entries))
+        for (index, time) in [Int64.min, -1, 0, .max].enumerated() {
+            harness.handle(.entries(ticket, [Harness.entry("t\(index)", size: .max, modified: time)]))
+        }
+        harness.handle(.ended(ticket, nil))
+        #expect(harness.names(0) == ["..", "t0", "t1", "t2", "t3"])
+        for _ in 0..<5 {
+            harness.press(.scalar(" "))
+            _ = harness.screen()
+        }
+        harness.handle(.resized(columns: 200, rows: 24))
+        _ = harness.screen()
+        for path in ["../x", "/x", "a//b", "a/../b", "./a"] {
+            #expect(!Browser.isSound(Files.Path(path), isPath: true), "\(path)")
+        }
+        #expect(Browser.isSound("a/b c/d", isPath: true) && Browser.isSound("..a", isPath: false))
+    }
+
+    @Test func `numbers of a copy that make no sense are drawn all the same`() {
+        var harness = Harness.filled(["a"])
+        harness.press(.down, .function(5), .enter)
+        harness.handle(.present(3, []))
+        for progress in [
+            Files.Progress(bytes: .max, totalBytes: 1), Files.Progress(bytes: 0, totalBytes: 0),
+            Files.Progress(bytes: .max, totalBytes: .max, files: .max, totalFiles: .max),
+            Files.Progress(bytes: 1, totalBytes: .max, current: Files.Path("\u{1B}[2J"), waiting: "\u{1B}c"),
+        ] {
+            harness.handle(.progress(4, progress))
+            harness.now += .nanoseconds(1)
+            let screen = harness.screen()
+            #expect(!screen.contains("\u{1B}"))
+        }
+    }
+
     @Test(arguments: [(80, 24), (40, 10), (200, 60), (12, 5), (2, 1), (59, 12), (121, 30)])
     func `it draws itself in every size, with every dialog`(columns: Int, rows: Int) {
         var harness = Harness.filled(

@@ -103,6 +103,70 @@ import Testing
         }
     }
 
+    @Test func `a device that does not answer holds nothing up, and a copy to it can be stopped`() async throws {
+        try await withTwoMachines { laptop, phone in
+            let (here, there) = (phone.path("here"), laptop.path("srv"))
+            try write("1", to: there + "/sub/one.txt")
+            try write("2", to: here + "/two.txt")
+            let large = here + "/large"
+            try Data().write(to: URL(fileURLWithPath: large))
+            let file = try FileHandle(forWritingTo: URL(fileURLWithPath: large))
+            let block = CopyTests.bytes(8 << 20, seed: 5)
+            for _ in 0..<40 { try file.write(contentsOf: block) }
+            try file.close()
+            try await laptop.invite(phone, "files:write=\(there)")
+            let daemon = try await laptop.daemonPID()
+            defer { kill(daemon, SIGCONT) }
+            let browser = try Tmux(phone, ["browse", here, "laptop:\(there)"])
+            defer { browser.end() }
+            try await browser.show("sub/")
+            kill(daemon, SIGSTOP)
+            try browser.press("Tab", "Down", "Enter")
+            try await browser.show("listing, Esc stops")
+            // What was shown is still there, and the other pane works.
+            #expect(try browser.screen().contains("sub/"))
+            try browser.press("Tab", "End")
+            try await browser.show("two.txt  -rw")
+            try browser.press("Tab", "Escape")
+            try await browser.show("Stopped listing")
+            kill(daemon, SIGCONT)
+            try browser.press("Enter")
+            try await browser.show("one.txt")
+
+            try browser.press("Tab", "Home", "Down", "c")
+            try await browser.show("Copy large to")
+            try browser.press("Enter")
+            try await browser.show("of 336 MB")
+            kill(daemon, SIGSTOP)
+            try browser.press("C-x")
+            try await browser.show("The copy was cancelled.")
+            kill(daemon, SIGCONT)
+            #expect(!FileManager.default.fileExists(atPath: there + "/sub/large"))
+            try browser.press("c", "Enter")
+            try await browser.show("Copied 1 file")
+            #expect(FileManager.default.contentsEqual(atPath: here + "/large", andPath: there + "/sub/large"))
+        }
+    }
+
+    @Test func `the mouse selects, opens and scrolls`() async throws {
+        try await browsing({ here, _ in
+            for index in 10..<60 { try write("\(index)", to: "\(here)/f\(index)") }
+            try write("deep", to: here + "/sub/deep.txt")
+        }) { browser, _, _ in
+            try await browser.show("f10")
+            try browser.send("\u{1B}[<0;5;5M\u{1B}[<0;5;5m")
+            try await browser.show("f10  -rw")
+            try browser.send("\u{1B}[<65;5;5M\u{1B}[<65;5;5M\u{1B}[<65;5;5M")
+            try await browser.show("f35")
+            try browser.send("\u{1B}[<64;5;5M\u{1B}[<64;5;5M\u{1B}[<64;5;5M\u{1B}[<64;5;5M")
+            try await browser.show("sub/")
+            try browser.send("\u{1B}[<0;5;4M\u{1B}[<0;5;4m\u{1B}[<0;5;4M\u{1B}[<0;5;4m")
+            try await browser.show("deep.txt")
+            try browser.send("\u{1B}[<0;76;24M\u{1B}[<0;76;24m")
+            while try browser.value("#{alternate_on}") == "1" { try await Task.sleep(for: .milliseconds(20)) }
+        }
+    }
+
     @Test func `names that would command the terminal are shown, not obeyed, and copied as they are`() async throws {
         let names = ["a\u{1B}[2Jb", "c\nd", "\u{202E}txt.exe", "e\u{1B}]0;owned\u{7}f", "名前", "-rf"]
         try await browsing({ here, _ in
