@@ -122,7 +122,7 @@ extension Browser {
         let order = CopyOrder(sources: sources, destination: destination, intoFolder: isFolder)
         let ticket = makeTicket()
         tasks[ticket] = SmallTask(purpose: .compare(order), began: now)
-        panes[active].marked = []
+        panes[active].unmarkAll()
         effects.append(.compare(ticket, order))
     }
 
@@ -156,7 +156,7 @@ extension Browser {
             return Move(from: from, to: other.path(of: Folder(device: nil, path: from).name))
         }
         guard moves.allSatisfy({ $0.from != $0.to }) else { return complain("Both panes show the same folder.") }
-        panes[active].marked = []
+        panes[active].unmarkAll()
         move(moves, on: folder.device, &effects)
     }
 
@@ -209,7 +209,7 @@ extension Browser {
     mutating func delete(_ paths: [Files.Path], on device: String?, _ effects: inout [Effect]) {
         let ticket = makeTicket()
         let folders = Set(paths.compactMap { Folder(device: device, path: $0).parent })
-        panes[active].marked = []
+        panes[active].unmarkAll()
         tasks[ticket] = SmallTask(
             purpose: .change(
                 SmallTask.Change(
@@ -283,11 +283,7 @@ extension Browser {
             guard !text.isEmpty else { return }
             let matching = Listing(panes[active].listing.items, Listing.View(showsHidden: true, filter: text))
             for index in 0..<matching.count where matching[index].isReal {
-                if isOn {
-                    panes[active].marked.insert(matching[index].name)
-                } else {
-                    panes[active].marked.remove(matching[index].name)
-                }
+                panes[active].mark(matching[index], isOn)
             }
             panes[active].arrange({ _ in }, height: height(active))
         case .copy(let sources, let unchanged, let before):

@@ -261,7 +261,7 @@ extension Browser {
         case .link: "link"
         case .special: "special"
         case .folder: "folder"
-        case .parent: "up"
+        case .parent: ""
         case .device: ""
         }
     }
@@ -311,8 +311,7 @@ extension Browser {
             (0..<1).contains(pane.listing.count) ? 0 : pane.listing.count - (pane.listing[0].kind == .parent ? 1 : 0)
         var text: String
         if !pane.marked.isEmpty {
-            let size = pane.chosen.reduce(UInt64(0)) { $0 &+ ($1.kind == .file ? $1.size : 0) }
-            text = "\(Wording.grouped(pane.marked.count)) marked, \(Wording.size(size))"
+            text = "\(Wording.grouped(pane.marked.count)) marked, \(Wording.size(pane.markedSize))"
         } else {
             text = Wording.count(count, "item", "items")
             if case .devices = pane.spot { text = Wording.count(max(count - 1, 0), "device", "devices") }
@@ -687,8 +686,10 @@ extension Browser {
             canvas.write(
                 line, column: inner.lowerBound, row: row, limit: inner.upperBound, isHeading ? Theme.key : Theme.text)
         }
+        let hasMore = top + rows.count < Self.help.count
         canvas.write(
-            " any key goes back ", column: inner.lowerBound + 1, row: frame.rows.upperBound - 1,
+            hasMore ? " ↓ shows more, Esc goes back " : " Esc goes back ", column: inner.lowerBound + 1,
+            row: frame.rows.upperBound - 1,
             limit: inner.upperBound,
             Theme.dim)
         targets.append(Target(columns: frame.columns, rows: frame.rows, action: .key(.escape)))

@@ -67,7 +67,7 @@ extension Browser {
         case .scalar("*"): panes[active].invertMarks()
         case .scalar("+"): prompt("Mark names with", .mark(isOn: true))
         case .scalar("-"): prompt("Take the mark off names with", .mark(isOn: false))
-        case .scalar("u"): panes[active].marked = []
+        case .scalar("u"): panes[active].unmarkAll()
         case .escape: escape(&effects)
         case .function(1), .scalar("?"): dialog = .help(top: 0)
         case .function(2), .scalar("o"): open(.devices, in: active, &effects)
@@ -118,7 +118,7 @@ extension Browser {
             effects.append(.cancel(ticket))
             return
         }
-        if !panes[active].marked.isEmpty { return panes[active].marked = [] }
+        if !panes[active].marked.isEmpty { return panes[active].unmarkAll() }
         if !panes[active].view.filter.isEmpty { return setFilter("") }
         if case .search(let folder, _) = panes[active].spot { return open(.folder(folder), in: active, &effects) }
         notice = nil

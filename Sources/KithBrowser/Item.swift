@@ -187,10 +187,22 @@ struct Listing: Sendable {
         let minds: Bool
 
         func isIn(_ name: [UInt8]) -> Bool {
-            let name = minds ? name : Array(String(decoding: name, as: UTF8.self).lowercased().utf8)
+            if !minds, name.contains(where: { $0 >= 0x80 }) {
+                return isIn(Array(String(decoding: name, as: UTF8.self).lowercased().utf8), folds: false)
+            }
+            return isIn(name, folds: !minds)
+        }
+
+        private func isIn(_ name: [UInt8], folds: Bool) -> Bool {
             guard name.count >= bytes.count else { return false }
             return (0...name.count - bytes.count).contains { start in
-                name[start..<start + bytes.count].elementsEqual(bytes)
+                var index = 0
+                while index < bytes.count {
+                    let byte = name[start + index]
+                    guard (folds && (0x41...0x5A).contains(byte) ? byte + 0x20 : byte) == bytes[index] else { break }
+                    index += 1
+                }
+                return index == bytes.count
             }
         }
     }

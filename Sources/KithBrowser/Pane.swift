@@ -10,7 +10,9 @@ struct Pane: Sendable {
     /// The first line shown.
     private(set) var top = 0
     /// The names marked.
-    var marked: Set<[UInt8]> = []
+    private(set) var marked: Set<[UInt8]> = []
+    /// The bytes of the files marked.
+    private(set) var markedSize: UInt64 = 0
     private(set) var view = Listing.View()
     /// Why the folder could not be listed.
     var failure: String?
@@ -67,17 +69,29 @@ struct Pane: Sendable {
         cursor = max(cursor, 0)
     }
 
-    mutating func toggleMark(height: Int) {
-        guard let current else { return }
-        if current.isReal {
-            if marked.remove(current.name) == nil { marked.insert(current.name) }
+    // MARK: - Marking
+
+    /// Marks an item, or takes its mark off.
+    mutating func mark(_ item: Item, _ isOn: Bool) {
+        guard item.isReal else { return }
+        let size = item.kind == .file ? item.size : 0
+        if isOn {
+            if marked.insert(item.name).inserted { markedSize &+= size }
+        } else if marked.remove(item.name) != nil {
+            markedSize &-= size
         }
+    }
+
+    mutating func unmarkAll() { (marked, markedSize) = ([], 0) }
+
+    mutating func toggleMark(height: Int) {
+        toggleMark(at: cursor)
         move(by: 1, height: height)
     }
 
     mutating func toggleMark(at index: Int) {
-        guard index < listing.count, listing[index].isReal else { return }
-        if marked.remove(listing[index].name) == nil { marked.insert(listing[index].name) }
+        guard index < listing.count else { return }
+        mark(listing[index], !marked.contains(listing[index].name))
     }
 
     /// Marks what was not, and the other way round.
@@ -104,7 +118,9 @@ struct Pane: Sendable {
     /// What cannot be seen is not marked: nothing happens to it by surprise.
     private mutating func unmarkHidden() {
         guard !marked.isEmpty else { return }
-        marked.formIntersection((0..<listing.count).map { listing[$0].name })
+        let kept = (0..<listing.count).map { listing[$0] }.filter { marked.contains($0.name) }
+        unmarkAll()
+        for item in kept { mark(item, true) }
     }
 
     /// Shows other contents; the cursor stays at its name, or goes to `select`.
@@ -112,7 +128,8 @@ struct Pane: Sendable {
         let isSame = spot == self.spot
         if !isSame {
             remember()
-            (cursor, top, marked) = (0, 0, [])
+            (cursor, top) = (0, 0)
+            unmarkAll()
             view.filter = ""
         }
         let name = select ?? (isSame ? current?.name : places[spot])

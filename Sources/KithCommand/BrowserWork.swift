@@ -9,7 +9,7 @@ struct BrowserWork: Sendable {
     let tell: @Sendable (Browser.Event) -> Void
 
     /// More is not listed: nobody reads it, and it must be held.
-    private static let listingLimit = 1_000_000
+    private static let listingLimit = 500_000
     /// More is not shown of a search.
     private static let searchLimit = 50_000
 

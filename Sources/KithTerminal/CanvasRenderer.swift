@@ -14,7 +14,7 @@ package struct CanvasRenderer: Sendable {
     }
 
     private let colors: Colors
-    /// Whether the terminal shows ASCII only: frames become `+-|`, all else that is not ASCII `?`.
+    /// Whether the terminal shows ASCII only: frames become `+-|`, most of what is not ASCII `?`.
     private let isASCII: Bool
     /// What the terminal shows; `nil`: nobody knows.
     private var shown: (cells: [Cell], columns: Int, generation: Int, cursor: Canvas.Position?)?
@@ -184,6 +184,12 @@ package struct CanvasRenderer: Sendable {
         case 0x250C...0x257F: "+"
         case 0x2580...0x259F: "#"
         case 0x2026: "~"
+        case 0x2190: "<"
+        case 0x2191: "^"
+        case 0x2192: ">"
+        case 0x2193: "v"
+        // Dots that turn.
+        case 0x2800...0x28FF: ["|", "/", "-", "\\"][Int(scalar.value) % 4]
         default: "?"
         }
     }

@@ -302,6 +302,16 @@ import Testing
         try terminal.type("clear; fg")
         try await terminal.show("10Quit")
         #expect(try modes() == "1 1 0")
+        // Stopped by others, with and without having been asked.
+        for signal in [SIGTSTP, SIGSTOP] {
+            let pid = try String(contentsOfFile: phone.path("pid"), encoding: .utf8)
+            kill(try #require(pid_t(pid.trimmingCharacters(in: .whitespacesAndNewlines))), signal)
+            try await terminal.show("Stopped")
+            if signal == SIGTSTP { #expect(try modes() == "0 0 1") }
+            try terminal.type("fg")
+            try await terminal.show("10Quit")
+            while try modes() != "1 1 0" { try await Task.sleep(for: .milliseconds(20)) }
+        }
         try terminal.press("q")
         try await terminal.show("ready>")
     }
