@@ -46,9 +46,9 @@ extension Browser {
         guard let pane = pane(waitingFor: ticket), var pending = panes[pane].pending else { return }
         pending.items += entries.filter { Self.isSound($0.name, isPath: pending.spot.isSearch) }.map { Item($0) }
         // A folder that is shown already stays as it was until all is here; another is shown at once, and put in order
-        // again only when there is twice as much.
+        // again only when there is four times as much.
         let isReload = pending.spot == panes[pane].spot && !pending.isShown && panes[pane].listing.count > 0
-        if !isReload, pending.items.count >= 2 * pending.arranged {
+        if !isReload, pending.items.count >= 4 * pending.arranged {
             arrange(pending, in: pane)
             pending.isShown = true
             pending.arranged = pending.items.count
@@ -60,10 +60,13 @@ extension Browser {
     /// Whether a device has told a name as there are in folders, or a path of some: nothing that leads elsewhere.
     static func isSound(_ name: Files.Path, isPath: Bool) -> Bool {
         let bytes = name.bytes
-        guard bytes.count <= (isPath ? 4_096 : 255), !bytes.contains(0) else { return false }
+        guard !bytes.isEmpty, bytes.count <= (isPath ? 4_096 : 255), !bytes.contains(0) else { return false }
+        if !bytes.contains(UInt8(ascii: "/")) {
+            return !bytes.elementsEqual(".".utf8) && !bytes.elementsEqual("..".utf8)
+        }
         let names = bytes.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
-        guard isPath || names.count == 1 else { return false }
-        return names.allSatisfy { !$0.isEmpty && !$0.elementsEqual(".".utf8) && !$0.elementsEqual("..".utf8) }
+        return isPath
+            && names.allSatisfy { !$0.isEmpty && !$0.elementsEqual(".".utf8) && !$0.elementsEqual("..".utf8) }
     }
 
     private mutating func take(_ devices: [Devices.Info], _ ticket: Ticket) {

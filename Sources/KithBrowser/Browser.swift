@@ -58,6 +58,7 @@ package struct Browser: Sendable {
     struct Notice: Hashable {
         var text: String
         var isError: Bool
+        /// Until then it stays; after that until somebody does something.
         var until: ContinuousClock.Instant
     }
 
@@ -120,14 +121,16 @@ package struct Browser: Sendable {
         self.now = now
         var effects: [Effect] = []
         switch event {
-        case .input(let input): take(input, &effects)
+        case .input(let input):
+            // Somebody who was away sees how a copy went, too.
+            if let notice, notice.until <= now { self.notice = nil }
+            take(input, &effects)
         case .resized(let columns, let rows):
             (self.columns, self.rows) = (columns, rows)
             for pane in 0..<2 { panes[pane].show(height: height(pane)) }
         case .timePassed: break
         default: take(answer: event, &effects)
         }
-        if let notice, notice.until <= now { self.notice = nil }
         updatePreview(&effects)
         fillPager(&effects)
         return effects
@@ -136,7 +139,7 @@ package struct Browser: Sendable {
     /// When ``Event/timePassed`` is to be told at the latest; `nil`: something else happens first.
     package var deadline: ContinuousClock.Instant? {
         let isBusy = panes.contains { $0.pending != nil } || !tasks.isEmpty || !copies.isEmpty || pager?.loading != nil
-        return [isBusy ? now + .milliseconds(120) : nil, notice?.until, preview.due].compactMap(\.self).min()
+        return [isBusy ? now + .milliseconds(120) : nil, preview.due].compactMap(\.self).min()
     }
 
     // MARK: - Parts

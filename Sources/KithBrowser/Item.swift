@@ -31,9 +31,15 @@ package struct Item: Hashable, Sendable {
 
     /// Takes over what a device has listed.
     package init(_ entry: Files.Entry) {
-        let kinds: [Files.Kind: Kind] = [.file: .file, .folder: .folder, .link: .link, .special: .special]
+        let kind: Kind =
+            switch entry.kind {
+            case .file: .file
+            case .folder: .folder
+            case .link: .link
+            case .special: .special
+            }
         self.init(
-            name: entry.name.bytes, kind: kinds[entry.kind] ?? .special, size: entry.size, mode: entry.mode,
+            name: entry.name.bytes, kind: kind, size: entry.size, mode: entry.mode,
             modified: entry.modified, target: entry.target?.bytes)
     }
 
@@ -68,25 +74,31 @@ package struct Item: Hashable, Sendable {
 
     /// A name as it is compared: capitals as small letters, numbers by their value.
     static func key(_ name: [UInt8]) -> [UInt8] {
+        var hasDigits = false
+        var isASCII = true
+        for byte in name {
+            if byte >= 0x80 { isASCII = false }
+            if (0x30...0x39).contains(byte) { hasDigits = true }
+        }
         // Most names are in ASCII; only for others is it worth asking Unicode.
-        let folded =
-            name.allSatisfy { $0 < 0x80 }
-            ? name.map { (0x41...0x5A).contains($0) ? $0 + 0x20 : $0 }
-            : Array(String(decoding: name, as: UTF8.self).lowercased().utf8)
-        guard folded.contains(where: { (0x30...0x39).contains($0) }) else { return folded }
+        let folded = isASCII ? name : Array(String(decoding: name, as: UTF8.self).lowercased().utf8)
         var key: [UInt8] = []
+        key.reserveCapacity(folded.count + (hasDigits ? 8 : 0))
         var index = 0
         while index < folded.count {
-            guard (0x30...0x39).contains(folded[index]) else {
-                key.append(folded[index])
+            let byte = folded[index]
+            guard (0x30...0x39).contains(byte) else {
+                key.append((0x41...0x5A).contains(byte) ? byte + 0x20 : byte)
                 index += 1
                 continue
             }
+            while index < folded.count, folded[index] == 0x30 { index += 1 }
             var end = index
             while end < folded.count, (0x30...0x39).contains(folded[end]) { end += 1 }
-            let digits = folded[index..<end].drop { $0 == 0x30 }
             // A number is a digit, so that it stands among them, its length, and its digits.
-            key += [0x30, UInt8(min(digits.count, 255))] + digits
+            key.append(0x30)
+            key.append(UInt8(min(end - index, 255)))
+            key += folded[index..<end]
             index = end
         }
         return key
@@ -114,26 +126,41 @@ package struct SortOrder: Hashable, Sendable {
         self.isReversed = isReversed
     }
 
-    /// Whether one comes before another: the way up first, then folders, then all else.
-    func precedes(_ left: Item, _ right: Item) -> Bool {
-        let groups = (Self.group(left), Self.group(right))
-        if groups.0 != groups.1 { return groups.0 < groups.1 }
+    /// Puts numbers of items in order: the way up first, then folders, then all else.
+    func sort(_ numbers: inout [Int32], of items: [Item]) {
+        // What is compared stands by itself: an item is large, and there may be hundreds of thousands.
+        let groups = items.map { Self.group($0) }
+        let names = items.map(\.key)
+        let values: [Int64]
         switch key {
-        case .name: break
-        case .size where left.size != right.size: return (left.size > right.size) != isReversed
-        case .time where left.modified != right.modified: return (left.modified > right.modified) != isReversed
-        case .kind:
-            let (first, second) = (left.suffix, right.suffix)
-            if first != second { return first.lexicographicallyPrecedes(second) != isReversed }
-        case .size, .time: break
+        case .name, .kind: values = []
+        // The largest and the newest first.
+        case .size: values = items.map { -Int64(clamping: $0.size) }
+        case .time: values = items.map { -max($0.modified, -.max) }
         }
-        let isAscending =
-            left.key == right.key
-            ? left.name.lexicographicallyPrecedes(right.name) : left.key.lexicographicallyPrecedes(right.key)
-        return key == .name ? isAscending != isReversed && left.name != right.name : isAscending
+        let suffixes = key == .kind ? items.map(\.suffix) : []
+        let (isReversed, key) = (isReversed, key)
+        numbers.sort { left, right in
+            let (left, right) = (Int(left), Int(right))
+            if groups[left] != groups[right] { return groups[left] < groups[right] }
+            switch key {
+            case .size, .time:
+                if values[left] != values[right] { return (values[left] < values[right]) != isReversed }
+            case .kind:
+                if suffixes[left] != suffixes[right] {
+                    return suffixes[left].lexicographicallyPrecedes(suffixes[right]) != isReversed
+                }
+            case .name: break
+            }
+            let isTurned = isReversed && key == .name
+            if names[left].lexicographicallyPrecedes(names[right]) { return !isTurned }
+            if names[left] != names[right] { return isTurned }
+            // Names that differ only in capitals or zeros.
+            return items[left].name.lexicographicallyPrecedes(items[right].name)
+        }
     }
 
-    private static func group(_ item: Item) -> Int {
+    private static func group(_ item: Item) -> UInt8 {
         switch item.kind {
         case .parent: 0
         case .folder, .device: 1
@@ -173,7 +200,7 @@ struct Listing: Sendable {
             if item.isHidden, !view.showsHidden { return nil }
             return needle.map { $0.isIn(item.name) } ?? true ? Int32(index) : nil
         }
-        shown.sort { view.order.precedes(items[Int($0)], items[Int($1)]) }
+        view.order.sort(&shown, of: items)
     }
 
     /// Adds items, without showing them yet.
