@@ -100,9 +100,8 @@ private struct GroupBench {
 
     /// Milliseconds of processor time so far.
     private static var spent: Double {
-        var time = timespec()
-        _ = unsafe clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
-        return Double(time.tv_sec) * 1_000 + Double(time.tv_nsec) / 1_000_000
+        // POSIX counts a million of them a second, everywhere.
+        Double(clock()) / 1_000
     }
 
     /// Takes in a commit and follows it.
