@@ -43,6 +43,13 @@ let floors: [[Target]] = [
     [
         .target(name: "KithMLSVectors", dependencies: ["KithMLS"]),
         .target(
+            name: "KithMLSX509",
+            dependencies: [
+                "KithMLS",
+                .product(name: "X509", package: "swift-certificates"),
+                .product(name: "SwiftASN1", package: "swift-asn1"),
+            ]),
+        .target(
             name: "KithNet",
             dependencies: [
                 "KithWire", "KithIdentity", "KithQUIC", "KithAPI", "CKithSystem",
@@ -147,6 +154,12 @@ let tests: [Target] = [
     test("KithAPI", "KithIdentity"),
     test("KithTerminal", "KithTesting"),
     test("KithMLS", "KithMLSVectors"),
+    .testTarget(
+        name: "KithMLSX509Tests",
+        dependencies: [
+            "KithMLSX509", "KithMLS", crypto, .product(name: "X509", package: "swift-certificates"),
+            .product(name: "SwiftASN1", package: "swift-asn1"),
+        ]),
     test(
         "KithNet", "KithTesting", "KithQUIC", "KithIdentity", "KithAPI", crypto, logging,
         .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio")),
@@ -244,6 +257,7 @@ let package = Package(
         .library(name: "KithClient", targets: ["KithAPI", "KithSocket"]),
         .library(name: "KithQUIC", targets: ["KithQUIC"]),
         .library(name: "KithMLS", targets: ["KithMLS"]),
+        .library(name: "KithMLSX509", targets: ["KithMLSX509"]),
         .executable(name: "kith", targets: ["KithCommand"]),
     ],
     traits: [

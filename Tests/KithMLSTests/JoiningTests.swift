@@ -156,7 +156,7 @@ import Testing
             proposing: .remove(1), asExternalSender: 0, key: key, cipherSuite(), groupID: groupID, epoch: epoch)
         let dora = Member("dora")
         let bundle = try dora.keyPackage()
-        let add = try MLSMessage(proposingToJoin: bundle, groupID: groupID, epoch: epoch)
+        let add = try MLSMessage(proposingToJoin: bundle, cipherSuite(), groupID: groupID, epoch: epoch)
         for member in members {
             try member.queue(remove)
             try member.queue(add)

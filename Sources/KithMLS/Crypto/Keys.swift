@@ -9,10 +9,11 @@ public final class HPKEPrivateKey: Sendable {
     public let publicKey: HPKEPublicKey
     /// The private half, serialised as RFC 9180 says.
     let secret: Secret
-    /// The library's form of the private half, of a type only the suite knows.
-    let native: any Sendable
+    /// The private half in whatever form the suite wants to have it, of a type only the suite knows.
+    public let native: any Sendable
 
-    init(publicKey: HPKEPublicKey, secret: consuming Secret, native: any Sendable) {
+    /// Puts a pair together; for suites.
+    public init(publicKey: HPKEPublicKey, secret: consuming Secret, native: any Sendable) {
         self.publicKey = publicKey
         self.secret = secret
         self.native = native
@@ -27,9 +28,11 @@ public final class SignaturePrivateKey: Sendable {
     /// The public half.
     public let publicKey: SignaturePublicKey
     let secret: Secret
-    let native: any Sendable
+    /// The private half in whatever form the suite wants to have it, of a type only the suite knows.
+    public let native: any Sendable
 
-    init(publicKey: SignaturePublicKey, secret: consuming Secret, native: any Sendable) {
+    /// Puts a pair together; for suites.
+    public init(publicKey: SignaturePublicKey, secret: consuming Secret, native: any Sendable) {
         self.publicKey = publicKey
         self.secret = secret
         self.native = native
@@ -46,7 +49,8 @@ public struct HPKECiphertext: Hashable, TLSCodable {
     /// The sealed plaintext with its tag.
     public var ciphertext: [UInt8]
 
-    package init(kemOutput: [UInt8], ciphertext: [UInt8]) {
+    /// Takes both parts.
+    public init(kemOutput: [UInt8], ciphertext: [UInt8]) {
         self.kemOutput = kemOutput
         self.ciphertext = ciphertext
     }
@@ -77,4 +81,10 @@ public struct HPKEExport: ~Copyable {
     public let kemOutput: [UInt8]
     /// The exported secret.
     public let secret: Secret
+
+    /// Takes both parts; for suites.
+    public init(kemOutput: [UInt8], secret: consuming Secret) {
+        self.kemOutput = kemOutput
+        self.secret = secret
+    }
 }

@@ -41,7 +41,7 @@ extension ExternalJoin {
         _ options: ExternalJoinOptions = ExternalJoinOptions(), configuration: GroupConfiguration
     ) throws(MLSError) {
         guard info.groupContext.version == .mls10 else { throw .unsupportedVersion }
-        guard let suite = CipherSuites[id: info.groupContext.cipherSuite] else { throw .unsupportedCipherSuite }
+        let suite = try configuration.suite(info.groupContext.cipherSuite)
         guard let external: ExternalPub = try info.extensions.decoded(.externalPub) else { throw .externalKeyMissing }
         let tree = try info.tree(or: options.tree)
         let lifetime = LifetimeRule(now: options.now, maximum: configuration.maximumLifetime)
@@ -93,9 +93,8 @@ extension ExternalJoin {
 extension MLSMessage {
     /// A client's proposal that it be added, for a group it knows by name and epoch (§12.1.8).
     public init(
-        proposingToJoin bundle: KeyPackageBundle, groupID: [UInt8], epoch: UInt64
+        proposingToJoin bundle: KeyPackageBundle, _ suite: any CipherSuite, groupID: [UInt8], epoch: UInt64
     ) throws(MLSError) {
-        guard let suite = CipherSuites[id: bundle.keyPackage.cipherSuite] else { throw .unsupportedCipherSuite }
         try self.init(
             suite, .add(bundle.keyPackage), sender: .newMemberProposal, key: bundle.signatureKey, groupID: groupID,
             epoch: epoch)

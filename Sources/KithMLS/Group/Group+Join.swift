@@ -37,9 +37,8 @@ public struct JoinOptions: Sendable {
 
 extension Welcome {
     /// Which of some key packages the Welcome is for.
-    public func recipient(of bundles: [KeyPackageBundle]) -> KeyPackageBundle? {
-        guard let suite = CipherSuites[id: cipherSuite] else { return nil }
-        return bundles.first { bundle in
+    public func recipient(of bundles: [KeyPackageBundle], _ suite: any CipherSuite) -> KeyPackageBundle? {
+        bundles.first { bundle in
             let reference = bundle.keyPackage.reference(suite)
             return secrets.contains { $0.newMember == reference }
         }
@@ -54,7 +53,7 @@ extension Group {
         joining welcome: Welcome, with bundle: KeyPackageBundle, _ options: JoinOptions = JoinOptions(),
         configuration: GroupConfiguration
     ) throws(MLSError) {
-        guard let suite = CipherSuites[id: welcome.cipherSuite] else { throw .unsupportedCipherSuite }
+        let suite = try configuration.suite(welcome.cipherSuite)
         guard bundle.keyPackage.cipherSuite == welcome.cipherSuite else { throw .keyPackageCipherSuiteMismatch }
         let secrets = try Self.groupSecrets(welcome, bundle, suite)
         let ancestor = try Self.ancestor(of: secrets.psks, options.lineages)

@@ -24,7 +24,7 @@ extension Group {
         at now: UInt64? = nil
     ) throws(MLSError) -> GroupFounding {
         guard let reInit else { throw .groupNotEnded }
-        guard let suite = CipherSuites[id: reInit.cipherSuite] else { throw .unsupportedCipherSuite }
+        let suite = try configuration.suite(reInit.cipherSuite)
         let all = [profile.credential] + keyPackages.map(\.leafNode.credential)
         let authentication = configuration.authentication
         guard

@@ -2,6 +2,8 @@
 public struct GroupConfiguration: Sendable {
     /// Says who is who.
     public var authentication: any AuthenticationService
+    /// The suites of groups that the client joins, where one of its own stands beside the engine's.
+    public var suites: [any CipherSuite] = CipherSuites.all + CipherSuites.experimental
     /// Which wire format the client's proposals and commits take: public or private.
     public var handshakeFormat: WireFormat = .privateMessage
     /// Whether proposals and commits of members that are not encrypted are taken.
@@ -27,6 +29,12 @@ public struct GroupConfiguration: Sendable {
 
     /// The defaults.
     public init(authentication: any AuthenticationService) { self.authentication = authentication }
+
+    /// The suite with a number.
+    func suite(_ id: CipherSuiteID) throws(MLSError) -> any CipherSuite {
+        guard let suite = suites.first(where: { $0.id == id }) else { throw .unsupportedCipherSuite }
+        return suite
+    }
 }
 
 /// What is kept of past epochs so that late messages can be read (RFC 9420 §15.3).

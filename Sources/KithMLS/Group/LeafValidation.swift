@@ -55,9 +55,9 @@ extension KeyPackage {
 
     /// Checks a key package that was fetched, before it is used to add its client (§10.1).
     public func validate(
-        at now: UInt64, maximumLifetime: UInt64 = .max, authentication: any AuthenticationService
+        _ suite: any CipherSuite, at now: UInt64, maximumLifetime: UInt64 = .max,
+        authentication: any AuthenticationService
     ) throws(MLSError) {
-        guard let suite = CipherSuites[id: cipherSuite] else { throw .unsupportedCipherSuite }
         try validate(
             suite, extensions: [], required: nil, lifetime: LifetimeRule(now: now, maximum: maximumLifetime))
         guard

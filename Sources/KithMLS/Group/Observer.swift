@@ -18,7 +18,7 @@ public struct GroupObserver: Sendable {
     public init(
         _ info: GroupInfo, tree: RatchetTree? = nil, at now: UInt64? = nil, configuration: GroupConfiguration
     ) throws(MLSError) {
-        guard let suite = CipherSuites[id: info.groupContext.cipherSuite] else { throw .unsupportedCipherSuite }
+        let suite = try configuration.suite(info.groupContext.cipherSuite)
         let tree = try info.tree(or: tree)
         guard let signer = tree.leaf(info.signer) else { throw .signerNotMember }
         guard info.hasValidSignature(suite, by: signer.signatureKey) else { throw .invalidGroupInfoSignature }

@@ -26,6 +26,16 @@ extension Rule {
         forged.nodes[1] = .parent(parent)
     }
 
+    /// A stranger joins by a group info that was changed on its way.
+    private static func joinFromOutside(_ stage: Stage, _ change: (inout GroupInfo) -> Void) throws {
+        var info = try stage.evil.with { group throws in try group.groupInfo() }
+        change(&info)
+        let joiner = Member("joiner")
+        let join = try ExternalJoin(
+            info, profile: joiner.profile, signatureKey: joiner.signatureKey, configuration: configuration())
+        _ = join.commit
+    }
+
     static let joining: [Rule] = [
         Rule("12.4.3.1", "a Welcome has secrets for the key package", .keyPackageNotInWelcome) { _ in
             try join { forged, _ in forged.welcome = { $0.secrets[0].newMember[0] ^= 1 } }
@@ -194,6 +204,29 @@ extension Rule {
         },
         Rule("12.4.3.1", "the confirmation tag is the epoch's", .invalidConfirmationTag) { _ in
             try join { forged, _ in forged.info = { $0.confirmationTag[0] ^= 1 } }
+        },
+        Rule("7.2", "no leaf of a tree has a longer lifetime than the client takes", .lifetimeTooLong) { _ in
+            try join { forged, _ in
+                try forged.changeLeaf({ $0.source = .keyPackage(lifetime(1_000_000_000)) })
+                forged.nodes[1] = nil
+                forged.pathSecret = nil
+            }
+        },
+        Rule("12.4.3.2", "a joiner checks the signature of the group info it joins by", .invalidGroupInfoSignature) {
+            stage in
+            try joinFromOutside(stage) { $0.signature[0] ^= 1 }
+        },
+        Rule("12.4.3.2", "a joiner checks that the group info's signer is a member", .signerNotMember) { stage in
+            try joinFromOutside(stage) { $0.signer = 7 }
+        },
+        Rule("12.4.3.2", "a joiner has the suite of the group it joins", .unsupportedCipherSuite) { stage in
+            try joinFromOutside(stage) { $0.groupContext.cipherSuite = CipherSuiteID(rawValue: 0xAAAA) }
+        },
+        Rule("12.4.3.2", "a joiner knows the version of the group it joins", .unsupportedVersion) { stage in
+            try joinFromOutside(stage) { $0.groupContext.version = ProtocolVersion(rawValue: 2) }
+        },
+        Rule("12.4.3.2", "a joiner has the tree of the group it joins", .treeMissing) { stage in
+            try joinFromOutside(stage) { $0.extensions.removeAll { $0.type == .ratchetTree } }
         },
         Rule("12.4.3.2", "a group info for external joins has the external key", .externalKeyMissing) { stage in
             let info = try stage.evil.with { group throws in try group.groupInfo(withExternalKey: false) }

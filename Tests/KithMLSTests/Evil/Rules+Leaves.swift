@@ -171,7 +171,7 @@ extension Rule {
             try stage.commit(.add(stage.package()))
         },
         Rule("5.3.1", "the application believes a fetched key package's credential", .credentialRejected) { stage in
-            try stage.package().validate(at: noon, authentication: Distrust(event: .keyPackage))
+            try stage.package().validate(cipherSuite(), at: noon, authentication: Distrust(event: .keyPackage))
         },
     ]
 }
