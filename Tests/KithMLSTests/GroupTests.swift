@@ -134,6 +134,31 @@ import Testing
         try agree(members)
     }
 
+    @Test func `proposals that are good alone and bad in company keep nobody from committing`() throws {
+        var members = try party(["anna", "ben", "cleo", "dora"])
+        let emil = Member("emil")
+        let (first, second) = (try emil.keyPackage(), try emil.keyPackage())
+        func queue(_ proposal: Proposal, from sender: Int) throws {
+            let message = try members[sender].with { group throws in try group.propose(proposal, at: noon) }
+            for (index, member) in members.enumerated() where index != sender { try member.queue(message) }
+        }
+        // Twice one client, a client that is a member, a key that nobody has, an update of one who is to go.
+        try queue(.add(first.keyPackage), from: 0)
+        try queue(.add(second.keyPackage), from: 1)
+        try queue(.add(members[2].keyPackage().keyPackage), from: 0)
+        try queue(.psk(members[0].with { $0.presharedKeyID(.external(id: [99])) }), from: 0)
+        let update = try members[3].with { group throws in try group.proposeUpdate() }
+        for member in members.dropLast() { try member.queue(update) }
+        let output = try members[1].commit(CommitOptions([.remove(3)]))
+        #expect(output.change.added.map(\.leaf) == [3])
+        #expect(output.change.removed.map(\.leaf) == [3])
+        #expect(output.change.psks.isEmpty)
+        for member in members where member !== members[1] { try member.follow(output.commit) }
+        try emil.join(output.welcome, first)
+        members[3] = emil
+        try agree(members)
+    }
+
     @Test func `a member replaces its credential and signature key`() throws {
         struct Anybody: AuthenticationService {
             func isValid(_ credential: Credential, signatureKey: SignaturePublicKey, for event: CredentialEvent) -> Bool

@@ -43,7 +43,8 @@ extension PublicState {
         return AppliedProposals(tree: tree, extensions: extensions, added: added, required: required)
     }
 
-    private func checkUpdate(
+    /// Checks an Update of the member at a leaf (§12.1.2).
+    func checkUpdate(
         _ leaf: UInt32, _ node: LeafNode, _ extensions: [Extension], _ required: RequiredCapabilities?,
         _ lifetime: LifetimeRule, _ authentication: any AuthenticationService
     ) throws(MLSError) {

@@ -65,7 +65,7 @@ extension ExternalJoin {
             suite, extensions: applied.extensions, required: applied.required,
             at: LeafPlace(groupID: info.groupContext.groupID, leafIndex: place), lifetime: nil)
         try path.tree.checkCommonSupport(extensions: applied.extensions, required: applied.required)
-        var context = old.provisionalContext(path.tree, applied.extensions)
+        var context = try old.provisionalContext(path.tree, applied.extensions)
         let update = try applied.tree.encrypt(suite, path, context: context.encoded, excluding: [])
         var content = AuthenticatedContent(
             wireFormat: .publicMessage,

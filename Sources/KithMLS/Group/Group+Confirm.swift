@@ -16,11 +16,11 @@ extension Group {
     /// Begins the epoch of another member's commit.
     ///
     /// - Returns: what changed, and the queued proposals that the commit left out: their senders may send them again.
-    /// - Throws: ``MLSError/wrongEpoch`` for a commit that was staged in another epoch.
+    /// - Throws: ``MLSError/wrongEpoch`` for a commit that was staged in another epoch or by another member.
     public mutating func confirm(
         _ staged: consuming StagedCommit, at now: UInt64? = nil
     ) throws(MLSError) -> (change: EpochChange, leftOut: [QueuedProposal]) {
-        guard staged.context == state.context else { throw .wrongEpoch }
+        guard staged.context == state.context, staged.leafIndex == leafIndex else { throw .wrongEpoch }
         let change = staged.change
         let used = Set(staged.references)
         let leftOut = proposals.all.filter { !used.contains($0.reference) }

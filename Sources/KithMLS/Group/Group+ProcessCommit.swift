@@ -45,7 +45,7 @@ extension PublicState {
             tree = try applied.tree.merging(suite, path, leaf: committer, excluding: applied.added)
             try tree.checkCommonSupport(extensions: applied.extensions, required: applied.required)
         }
-        let provisional = provisionalContext(tree, applied.extensions)
+        let provisional = try provisionalContext(tree, applied.extensions)
         var next = provisional
         next.confirmedTranscriptHash = suite.confirmedTranscriptHash(interim: interimTranscriptHash, commit: content)
         return CommittedTree(
@@ -120,7 +120,8 @@ extension Group {
             authenticatedData: content.content.authenticatedData)
         if result.list.removes.contains(leafIndex) {
             return StagedCommit(
-                context: context, state: nil, change: change, signatureKey: nil, references: result.references)
+                context: context, leafIndex: leafIndex, state: nil, change: change, signatureKey: nil,
+                references: result.references)
         }
         let suite = state.suite
         var keys = state.keys
@@ -147,7 +148,7 @@ extension Group {
             suite, epochSecret: schedule.epochSecret(context: contextBytes), context: result.context, tree: result.tree)
         guard constantTimeEqual(derived.confirmationTag, tag) else { throw .invalidConfirmationTag }
         return StagedCommit(
-            context: context,
+            context: context, leafIndex: leafIndex,
             state: derived.state(suite, context: result.context, tree: result.tree, keys: keys), change: change,
             signatureKey: signatureKey, references: result.references)
     }

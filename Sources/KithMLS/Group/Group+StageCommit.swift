@@ -16,20 +16,42 @@ extension Group {
     ) throws(MLSError) -> CommitOutput {
         try checkUsable()
         guard pending == nil else { throw .commitPending }
-        let queued = options.includesQueuedProposals ? proposals.selection(for: leafIndex) : []
-        let sender = Sender.member(leafIndex)
-        let all =
-            queued.map { SentProposal(proposal: $0.proposal, sender: $0.sender) }
-            + options.proposals.map { SentProposal(proposal: $0, sender: sender) }
-        let list = try ProposalList(
-            all, committer: .member(leafIndex), suite: state.suite, version: context.version, start: start)
-        let applied = try state.shared.apply(
-            list, lifetime: lifetimeRule(now), authentication: configuration.authentication)
+        let keys = allKeys(psks)
+        let (queued, list, applied) = try choose(options, keys, now, start)
         let proposalsInCommit =
             queued.map { ProposalOrReference.reference($0.reference) }
             + options.proposals.map { ProposalOrReference.proposal($0) }
         return try stage(
-            list, applied, proposalsInCommit, options, psks: allKeys(psks), references: queued.map(\.reference))
+            list, applied, proposalsInCommit, options, psks: keys, references: queued.map(\.reference))
+    }
+
+    /// What the commit holds: the committer's own proposals, and of the queued ones those that go with them.
+    private func choose(
+        _ options: CommitOptions, _ keys: PreSharedKeys, _ now: UInt64?, _ start: GroupStart
+    ) throws(MLSError) -> (queued: [QueuedProposal], list: ProposalList, applied: AppliedProposals) {
+        let committer = leafIndex
+        let own = options.proposals.map { SentProposal(proposal: $0, sender: .member(committer)) }
+        func attempt(
+            _ queued: [QueuedProposal]
+        ) throws(MLSError) -> (queued: [QueuedProposal], list: ProposalList, applied: AppliedProposals) {
+            let list = try ProposalList(
+                queued.map { SentProposal(proposal: $0.proposal, sender: $0.sender) } + own,
+                committer: .member(committer), suite: state.suite, version: context.version, start: start)
+            let applied = try state.shared.apply(
+                list, lifetime: lifetimeRule(now), authentication: configuration.authentication)
+            return (queued, list, applied)
+        }
+        guard options.includesQueuedProposals else { return try attempt([]) }
+        let queued = proposals.selection(for: committer).filter { item in
+            item.proposal.presharedKey.map { keys.key($0) != nil } ?? true
+        }
+        do { return try attempt(queued) } catch {
+            guard !queued.isEmpty else { throw error }
+            return try attempt(
+                state.shared.acceptable(
+                    queued, beside: options.proposals, committer: committer, lifetime: lifetimeRule(now),
+                    authentication: configuration.authentication))
+        }
     }
 
     private mutating func stage(
@@ -51,7 +73,7 @@ extension Group {
                 suite, leaf: leafIndex, profile: options.profile ?? LeafProfile(own), signatureKey: newSignatureKey,
                 groupID: groupID)
             try checkOwnPathLeaf(prepared.leafNode, applied, prepared.tree)
-            let provisional = provisionalContext(prepared.tree, applied.extensions)
+            let provisional = try provisionalContext(prepared.tree, applied.extensions)
             path = try tree.encrypt(suite, prepared, context: provisional.encoded, excluding: applied.added)
             for (step, secret) in zip(prepared.steps, prepared.pathSecrets) { pathSecrets[step.level] = secret }
             tree = prepared.tree
@@ -61,7 +83,7 @@ extension Group {
         var content = try signed(
             .commit(Commit(proposals: proposalsInCommit, path: path)), options.authenticatedData,
             configuration.handshakeFormat)
-        var newContext = provisionalContext(tree, applied.extensions)
+        var newContext = try provisionalContext(tree, applied.extensions)
         newContext.confirmedTranscriptHash = suite.confirmedTranscriptHash(
             interim: state.shared.interimTranscriptHash, commit: content)
         let contextBytes = newContext.encoded
@@ -93,8 +115,8 @@ extension Group {
     }
 
     /// The context that path secrets are encrypted in: the new epoch's with the old transcript (§12.4.1).
-    func provisionalContext(_ tree: RatchetTree, _ extensions: [Extension]) -> GroupContext {
-        state.shared.provisionalContext(tree, extensions)
+    func provisionalContext(_ tree: RatchetTree, _ extensions: [Extension]) throws(MLSError) -> GroupContext {
+        try state.shared.provisionalContext(tree, extensions)
     }
 
     private func makeWelcome(
@@ -128,8 +150,9 @@ extension Group {
 
 extension PublicState {
     /// The context that path secrets are encrypted in: the new epoch's with the old transcript (§12.4.1).
-    func provisionalContext(_ tree: RatchetTree, _ extensions: [Extension]) -> GroupContext {
-        GroupContext(
+    func provisionalContext(_ tree: RatchetTree, _ extensions: [Extension]) throws(MLSError) -> GroupContext {
+        guard context.epoch < .max else { throw .epochExhausted }
+        return GroupContext(
             version: context.version, cipherSuite: context.cipherSuite, groupID: context.groupID,
             epoch: context.epoch + 1, treeHash: tree.hash(suite),
             confirmedTranscriptHash: context.confirmedTranscriptHash, extensions: extensions)

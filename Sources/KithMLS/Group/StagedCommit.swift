@@ -5,6 +5,8 @@
 public struct StagedCommit: ~Copyable, Sendable {
     /// The context of the epoch it was staged in.
     let context: GroupContext
+    /// The member that staged it.
+    let leafIndex: UInt32
     /// The new epoch; nil when the commit removes this member.
     private let state: EpochState?
     /// How the group would change.
@@ -17,10 +19,12 @@ public struct StagedCommit: ~Copyable, Sendable {
     public var removesUs: Bool { state == nil }
 
     init(
-        context: GroupContext, state: consuming EpochState?, change: EpochChange, signatureKey: SignaturePrivateKey?,
+        context: GroupContext, leafIndex: UInt32, state: consuming EpochState?, change: EpochChange,
+        signatureKey: SignaturePrivateKey?,
         references: [ProposalReference]
     ) {
         self.context = context
+        self.leafIndex = leafIndex
         self.state = state
         self.change = change
         self.signatureKey = signatureKey

@@ -95,7 +95,7 @@ struct Forger: ~Copyable {
             var merged = tree
             // A key that stands in the tree twice cannot be merged: the receiver must refuse it before it comes to that.
             _ = try? merged.merge(place, node, parents)
-            let context = shared.provisionalContext(merged, extensions).encoded
+            let context = try shared.provisionalContext(merged, extensions).encoded
             var nodes: [UpdatePathNode] = []
             for (index, step) in steps.enumerated() {
                 var sealed: [HPKECiphertext] = []
@@ -124,7 +124,7 @@ struct Forger: ~Copyable {
         try content.sign(
             suite, with: sender == .newMemberCommit ? forgery.signatureKey ?? signatureKey : signatureKey,
             context: shared.contextBytes)
-        var context = shared.provisionalContext(tree, extensions)
+        var context = try shared.provisionalContext(tree, extensions)
         context.confirmedTranscriptHash = suite.confirmedTranscriptHash(
             interim: shared.interimTranscriptHash, commit: content)
         let bytes = context.encoded

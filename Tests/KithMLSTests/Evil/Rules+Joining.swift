@@ -228,6 +228,14 @@ extension Rule {
         Rule("12.4.3.2", "a joiner has the tree of the group it joins", .treeMissing) { stage in
             try joinFromOutside(stage) { $0.extensions.removeAll { $0.type == .ratchetTree } }
         },
+        Rule("8.1", "the epoch can be counted further", .epochExhausted) { _ in
+            let newcomer = Member("newcomer")
+            let bundle = try newcomer.keyPackage()
+            var forged = try ForgedWelcome(Member("inventor"), for: bundle.keyPackage)
+            forged.context.epoch = .max
+            try newcomer.join(forged.make(for: bundle.keyPackage), bundle)
+            _ = try newcomer.commit()
+        },
         Rule("12.4.3.2", "a group info for external joins has the external key", .externalKeyMissing) { stage in
             let info = try stage.evil.with { group throws in try group.groupInfo(withExternalKey: false) }
             let joiner = Member("joiner")
