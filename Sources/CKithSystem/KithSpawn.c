@@ -24,6 +24,7 @@
 #include <unistd.h>
 #ifdef __linux__
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #else
@@ -761,6 +762,27 @@ void kith_poller_forget(int poller, int descriptor) {
     epoll_ctl(poller, EPOLL_CTL_DEL, descriptor, &event);
 }
 
+// Edge-triggered: every write reports, and nobody has to read.
+int kith_poller_wakeable(int poller) {
+    int handle = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (handle < 0) return -errno;
+    struct epoll_event event;
+    memset(&event, 0, sizeof event);
+    event.events = EPOLLIN | EPOLLET;
+    if (epoll_ctl(poller, EPOLL_CTL_ADD, handle, &event) == 0) return handle;
+    int error = errno;
+    close(handle);
+    return -error;
+}
+
+void kith_poller_wake(int poller, int handle) {
+    (void)poller;
+    uint64_t one = 1;
+    if (write(handle, &one, sizeof one) < 0) return; // only when it has been written 2^64 times
+}
+
+void kith_poller_wakeable_close(int handle) { close(handle); }
+
 int kith_poller_wait(int poller, uint64_t *tokens, int capacity) {
     struct epoll_event events[64];
     if (capacity > 64) capacity = 64;
@@ -792,6 +814,21 @@ void kith_poller_forget(int poller, int descriptor) {
     kevent(poller, &events[0], 1, NULL, 0, NULL);
     kevent(poller, &events[1], 1, NULL, 0, NULL);
 }
+
+int kith_poller_wakeable(int poller) {
+    struct kevent event;
+    EV_SET(&event, 0, EVFILT_USER, EV_ADD | EV_CLEAR, 0, 0, NULL);
+    return kevent(poller, &event, 1, NULL, 0, NULL) == 0 ? 0 : -errno;
+}
+
+void kith_poller_wake(int poller, int handle) {
+    (void)handle;
+    struct kevent event;
+    EV_SET(&event, 0, EVFILT_USER, 0, NOTE_TRIGGER, 0, NULL);
+    kevent(poller, &event, 1, NULL, 0, NULL);
+}
+
+void kith_poller_wakeable_close(int handle) { (void)handle; }
 
 int kith_poller_wait(int poller, uint64_t *tokens, int capacity) {
     struct kevent events[64];

@@ -23,4 +23,15 @@ public protocol ByteStream: AnyObject, Sendable {
 
     /// Abandons both directions at once, telling the other end `code`. Does not wait. Safe to call at any time.
     func abort(_ code: KithError.Code)
+
+    /// Where a task that waits for this stream goes on without another thread being woken; `nil`: nowhere in particular.
+    ///
+    /// For ``withTaskExecutorPreference(_:isolation:operation:)`` around work that never blocks and is never long: the
+    /// thread waits for other streams as well.
+    var executor: (any TaskExecutor)? { get }
+}
+
+extension ByteStream {
+    /// Nowhere in particular.
+    public var executor: (any TaskExecutor)? { nil }
 }

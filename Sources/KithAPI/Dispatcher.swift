@@ -67,10 +67,13 @@ package func splice(
             throw error
         }
     }
-    try await withThrowingTaskGroup(of: Void.self) { group in
-        group.addTask { try await copy(from: first, to: second, isFromFirst: true) }
-        group.addTask { try await copy(from: second, to: first, isFromFirst: false) }
-        // The first failure cancels the other copy.
-        try await group.waitForAll()
+    // Each thread that is woken for a byte costs a keystroke its time.
+    try await withTaskExecutorPreference(first.executor ?? second.executor) {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await copy(from: first, to: second, isFromFirst: true) }
+            group.addTask { try await copy(from: second, to: first, isFromFirst: false) }
+            // The first failure cancels the other copy.
+            try await group.waitForAll()
+        }
     }
 }

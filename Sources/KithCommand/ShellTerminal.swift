@@ -82,7 +82,13 @@ struct ShellTerminal: Sendable {
         readSignals(into: mailbox)
         readInput(into: mailbox, room: room)
 
-        return await withTaskGroup(of: Int32.self) { group in
+        return await withTaskExecutorPreference(session.executor) {
+            await carry(happenings, room: room)
+        }
+    }
+
+    private func carry(_ happenings: AsyncStream<Happening>, room: DispatchSemaphore) async -> Int32 {
+        await withTaskGroup(of: Int32.self) { group in
             group.addTask { await show() }
             group.addTask { await handle(happenings, room: room) }
             group.addTask {

@@ -126,7 +126,7 @@ final class HostedShell: Sendable {
     /// Begins to carry bytes; they wait in the log for the first viewer.
     func start() {
         work.withLock { work in
-            work = Task(name: "kith shell \(profile.id)") { await self.run() }
+            work = Task(name: "kith shell \(profile.id)", executorPreference: process.executor) { await self.run() }
         }
     }
 

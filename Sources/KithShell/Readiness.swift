@@ -45,54 +45,87 @@ package final class Readiness: Sendable {
         }
     }
 
+    /// Runs tasks on the thread itself, so that what waits here goes on without another thread being woken.
+    ///
+    /// For work that never blocks and is never long: whatever else waits here waits for it.
+    package var executor: any TaskExecutor { loop }
+
     /// Must come before a descriptor that was waited for is closed.
     package func forget(_ descriptor: Int32) { kith_poller_forget(loop.poller, descriptor) }
 }
 
 /// What the thread and the tasks share.
-private final class Loop: Sendable {
+private final class Loop: TaskExecutor {
     private struct State {
-        /// 0 is the token of the wake-up pipe.
+        /// 0 is the token of what wakes the thread.
         var lastToken: UInt64 = 0
         var waiting: [UInt64: CheckedContinuation<Void, any Error>] = [:]
+        var jobs: [UnownedJob] = []
+        /// Whether the thread will look at the jobs again without being woken.
+        var isAwake = true
         var isStopping = false
     }
 
     let poller: Int32
-    private let wake: (read: Int32, write: Int32)
+    private let wakeable: Int32
     private let state = Mutex(State())
 
     init() throws(KithError) {
         poller = kith_poller_open()
         guard poller >= 0 else { throw KithError(.exhausted, "No file descriptor is free for another shell.") }
-        var ends: [Int32] = [-1, -1]
-        guard unsafe pipe(&ends) == 0 else {
+        wakeable = kith_poller_wakeable(poller)
+        guard wakeable >= 0 else {
             close(poller)
             throw KithError(.exhausted, "No file descriptor is free for another shell.")
         }
-        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
-        wake = (ends[0], ends[1])
-        kith_poller_arm(poller, wake.read, 0, 0)
     }
 
     deinit {
         close(poller)
-        close(wake.read)
-        close(wake.write)
+        kith_poller_wakeable_close(wakeable)
     }
 
     func stop() {
         state.withLock { $0.isStopping = true }
-        var byte: UInt8 = 0
-        _ = unsafe write(wake.write, &byte, 1)
+        kith_poller_wake(poller, wakeable)
     }
 
     func run() {
         var tokens = [UInt64](repeating: 0, count: 64)
-        while !state.withLock({ $0.isStopping }) {
+        while runJobs() {
             let count = unsafe kith_poller_wait(poller, &tokens, 64)
+            state.withLock { $0.isAwake = true }
             guard count > 0 else { continue }
             for token in tokens[..<Int(count)] where token != 0 { resume(token, with: .success(())) }
+        }
+    }
+
+    /// Runs what is to be run; returns whether the thread goes on.
+    private func runJobs() -> Bool {
+        while true {
+            let (jobs, isStopping) = state.withLock { state -> ([UnownedJob], Bool) in
+                defer { state.jobs.removeAll() }
+                if state.jobs.isEmpty { state.isAwake = false }
+                return (state.jobs, state.isStopping)
+            }
+            for job in jobs { unsafe job.runSynchronously(on: asUnownedTaskExecutor()) }
+            if jobs.isEmpty { return !isStopping }
+        }
+    }
+
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        let (isStopping, wakes) = state.withLock { state in
+            if state.isStopping { return (true, false) }
+            state.jobs.append(job)
+            defer { state.isAwake = true }
+            return (false, !state.isAwake)
+        }
+        if isStopping {
+            // Nobody waits here any more, but a task may still have its end to do.
+            globalConcurrentExecutor.enqueue(job)
+        } else if wakes {
+            kith_poller_wake(poller, wakeable)
         }
     }
 

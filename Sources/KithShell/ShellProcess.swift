@@ -43,6 +43,8 @@ package final class ShellProcess: Sendable {
     package let isTerminal: Bool
     private let supervisor: Int32
     private let readiness: Readiness
+    /// Where what reads and writes it runs best.
+    package var executor: any TaskExecutor { readiness.executor }
     private let control: Int32
     private let output: Int32
     private let errorOutput: Int32

@@ -221,7 +221,7 @@ public struct ShellService: Service {
         let viewing = ShellViewing(shell: shell, key: key, wakes: wakes, stream: stream, wantsEchoes: wantsEchoes)
         let drives = shell.drives(key)
         do {
-            try await viewing.run()
+            try await withTaskExecutorPreference(shell.process.executor) { try await viewing.run() }
         } catch {
             let reason = await Self.reason(error, shell, context)
             if !drives || shell.isKept(after: reason) {
@@ -231,9 +231,10 @@ public struct ShellService: Service {
             }
             throw error
         }
+        // How it ended may have been lost with the connection: then it waits to be asked again.
+        let isHeard = await viewing.drain()
         shell.dismiss(key)
-        if drives { await shell.end(HostedShell.gone) }
-        await viewing.drain()
+        if drives, isHeard || !shell.isKept(after: KithError(.closed, "")) { await shell.end(HostedShell.gone) }
     }
 
     /// Why a caller is gone.

@@ -167,6 +167,9 @@ public final class ShellSession: Sendable {
 
     // MARK: - Out
 
+    /// Where tasks that read and write it run best: `ByteStream.executor`.
+    package var executor: (any TaskExecutor)? { state.withLock { $0.link.stream.executor } }
+
     /// What comes from the device, in order, until it has exited.
     public var events: Events { Events(session: self) }
 

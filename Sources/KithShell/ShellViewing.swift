@@ -63,18 +63,24 @@ struct ShellViewing: Sendable {
     }
 
     /// Takes what the caller had already sent, so that a write it is still in the middle of ends.
-    func drain() async {
-        await withTaskGroup(of: Void.self) { group in
+    ///
+    /// Returns whether the caller has ended its direction, which it does when it knows how the session ended.
+    func drain() async -> Bool {
+        await withTaskGroup(of: Bool.self) { group in
             group.addTask {
                 do {
                     while try await stream.read(upTo: 64 << 10) != nil {}
+                    return true
                 } catch {
-                    // Whatever happened to the caller, nothing runs for it any more.
+                    return false  // whatever happened to the caller, nothing runs for it any more
                 }
             }
-            group.addTask { try? await Task.sleep(for: .seconds(5)) }  // ends early only when cancelled
-            await group.next()
-            group.cancelAll()
+            group.addTask {
+                try? await Task.sleep(for: .seconds(5))  // ends early only when cancelled
+                return false
+            }
+            defer { group.cancelAll() }
+            return await group.next() ?? false
         }
     }
 

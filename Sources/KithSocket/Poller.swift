@@ -33,6 +33,11 @@ final class Poller: Sendable {
 
     deinit { core.stop() }
 
+    /// Runs tasks on the thread itself, so that what waits here goes on without another thread being woken.
+    ///
+    /// For work that never blocks and is never long: whatever else waits here waits for it.
+    var executor: any TaskExecutor { core }
+
     /// Waits until `descriptor` is ready, or hung up.
     ///
     /// With `isCancellable`, cancelling the task ends the wait early; the caller finds out by asking its task.
@@ -55,11 +60,12 @@ final class Poller: Sendable {
         let continuation: CheckedContinuation<Void, Never>
     }
 
-    private final class Core: Sendable {
+    private final class Core: TaskExecutor {
         private struct State {
             var waiters: [UInt64: Waiter] = [:]
             var nextTicket: UInt64 = 0
-            /// Whether the thread will look at `waiters` again without being woken.
+            var jobs: [UnownedJob] = []
+            /// Whether the thread will look at `waiters` and `jobs` again without being woken.
             var isAwake = true
             var isStopped = false
         }
@@ -122,6 +128,34 @@ final class Poller: Sendable {
             for waiter in waiters { waiter.continuation.resume() }
         }
 
+        func enqueue(_ job: consuming ExecutorJob) {
+            let job = UnownedJob(job)
+            let (isStopped, wakes) = state.withLock { state in
+                if state.isStopped { return (true, false) }
+                state.jobs.append(job)
+                defer { state.isAwake = true }
+                return (false, !state.isAwake)
+            }
+            if isStopped {
+                // The thread is gone or going, but a task may still have its end to do.
+                globalConcurrentExecutor.enqueue(job)
+            } else if wakes {
+                wake()
+            }
+        }
+
+        /// Runs what is to be run, and what that brings.
+        private func runJobs() {
+            while true {
+                let jobs = state.withLock { state in
+                    defer { state.jobs.removeAll() }
+                    return state.jobs
+                }
+                if jobs.isEmpty { return }
+                for job in jobs { unsafe job.runSynchronously(on: asUnownedTaskExecutor()) }
+            }
+        }
+
         private func wake() {
             var byte: UInt8 = 0
             _ = unsafe write(wakeEnd, &byte, 1)  // a full pipe wakes as well
@@ -133,7 +167,8 @@ final class Poller: Sendable {
             // Keeps the sockets open while the system looks at their numbers.
             var descriptors: [SocketDescriptor] = []
             while true {
-                let isStopped = state.withLock { state in
+                runJobs()
+                let (isStopped, isBusy) = state.withLock { state in
                     polled.removeAll(keepingCapacity: true)
                     tickets.removeAll(keepingCapacity: true)
                     descriptors.removeAll(keepingCapacity: true)
@@ -149,9 +184,10 @@ final class Poller: Sendable {
                         tickets.append(ticket)
                         descriptors.append(waiter.descriptor)
                     }
-                    state.isAwake = false
-                    return state.isStopped
+                    state.isAwake = !state.jobs.isEmpty
+                    return (state.isStopped, state.isAwake)
                 }
+                if isBusy { continue }
                 if isStopped { return }
                 guard unsafe poll(&polled, nfds_t(polled.count), -1) >= 0 else { continue }  // EINTR: look again
                 if polled[0].revents != 0 { drain() }

@@ -48,6 +48,8 @@ final class SocketStream: ByteStream {
 
     deinit { descriptor.shutDown() }
 
+    var executor: (any TaskExecutor)? { poller.executor }
+
     /// Whether both directions have ended well.
     var isOver: Bool { state.withLock { $0.hasFinished && $0.hasEnded } }
 
