@@ -15,7 +15,10 @@ extension Node {
     func call(_ method: AnyMethod, _ input: [UInt8], on device: String, options: CallOptions) async throws -> [UInt8] {
         let target = try resolve(device)
         return try await within(options.timeout, method.name) { deadline in
-            if method.kind == .action { try await self.confirm(target, deadline: deadline) }
+            // A stranger that asks for an echo is shown the door, and may still call what is open to strangers.
+            if method.kind == .action, !method.isOpenToStrangers {
+                try await self.confirm(target, deadline: deadline)
+            }
             return try await self.request(
                 method.name, method.kind, input, of: target, deadline: deadline, trace: options.trace
             ).output
