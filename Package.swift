@@ -135,7 +135,7 @@ let floors: [[Target]] = [
 let testing: [Target] = [
     .target(
         name: "KithTesting",
-        dependencies: ["KithWire", "KithIdentity", "KithQUIC", "KithAPI", "KithTerminal", "KithMLS"],
+        dependencies: ["KithWire", "KithIdentity", "KithQUIC", "KithAPI", "KithTerminal", "KithBrowser", "KithMLS"],
         path: "Sources/KithTesting")
 ]
 

@@ -42,7 +42,9 @@ struct Pane: Sendable {
     /// What an action is about: all that is marked, else the line at the cursor.
     var chosen: [Item] {
         guard !marked.isEmpty else { return current.flatMap { $0.isReal ? [$0] : nil } ?? [] }
-        return (0..<listing.count).map { listing[$0] }.filter { marked.contains($0.name) }
+        let items = listing.items.filter { marked.contains($0.name) }
+        let sorted = Listing(items, Listing.View(order: view.order, showsHidden: true))
+        return (0..<sorted.count).map { sorted[$0] }
     }
 
     // MARK: - Moving
@@ -107,7 +109,6 @@ struct Pane: Sendable {
         change(&view)
         listing.arrange(view)
         place(at: name, height: height)
-        unmarkHidden()
     }
 
     private mutating func place(at name: [UInt8]?, height: Int) {
@@ -115,10 +116,10 @@ struct Pane: Sendable {
         show(height: height)
     }
 
-    /// What cannot be seen is not marked: nothing happens to it by surprise.
-    private mutating func unmarkHidden() {
+    /// Takes the marks off what is not there any more; what the filter hides keeps its own, and is counted.
+    private mutating func unmarkMissing() {
         guard !marked.isEmpty else { return }
-        let kept = (0..<listing.count).map { listing[$0] }.filter { marked.contains($0.name) }
+        let kept = listing.items.filter { marked.contains($0.name) }
         unmarkAll()
         for item in kept { mark(item, true) }
     }
@@ -142,7 +143,7 @@ struct Pane: Sendable {
         // What was deleted leaves the cursor where it was.
         cursor = isSame ? index : 0
         place(at: name, height: height)
-        unmarkHidden()
+        unmarkMissing()
     }
 
     /// Remembers the name the cursor is at, for when its folder is shown again.

@@ -19,6 +19,7 @@ struct Root: AsyncParsableCommand {
               kith pair INVITATION                    on the other device: use it
               kith shell laptop                       a shell there
               kith cp -r laptop:/srv/photos .         files from there
+              kith browse laptop                      both, side by side
 
             Every command takes --data DIR (or $KITH_DATA): the folder that holds this device's key and state.
             Two folders on one machine are two devices.

@@ -28,6 +28,10 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case terminal
     /// Messages, trees and commits of secure groups.
     case mls
+    /// What a terminal sends for keys, the mouse and pastes.
+    case input
+    /// The beginning of a file on another device, or all of an image, as the browser previews it.
+    case preview
 
     /// Gives `bytes` to the parser.
     public func run(_ bytes: UnsafeRawBufferPointer) {
@@ -42,6 +46,8 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .header: unsafe Self.header(Array(bytes))
         case .terminal: unsafe FuzzedTerminal.run(Array(bytes))
         case .mls: unsafe FuzzedMLS.run(Array(bytes))
+        case .input: unsafe FuzzedBrowser.input(Array(bytes))
+        case .preview: unsafe FuzzedBrowser.preview(Array(bytes))
         }
     }
 

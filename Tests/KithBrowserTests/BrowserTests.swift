@@ -126,6 +126,25 @@ import Testing
         #expect(harness.names(0).count == 5)
     }
 
+    @Test func `what is marked stays so behind a filter, until it is gone`() {
+        var harness = Harness.filled(["alpha", "beta", "gamma"])
+        harness.press(.down, .scalar(" "), .scalar("/"))
+        harness.type("gam")
+        harness.press(.enter, .scalar(" "))
+        #expect(harness.screen().contains("2 marked"))
+        harness.press(.scalar("d"))
+        #expect(harness.screen().contains("Delete 2 items?") && harness.screen().contains("alpha"))
+        harness.press(.escape, .scalar("R"))
+        harness.answer(["beta", "gamma"])
+        #expect(harness.browser.panes[0].marked == [Array("gamma".utf8)])
+        harness.press(.scalar("+"))
+        harness.type("bet")
+        harness.press(.enter)
+        #expect(harness.browser.panes[0].markedSize == 200)
+        harness.press(.scalar("u"))
+        #expect(harness.browser.panes[0].chosen.map(\.text) == ["gamma"], "the line at the cursor")
+    }
+
     @Test func `every order puts folders first, and turns round`() {
         var harness = Harness()
         let ticket = harness.takeListing() ?? 0
