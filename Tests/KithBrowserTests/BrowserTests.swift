@@ -495,6 +495,15 @@ import Testing
         #expect(!isTaken)
     }
 
+    @Test func `the help fits a terminal of eighty columns`() {
+        #expect(Browser.help.allSatisfy { CharacterWidth.columns(of: $0) <= 76 })
+        var harness = Harness.filled([])
+        harness.press(.function(1))
+        #expect(harness.screen().contains("move to the other pane") && harness.screen().contains("↓ shows more"))
+        harness.press(.end)
+        #expect(harness.screen().contains("keys in the last row"))
+    }
+
     @Test func `dates are those of the calendar`() {
         var harness = Harness()
         #expect(harness.browser.timeText(0, width: 16) == "1970-01-01 00:00")

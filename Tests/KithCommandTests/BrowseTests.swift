@@ -103,7 +103,8 @@ import Testing
         }
     }
 
-    @Test func `a device that does not answer holds nothing up, and a copy to it can be stopped`() async throws {
+    @Test(.timeLimit(.minutes(3)))
+    func `a device that does not answer holds nothing up, and a copy to it can be stopped`() async throws {
         try await withTwoMachines { laptop, phone in
             let (here, there) = (phone.path("here"), laptop.path("srv"))
             try write("1", to: there + "/sub/one.txt")
@@ -145,10 +146,16 @@ import Testing
             try browser.press("c", "Enter")
             try await browser.show("Copied 1 file")
             #expect(FileManager.default.contentsEqual(atPath: here + "/large", andPath: there + "/sub/large"))
+            // Leaving waits for nobody.
+            kill(daemon, SIGSTOP)
+            try browser.press("Tab", "R")
+            try await browser.show("listing, Esc stops")
+            try browser.press("F10")
+            while try browser.value("#{alternate_on}") == "1" { try await Task.sleep(for: .milliseconds(20)) }
         }
     }
 
-    @Test func `the mouse selects, opens and scrolls`() async throws {
+    @Test(.timeLimit(.minutes(2))) func `the mouse selects, opens and scrolls`() async throws {
         try await browsing({ here, _ in
             for index in 10..<60 { try write("\(index)", to: "\(here)/f\(index)") }
             try write("deep", to: here + "/sub/deep.txt")
@@ -261,10 +268,13 @@ import Testing
         }
     }
 
-    @Test func `the terminal is what it was after leaving, after a signal, and while suspended`() async throws {
-        let phone = try Machine("phone")
-        try await phone.up()
-        defer { Task { await phone.remove() } }
+    @Test(.timeLimit(.minutes(3)))
+    func `the terminal is what it was after leaving, after a signal, and while suspended`() async throws {
+        try await withTwoMachines { _, phone in try await suspendAndEnd(on: phone) }
+    }
+
+    /// Leaves, kills, suspends and stops a browser, and looks at its terminal after each.
+    private func suspendAndEnd(on phone: Machine) async throws {
         // Not blocked here, as it may be where tests are run.
         let start =
             "python3 -c 'import os,signal,sys; signal.pthread_sigmask(signal.SIG_SETMASK, []); os.execv(sys.argv[1], sys.argv[1:])'"
@@ -318,7 +328,8 @@ import Testing
 
     @Test func `without a terminal, or with one that is to stay plain, it says what to use instead`() async throws {
         let phone = try Machine("phone")
-        defer { Task { await phone.remove() } }
+        // No daemon runs on it; the next boot empties /tmp at the latest.
+        defer { try? FileManager.default.removeItem(at: phone.folder) }
         let outcome = try await phone.kith(["browse"])
         #expect(outcome.status == 10 && outcome.error.contains("needs a terminal"), "\(outcome)")
         #expect(outcome.error.contains("kith ls") && outcome.error.contains("kith cp"))
