@@ -83,6 +83,8 @@ struct TransferOptions: ParsableArguments {
         _ input: Files.Copy.Input, _ globals: GlobalOptions, _ begun: TransferEvents
     ) async throws -> Files.Summary {
         var (line, events) = (ProgressLine(isShown: isShowing(globals)), begun)
+        // However it ends: the reason is not to stand behind it.
+        defer { line.clear() }
         let last = try await withClient(globals) { client in
             let stream = try await client.open(Files.Copy.self, input).stream
             let messages = MessageStream(stream)

@@ -4,37 +4,45 @@ import Synchronization
 /// How much a sender may have on its way that the receiver has not taken in yet.
 ///
 /// Whatever is on its way when an end dies has to be sent again, and until then it takes memory. What a path needs to
-/// be full is what passes in one of its round trips; three times that, and a little more, keeps it full when packets get
-/// lost or the receiver's disk is slow for a moment. The buffers of the transport below may hold far more.
+/// be full is what passes in one of its round trips; twice that, and a little more, keeps a short one full when the
+/// receiver's disk is slow for a moment, and five times that a long one, where a lost packet holds up all behind it for as
+/// long again. The buffers of the transport below may hold far more.
 ///
 /// A pure state machine: it reads no clock.
 struct AheadWindow {
-    /// The least it ever is.
-    static let minimum: UInt64 = 5 << 18
+    /// The least it is on a short path and on a long one; until a path is known it is taken for long.
+    static let (minimum, longMinimum): (UInt64, UInt64) = (5 << 18, 4 << 20)
+    /// From which delay on a path is long.
+    static let long = Duration.milliseconds(20)
     /// The receiver says what it has taken in at least this often, in bytes.
     static let step: UInt64 = 256 << 10
 
-    /// How long the shortest delay is believed: the path may have become another.
+    /// How long the shortest delay is believed: the first ones are those of a path that is still felt out, and later it
+    /// may have become another.
+    private static let firstMemory = Duration.seconds(1)
     private static let memory = Duration.seconds(30)
+    /// How many bytes may be on their way while the delay is measured anew.
+    private static let little = 2 * step
     private static let shortestPeriod = Duration.milliseconds(50)
     private static let periods = 8
 
     private(set) var written: UInt64 = 0
     private(set) var taken: UInt64 = 0
     /// How many bytes may be written and not taken in.
-    private(set) var limit: UInt64 = 2 << 20
+    private(set) var limit = longMinimum
 
     private var marks = Ring<(end: UInt64, time: ContinuousClock.Instant)>()
-    /// The shortest time from a byte's writing to the word that it was taken in, and since when it counts.
-    private var delay: (shortest: Duration, since: ContinuousClock.Instant)?
-    /// Whether what is on its way is let arrive first, so that the next delay is the path's alone.
-    private var isDraining = false
+    /// The shortest time from a byte's writing to the word that it was taken in, and until when it is believed.
+    private var delay: (shortest: Duration, until: ContinuousClock.Instant)?
+    /// Set while what is on its way is let arrive, so that the delay of what follows is the path's alone: from which
+    /// byte on it counts, and the shortest there.
+    private var measuring: (from: UInt64, shortest: Duration?)?
     private var period: (start: ContinuousClock.Instant, taken: UInt64)?
     /// The rates of the last periods, in bytes a second.
     private var rates: [Double] = []
 
     /// Whether more may be written.
-    var hasRoom: Bool { written - taken < (isDraining ? 2 * Self.step : limit) }
+    var hasRoom: Bool { written - taken < (measuring == nil ? limit : Self.little) }
 
     /// Notes that `count` bytes were written.
     mutating func wrote(_ count: Int, at now: ContinuousClock.Instant) {
@@ -50,12 +58,12 @@ struct AheadWindow {
             throw KithError(.invalid, "The other end says that it has what was not sent.")
         }
         taken = total
-        var newest: ContinuousClock.Instant?
+        var newest: (end: UInt64, time: ContinuousClock.Instant)?
         while let mark = marks.first, mark.end <= total {
-            newest = mark.time
+            newest = mark
             _ = marks.popFirst()
         }
-        if let newest { measure(now - newest, at: now) }
+        if let newest { measure(now - newest.time, of: newest.end, at: now) }
         guard let begun = period else {
             period = (now, total)
             return
@@ -66,17 +74,28 @@ struct AheadWindow {
         if rates.count > Self.periods { rates.removeFirst() }
         period = (now, total)
         let path = (rates.max() ?? 0) * (delay.shortest / .seconds(1))
-        limit = max(Self.minimum, UInt64(min(3 * path, 1e12)) + (3 << 18))
+        limit =
+            delay.shortest < Self.long
+            ? max(Self.minimum, UInt64(min(2 * path, 1e12)) + (3 << 18))
+            : max(Self.longMinimum, UInt64(min(5 * path, 1e12)) + (1 << 20))
     }
 
-    private mutating func measure(_ time: Duration, at now: ContinuousClock.Instant) {
-        if isDraining, written - taken < 2 * Self.step {
-            isDraining = false
-            delay = (time, now)
-        } else if let delay, time >= delay.shortest {
-            if now - delay.since > Self.memory { isDraining = true }
+    private mutating func measure(_ time: Duration, of end: UInt64, at now: ContinuousClock.Instant) {
+        if let (from, shortest) = measuring {
+            guard end > from else { return }
+            let least = min(shortest ?? time, time)
+            // After as much as may be on its way, nothing of before is in between.
+            if end > from + Self.little {
+                delay = (least, now + Self.memory)
+                measuring = nil
+            } else {
+                measuring = (from, least)
+            }
+        } else if let known = delay {
+            if now > known.until { measuring = (written, nil) }
+            if time < known.shortest { delay = (time, known.until) }
         } else {
-            delay = (time, delay?.since ?? now)
+            delay = (time, now + Self.firstMemory)
         }
     }
 }

@@ -32,21 +32,23 @@ import Testing
             words.append((free + delay(now), total))
             if now > seconds / 2 {
                 most = max(most, window.written - window.taken)
-                if before == 0 { before = total }
+                if before == 0 { before = window.taken }
             }
             // As fast as a disk gives it.
             now += Double(block) / 2e9
         }
-        return (most, Double(total - before) / (seconds / 2))
+        return (most, Double(window.taken - before) / (seconds / 2))
     }
 
     @Test(arguments: [(600e6, 0.0005), (100e6, 0.002), (12.5e6, 0.05), (125e6, 0.2), (1e6, 0.3), (0.2e6, 0.02)])
     func `a path is kept full with little on its way`(rate: Double, delay: Double) throws {
         let result = try run(seconds: 60, rate: { _ in rate }, delay: { _ in delay })
-        #expect(result.rate > rate * 0.97, "\(result)")
+        // What is counted is counted by blocks, over half a minute.
+        #expect(result.rate > rate * 0.97 - 262_144 / 30, "\(result)")
         // A block's own time on the path counts as delay; and one is written while there is room for a byte.
         let block = 262_144.0
-        let most = max(Double(AheadWindow.minimum), 3 * (rate * delay + block) + 1_048_576) + 2 * block
+        let full = rate * delay + 2 * block
+        let most = max(Double(AheadWindow.longMinimum), (delay < 0.02 ? 2 : 5) * full + 1_048_576) + 2 * block
         #expect(Double(result.most) <= most, "\(result) \(most)")
     }
 
@@ -57,7 +59,7 @@ import Testing
 
     @Test func `a path that becomes slower holds less`() throws {
         let result = try run(seconds: 60, rate: { $0 < 5 ? 100e6 : 2e6 }, delay: { _ in 0.1 })
-        #expect(result.rate > 2e6 * 0.95 && result.most <= 3 << 20, "\(result)")
+        #expect(result.rate > 2e6 * 0.95 && result.most <= 5 << 20, "\(result)")
     }
 
     @Test func `a receiver that has more than was sent, or less than before, is refused`() throws {
