@@ -60,29 +60,6 @@ static void tune(int descriptor) {
 #endif
 }
 
-static socklen_t fill(const kith_udp_address *from, struct sockaddr_storage *to) {
-    memset(to, 0, sizeof *to);
-    if (from->is_ipv6) {
-        struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)to;
-        v6->sin6_family = AF_INET6;
-        v6->sin6_port = htons(from->port);
-        v6->sin6_scope_id = from->zone;
-        memcpy(&v6->sin6_addr, from->ip, 16);
-#ifdef __APPLE__
-        v6->sin6_len = sizeof *v6;
-#endif
-        return sizeof *v6;
-    }
-    struct sockaddr_in *v4 = (struct sockaddr_in *)to;
-    v4->sin_family = AF_INET;
-    v4->sin_port = htons(from->port);
-    memcpy(&v4->sin_addr, from->ip, 4);
-#ifdef __APPLE__
-    v4->sin_len = sizeof *v4;
-#endif
-    return sizeof *v4;
-}
-
 static int fill_path(const char *path, struct sockaddr_un *to) {
     size_t length = strlen(path);
     if (length == 0 || length >= sizeof to->sun_path) return -ENAMETOOLONG;
@@ -97,7 +74,7 @@ int kith_stream_connect(const kith_udp_address *to) {
     if (descriptor < 0) return descriptor;
     tune(descriptor);
     struct sockaddr_storage storage;
-    socklen_t length = fill(to, &storage);
+    socklen_t length = kith_udp_write(to, &storage);
     if (connect(descriptor, (struct sockaddr *)&storage, length) == 0) return descriptor;
     return errno == EINPROGRESS || errno == EINTR ? descriptor : fail(descriptor);
 }
@@ -128,7 +105,7 @@ int kith_stream_listen(const kith_udp_address *at, int backlog) {
     set(descriptor, SOL_SOCKET, SO_REUSEADDR, 1);
     if (at->is_ipv6) set(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, 1);
     struct sockaddr_storage storage;
-    socklen_t length = fill(at, &storage);
+    socklen_t length = kith_udp_write(at, &storage);
     if (bind(descriptor, (struct sockaddr *)&storage, length) != 0 || listen(descriptor, backlog) != 0)
         return fail(descriptor);
     return descriptor;
@@ -213,7 +190,7 @@ int kith_datagram_open(const kith_udp_address *at) {
     if (descriptor < 0) return descriptor;
     if (at->is_ipv6) set(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, 1);
     struct sockaddr_storage storage;
-    socklen_t length = fill(at, &storage);
+    socklen_t length = kith_udp_write(at, &storage);
     if (bind(descriptor, (struct sockaddr *)&storage, length) != 0) return fail(descriptor);
     return descriptor;
 }
@@ -237,7 +214,7 @@ intptr_t kith_datagram_receive(int descriptor, void *bytes, size_t capacity, kit
 
 intptr_t kith_datagram_send(int descriptor, const void *bytes, size_t length, const kith_udp_address *to) {
     struct sockaddr_storage storage;
-    socklen_t size = fill(to, &storage);
+    socklen_t size = kith_udp_write(to, &storage);
     for (;;) {
         ssize_t count = sendto(descriptor, bytes, length, 0, (struct sockaddr *)&storage, size);
         if (count >= 0) return count;

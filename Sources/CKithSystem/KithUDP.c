@@ -28,10 +28,10 @@
 #endif
 #endif
 
-static socklen_t fill(const kith_udp_address *from, struct sockaddr_storage *to) {
-    memset(to, 0, sizeof *to);
+unsigned kith_udp_write(const kith_udp_address *from, void *to) {
+    memset(to, 0, sizeof(struct sockaddr_storage));
     if (from->is_ipv6) {
-        struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)to;
+        struct sockaddr_in6 *v6 = to;
         v6->sin6_family = AF_INET6;
         v6->sin6_port = htons(from->port);
         v6->sin6_scope_id = from->zone;
@@ -41,7 +41,7 @@ static socklen_t fill(const kith_udp_address *from, struct sockaddr_storage *to)
 #endif
         return sizeof *v6;
     }
-    struct sockaddr_in *v4 = (struct sockaddr_in *)to;
+    struct sockaddr_in *v4 = to;
     v4->sin_family = AF_INET;
     v4->sin_port = htons(from->port);
     memcpy(&v4->sin_addr, from->ip, 4);
@@ -121,7 +121,7 @@ int kith_udp_open(const kith_udp_address *address, int buffer, uint32_t *feature
 #endif
 
     struct sockaddr_storage storage;
-    socklen_t length = fill(address, &storage);
+    socklen_t length = kith_udp_write(address, &storage);
     if (bind(descriptor, (struct sockaddr *)&storage, length) != 0) goto failed;
     return descriptor;
 
@@ -140,7 +140,7 @@ int kith_udp_local(int descriptor, kith_udp_address *address) {
 
 int kith_udp_connect(int descriptor, const kith_udp_address *remote) {
     struct sockaddr_storage storage;
-    socklen_t length = fill(remote, &storage);
+    socklen_t length = kith_udp_write(remote, &storage);
     return connect(descriptor, (struct sockaddr *)&storage, length) == 0 ? 0 : -errno;
 }
 
@@ -197,7 +197,7 @@ static intptr_t send_one(int descriptor, struct msghdr *message) {
 intptr_t kith_udp_send(int descriptor, const kith_udp_address *to, const void *bytes, size_t length, size_t segment,
                        int segments, uint8_t ecn) {
     struct sockaddr_storage storage;
-    socklen_t storage_length = fill(to, &storage);
+    socklen_t storage_length = kith_udp_write(to, &storage);
     if (segment == 0 || segment > length) segment = length;
     control room;
     memset(&room, 0, sizeof room);

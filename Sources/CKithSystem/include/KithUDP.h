@@ -38,6 +38,9 @@ int kith_udp_local(int descriptor, kith_udp_address *address);
 /// Fixes the other end of a socket, as the system sees it. Returns 0 or the negated errno.
 int kith_udp_connect(int descriptor, const kith_udp_address *remote);
 
+/// Writes an address into a sockaddr_storage, all of which is written. Returns the length that system calls want.
+unsigned kith_udp_write(const kith_udp_address *address, void *storage);
+
 /// Reads a struct sockaddr into `*address`. Returns 0, or the negated errno for another family.
 int kith_udp_read(const void *sockaddr, kith_udp_address *address);
 
