@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import KithAPI
+import KithCommandLine
 import KithWire
 
 /// `kith cp`.
@@ -8,7 +9,8 @@ struct CopyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cp",
         abstract: "Copy files and folders between devices.",
-        discussion: """
+        discussion: helpText(
+            """
               kith cp big.iso laptop:/srv/
               kith cp -r laptop:/srv/photos .
               kith cp -r laptop:/srv/photos desktop:/backup/
@@ -26,7 +28,7 @@ struct CopyCommand: AsyncParsableCommand {
             was when it is run again: until then, what has arrived lies beside as .kith-resume-…, for a week.
 
             \(TransferEvents.help)
-            """)
+            """))
 
     @OptionGroup var globals: GlobalOptions
     @Flag(name: [.customShort("r"), .customShort("R"), .long], help: "Copy folders with what is in them.")

@@ -1,6 +1,7 @@
 public import ArgumentParser
 import Foundation
 import KithAPI
+import KithCommandLine
 import KithWire
 
 /// The commands for sending files to people who are asked.
@@ -57,7 +58,8 @@ struct SendCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "send",
         abstract: "Send files to a device whose person is asked first; no grant is needed.",
-        discussion: """
+        discussion: helpText(
+            """
               kith send holiday.jpg laptop
               kith send --wait 1h report.pdf photos/ laptop
 
@@ -67,7 +69,7 @@ struct SendCommand: AsyncParsableCommand {
 
             With --json each line is an object with an "event": state (waiting, accepted, receiving), progress, and last
             of all result or failure. -q leaves out the progress.
-            """)
+            """))
 
     @OptionGroup var globals: GlobalOptions
     @Option(help: ArgumentHelp("How long to wait for an answer, at most 1h.", valueName: "time"))
@@ -152,7 +154,8 @@ struct InboxCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "inbox",
         abstract: "See, accept and reject what other people send to this device.",
-        discussion: """
+        discussion: helpText(
+            """
               kith inbox                               what is offered, and what has arrived
               kith inbox accept k7m3                   the offer whose number begins so
               kith inbox accept k7m3 --to ~/Pictures
@@ -161,7 +164,7 @@ struct InboxCommand: AsyncParsableCommand {
 
             Without --to things go to Kith in the folder for downloads ($XDG_DOWNLOAD_DIR). Nothing is ever replaced:
             a name that is taken gets a number.
-            """,
+            """),
         subcommands: [InboxList.self, InboxAccept.self, InboxReject.self, InboxRule.self],
         defaultSubcommand: InboxList.self)
 }
@@ -298,12 +301,13 @@ struct InboxRule: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rule",
         abstract: "Say what happens to the offers of a device without asking.",
-        discussion: """
+        discussion: helpText(
+            """
               kith inbox rule laptop                          which rule holds
               kith inbox rule laptop accept --to ~/Downloads --max 1G
               kith inbox rule laptop reject
               kith inbox rule laptop ask                      as without a rule
-            """)
+            """))
 
     @OptionGroup var globals: GlobalOptions
     @Option(help: ArgumentHelp("The folder to put things in.", valueName: "dir")) var to: String?

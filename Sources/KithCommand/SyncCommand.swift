@@ -1,6 +1,7 @@
 public import ArgumentParser
 import Foundation
 public import KithAPI
+import KithCommandLine
 import KithWire
 
 /// The options `kith cp` and `kith sync` share.
@@ -147,7 +148,8 @@ struct SyncCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "sync",
         abstract: "Make a folder or file at the destination like the source, one way.",
-        discussion: """
+        discussion: helpText(
+            """
               kith sync photos laptop:/backup/photos
               kith sync --delete --exclude '*.tmp' --exclude /cache/ laptop:/srv/site site
               kith sync -n --delete photos laptop:/backup/photos     say what would change
@@ -159,7 +161,7 @@ struct SyncCommand: AsyncParsableCommand {
             matches is neither sent nor deleted.
 
             \(TransferEvents.help)
-            """)
+            """))
 
     @OptionGroup var globals: GlobalOptions
     @OptionGroup(title: "Transfer options") var transfer: TransferOptions
