@@ -26,7 +26,9 @@ enum DHKEM<Group: DiffieHellmanGroup>: KEM {
 
     static func importKey(_ bytes: [UInt8]) throws(MLSError) -> Group.PrivateKey {
         do {
-            return try Group.importKey(padded(bytes, to: Group.privateKeyLength))
+            // Numbers may lack leading zeros; X25519's keys are bytes and no numbers.
+            let isNumber = Group.candidateMask != nil
+            return try Group.importKey(isNumber ? padded(bytes, to: Group.privateKeyLength) : bytes)
         } catch { throw .invalidPrivateKey }
     }
 

@@ -80,7 +80,6 @@ extension Group {
         switch secrets.pathSecret {
         case .none: break
         case .some(let pathSecret):
-            guard place != info.signer else { throw .pathSecretMismatch }
             try treeKeys.set(
                 suite, pathSecret: pathSecret, level: TreeMath.commonLevel(place, info.signer), in: tree,
                 sender: info.signer)

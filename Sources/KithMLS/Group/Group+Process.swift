@@ -18,7 +18,6 @@ extension Group {
         _ content: PublicMessage, _ message: MLSMessage, _ psks: PreSharedKeys, _ now: UInt64?
     ) throws(MLSError) -> Received {
         try state.shared.checkGroup(content.groupID)
-        guard content.contentType != .application else { throw .applicationDataNotEncrypted }
         guard content.epoch == epoch else { throw .wrongEpoch }
         if isPending(message) { return .own(OwnMessage(kind: .pendingCommit, epoch: epoch)) }
         if case .member = content.sender, !configuration.acceptsPublicHandshake { throw .publicHandshakeNotAccepted }

@@ -80,7 +80,6 @@ extension PublicState {
         _ leaf: LeafNode, _ committer: UInt32, _ list: ProposalList, _ applied: AppliedProposals, _ isExternal: Bool,
         _ authentication: any AuthenticationService
     ) throws(MLSError) {
-        guard case .commit = leaf.source else { throw .wrongLeafNodeSource }
         try leaf.validate(
             suite, extensions: applied.extensions, required: applied.required,
             at: LeafPlace(groupID: context.groupID, leafIndex: committer), lifetime: nil)

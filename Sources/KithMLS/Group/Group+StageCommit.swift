@@ -73,7 +73,7 @@ extension Group {
                 suite, leaf: leafIndex, profile: options.profile ?? LeafProfile(own), signatureKey: newSignatureKey,
                 groupID: groupID)
             try checkOwnPathLeaf(prepared.leafNode, applied, prepared.tree)
-            let provisional = try provisionalContext(prepared.tree, applied.extensions)
+            let provisional = try state.shared.provisionalContext(prepared.tree, applied.extensions)
             path = try tree.encrypt(suite, prepared, context: provisional.encoded, excluding: applied.added)
             for (step, secret) in zip(prepared.steps, prepared.pathSecrets) { pathSecrets[step.level] = secret }
             tree = prepared.tree
@@ -83,7 +83,7 @@ extension Group {
         var content = try signed(
             .commit(Commit(proposals: proposalsInCommit, path: path)), options.authenticatedData,
             configuration.handshakeFormat)
-        var newContext = try provisionalContext(tree, applied.extensions)
+        var newContext = try state.shared.provisionalContext(tree, applied.extensions)
         newContext.confirmedTranscriptHash = suite.confirmedTranscriptHash(
             interim: state.shared.interimTranscriptHash, commit: content)
         let contextBytes = newContext.encoded
@@ -112,11 +112,6 @@ extension Group {
             state.suite, extensions: applied.extensions, required: applied.required,
             at: LeafPlace(groupID: groupID, leafIndex: leafIndex), lifetime: nil)
         try tree.checkCommonSupport(extensions: applied.extensions, required: applied.required)
-    }
-
-    /// The context that path secrets are encrypted in: the new epoch's with the old transcript (§12.4.1).
-    func provisionalContext(_ tree: RatchetTree, _ extensions: [Extension]) throws(MLSError) -> GroupContext {
-        try state.shared.provisionalContext(tree, extensions)
     }
 
     private func makeWelcome(

@@ -69,7 +69,6 @@ extension RatchetTree {
     ) throws(MLSError) -> RatchetTree {
         let steps = filteredDirectPath(index)
         guard path.nodes.count == steps.count else { throw .wrongPathLength }
-        guard leaf(index)?.encryptionKey != path.leafNode.encryptionKey else { throw .encryptionKeyNotChanged }
         guard !encryptionKeys.contains(path.leafNode.encryptionKey) else { throw .pathKeyInUse }
         for (node, step) in zip(path.nodes, steps) {
             let range = step.copathFirst..<step.copathFirst + UInt32(step.copath.capacity)

@@ -13,6 +13,8 @@ struct Forgery {
     var signedLeaf: (inout LeafNode) -> Void = { _ in }
     /// Changes the path after it was encrypted, before the message is signed.
     var path: (inout UpdatePath) throws -> Void = { _ in }
+    /// Changes the path's secrets before they are encrypted.
+    var secret: (inout [UInt8]) -> Void = { _ in }
     /// Replaces public keys of the path's nodes before hashes are taken over them.
     var keys: (inout [HPKEPublicKey]) -> Void = { _ in }
     /// Changes the content before it is signed.
@@ -103,9 +105,10 @@ struct Forger: ~Copyable {
                 tree.visitResolution(step.copath, first: step.copathFirst) { node, key in
                     guard node % 2 == 1 || !added.containsSorted(node / 2) else { return }
                     do {
+                        var plaintext = boxes[index].secret.reveal()
+                        forgery.secret(&plaintext)
                         sealed.append(
-                            try suite.encrypt(
-                                boxes[index].secret.reveal(), to: key, label: "UpdatePathNode", context: context))
+                            try suite.encrypt(plaintext, to: key, label: "UpdatePathNode", context: context))
                     } catch { failure = error }
                 }
                 if let failure { throw failure }

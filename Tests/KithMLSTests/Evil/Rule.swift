@@ -21,7 +21,7 @@ struct Rule: Sendable, CustomTestStringConvertible {
 
     static let all: [Rule] =
         bytes + framing + leaves + keyPackages + proposals + externalProposals + commits + externalCommits + joining
-        + successors + use
+        + successors + observing + use
 }
 
 /// A group of four whose first member forges, the second being the one who must notice.

@@ -51,6 +51,11 @@ extension Rule {
                 path.nodes[0].encryptedPathSecret = HPKECiphertexts([one])
             }
         },
+        Rule("7.4", "a path secret is as long as a secret", .pathSecretMismatch) { stage in
+            var forgery = Forgery()
+            forgery.secret = { $0.removeLast() }
+            try stage.commit(forgery)
+        },
         Rule("12.4.2", "a path's leaf key does not stand in the tree", .pathKeyInUse) { stage in
             let other = try present(stage.evil.with { $0.tree.leaf(3) })
             var forgery = Forgery()
@@ -159,6 +164,11 @@ extension Rule {
         Rule("5.3.1", "the application believes a joiner's credential", .credentialRejected) { stage in
             stage.victim.with { $0.configuration.authentication = Distrust(event: .commit) }
             try stage.join(Forgery())
+        },
+        Rule("5.3.1", "the application believes the credential of one who replaces itself", .credentialRejected) {
+            stage in
+            stage.victim.with { $0.configuration.authentication = Distrust(event: .commit) }
+            try stage.join(Forgery([.remove(2)]), by: stage.members[2])
         },
         Rule("12.4.3.2", "the client takes external commits", .externalCommitsNotAccepted) { stage in
             stage.victim.with { $0.configuration.acceptsExternalCommits = false }

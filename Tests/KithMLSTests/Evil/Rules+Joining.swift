@@ -247,10 +247,10 @@ extension Rule {
 
     /// An old group of two, one of whom invents a group that says to come from it.
     private static func follow(
-        _ usage: PreSharedKeyID.Usage, reInit: ReInit? = nil,
+        _ usage: PreSharedKeyID.Usage, reInit: ReInit? = nil, from suite: any CipherSuite = cipherSuite(),
         _ change: @escaping (inout ForgedWelcome, PreSharedKeyID) throws -> Void
     ) throws {
-        let members = try party(["inventor", "newcomer"])
+        let members = try party(["inventor", "newcomer"], suite)
         if let reInit {
             let output = try members[0].commit(CommitOptions([.reInit(reInit)]))
             try members[1].follow(output.commit)
@@ -284,6 +284,9 @@ extension Rule {
         Rule("11.3", "a branch begins in epoch 1", .startingEpochNotOne) { _ in
             try follow(.branch) { forged, _ in forged.context.epoch = 2 }
         },
+        Rule("11.3", "a branch has the old group's cipher suite", .branchParametersDiffer) { _ in
+            try follow(.branch, from: cipherSuite(3)) { _, _ in }
+        },
         Rule("11.3", "a branch has only members of the old group", .branchMembersDiffer) { _ in
             try follow(.branch) { forged, _ in try forged.changeLeaf({ $0.credential = .basic(identity: [1]) }) }
         },
@@ -315,6 +318,72 @@ extension Rule {
     ]
 
     static let use: [Rule] = [
+        Rule("8.4", "pre-shared keys can be counted", .tooManyPSKs) { stage in
+            _ = try cipherSuite().pskSecret(
+                [PreSharedKeyID](repeating: stage.pskID(), count: 65_536), from: PreSharedKeys())
+        },
+        Rule("10", "private keys are those of the key package", .keyPackageMismatch) { _ in
+            let one = try Member("one").keyPackage()
+            let other = try Member("other").keyPackage()
+            _ = try KeyPackageBundle(
+                keyPackage: one.keyPackage, initKey: other.initKey, encryptionKey: one.encryptionKey,
+                signatureKey: one.signatureKey)
+        },
+        Rule("5.1.1", "a KEM's private key has its length", .invalidPrivateKey) { _ in
+            _ = try cipherSuite().importHPKEKey([1, 2, 3])
+        },
+        Rule("5.1.1", "a signature key has its length", .invalidPrivateKey) { _ in
+            _ = try cipherSuite().importSignatureKey([1, 2, 3])
+        },
+        Rule("14", "one own commit awaits its confirmation at a time", .commitPending) { stage in
+            try stage.victim.with { group throws in
+                _ = try group.stageCommit(at: noon)
+                _ = try group.stageCommit(at: noon)
+            }
+        },
+        Rule("14", "only an own commit that awaits it is confirmed", .noPendingCommit) { stage in
+            try stage.victim.with { group throws in _ = try group.confirmPendingCommit() }
+        },
+        Rule("12.4.2", "a group that a ReInit has ended sends nothing", .groupEnded) { _ in
+            let members = try party(["anna", "ben"])
+            _ = try members[0].commit(CommitOptions([.reInit(ReInit(groupID: [1], cipherSuite: cipherSuite().id))]))
+            try members[0].with { group throws in _ = try group.encrypt([1]) }
+        },
+        Rule("12.4.2", "a group that a ReInit has ended takes no commit", .groupEnded) { _ in
+            let members = try party(["anna", "ben"])
+            _ = try members[0].commit(CommitOptions([.reInit(ReInit(groupID: [1], cipherSuite: cipherSuite().id))]))
+            try members[0].with { group throws in _ = try group.stageCommit(at: noon) }
+        },
+        Rule("12.4.2", "a group that a ReInit has ended follows nobody's commit", .groupEnded) { _ in
+            let members = try party(["anna", "ben"], handshake: .publicMessage)
+            let output = try members[0].commit(
+                CommitOptions([.reInit(ReInit(groupID: [1], cipherSuite: cipherSuite().id))]))
+            try members[1].follow(output.commit)
+            try members[1].follow(members[0].with { group throws in try group.forged(Forgery()) })
+        },
+        Rule("12.4.2", "a removed member takes nothing in", .removedFromGroup) { _ in
+            let members = try party(["anna", "ben"])
+            let output = try members[0].commit(CommitOptions([.remove(1)]))
+            try members[1].follow(output.commit)
+            try members[1].follow(output.commit)
+        },
+        Rule("12.4.2", "a removed member sends nothing", .removedFromGroup) { _ in
+            let members = try party(["anna", "ben"])
+            let output = try members[0].commit(CommitOptions([.remove(1)]))
+            try members[1].follow(output.commit)
+            try members[1].with { group throws in _ = try group.encrypt([1]) }
+        },
+        Rule("12.4.2", "a commit is confirmed in the epoch it was staged in", .wrongEpoch) { stage in
+            let output = try stage.evil.with { group throws in try group.stageCommit(at: noon) }
+            let other = try stage.members[2].commit()
+            for member in [stage.evil, stage.members[3]] { try member.follow(other.commit) }
+            try stage.victim.with { group throws in
+                guard case .commit(let first) = try group.process(output.commit, at: noon) else { return }
+                guard case .commit(let second) = try group.process(other.commit, at: noon) else { return }
+                _ = try group.confirm(second)
+                _ = try group.confirm(first)
+            }
+        },
         Rule("12.4", "no data is sent while proposals await a commit", .commitRequired) { stage in
             _ = try stage.honest(.remove(3))
             try stage.victim.with { group throws in _ = try group.encrypt([1]) }

@@ -170,6 +170,10 @@ extension Rule {
             stage.victim.with { $0.configuration.authentication = Distrust(event: .add) }
             try stage.commit(.add(stage.package()))
         },
+        Rule("5.3.1", "the application believes a credential that is proposed", .credentialRejected) { stage in
+            stage.victim.with { $0.configuration.authentication = Distrust(event: .add) }
+            try stage.propose(.add(stage.package()))
+        },
         Rule("5.3.1", "the application believes a fetched key package's credential", .credentialRejected) { stage in
             try stage.package().validate(cipherSuite(), at: noon, authentication: Distrust(event: .keyPackage))
         },
