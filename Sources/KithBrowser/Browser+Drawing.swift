@@ -376,8 +376,12 @@ extension Browser {
     /// What is known of the line at the cursor, or what there is to be said.
     private func drawStatus(_ row: Int, on canvas: inout Canvas) {
         if let notice {
-            let text = CharacterWidth.fitted(Wording.printable(notice.text), width: columns - 2)
-            canvas.write(text, column: 1, row: row, limit: columns, notice.isError ? Theme.error : Theme.good)
+            // One that is long goes over what is above it: its end often says what to do.
+            let lines = Self.folded(Wording.printable(notice.text), width: max(columns - 2, 1)).prefix(min(6, row + 1))
+            for (line, row) in zip(lines, row - lines.count + 1...row) {
+                canvas.fill(columns: 0..<columns, rows: row..<row + 1, TextStyle())
+                canvas.write(line, column: 1, row: row, limit: columns, notice.isError ? Theme.error : Theme.good)
+            }
             return
         }
         if let task = tasks.min(by: { $0.key < $1.key })?.value, now - task.began > .milliseconds(150) {

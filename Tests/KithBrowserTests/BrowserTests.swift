@@ -49,6 +49,10 @@ import Testing
         harness.handle(.ended(3, KithError(.denied, "Not permitted to read /home/ana/docs.")))
         #expect(harness.names(0) == ["..", "docs"])
         #expect(harness.screen().contains("Not permitted to read /home/ana/docs."))
+        harness.press(.enter)
+        let long = String(repeating: "and for a reason ", count: 12) + "that ends like this."
+        harness.handle(.ended(4, KithError(.denied, long)))
+        #expect(harness.screen().contains("that ends like this."))
     }
 
     @Test func `a slow listing shows that it goes on, and can be stopped`() {

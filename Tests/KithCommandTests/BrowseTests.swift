@@ -192,6 +192,31 @@ import Testing
         }
     }
 
+    @Test func `a device alone opens what is granted there, and there is no way above that`() async throws {
+        try await withTwoMachines { laptop, phone in
+            let there = laptop.path("srv")
+            try write("x", to: there + "/inside.txt")
+            try await laptop.invite(phone, "files:read=\(there)")
+            let stat = try await phone.expect("stat", "--json", "laptop:.")
+            #expect(stat.contains("\"absolute\" : \"\(there)\""), "\(stat)")
+            let browser = try Tmux(phone, ["browse", "laptop"])
+            defer { browser.end() }
+            try await browser.show("inside.txt")
+            try browser.press("Left")
+            try await browser.show("files.find needs the grant")
+            #expect(try browser.screen().contains("inside.txt"))
+            // What is only granted to be read is not changed.
+            try browser.press("End", "F8")
+            try await browser.show("Delete this file?")
+            try browser.press("y")
+            try await browser.show("files.delete needs the grant")
+            #expect(FileManager.default.fileExists(atPath: there + "/inside.txt"))
+            try browser.press("F2")
+            try await browser.show("this device")
+            try await browser.show("laptop  online")
+        }
+    }
+
     @Test func `it fits 80 by 24, goes on in 40 by 10, and comes back`() async throws {
         try await browsing({ here, _ in
             for index in 0..<200 { try write("\(index)", to: "\(here)/file \(index).txt") }
