@@ -20,7 +20,7 @@ extension PublicState {
         }
         var tree = tree
         for (leaf, node) in list.updates {
-            try checkUpdate(leaf, node, extensions, required, lifetime, authentication)
+            try checkUpdate(leaf, node, lifetime, authentication)
             try tree.update(leaf, node)
         }
         for leaf in list.removes {
@@ -32,7 +32,7 @@ extension PublicState {
         }
         var added: [UInt32] = []
         for package in list.adds {
-            try package.validate(suite, extensions: extensions, required: required, lifetime: lifetime)
+            try package.validate(suite, lifetime: lifetime)
             let leaf = package.leafNode
             guard authentication.isValid(leaf.credential, signatureKey: leaf.signatureKey, for: .add) else {
                 throw .credentialRejected
@@ -45,15 +45,13 @@ extension PublicState {
 
     /// Checks an Update of the member at a leaf (§12.1.2).
     func checkUpdate(
-        _ leaf: UInt32, _ node: LeafNode, _ extensions: [Extension], _ required: RequiredCapabilities?,
-        _ lifetime: LifetimeRule, _ authentication: any AuthenticationService
+        _ leaf: UInt32, _ node: LeafNode, _ lifetime: LifetimeRule, _ authentication: any AuthenticationService
     ) throws(MLSError) {
         guard let old = tree.leaf(leaf) else { throw .blankLeaf }
         guard case .update = node.source else { throw .wrongLeafNodeSource }
         guard node.encryptionKey != old.encryptionKey else { throw .encryptionKeyNotChanged }
         try node.validate(
-            suite, extensions: extensions, required: required,
-            at: LeafPlace(groupID: context.groupID, leafIndex: leaf), lifetime: lifetime)
+            suite, at: LeafPlace(groupID: context.groupID, leafIndex: leaf), lifetime: lifetime)
         try checkSuccession(node, of: old, for: .update, authentication)
     }
 

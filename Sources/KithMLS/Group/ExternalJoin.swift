@@ -62,8 +62,7 @@ extension ExternalJoin {
         let path = try applied.tree.preparePath(
             suite, leaf: place, profile: profile, signatureKey: signatureKey, groupID: info.groupContext.groupID)
         try path.leafNode.validate(
-            suite, extensions: applied.extensions, required: applied.required,
-            at: LeafPlace(groupID: info.groupContext.groupID, leafIndex: place), lifetime: nil)
+            suite, at: LeafPlace(groupID: info.groupContext.groupID, leafIndex: place), lifetime: nil)
         try path.tree.checkCommonSupport(extensions: applied.extensions, required: applied.required)
         var context = try old.provisionalContext(path.tree, applied.extensions)
         let update = try applied.tree.encrypt(suite, path, context: context.encoded, excluding: [])

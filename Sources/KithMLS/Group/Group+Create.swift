@@ -14,10 +14,11 @@ extension Group {
             source: .keyPackage(lifetime), at: LeafPlace(groupID: [], leafIndex: 0))
         try extensions.checkUnique()
         try leaf.validate(
-            suite, extensions: extensions, required: extensions.decoded(.requiredCapabilities),
-            at: LeafPlace(groupID: groupID, leafIndex: 0),
+            suite, at: LeafPlace(groupID: groupID, leafIndex: 0),
             lifetime: LifetimeRule(now: nil, maximum: configuration.maximumLifetime))
         let tree = RatchetTree(leaf)
+        try tree.checkCommonSupport(
+            extensions: extensions, required: extensions.decoded(.requiredCapabilities))
         let context = GroupContext(
             cipherSuite: suite.id, groupID: groupID, epoch: 0, treeHash: tree.hash(suite), confirmedTranscriptHash: [],
             extensions: extensions)

@@ -81,8 +81,7 @@ extension PublicState {
         _ authentication: any AuthenticationService
     ) throws(MLSError) {
         try leaf.validate(
-            suite, extensions: applied.extensions, required: applied.required,
-            at: LeafPlace(groupID: context.groupID, leafIndex: committer), lifetime: nil)
+            suite, at: LeafPlace(groupID: context.groupID, leafIndex: committer), lifetime: nil)
         let before = isExternal ? list.removes.first : committer
         guard let before else {
             guard authentication.isValid(leaf.credential, signatureKey: leaf.signatureKey, for: .commit) else {

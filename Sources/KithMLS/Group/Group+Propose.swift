@@ -67,8 +67,9 @@ extension PublicState {
         let list = try ProposalList([item], committer: .member(.max), suite: suite, version: context.version)
         if case .add(let package) = item.proposal {
             // An Add of a member may stand beside that member's Remove: only the package itself is checked.
-            try package.validate(
-                suite, extensions: context.extensions, required: requiredCapabilities(), lifetime: lifetime)
+            try package.validate(suite, lifetime: lifetime)
+            try TreeTraits.combine(tree.traits, TreeTraits(package.leafNode))?.check(
+                extensions: context.extensions, required: requiredCapabilities())
             let leaf = package.leafNode
             guard authentication.isValid(leaf.credential, signatureKey: leaf.signatureKey, for: .add) else {
                 throw .credentialRejected

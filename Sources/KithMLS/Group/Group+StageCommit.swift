@@ -109,8 +109,7 @@ extension Group {
         _ leaf: LeafNode, _ applied: AppliedProposals, _ tree: RatchetTree
     ) throws(MLSError) {
         try leaf.validate(
-            state.suite, extensions: applied.extensions, required: applied.required,
-            at: LeafPlace(groupID: groupID, leafIndex: leafIndex), lifetime: nil)
+            state.suite, at: LeafPlace(groupID: groupID, leafIndex: leafIndex), lifetime: nil)
         try tree.checkCommonSupport(extensions: applied.extensions, required: applied.required)
     }
 

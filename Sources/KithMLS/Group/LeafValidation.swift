@@ -13,22 +13,17 @@ struct LifetimeRule {
 }
 
 extension LeafNode {
-    /// Checks what can be said about a leaf alone, and about the leaf in its group's parameters (§7.3).
+    /// Checks what can be said about a leaf alone (§7.3).
     ///
-    /// That everybody supports everybody's credentials, and that keys are unique, is checked on the whole tree.
+    /// What it must support besides, and that its keys are nobody else's, is checked on the whole tree.
     func validate(
-        _ suite: any CipherSuite, extensions groupExtensions: [Extension], required: RequiredCapabilities?,
-        at place: LeafPlace, lifetime: LifetimeRule?
+        _ suite: any CipherSuite, at place: LeafPlace, lifetime: LifetimeRule?
     ) throws(MLSError) {
         guard capabilities.versions.contains(.mls10) else { throw .versionNotSupportedByMember }
         guard capabilities.cipherSuites.contains(suite.id) else { throw .cipherSuiteNotSupportedByMember }
         guard capabilities.credentials.contains(credential.type) else { throw .credentialNotInCapabilities }
         try extensions.checkUnique()
         guard capabilities.supports(extensions.map(\.type)) else { throw .extensionNotInCapabilities }
-        if let required {
-            guard capabilities.satisfies(required) else { throw .requiredCapabilitiesMissing }
-        }
-        guard capabilities.supports(groupExtensions.map(\.type)) else { throw .extensionNotSupportedByMember }
         if case .keyPackage(let own) = source, let lifetime { try lifetime.check(own) }
         guard suite.isValidHPKEKey(encryptionKey) else { throw .invalidPublicKey }
         guard hasValidSignature(suite, at: place) else { throw .invalidLeafSignature }
@@ -38,8 +33,7 @@ extension LeafNode {
 extension KeyPackage {
     /// Checks everything about a key package but its credential and its keys' uniqueness (§10.1).
     func validate(
-        _ suite: any CipherSuite, extensions groupExtensions: [Extension], required: RequiredCapabilities?,
-        lifetime: LifetimeRule
+        _ suite: any CipherSuite, lifetime: LifetimeRule
     ) throws(MLSError) {
         guard version == .mls10 else { throw .keyPackageVersionMismatch }
         guard cipherSuite == suite.id else { throw .keyPackageCipherSuiteMismatch }
@@ -48,7 +42,7 @@ extension KeyPackage {
         guard suite.isValidHPKEKey(initKey) else { throw .invalidPublicKey }
         try extensions.checkUnique()
         try leafNode.validate(
-            suite, extensions: groupExtensions, required: required, at: LeafPlace(groupID: [], leafIndex: 0),
+            suite, at: LeafPlace(groupID: [], leafIndex: 0),
             lifetime: lifetime)
         guard hasValidSignature(suite) else { throw .invalidKeyPackageSignature }
     }
@@ -59,10 +53,20 @@ extension KeyPackage {
         authentication: any AuthenticationService
     ) throws(MLSError) {
         try validate(
-            suite, extensions: [], required: nil, lifetime: LifetimeRule(now: now, maximum: maximumLifetime))
+            suite, lifetime: LifetimeRule(now: now, maximum: maximumLifetime))
         guard
             authentication.isValid(leafNode.credential, signatureKey: leafNode.signatureKey, for: .keyPackage)
         else { throw .credentialRejected }
+    }
+}
+
+extension TreeTraits {
+    /// Checks that what all have in common is enough: for the credentials in use, for what the group requires, and for
+    /// its extensions (§7.3, §11.1, §13.4).
+    func check(extensions: [Extension], required: RequiredCapabilities?) throws(MLSError) {
+        guard credentialsInUse.isCovered(by: credentials) else { throw .credentialNotSupportedByMember }
+        if let required, !satisfies(required) { throw .requiredCapabilitiesMissing }
+        guard supports(extensions.map(\.type)) else { throw .extensionNotSupportedByMember }
     }
 }
 
@@ -70,10 +74,7 @@ extension RatchetTree {
     /// Checks that every member supports every credential in use, what the group requires and its extensions (§7.3,
     /// §11.1, §13.4).
     func checkCommonSupport(extensions: [Extension], required: RequiredCapabilities?) throws(MLSError) {
-        guard let traits else { return }
-        guard traits.credentialsInUse.isCovered(by: traits.credentials) else { throw .credentialNotSupportedByMember }
-        if let required, !traits.satisfies(required) { throw .requiredCapabilitiesMissing }
-        guard traits.supports(extensions.map(\.type)) else { throw .extensionNotSupportedByMember }
+        try traits?.check(extensions: extensions, required: required)
     }
 
     /// Checks a whole tree as a newcomer does: its hash, its parent hashes and all its leaves (§12.4.3.1).
@@ -87,8 +88,7 @@ extension RatchetTree {
         for (index, leaf) in members {
             // A leaf that expired after it came in is its owner's to renew; it is no reason not to join (§7.3).
             try leaf.validate(
-                suite, extensions: context.extensions, required: required,
-                at: LeafPlace(groupID: context.groupID, leafIndex: index),
+                suite, at: LeafPlace(groupID: context.groupID, leafIndex: index),
                 lifetime: LifetimeRule(now: nil, maximum: lifetime.maximum))
             guard authentication.isValid(leaf.credential, signatureKey: leaf.signatureKey, for: .joining) else {
                 throw .credentialRejected

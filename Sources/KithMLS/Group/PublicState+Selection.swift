@@ -24,9 +24,9 @@ extension PublicState {
                 !changed.contains(leaf)
             else { continue }
             let isGood = attempt(on: &tree) { tree throws(MLSError) in
-                try checkUpdate(leaf, node, extensions, required, lifetime, authentication)
+                try checkUpdate(leaf, node, lifetime, authentication)
                 try tree.update(leaf, node)
-                try tree.checkCommonSupport(extensions: [], required: nil)
+                try tree.checkCommonSupport(extensions: extensions, required: required)
             }
             guard isGood else { continue }
             changed.insert(leaf)
@@ -51,7 +51,7 @@ extension PublicState {
         for item in queued {
             guard case .add(let package) = item.proposal else { continue }
             let isGood = attempt(on: &tree) { tree throws(MLSError) in
-                try package.validate(suite, extensions: extensions, required: required, lifetime: lifetime)
+                try package.validate(suite, lifetime: lifetime)
                 _ = try tree.add(package.leafNode)
                 try tree.checkCommonSupport(extensions: extensions, required: required)
             }

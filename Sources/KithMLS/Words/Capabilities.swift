@@ -26,11 +26,6 @@ public struct Capabilities: Hashable, Sendable {
 
     /// Whether extensions of some kinds may be used with this client.
     func supports(_ types: [ExtensionType]) -> Bool { types.filter { !$0.isDefault }.isCovered(by: extensions) }
-    /// Whether the client has everything a group asks for.
-    func satisfies(_ required: RequiredCapabilities) -> Bool {
-        supports(required.extensions) && required.proposals.filter { !$0.isDefault }.isCovered(by: proposals)
-            && required.credentials.isCovered(by: credentials)
-    }
 }
 
 extension Capabilities: TLSCodable {

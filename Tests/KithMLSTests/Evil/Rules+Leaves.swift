@@ -170,6 +170,25 @@ extension Rule {
             stage.victim.with { $0.configuration.authentication = Distrust(event: .add) }
             try stage.commit(.add(stage.package()))
         },
+        Rule("11.1", "a proposed client supports what the group requires", .requiredCapabilitiesMissing) { stage in
+            var capabilities = Capabilities()
+            capabilities.proposals = [ProposalType(rawValue: 0xF001)]
+            stage.use(
+                [.requiredCapabilities(RequiredCapabilities(proposals: [ProposalType(rawValue: 0xF001)]))],
+                capabilities)
+            try stage.propose(.add(stage.package()))
+        },
+        Rule("13.4", "an added client supports the group's extensions", .extensionNotSupportedByMember) { stage in
+            var capabilities = Capabilities()
+            capabilities.extensions = [strange]
+            stage.use([Extension(type: strange, data: [1])], capabilities)
+            try stage.commit(.add(stage.package()))
+        },
+        Rule("11.1", "a group's creator supports what it requires", .requiredCapabilitiesMissing) { _ in
+            try Member("creator").create(extensions: [
+                .requiredCapabilities(RequiredCapabilities(proposals: [ProposalType(rawValue: 0xF001)]))
+            ])
+        },
         Rule("5.3.1", "the application believes a credential that is proposed", .credentialRejected) { stage in
             stage.victim.with { $0.configuration.authentication = Distrust(event: .add) }
             try stage.propose(.add(stage.package()))
