@@ -104,7 +104,6 @@ extension Group {
                 entry.encryptedGroupSecrets, with: bundle.initKey, label: "Welcome",
                 context: welcome.encryptedGroupInfo))
         guard Set(secrets.psks).count == secrets.psks.count else { throw .duplicatePSK }
-        guard secrets.psks.count <= UInt16.max else { throw .tooManyPSKs }
         guard secrets.psks.allSatisfy({ $0.nonce.count == suite.secretLength }) else { throw .wrongPSKNonceLength }
         return secrets
     }

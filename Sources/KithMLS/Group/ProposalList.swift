@@ -68,7 +68,6 @@ struct ProposalList: Sendable {
             guard start.allows(id) else { throw .pskUsageNotAllowed }
             guard id.nonce.count == suite.secretLength else { throw .wrongPSKNonceLength }
             guard namedPSKs.insert(id).inserted else { throw .duplicatePSK }
-            guard psks.count < UInt16.max else { throw .tooManyPSKs }
             psks.append(id)
         case .reInit(let wanted):
             guard wanted.version.rawValue >= version.rawValue else { throw .reInitVersionTooLow }
