@@ -123,11 +123,15 @@ import Testing
     @Test func `without a grant nobody may load a device, and one at a time may`() async throws {
         try await withTwoMachines { laptop, phone in
             try await laptop.invite(phone, "shell")
-            let first = try phone.start(["bench", "laptop", "--time", "30", "--requests", "1"])
-            // The first is under way once a second one is turned away.
+            func measureLong() throws -> Running {
+                try phone.start(["bench", "laptop", "--time", "30", "--requests", "1"])
+            }
+            var first = try measureLong()
+            // The first is under way once a second one is turned away; the second may have been the first.
             let deadline = ContinuousClock.now + .seconds(50)
             var second = try await phone.kith(["bench", "laptop", "--time", "0.1", "--requests", "1"])
             while second.status == 0, ContinuousClock.now < deadline {
+                if !first.process.isRunning { first = try measureLong() }
                 second = try await phone.kith(["bench", "laptop", "--time", "0.1", "--requests", "1"])
             }
             #expect(second.status == KithError.Code.exhausted.exitStatus, "\(second)")
