@@ -26,8 +26,8 @@ public protocol ByteStream: AnyObject, Sendable {
 
     /// Where a task that waits for this stream goes on without another thread being woken; `nil`: nowhere in particular.
     ///
-    /// For ``withTaskExecutorPreference(_:isolation:operation:)`` around work that never blocks and is never long: the
-    /// thread waits for other streams as well.
+    /// For `withTaskExecutorPreference` around work that never blocks and is never long: the thread waits for other streams
+    /// as well.
     var executor: (any TaskExecutor)? { get }
 }
 
