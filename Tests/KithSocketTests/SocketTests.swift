@@ -3,6 +3,7 @@ import KithRPC
 import KithSocket
 import KithWire
 import Logging
+import Synchronization
 import Testing
 
 #if canImport(Glibc)
@@ -159,6 +160,15 @@ import Darwin
     }
 }
 
+/// A number for the thread that asks.
+private func threadNumber() -> UInt {
+    #if canImport(Darwin)
+    UInt(pthread_mach_thread_np(pthread_self()))
+    #else
+    UInt(pthread_self())
+    #endif
+}
+
 @Suite struct `Streams through the socket` {
     @Test func `fifty megabytes pass both ways`() async throws {
         try await withServer { directory, _ in
@@ -184,6 +194,30 @@ import Darwin
             #expect(isRight)
             #expect(received == chunk.count * count)
         }
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `tasks that prefer a stream's executor share one thread, and end when the stream has gone`() async throws {
+        let kept = Mutex<(any TaskExecutor)?>(nil)
+        try await withServer { directory, _ in
+            let client = try await connected(directory)
+            let opened = try await client.open(Loop.self, Nothing())
+            let executor = opened.stream.executor
+            kept.withLock { $0 = executor }
+            let threads = await withTaskGroup(of: UInt.self) { group in
+                for _ in 0..<50 {
+                    group.addTask(executorPreference: executor) {
+                        await Task.yield()
+                        return threadNumber()
+                    }
+                }
+                return await group.reduce(into: Set<UInt>()) { $0.insert($1) }
+            }
+            #expect(executor != nil && threads.count == 1)
+            opened.stream.abort(.cancelled)
+        }
+        let executor = kept.withLock { $0 }
+        #expect(await Task(executorPreference: executor) { 7 }.value == 7)
     }
 
     @Test func `odd sizes arrive whole`() async throws {
