@@ -14,6 +14,7 @@ struct MLSCommand: ParsableCommand {
             """
               kith mls inspect message.mls             any MLS message as JSON; needs no keys
               kith mls vectors verify vectors/mls      the official test vectors, case by case
+              kith mls vectors generate treekem        the same with fresh values, for others to verify
               kith mls bench                           what groups cost on this machine
             """),
         subcommands: [MLSInspect.self, MLSVectors.self, MLSBench.self])
@@ -65,7 +66,8 @@ struct MLSInspect: ParsableCommand {
 /// `kith mls vectors`.
 struct MLSVectors: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "vectors", abstract: "The official test vectors of MLS.", subcommands: [MLSVectorsVerify.self])
+        commandName: "vectors", abstract: "Verify the official test vectors of MLS, and make such vectors.",
+        subcommands: [MLSVectorsVerify.self, MLSVectorsGenerate.self])
 }
 
 /// `kith mls vectors verify`.
@@ -100,7 +102,7 @@ struct MLSVectorsVerify: ParsableCommand {
     }
 
     func run() throws {
-        let wanted = try kinds.isEmpty ? VectorKind.allCases : kinds.map(Self.kind)
+        let wanted = try kinds.isEmpty ? VectorKind.allCases : kinds.map(VectorKind.init(named:))
         var rows: [Row] = []
         for kind in wanted {
             let place = URL(filePath: folder).appending(path: kind.fileName)
@@ -141,12 +143,81 @@ struct MLSVectorsVerify: ParsableCommand {
     private static func named(_ cases: [UInt16: Int]) -> [String: Int] {
         Dictionary(uniqueKeysWithValues: cases.map { ($0.key == 0 ? "any" : "\($0.key)", $0.value) })
     }
+}
 
-    private static func kind(_ name: String) throws -> VectorKind {
+extension VectorKind {
+    /// The kind whose file is called so.
+    fileprivate init(named name: String) throws {
         guard let kind = VectorKind(rawValue: name) else {
             let known = VectorKind.allCases.map(\.rawValue).joined(separator: ", ")
             throw KithError(.invalid, "There are no \(printable(name)) vectors; there are \(known).")
         }
-        return kind
+        self = kind
+    }
+}
+
+/// `kith mls vectors generate`.
+struct MLSVectorsGenerate: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "generate",
+        abstract: "Make test vectors with fresh values.",
+        discussion: helpText(
+            """
+              kith mls vectors generate treekem
+              kith mls vectors generate welcome --suite 2 --suite 7 --count 10 --output welcome.json
+              kith mls vectors generate passive-client-random --seed 42
+
+            The file has the form of mlswg/mls-implementations, so that another implementation can check this one. The
+            seed, shown on standard error, repeats the choices: sizes, orders, labels, plain bytes. Keys, nonces and
+            signatures come from the system and are new each time.
+            """))
+
+    @OptionGroup var globals: GlobalOptions
+
+    @Argument(
+        help: "The kind to make, as its file is called without .json.",
+        completion: .list(VectorKind.allCases.map(\.rawValue)))
+    var kind: String
+
+    @Option(
+        name: .customLong("suite"),
+        help: ArgumentHelp("A cipher suite; may be given several times. Default: all.", valueName: "number"))
+    var suites: [UInt16] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "How many cases for each suite; of kinds without suites, in all. Default: a few.", valueName: "number"))
+    var count: Int?
+
+    @Option(help: ArgumentHelp("Repeat the choices of an earlier file.", valueName: "number"))
+    var seed: UInt64?
+
+    @Option(help: ArgumentHelp("Write to a file instead of standard output.", valueName: "file"), completion: .file())
+    var output: String?
+
+    func run() throws {
+        let kind = try VectorKind(named: kind)
+        let chosen = try suites.map { number in
+            guard let suite = CipherSuites[id: CipherSuiteID(rawValue: number)] else {
+                throw KithError(.invalid, "There is no cipher suite \(number) in this engine.")
+            }
+            return suite
+        }
+        guard count.map({ 1...kind.largestCount ~= $0 }) ?? true else {
+            throw KithError(.invalid, "A file of \(kind.rawValue) vectors has 1 to \(kind.largestCount) cases a suite.")
+        }
+        let seed = seed ?? UInt64.random(in: 0...UInt64(UInt32.max))
+        note("seed \(seed)")
+        let json: [UInt8]
+        do {
+            json = try Vectors.generate(
+                kind, suites: chosen.isEmpty ? CipherSuites.all : chosen, count: count, seed: seed)
+        } catch {
+            throw KithError(.internal, "The \(kind.rawValue) vectors could not be made: \(error).", cause: error)
+        }
+        guard let output else { return say(String(decoding: json, as: UTF8.self)) }
+        do { try Data(json + [UInt8(ascii: "\n")]).write(to: URL(filePath: output)) } catch {
+            throw KithError(.invalid, "Could not write \(printable(output)).", cause: error)
+        }
     }
 }

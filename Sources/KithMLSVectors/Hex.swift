@@ -1,6 +1,8 @@
 /// Bytes that stand in JSON as hexadecimal text.
-struct Hex: Decodable, Hashable, Sendable {
+struct Hex: Codable, Hashable, Sendable {
     let bytes: [UInt8]
+
+    init(_ bytes: [UInt8]) { self.bytes = bytes }
 
     init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
@@ -27,5 +29,23 @@ struct Hex: Decodable, Hashable, Sendable {
             throw DecodingError.dataCorruptedError(in: container, debugDescription: "half a byte")
         }
         self.bytes = bytes
+    }
+
+    func encode(to encoder: any Encoder) throws { try text.encode(to: encoder) }
+
+    /// The digits, in lower case.
+    var text: String {
+        let digits = Array("0123456789abcdef".utf8)
+        var text: [UInt8] = []
+        text.reserveCapacity(bytes.count * 2)
+        for byte in bytes { text += [digits[Int(byte >> 4)], digits[Int(byte & 15)]] }
+        return String(decoding: text, as: UTF8.self)
+    }
+}
+
+extension KeyedEncodingContainer {
+    /// Writes what is missing as null: the format wants every name to be there.
+    mutating func encodeIfPresent(_ value: Hex?, forKey key: Key) throws {
+        if let value { try encode(value, forKey: key) } else { try encodeNil(forKey: key) }
     }
 }

@@ -25,17 +25,9 @@ package indirect enum Inspection: Encodable, Sendable {
         case .text(let text): try text.encode(to: encoder)
         case .number(let number): try number.encode(to: encoder)
         case .flag(let flag): try flag.encode(to: encoder)
-        case .bytes(let bytes): try Self.hexadecimal(bytes).encode(to: encoder)
+        case .bytes(let bytes): try Hex(bytes).encode(to: encoder)
         case .list(let elements): try elements.encode(to: encoder)
         }
-    }
-
-    private static func hexadecimal(_ bytes: [UInt8]) -> String {
-        let digits = Array("0123456789abcdef".utf8)
-        var text: [UInt8] = []
-        text.reserveCapacity(bytes.count * 2)
-        for byte in bytes { text += [digits[Int(byte >> 4)], digits[Int(byte & 15)]] }
-        return String(decoding: text, as: UTF8.self)
     }
 }
 

@@ -7,7 +7,7 @@ import Foundation
 #endif
 
 /// One case of a file.
-protocol Vector: Decodable, Sendable {
+protocol Vector: Codable, Sendable {
     /// The number of the case's suite, where it has one.
     var suite: UInt16? { get }
     /// Checks the case; `suite` is the engine's for kinds that have one.

@@ -10,7 +10,7 @@ public struct RatchetTree: Sendable {
     private(set) var signatureKeys = KeySet()
 
     /// The tree of a group with one member.
-    init(_ leaf: LeafNode) {
+    package init(_ leaf: LeafNode) {
         root = .leaf(TreeNode.Leaf(leaf))
         _ = encryptionKeys.insert(leaf.encryptionKey)
         _ = signatureKeys.insert(leaf.signatureKey)

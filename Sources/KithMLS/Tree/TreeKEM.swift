@@ -2,12 +2,17 @@
 package struct PreparedPath: ~Copyable {
     /// The tree with the path merged in.
     package let tree: RatchetTree
-    let keys: TreeKeys
+    package let keys: TreeKeys
     /// One for each node of the filtered direct path, from the leaf up.
     let pathSecrets: [SecretBox]
     package let commitSecret: Secret
     let steps: [RatchetTree.PathStep]
     let leafNode: LeafNode
+
+    /// The nodes of the path and their secrets, from the leaf up, where they are no longer cleared: for test vectors.
+    package var secrets: [(node: UInt32, secret: [UInt8])] {
+        zip(steps, pathSecrets).map { ($0.node, $1.secret.reveal()) }
+    }
 }
 
 extension RatchetTree {

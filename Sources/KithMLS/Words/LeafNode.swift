@@ -124,7 +124,7 @@ public struct LeafProfile: Hashable, Sendable {
 
 extension LeafNode {
     /// A signed leaf.
-    init(
+    package init(
         _ profile: LeafProfile, suite: any CipherSuite, encryptionKey: HPKEPublicKey,
         signatureKey: SignaturePrivateKey, source: Source, at place: LeafPlace
     ) throws(MLSError) {

@@ -49,7 +49,7 @@ package struct GroupSecrets: ~Copyable {
     package let pathSecret: Secret?
     package let psks: [PreSharedKeyID]
 
-    init(joinerSecret: consuming Secret, pathSecret: consuming Secret?, psks: [PreSharedKeyID]) {
+    package init(joinerSecret: consuming Secret, pathSecret: consuming Secret?, psks: [PreSharedKeyID]) {
         self.joinerSecret = joinerSecret
         self.pathSecret = pathSecret
         self.psks = psks

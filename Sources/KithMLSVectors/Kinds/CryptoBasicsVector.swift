@@ -1,38 +1,38 @@
 import KithMLS
 
 struct CryptoBasicsVector: Vector {
-    struct RefHash: Decodable, Sendable {
+    struct RefHash: Codable, Sendable {
         let label: String
         let value: Hex
         let out: Hex
     }
-    struct Expand: Decodable, Sendable {
+    struct Expand: Codable, Sendable {
         let secret: Hex
         let label: String
         let context: Hex
         let length: Int
         let out: Hex
     }
-    struct Derive: Decodable, Sendable {
+    struct Derive: Codable, Sendable {
         let secret: Hex
         let label: String
         let out: Hex
     }
-    struct DeriveTree: Decodable, Sendable {
+    struct DeriveTree: Codable, Sendable {
         let secret: Hex
         let label: String
         let generation: UInt32
         let length: Int
         let out: Hex
     }
-    struct Sign: Decodable, Sendable {
+    struct Sign: Codable, Sendable {
         let priv: Hex
         let pub: Hex
         let content: Hex
         let label: String
         let signature: Hex
     }
-    struct Encrypt: Decodable, Sendable {
+    struct Encrypt: Codable, Sendable {
         let priv: Hex
         let pub: Hex
         let label: String
@@ -97,5 +97,79 @@ struct CryptoBasicsVector: Vector {
             let opened = try suite.decrypt(sealed, with: key, label: encrypt.label, context: encrypt.context.bytes)
             try check(opened.reveal() == encrypt.plaintext.bytes, "encrypt_with_label")
         }
+    }
+}
+
+extension CryptoBasicsVector {
+    static func make(_ suite: any CipherSuite, _ draw: inout Draw) throws -> CryptoBasicsVector {
+        CryptoBasicsVector(
+            cipherSuite: suite.id.rawValue, refHash: RefHash.make(suite, &draw),
+            expandWithLabel: Expand.make(suite, &draw), deriveSecret: Derive.make(suite, &draw),
+            deriveTreeSecret: DeriveTree.make(suite, &draw), signWithLabel: try Sign.make(suite, &draw),
+            encryptWithLabel: try Encrypt.make(suite, &draw))
+    }
+}
+
+extension CryptoBasicsVector.RefHash {
+    fileprivate static func make(_ suite: any CipherSuite, _ draw: inout Draw) -> Self {
+        let label = draw.label()
+        let value = draw.hex(draw.number(0...64))
+        return Self(label: label, value: value, out: Hex(suite.referenceHash(label, value.bytes)))
+    }
+}
+
+extension CryptoBasicsVector.Expand {
+    fileprivate static func make(_ suite: any CipherSuite, _ draw: inout Draw) -> Self {
+        let secret = draw.hex(suite.secretLength)
+        let label = draw.label()
+        let context = draw.hex(draw.number(0...64))
+        let length = draw.number(1...100)
+        let out = suite.expand(Secret(copying: secret.bytes), label: label, context: context.bytes, count: length)
+        return Self(secret: secret, label: label, context: context, length: length, out: Hex(out.reveal()))
+    }
+}
+
+extension CryptoBasicsVector.Derive {
+    fileprivate static func make(_ suite: any CipherSuite, _ draw: inout Draw) -> Self {
+        let secret = draw.hex(suite.secretLength)
+        let label = draw.label()
+        let out = suite.derive(Secret(copying: secret.bytes), label)
+        return Self(secret: secret, label: label, out: Hex(out.reveal()))
+    }
+}
+
+extension CryptoBasicsVector.DeriveTree {
+    fileprivate static func make(_ suite: any CipherSuite, _ draw: inout Draw) -> Self {
+        let secret = draw.hex(suite.secretLength)
+        let label = draw.label()
+        let generation = draw.number(0...UInt32.max)
+        let out = suite.derive(
+            Secret(copying: secret.bytes), label, generation: generation, count: suite.secretLength)
+        return Self(
+            secret: secret, label: label, generation: generation, length: suite.secretLength, out: Hex(out.reveal()))
+    }
+}
+
+extension CryptoBasicsVector.Sign {
+    fileprivate static func make(_ suite: any CipherSuite, _ draw: inout Draw) throws -> Self {
+        let key = suite.generateSignatureKey()
+        let content = draw.hex(draw.number(0...64))
+        let label = draw.label()
+        return Self(
+            priv: Hex(key.reveal()), pub: Hex(key.publicKey), content: content, label: label,
+            signature: Hex(try suite.sign(content.bytes, label: label, with: key)))
+    }
+}
+
+extension CryptoBasicsVector.Encrypt {
+    fileprivate static func make(_ suite: any CipherSuite, _ draw: inout Draw) throws -> Self {
+        let key = suite.generateHPKEKey()
+        let label = draw.label()
+        let context = draw.hex(draw.number(0...64))
+        let plaintext = draw.hex(draw.number(0...64))
+        let sealed = try suite.encrypt(plaintext.bytes, to: key.publicKey, label: label, context: context.bytes)
+        return Self(
+            priv: Hex(key.reveal()), pub: Hex(key.publicKey), label: label, context: context, plaintext: plaintext,
+            kemOutput: Hex(sealed.kemOutput), ciphertext: Hex(sealed.ciphertext))
     }
 }

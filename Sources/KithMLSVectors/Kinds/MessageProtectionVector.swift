@@ -98,3 +98,70 @@ struct MessageProtectionVector: Vector {
         }
     }
 }
+
+extension MessageProtectionVector {
+    static func make(_ suite: any CipherSuite, _ draw: inout Draw) throws -> MessageProtectionVector {
+        let key = suite.generateSignatureKey()
+        // What is protected stands in the vector; the messages are made by the same way that verifies them.
+        let bare = MessageProtectionVector(
+            cipherSuite: suite.id.rawValue, groupId: draw.hex(draw.number(1...32)), epoch: draw.number(0...UInt64.max),
+            treeHash: draw.hex(suite.secretLength), confirmedTranscriptHash: draw.hex(suite.secretLength),
+            signaturePriv: Hex(key.reveal()), signaturePub: Hex(key.publicKey),
+            encryptionSecret: draw.hex(suite.secretLength), senderDataSecret: draw.hex(suite.secretLength),
+            membershipKey: draw.hex(suite.secretLength), proposal: Hex(proposal(suite, &draw).encoded),
+            proposalPub: Hex([]), proposalPriv: Hex([]),
+            commit: Hex(
+                Commit(
+                    proposals: [
+                        .proposal(proposal(suite, &draw)), .reference(draw.bytes(suite.secretLength)),
+                    ], path: nil
+                ).encoded), commitPub: Hex([]), commitPriv: Hex([]), application: draw.hex(draw.number(0...100)),
+            applicationPriv: Hex([]))
+        let proposal = FramedContent.Content.proposal(try Proposal(decoding: bare.proposal.bytes))
+        let commit = FramedContent.Content.commit(try Commit(decoding: bare.commit.bytes))
+        // Each ratchet's first key goes to the first message, its second to the next.
+        var tree = bare.tree(suite)
+        return MessageProtectionVector(
+            cipherSuite: bare.cipherSuite, groupId: bare.groupId, epoch: bare.epoch, treeHash: bare.treeHash,
+            confirmedTranscriptHash: bare.confirmedTranscriptHash, signaturePriv: bare.signaturePriv,
+            signaturePub: bare.signaturePub, encryptionSecret: bare.encryptionSecret,
+            senderDataSecret: bare.senderDataSecret, membershipKey: bare.membershipKey, proposal: bare.proposal,
+            proposalPub: try bare.public(suite, proposal),
+            proposalPriv: try bare.private(suite, proposal, &tree, padding: draw.number(0...64)), commit: bare.commit,
+            commitPub: try bare.public(suite, commit),
+            commitPriv: try bare.private(suite, commit, &tree, padding: draw.number(0...64)),
+            application: bare.application,
+            applicationPriv: try bare.private(
+                suite, .application(bare.application.bytes), &tree, padding: draw.number(0...64)))
+    }
+
+    private static func proposal(_ suite: any CipherSuite, _ draw: inout Draw) -> Proposal {
+        switch draw.number(0...2) {
+        case 0: .remove(draw.number(0...1_000))
+        case 1:
+            .psk(
+                PreSharedKeyID(
+                    key: .external(id: draw.bytes(draw.number(1...32))), nonce: draw.bytes(suite.secretLength)))
+        default: .externalInit(kemOutput: draw.bytes(32))
+        }
+    }
+
+    private func `public`(_ suite: any CipherSuite, _ content: FramedContent.Content) throws -> Hex {
+        let message = try PublicMessage(
+            protecting: sign(suite, content, .publicMessage), suite,
+            membershipKey: Secret(copying: membershipKey.bytes), context: context)
+        return Hex(MLSMessage.publicMessage(message).bytes)
+    }
+
+    private func `private`(
+        _ suite: any CipherSuite, _ content: FramedContent.Content, _ tree: inout SecretTree, padding: Int
+    ) throws -> Hex {
+        let step = try tree.next(leaf: 1, RatchetKind(content.type))
+        tree.apply(step)
+        let message = try PrivateMessage(
+            protecting: sign(suite, content, .privateMessage), suite,
+            senderDataSecret: Secret(copying: senderDataSecret.bytes), key: step.key, generation: step.generation,
+            padding: padding)
+        return Hex(MLSMessage.privateMessage(message).bytes)
+    }
+}

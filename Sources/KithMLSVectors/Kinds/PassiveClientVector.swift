@@ -1,11 +1,11 @@
 import KithMLS
 
 struct PassiveClientVector: Vector {
-    struct PSK: Decodable, Sendable {
+    struct PSK: Codable, Sendable {
         let pskId: Hex
         let psk: Hex
     }
-    struct Epoch: Decodable, Sendable {
+    struct Epoch: Codable, Sendable {
         let proposals: [Hex]
         let commit: Hex
         let epochAuthenticator: Hex
@@ -61,5 +61,38 @@ struct PassiveClientVector: Vector {
             }
             try check(group.epochAuthenticator == epoch.epochAuthenticator.bytes, "epoch_authenticator \(index)")
         }
+    }
+}
+
+extension PassiveClientVector {
+    /// A client that joins and looks on for `epochs` commits.
+    ///
+    /// The first eight cases join in all ways: with the tree in the Welcome or beside it, with a pre-shared key or
+    /// without, by a commit with a path or without.
+    static func make(
+        _ suite: any CipherSuite, _ index: Int, epochs: Int, _ draw: inout Draw
+    ) throws -> PassiveClientVector {
+        var history = try History(suite, &draw)
+        try history.populate(draw.number(0...3), &draw)
+        let bundle = try GroupMember(suite, "passive client").keyPackage()
+        let hasTree = index & 1 == 0
+        let (welcome, tree) = try history.add(
+            [bundle.keyPackage], withTree: hasTree, withPSK: index & 2 != 0, withPath: index & 4 == 0, &draw)
+        let authenticator = try history.members[0].with { $0.epochAuthenticator }
+        var steps: [Epoch] = []
+        for _ in 0..<epochs {
+            let step = try history.step(&draw)
+            steps.append(
+                Epoch(
+                    proposals: step.proposals.map { Hex($0.bytes) }, commit: Hex(step.commit.bytes),
+                    epochAuthenticator: Hex(step.authenticator)))
+        }
+        return PassiveClientVector(
+            cipherSuite: suite.id.rawValue,
+            externalPsks: history.external.map { PSK(pskId: Hex($0.id), psk: Hex($0.key)) },
+            keyPackage: Hex(MLSMessage.keyPackage(bundle.keyPackage).bytes),
+            signaturePriv: Hex(bundle.signatureKey.reveal()), encryptionPriv: Hex(bundle.encryptionKey.reveal()),
+            initPriv: Hex(bundle.initKey.reveal()), welcome: Hex(welcome.bytes),
+            ratchetTree: hasTree ? nil : Hex(tree.bytes), initialEpochAuthenticator: Hex(authenticator), epochs: steps)
     }
 }

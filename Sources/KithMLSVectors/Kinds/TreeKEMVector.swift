@@ -1,17 +1,17 @@
 import KithMLS
 
 struct TreeKEMVector: Vector {
-    struct PathSecret: Decodable, Sendable {
+    struct PathSecret: Codable, Sendable {
         let node: UInt32
         let pathSecret: Hex
     }
-    struct Private: Decodable, Sendable {
+    struct Private: Codable, Sendable {
         let index: UInt32
         let encryptionPriv: Hex
         let signaturePriv: Hex
         let pathSecrets: [PathSecret]
     }
-    struct Path: Decodable, Sendable {
+    struct Path: Codable, Sendable {
         let sender: UInt32
         let updatePath: Hex
         let pathSecrets: [Hex?]
@@ -93,5 +93,64 @@ struct TreeKEMVector: Vector {
                 suite, update, from: sender, with: keys, context: context, excluding: [], merged: merged)
             try check(opened.commitSecret.isEqual(to: prepared.commitSecret), "own commit secret")
         }
+    }
+}
+
+extension TreeKEMVector {
+    /// Paths of all members of a tree of two members and more, with blank nodes and unmerged leaves.
+    static func make(_ suite: any CipherSuite, _ index: Int, _ draw: inout Draw) throws -> TreeKEMVector {
+        let groupID = draw.hex(draw.number(1...32))
+        let epoch = draw.number(0...UInt64(UInt32.max))
+        let transcript = draw.hex(suite.secretLength)
+        var known = try KnownTree(suite, groupID: groupID.bytes)
+        try known.grow(to: 2 + index, &draw)
+        let privates = try known.leaves.map { leaf in
+            let member = try known.member(leaf)
+            return Private(
+                index: leaf, encryptionPriv: Hex(member.encryption.reveal()),
+                signaturePriv: Hex(member.signature.reveal()),
+                pathSecrets: known.knownSecrets(of: leaf).map { PathSecret(node: $0.node, pathSecret: Hex($0.secret)) })
+        }
+        let paths = try known.leaves.map { leaf in
+            try Path.make(suite, known, from: leaf) { tree in
+                GroupContext(
+                    cipherSuite: suite.id, groupID: groupID.bytes, epoch: epoch, treeHash: tree.hash(suite),
+                    confirmedTranscriptHash: transcript.bytes, extensions: []
+                ).encoded
+            }
+        }
+        return TreeKEMVector(
+            cipherSuite: suite.id.rawValue, groupId: groupID, epoch: epoch, confirmedTranscriptHash: transcript,
+            ratchetTree: Hex(known.tree.bytes), leavesPrivate: privates, updatePaths: paths)
+    }
+}
+
+extension TreeKEMVector.Path {
+    fileprivate static func make(
+        _ suite: any CipherSuite, _ known: KnownTree, from sender: UInt32, context: (RatchetTree) -> [UInt8]
+    ) throws -> Self {
+        let prepared = try known.prepared(sender)
+        let update = try known.tree.encrypt(suite, prepared, context: context(prepared.tree), excluding: [])
+        let secrets = Dictionary(uniqueKeysWithValues: prepared.secrets)
+        let capacity = known.tree.leafCapacity
+        /// The secret of the lowest node that is above both the sender and a leaf.
+        func secret(_ leaf: UInt32) -> Hex? {
+            guard leaf != sender, known.members[leaf] != nil else { return nil }
+            var above: Set<UInt32> = []
+            var node = TreeMath.node(leaf: leaf)
+            while let parent = TreeMath.parent(node, leaves: capacity) {
+                above.insert(parent)
+                node = parent
+            }
+            node = TreeMath.node(leaf: sender)
+            while let parent = TreeMath.parent(node, leaves: capacity) {
+                if above.contains(parent) { return secrets[parent].map { Hex($0) } }
+                node = parent
+            }
+            return nil
+        }
+        return Self(
+            sender: sender, updatePath: Hex(update.encoded), pathSecrets: (0..<capacity).map(secret),
+            commitSecret: Hex(prepared.commitSecret.reveal()), treeHashAfter: Hex(prepared.tree.hash(suite)))
     }
 }

@@ -22,3 +22,16 @@ struct TreeMathVector: Vector {
         }
     }
 }
+
+extension TreeMathVector {
+    /// The tree with 2^`index` leaves.
+    static func make(_ index: Int) -> TreeMathVector {
+        let leaves = UInt32(1) << index
+        let nodes = 0..<TreeMath.nodeCount(leaves: leaves)
+        return TreeMathVector(
+            nLeaves: leaves, nNodes: UInt32(nodes.count), root: TreeMath.root(leaves: leaves),
+            left: nodes.map(TreeMath.left), right: nodes.map(TreeMath.right),
+            parent: nodes.map { TreeMath.parent($0, leaves: leaves) },
+            sibling: nodes.map { TreeMath.sibling($0, leaves: leaves) })
+    }
+}

@@ -23,3 +23,17 @@ struct TreeValidationVector: Vector {
         }
     }
 }
+
+extension TreeValidationVector {
+    /// Trees of two members and more, with blank nodes and unmerged leaves.
+    static func make(_ suite: any CipherSuite, _ index: Int, _ draw: inout Draw) throws -> TreeValidationVector {
+        let groupID = draw.hex(draw.number(1...32))
+        var known = try KnownTree(suite, groupID: groupID.bytes)
+        try known.grow(to: 2 + index, &draw)
+        let nodes = 0..<TreeMath.nodeCount(leaves: known.tree.leafCapacity)
+        return TreeValidationVector(
+            cipherSuite: suite.id.rawValue, tree: Hex(known.tree.bytes), groupId: groupID,
+            resolutions: nodes.map { known.tree.resolution($0) },
+            treeHashes: nodes.map { Hex(known.tree.hash(suite, node: $0) ?? []) })
+    }
+}

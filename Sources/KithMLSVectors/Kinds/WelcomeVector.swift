@@ -33,3 +33,16 @@ struct WelcomeVector: Vector {
                 == info.confirmationTag, "confirmation_tag")
     }
 }
+
+extension WelcomeVector {
+    static func make(_ suite: any CipherSuite, _ draw: inout Draw) throws -> WelcomeVector {
+        var history = try History(suite, &draw)
+        let bundle = try GroupMember(suite, "joiner").keyPackage()
+        let (welcome, _) = try history.add(
+            [bundle.keyPackage], withTree: draw.flag(), withPSK: false, withPath: draw.flag(), &draw)
+        return WelcomeVector(
+            cipherSuite: suite.id.rawValue, initPriv: Hex(bundle.initKey.reveal()),
+            signerPub: Hex(history.members[0].signatureKey.publicKey),
+            keyPackage: Hex(MLSMessage.keyPackage(bundle.keyPackage).bytes), welcome: Hex(welcome.bytes))
+    }
+}
