@@ -41,16 +41,34 @@ package protocol Dispatcher: Sendable {
 ///
 /// An end of one becomes an end of the other, an abort an abort with the same code.
 ///
+/// What comes in dribs and drabs is handed on by the thread that reads it: each thread that is woken for a byte costs a
+/// keystroke its time. Masses are handed on by another one than reads them, as far as there are two.
+///
 /// `carried` is told of the bytes handed on, and whether they came from the first.
 package func splice(
     _ first: any ByteStream, _ second: any ByteStream,
     carried: (@Sendable (_ count: Int, _ isFromFirst: Bool) -> Void)? = nil
 ) async throws {
+    /// Copies while what comes is, or is not, a mass; returns whether there is more.
+    @Sendable func copy(
+        from source: any ByteStream, to target: any ByteStream, isFromFirst: Bool, whileMass isMass: Bool
+    ) async throws -> Bool {
+        while let bytes = try await source.read(upTo: 256 << 10) {
+            try await target.write(bytes)
+            carried?(bytes.count, isFromFirst)
+            if isMass ? bytes.count < 1 << 10 : bytes.count >= 32 << 10 { return true }
+        }
+        return false
+    }
     @Sendable func copy(from source: any ByteStream, to target: any ByteStream, isFromFirst: Bool) async throws {
         do {
-            while let bytes = try await source.read(upTo: 256 << 10) {
-                try await target.write(bytes)
-                carried?(bytes.count, isFromFirst)
+            var (isMass, hasMore) = (false, true)
+            while hasMore {
+                let (place, other) = isMass ? (target.executor, source.executor) : (source.executor, target.executor)
+                hasMore = try await withTaskExecutorPreference(place ?? other) { [isMass] in
+                    try await copy(from: source, to: target, isFromFirst: isFromFirst, whileMass: isMass)
+                }
+                isMass.toggle()
             }
             // One that takes no more may still have something to say: the other direction finds out.
             try? await target.finish()
@@ -67,13 +85,10 @@ package func splice(
             throw error
         }
     }
-    // Each thread that is woken for a byte costs a keystroke its time.
-    try await withTaskExecutorPreference(first.executor ?? second.executor) {
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask { try await copy(from: first, to: second, isFromFirst: true) }
-            group.addTask { try await copy(from: second, to: first, isFromFirst: false) }
-            // The first failure cancels the other copy.
-            try await group.waitForAll()
-        }
+    try await withThrowingTaskGroup(of: Void.self) { group in
+        group.addTask { try await copy(from: first, to: second, isFromFirst: true) }
+        group.addTask { try await copy(from: second, to: first, isFromFirst: false) }
+        // The first failure cancels the other copy.
+        try await group.waitForAll()
     }
 }

@@ -7,13 +7,14 @@ import KithWire
 
 /// The person's end of a shell: this process's own terminal, or its standard input and output.
 ///
-/// Two threads wait in read(2), one for keys and one for signals, so that nothing ever waits for a task. The terminal
-/// is in raw mode while a remote one is attached; KithTerminal.h says how it gets its own mode back in every case.
+/// Two threads wait in read(2), one for keys and one for signals, so that nothing ever waits for a task. The one for
+/// keys sends them as well: waking another thread would cost each key its time. The terminal is in raw mode while a remote one is attached; KithTerminal.h says how it gets its own mode back in every case.
 struct ShellTerminal: Sendable {
     /// What the threads report.
     private enum Happening: Sendable {
-        case typed([UInt8])
         case endOfInput
+        /// A key said to leave.
+        case left
         case signal(Int32)
     }
 
@@ -75,22 +76,16 @@ struct ShellTerminal: Sendable {
         }
         defer { kith_terminal_restore() }
         let (happenings, mailbox) = AsyncStream.makeStream(of: Happening.self)
-        // Sixteen reads may wait for the connection; then the keyboard, or the pipe, waits. Begun at 0 and raised,
-        // because Dispatch traps on a semaphore that goes with less than it was begun with.
-        let room = DispatchSemaphore(value: 0)
-        for _ in 0..<16 { room.signal() }
         readSignals(into: mailbox)
-        readInput(into: mailbox, room: room)
+        readInput(into: mailbox)
 
-        return await withTaskExecutorPreference(session.executor) {
-            await carry(happenings, room: room)
-        }
+        return await withTaskExecutorPreference(session.executor) { await carry(happenings) }
     }
 
-    private func carry(_ happenings: AsyncStream<Happening>, room: DispatchSemaphore) async -> Int32 {
+    private func carry(_ happenings: AsyncStream<Happening>) async -> Int32 {
         await withTaskGroup(of: Int32.self) { group in
             group.addTask { await show() }
-            group.addTask { await handle(happenings, room: room) }
+            group.addTask { await handle(happenings) }
             group.addTask {
                 // Ends with the others: what cannot be shown is met by show() as well.
                 try? await window.watchPredictions()
@@ -179,18 +174,12 @@ struct ShellTerminal: Sendable {
 
     // MARK: - In
 
-    private func handle(_ happenings: AsyncStream<Happening>, room: DispatchSemaphore) async -> Int32 {
-        var keys = EscapeKeys(escape: isRaw ? escape : nil)
+    private func handle(_ happenings: AsyncStream<Happening>) async -> Int32 {
         var interrupts = 0
         do {
             for await happening in happenings {
                 switch happening {
-                case .typed(let bytes):
-                    defer { room.signal() }
-                    for action in keys.typed(bytes) {
-                        let isLast = try await perform(action)
-                        if isLast { return Self.lost }
-                    }
+                case .left: return Self.lost
                 case .endOfInput:
                     // A raw terminal has no end but its own: the window was closed.
                     guard !isRaw else {
@@ -269,25 +258,32 @@ struct ShellTerminal: Sendable {
     }
 
     /// Reads standard input on a thread of its own until it ends; the thread lasts as long as the process.
-    private func readInput(into mailbox: AsyncStream<Happening>.Continuation, room: DispatchSemaphore) {
+    private func readInput(into mailbox: AsyncStream<Happening>.Continuation) {
         let thread = Thread {
+            var keys = EscapeKeys(escape: isRaw ? escape : nil)
+            let isSent = DispatchSemaphore(value: 0)
             var buffer = [UInt8](repeating: 0, count: 32 << 10)
             while true {
-                room.wait()
                 let count = unsafe read(STDIN_FILENO, &buffer, buffer.count)
-                if count < 0, errno == EINTR {
-                    room.signal()
-                    continue
-                }
+                if count < 0, errno == EINTR { continue }
                 if count < 0, errno == EAGAIN {
                     // Somebody before us left it non-blocking.
                     var ready = pollfd(fd: STDIN_FILENO, events: Int16(POLLIN), revents: 0)
                     unsafe poll(&ready, 1, -1)
-                    room.signal()
                     continue
                 }
                 guard count > 0 else { break }
-                mailbox.yield(.typed(Array(buffer[..<count])))
+                let actions = keys.typed(Array(buffer[..<count]))
+                // Runs on this thread as far as nothing makes it wait, which is to the end but for a slow connection.
+                Task.immediate(name: "kith keys") {
+                    defer { isSent.signal() }
+                    do {
+                        for action in actions where try await perform(action) { mailbox.yield(.left) }
+                    } catch {
+                        // A stream that takes no more has also said why to whoever reads it: show() ends and tells.
+                    }
+                }
+                isSent.wait()
             }
             mailbox.yield(.endOfInput)
         }

@@ -5,7 +5,7 @@ import Synchronization
 
 /// Moves one engine: datagrams in, datagrams out, bytes between it and the streams' buffers, and its one timer.
 ///
-/// `@unchecked Sendable`: everything is touched on the event loop only, except what is immutable and `scheduled`,
+/// `@unchecked Sendable`: everything is touched with the turn of `loop` only, except what is immutable and `scheduled`,
 /// which has its own lock.
 final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     /// What the connection was made for, until its handshake is over.
@@ -15,7 +15,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     }
 
     let endpoint: EndpointDriver
-    let loop: any EventLoop
+    let loop: EndpointLoop
     /// What it sends through, and whose number its path has.
     private(set) var socket: UDPSocket
     /// How often the address behind the socket has become another one.
@@ -97,18 +97,31 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
 
     // MARK: - From any thread
 
+    /// More than this on the way is no longer a few keys: what follows is better sent many datagrams at a time.
+    private static let fewBytes = 4 << 10
+
     /// Tells the loop that `stream` has something for it.
-    func schedule(_ stream: StreamCore) {
+    ///
+    /// With `isUrgent` it is done here and now, if nobody else is at it and little is on the way.
+    func schedule(_ stream: StreamCore, isUrgent: Bool = false) {
         let isFirst = scheduled.withLock { scheduled in
             scheduled.streams.append(stream)
             if scheduled.isScheduled { return false }
             scheduled.isScheduled = true
             return true
         }
-        if isFirst { loop.execute { self.service() } }
+        guard isFirst else { return }
+        let isDone =
+            isUrgent
+            && loop.takeIfFree {
+                guard !isDrained, engine.bytesInFlight < Self.fewBytes else { return false }
+                service()
+                return true
+            }
+        if !isDone { loop.execute { self.service() } }
     }
 
-    // MARK: - The loop
+    // MARK: - With the turn
 
     /// Does everything that can be done now: call it after anything happened to the engine.
     func service() {
@@ -156,10 +169,10 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         timer?.cancel()
         timerDeadline = deadline
         // Cheaper than a task, which has a promise; the only failure is a loop that is shutting down.
-        timer = try? loop.scheduleCallback(at: NIODeadline(deadline), handler: self)
+        timer = try? loop.eventLoop.scheduleCallback(at: NIODeadline(deadline), handler: self)
     }
 
-    func handleScheduledCallback(eventLoop: some EventLoop) { timerFired() }
+    func handleScheduledCallback(eventLoop: some EventLoop) { loop.take { timerFired() } }
 
     private func timerFired() {
         timer = nil

@@ -39,13 +39,15 @@ final class DatagramHandler: ChannelInboundHandler {
             // Packets are decrypted where they lie. SwiftNIO's pool keeps a second reference to the storage, so asking
             // for mutable bytes would copy them; it reads nothing there and reuses the storage only when we let go.
             let datagrams = unsafe UnsafeMutableRawBufferPointer(mutating: bytes)
-            unsafe endpoint.received(
-                datagrams, segmentSize: envelope.metadata?.segmentSize, from: remote, ecn: ecn, socket: socket)
+            endpoint.loop.take {
+                unsafe endpoint.received(
+                    datagrams, segmentSize: envelope.metadata?.segmentSize, from: remote, ecn: ecn, socket: socket)
+            }
         }
     }
 
     func channelReadComplete(context: ChannelHandlerContext) {
-        endpoint.readCompleted()
+        endpoint.loop.take { endpoint.readCompleted() }
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
@@ -54,7 +56,7 @@ final class DatagramHandler: ChannelInboundHandler {
     }
 
     func channelInactive(context: ChannelHandlerContext) {
-        endpoint.socketClosed(context.channel)
+        endpoint.loop.take { endpoint.socketClosed(context.channel) }
         context.fireChannelInactive()
     }
 }

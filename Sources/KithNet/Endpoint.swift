@@ -56,7 +56,7 @@ public final class Endpoint: Sendable {
         do {
             for (index, socket) in sockets.enumerated() {
                 let number = UInt32(index)
-                let channel = try await UDPSocket.start(socket, on: driver.loop) { _ in
+                let channel = try await UDPSocket.start(socket, on: driver.loop.eventLoop) { _ in
                     DatagramHandler(driver, socket: number)
                 }.get()
                 running.append(UDPSocket(socket, number: number, channel: channel))

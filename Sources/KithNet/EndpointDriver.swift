@@ -8,7 +8,7 @@ import Synchronization
 
 /// The event loop's side of an ``Endpoint``: routes datagrams to connections, answers strangers, runs the races.
 ///
-/// `@unchecked Sendable`: confined to `loop`, apart from what is immutable or a `Mutex`.
+/// `@unchecked Sendable`: touched with the turn of `loop` only, apart from what is immutable or a `Mutex`.
 /// `@safe`: its two buffers live exactly as long as it does.
 @safe final class EndpointDriver: @unchecked Sendable {
     /// What any thread may read.
@@ -20,10 +20,8 @@ import Synchronization
 
     let id: DeviceID
     let options: Endpoint.Options
-    let loop: any EventLoop
+    let loop = EndpointLoop()
     let logger: Logger
-    /// Lives as long as anything that may still want to run on `loop`.
-    private let group: MultiThreadedEventLoopGroup
     let shared = Mutex(Shared())
     let established: Mailbox<Connection>
     let stagger: TimeAmount
@@ -72,8 +70,6 @@ import Synchronization
     ) {
         self.id = id
         self.options = options
-        group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-        loop = group.next()
         self.logger = logger
         established = Mailbox(limit: 256)
         stagger = .nanoseconds(max(0, options.raceStagger.clampedNanoseconds))
@@ -126,8 +122,6 @@ import Synchronization
     deinit {
         unsafe sendBuffer.deallocate()
         unsafe readBuffer.deallocate()
-        // Nobody is left to hear how it went.
-        group.shutdownGracefully { _ in }
     }
 
     func start(_ sockets: [UDPSocket]) {

@@ -48,8 +48,8 @@ extension EndpointDriver {
     /// Begins to follow what happens to the local network.
     func watchNetwork() {
         network.interfaces = LocalAddresses.interfaceAddresses()
-        network.heartbeat = loop.scheduleRepeatedTask(initialDelay: Self.heartbeat, delay: Self.heartbeat) {
-            [weak self] _ in self?.beat()
+        network.heartbeat = loop.scheduleRepeatedTask(every: Self.heartbeat) {
+            [weak self] in self?.beat()
         }
         openWatch()
     }
@@ -66,7 +66,7 @@ extension EndpointDriver {
         let descriptor = kith_network_watch()
         guard descriptor >= 0 else { return }
         network.isWatched = true
-        NIOPipeBootstrap(group: loop)
+        NIOPipeBootstrap(group: loop.eventLoop)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.addHandler(WatchHandler(self))
@@ -74,12 +74,14 @@ extension EndpointDriver {
             }
             .takingOwnershipOfDescriptor(input: descriptor)
             .whenComplete { result in
-                switch result {
-                case .success(let channel):
-                    if self.isClosing { channel.close(promise: nil) } else { self.network.watch = channel }
-                case .failure(let error):
-                    self.network.isWatched = false
-                    self.logger.debug("network changes are polled for", metadata: ["error": "\(error)"])
+                self.loop.take {
+                    switch result {
+                    case .success(let channel):
+                        if self.isClosing { channel.close(promise: nil) } else { self.network.watch = channel }
+                    case .failure(let error):
+                        self.network.isWatched = false
+                        self.logger.debug("network changes are polled for", metadata: ["error": "\(error)"])
+                    }
                 }
             }
     }
@@ -178,20 +180,23 @@ extension EndpointDriver {
     private func add(_ bound: UDPSocket.Bound, _ then: @escaping @Sendable (UDPSocket?) -> Void) {
         let number = network.nextSocket
         network.nextSocket += 1
-        UDPSocket.start(bound, on: loop) { _ in DatagramHandler(self, socket: number) }.whenComplete { result in
-            switch result {
-            case .success(let channel):
-                let socket = UDPSocket(bound, number: number, channel: channel)
-                if self.isClosing {
-                    channel.close(promise: nil)
+        let handler: @Sendable (any Channel) -> DatagramHandler = { _ in DatagramHandler(self, socket: number) }
+        UDPSocket.start(bound, on: loop.eventLoop, handler: handler).whenComplete { result in
+            self.loop.take {
+                switch result {
+                case .success(let channel):
+                    let socket = UDPSocket(bound, number: number, channel: channel)
+                    if self.isClosing {
+                        channel.close(promise: nil)
+                        then(nil)
+                    } else {
+                        self.sockets.append(socket)
+                        then(socket)
+                    }
+                case .failure(let error):
+                    self.logger.warning("a UDP socket could not be read", metadata: ["error": "\(error)"])
                     then(nil)
-                } else {
-                    self.sockets.append(socket)
-                    then(socket)
                 }
-            case .failure(let error):
-                self.logger.warning("a UDP socket could not be read", metadata: ["error": "\(error)"])
-                then(nil)
             }
         }
     }
@@ -199,7 +204,7 @@ extension EndpointDriver {
     /// Moves to other sockets; connections whose peers do not follow stay at the old ones.
     func rebind(to sockets: [UDPSocket.Bound], _ done: @escaping @Sendable () -> Void) {
         let old = self.sockets
-        let left = NIOLoopBoundBox(sockets.count, eventLoop: loop)
+        let left = NIOLoopBoundBox(sockets.count, eventLoop: loop.eventLoop)
         for bound in sockets {
             add(bound) { socket in
                 if let socket {
@@ -242,9 +247,15 @@ private final class WatchHandler: ChannelInboundHandler {
 
     init(_ endpoint: EndpointDriver) { self.endpoint = endpoint }
 
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) { endpoint?.networkMayHaveChanged() }
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard let endpoint else { return }
+        endpoint.loop.take { endpoint.networkMayHaveChanged() }
+    }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
 
-    func channelInactive(context: ChannelHandlerContext) { endpoint?.watchClosed() }
+    func channelInactive(context: ChannelHandlerContext) {
+        guard let endpoint else { return }
+        endpoint.loop.take { endpoint.watchClosed() }
+    }
 }

@@ -32,6 +32,9 @@ public final class QUICStream: ByteStream {
 
     deinit { core.abandon() }
 
+    /// The thread of the endpoint, which reads the network.
+    public var executor: (any TaskExecutor)? { core.driver.loop }
+
     /// Waits for bytes and returns at least one and at most `limit` of them, or `nil` after the other end finished.
     ///
     /// - Throws: `KithError` with the code the other end reset with, or with that of the connection's end.

@@ -12,6 +12,8 @@ final class StreamCore: Sendable {
     static let maxInbox = 1 << 20
     /// A writer waits while more than this is queued.
     static let outboxLimit = 512 << 10
+    /// A write of at most this is sent at once, if little else is on its way.
+    private static let fewBytes = 1 << 10
     /// Pieces below this size are joined to the previous one.
     private static let smallPiece = 32 << 10
 
@@ -111,7 +113,7 @@ final class StreamCore: Sendable {
                 return (true, Self.mark(&state))
             }
             if outcome.isQueued {
-                if outcome.schedule { driver.schedule(self) }
+                if outcome.schedule { driver.schedule(self, isUrgent: bytes.count <= Self.fewBytes) }
                 return
             }
             try Task.checkCancellation()

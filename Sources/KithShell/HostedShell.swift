@@ -75,8 +75,9 @@ final class HostedShell: Sendable {
         var sharing: Shell.Sharing
         var viewers: [UInt64: Viewer] = [:]
         var nextViewer: UInt64 = 0
-        /// How much input of each end has been received and passed on; of the last few that came.
-        var inputs: [(id: [UInt8], received: UInt64, taken: UInt64)] = []
+        /// How much input of each end has been received and passed on, and when its sender was last told to say so; of
+        /// the last few that came.
+        var inputs: [(id: [UInt8], received: UInt64, taken: UInt64, told: UInt64)] = []
         var exit: ShellExit?
         var failure: KithError?
         /// No driver since then.
@@ -224,7 +225,11 @@ final class HostedShell: Sendable {
                 // What it wrote last may have come after the reads above.
                 if exit != nil { continue }
             }
-            guard isQuiet else { continue }
+            guard isQuiet else {
+                // What was read goes out before more is.
+                await Task.yield()
+                continue
+            }
             if let exit {
                 // A terminal may be held open by background processes for ever; what they say now, nobody asked for.
                 if process.isTerminal || sources.isEmpty { return exit }
@@ -259,7 +264,7 @@ final class HostedShell: Sendable {
             let replies = state.screen?.takeReplies() ?? []
             return state.viewers.values.contains { $0.drives && !isDrawn($0, state) } ? [] : replies
         }
-        if !replies.isEmpty { input.append(replies[...], of: nil) }
+        if !replies.isEmpty { give(replies, of: nil) }
     }
 
     private func paused() {
@@ -284,6 +289,7 @@ final class HostedShell: Sendable {
     /// Writes what viewers typed to the process.
     private func feed() async throws {
         for await chunk in input.chunks {
+            defer { input.oneIsDone() }
             guard let bytes = chunk.bytes else {
                 try await process.endInput()
                 continue
@@ -294,6 +300,19 @@ final class HostedShell: Sendable {
             if interrupts { interrupted() }
         }
         try Task.checkCancellation()
+    }
+
+    /// Gives input to the process: at once, as far as nothing is before it and the process takes it.
+    private func give(_ bytes: [UInt8], of end: (viewer: [UInt8], position: UInt64)?) {
+        input.append(InputQueue.Chunk(bytes: bytes, end: end)) { chunk in
+            let (count, interrupts) = process.writeNow(bytes)
+            if interrupts { interrupted() }
+            guard count == bytes.count else {
+                return InputQueue.Chunk(bytes: Array(bytes[count...]), end: chunk.end)
+            }
+            if let end { taken(from: end.viewer, upTo: end.position) }
+            return nil
+        }
     }
 
     /// Forgets output that viewers have not been sent, as the terminal itself does for a key that interrupts.
@@ -354,7 +373,7 @@ final class HostedShell: Sendable {
             let there = Set(state.viewers.values.map(\.id))
             if let idle = state.inputs.firstIndex(where: { !there.contains($0.id) }) { state.inputs.remove(at: idle) }
         }
-        state.inputs.append((id, 0, 0))
+        state.inputs.append((id, 0, 0, 0))
         return state.inputs.count - 1
     }
 
@@ -477,7 +496,7 @@ final class HostedShell: Sendable {
             return (viewer.id, state.inputs[at].received)
         }
         guard let end else { return nil }
-        input.append(bytes[...], of: end)
+        give(bytes, of: end)
         return end.position
     }
 
@@ -488,6 +507,8 @@ final class HostedShell: Sendable {
         state.withLock { state in
             guard let at = state.inputs.firstIndex(where: { $0.id == viewer }) else { return }
             state.inputs[at].taken = max(state.inputs[at].taken, position)
+            guard state.inputs[at].taken - state.inputs[at].told >= UInt64(ShellFrame.inputWindow / 8) else { return }
+            state.inputs[at].told = state.inputs[at].taken
             for other in state.viewers.values where other.id == viewer { other.wake.yield() }
         }
     }
@@ -653,13 +674,25 @@ private final class InputQueue: Sendable {
     let chunks: AsyncStream<Chunk>
     private let continuation: AsyncStream<Chunk>.Continuation
 
+    /// How many have been queued and are not yet done.
+    private let waiting = Mutex(0)
+
     init() { (chunks, continuation) = AsyncStream.makeStream(of: Chunk.self) }
 
-    func append(_ bytes: ArraySlice<UInt8>, of end: (viewer: [UInt8], position: UInt64)?) {
-        if !bytes.isEmpty { continuation.yield(Chunk(bytes: Array(bytes), end: end)) }
+    /// Queues what `now` leaves of a chunk, or all of it when others are before it.
+    func append(_ chunk: Chunk, now: (Chunk) -> Chunk?) {
+        guard chunk.bytes?.isEmpty != true else { return }
+        waiting.withLock { waiting in
+            guard let rest = waiting == 0 ? now(chunk) : chunk else { return }
+            waiting += 1
+            continuation.yield(rest)
+        }
     }
 
-    func appendEnd() { continuation.yield(Chunk()) }
+    func appendEnd() { append(Chunk()) { $0 } }
+
+    /// One that was queued has been dealt with.
+    func oneIsDone() { waiting.withLock { $0 -= 1 } }
 
     func finish() { continuation.finish() }
 }

@@ -168,6 +168,16 @@ package final class ShellProcess: Sendable {
         }
     }
 
+    /// Writes what is taken at once; returns how much that was, and whether it interrupts, quits or stops what runs.
+    package func writeNow(_ bytes: [UInt8]) -> (count: Int, interrupts: Bool) {
+        input.withLock { descriptor in
+            guard descriptor >= 0 else { return (0, false) }
+            let interrupts = unsafe kith_spawn_interrupts(descriptor, bytes, bytes.count) != 0
+            let count = unsafe kith_write_available(descriptor, bytes, bytes.count)
+            return count > 0 ? (count, isTerminal && interrupts) : (0, false)
+        }
+    }
+
     /// Whether typing these bytes now interrupts, quits or stops what runs, and makes the terminal forget its output.
     package func interrupts(_ bytes: [UInt8]) -> Bool {
         guard isTerminal else { return false }

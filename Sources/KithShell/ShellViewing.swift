@@ -41,7 +41,8 @@ struct ShellViewing: Sendable {
                     try await send(to: sink)
                     return true
                 }
-                group.addTask {
+                // What is typed goes to the process from the thread that hears it.
+                group.addTask(executorPreference: stream.executor) {
                     try await receive(echo: echo)
                     return false
                 }

@@ -91,7 +91,10 @@ extension QUICConnection {
         return tls.exportKeyingMaterial(label: label, context: context, count: count)
     }
 
-    /// How the connection fares.
+    /// Bytes sent and neither acknowledged nor given up (RFC 9002 §B.2).
+    package var bytesInFlight: Int { recovery.bytesInFlight }
+
+    /// What the connection has done so far, and how its path behaves.
     public var statistics: QUICStatistics {
         QUICStatistics(
             latestRTT: recovery.rtt.latest, smoothedRTT: recovery.rtt.smoothed, minimumRTT: recovery.rtt.minimum,

@@ -1,0 +1,62 @@
+import NIOCore
+import Synchronization
+import Testing
+
+@testable import KithNet
+
+@Suite struct `The turn to touch an endpoint` {
+    @Test func `is the thread's while it works, and may be asked for again there`() async {
+        let loop = EndpointLoop()
+        let order = await withCheckedContinuation { done in
+            loop.execute {
+                var order = ["begin"]
+                loop.take { order.append("again") }
+                let isFree = loop.takeIfFree {
+                    order.append("free")
+                    return true
+                }
+                order.append(isFree ? "taken" : "refused")
+                done.resume(returning: order)
+            }
+        }
+        #expect(order == ["begin", "again", "refused"])
+    }
+
+    @Test func `is any task's that finds it free, and then nobody else's`() async {
+        let loop = EndpointLoop()
+        let isNested = loop.takeIfFree { loop.takeIfFree { true } }
+        #expect(!isNested)
+        #expect(loop.takeIfFree { true })
+        #expect(!loop.takeIfFree { false }, "what the work returns is what the caller gets")
+    }
+
+    @Test func `makes the thread wait for a task that has it`() async {
+        let loop = EndpointLoop()
+        let events = Mutex<[String]>([])
+        let ended = await withCheckedContinuation { done in
+            _ = loop.takeIfFree {
+                loop.execute {
+                    events.withLock { $0.append("thread") }
+                    done.resume(returning: true)
+                }
+                events.withLock { $0.append("task") }
+                return true
+            }
+        }
+        #expect(ended)
+        #expect(events.withLock { $0 } == ["task", "thread"])
+    }
+
+    @Test func `is not had by tasks that run on the thread, which take it like others`() async {
+        let loop = EndpointLoop()
+        let took = await withTaskExecutorPreference(loop) {
+            var took: [Bool] = []
+            for _ in 0..<3 {
+                took.append(loop.eventLoop.inEventLoop && loop.takeIfFree { true })
+                await Task.yield()
+            }
+            return took
+        }
+        #expect(took == [true, true, true])
+    }
+}
