@@ -60,7 +60,8 @@ let floors: [[Target]] = [
         .target(
             name: "KithStore",
             dependencies: [
-                "KithWire", "KithIdentity", "CKithSystem",
+                "KithWire", "KithIdentity", "KithMLS", "CKithSystem",
+                .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
             ]),
@@ -153,7 +154,8 @@ let tests: [Target] = [
     test("KithQUIC", "KithTesting", crypto),
     test("KithAPI", "KithIdentity"),
     test("KithTerminal", "KithTesting"),
-    test("KithMLS", "KithMLSVectors"),
+    .testTarget(
+        name: "KithMLSTests", dependencies: ["KithMLS", "KithWire", "KithMLSVectors"], exclude: ["Golden"]),
     .testTarget(
         name: "KithMLSX509Tests",
         dependencies: [
@@ -163,7 +165,7 @@ let tests: [Target] = [
     test(
         "KithNet", "KithTesting", "KithQUIC", "KithIdentity", "KithAPI", crypto, logging,
         .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio")),
-    test("KithStore", "KithIdentity", logging, .product(name: "GRDB", package: "GRDB.swift")),
+    test("KithStore", "KithIdentity", "KithMLS", "KithTesting", logging, .product(name: "GRDB", package: "GRDB.swift")),
     test("KithSocket", "KithRPC", "KithAPI", logging),
     test("KithNode", "KithIdentity", "KithAPI", "KithNet", "KithStore", logging),
     test("KithShell", "KithTesting", "KithIdentity", "KithAPI", "KithNode", logging),

@@ -84,7 +84,7 @@ public final class Store: Sendable {
         lock.release()
     }
 
-    private static func prepare(_ directory: String) throws(KithError) {
+    static func prepare(_ directory: String) throws(KithError) {
         guard directory.hasPrefix("/") else {
             throw KithError(.invalid, "The data directory must be an absolute path, not \(directory).")
         }
@@ -121,7 +121,7 @@ public final class Store: Sendable {
         }
     }
 
-    private static func failure(_ what: String, _ error: any Error) -> KithError {
+    static func failure(_ what: String, _ error: any Error) -> KithError {
         guard let error = error as? DatabaseError else {
             return KithError(.internal, "Could not \(what): \(error).", cause: error)
         }
@@ -143,7 +143,7 @@ public final class Store: Sendable {
 /// Makes a file that only its owner may read, or makes one so; SQLite gives its other files the same mode.
 ///
 /// What goes wrong here goes wrong again, and is reported, when the file is opened.
-private func makePrivate(_ path: String) {
+func makePrivate(_ path: String) {
     let descriptor = unsafe open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
     guard descriptor >= 0 else { return }
     _ = fchmod(descriptor, 0o600)

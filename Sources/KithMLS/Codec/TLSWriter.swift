@@ -6,6 +6,12 @@ public struct TLSWriter: Sendable {
     /// Starts empty, with room for `capacity` bytes.
     public init(capacity: Int = 0) { bytes.reserveCapacity(capacity) }
 
+    /// Overwrites and forgets what was written, for those who wrote secrets.
+    mutating func wipe() {
+        clear(&bytes)
+        bytes = []
+    }
+
     /// Writes an unsigned integer, most significant byte first.
     public mutating func integer(_ value: some FixedWidthInteger & UnsignedInteger) {
         var shift = value.bitWidth - 8

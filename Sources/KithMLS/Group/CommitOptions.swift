@@ -99,6 +99,8 @@ struct PendingCommit: ~Copyable, Sendable {
     let state: EpochState
     let signatureKey: SignaturePrivateKey
     let message: MLSMessage
+    /// For the added clients, kept until the commit was accepted.
+    let welcome: MLSMessage?
     let change: EpochChange
     let references: [ProposalReference]
 }

@@ -37,6 +37,19 @@ struct PastEpoch: Sendable {
         self.ended = ended
         messagesLeft = messages
     }
+
+    /// Puts a stored epoch together again.
+    init(
+        shared: PublicState, leafIndex: UInt32, senderData: SecretBox, secretTree: SecretTree, ended: UInt64?,
+        messagesLeft: Int
+    ) {
+        self.shared = shared
+        self.leafIndex = leafIndex
+        self.senderData = senderData
+        self.secretTree = secretTree
+        self.ended = ended
+        self.messagesLeft = messagesLeft
+    }
 }
 
 /// A new epoch's secrets on the way from its commit or Welcome.

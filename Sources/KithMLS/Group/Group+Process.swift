@@ -34,7 +34,7 @@ extension Group {
         if isPending(whole) { return .own(OwnMessage(kind: .pendingCommit, epoch: epoch)) }
         let suite = state.suite
         let senderData = try message.senderData(suite, senderDataSecret: state.secrets.senderData)
-        guard senderData.leafIndex != leafIndex else { return .own(ownMessage(message)) }
+        guard senderData.leafIndex != leafIndex || readsOwn(message) else { return .own(ownMessage(message)) }
         guard tree.leaf(senderData.leafIndex) != nil else { throw .senderNotMember }
         let step = try state.secretTree.key(
             leaf: senderData.leafIndex, RatchetKind(message.contentType), generation: senderData.generation,
@@ -58,7 +58,9 @@ extension Group {
         else { throw .wrongEpoch }
         let shared = past[index].shared
         let senderData = try message.senderData(shared.suite, senderDataSecret: past[index].senderData.secret)
-        guard senderData.leafIndex != past[index].leafIndex else { return .own(ownMessage(message)) }
+        guard senderData.leafIndex != past[index].leafIndex || readsOwn(message) else {
+            return .own(ownMessage(message))
+        }
         guard shared.tree.leaf(senderData.leafIndex) != nil else { throw .senderNotMember }
         let step = try past[index].secretTree.key(
             leaf: senderData.leafIndex, .application, generation: senderData.generation,
@@ -85,6 +87,10 @@ extension Group {
         case .none: false
         case .some(let pending): pending.message == message
         }
+    }
+
+    private func readsOwn(_ message: PrivateMessage) -> Bool {
+        message.contentType == .application && configuration.readableOwnMessages > 0
     }
 
     private func ownMessage(_ message: PrivateMessage) -> OwnMessage {

@@ -36,7 +36,8 @@ extension Group {
                     context: state.shared.contextBytes))
         }
         let step = try state.secretTree.next(
-            leaf: leafIndex, RatchetKind(authenticated.content.content.type))
+            leaf: leafIndex, RatchetKind(authenticated.content.content.type),
+            keeps: authenticated.content.content.type == .application ? configuration.readableOwnMessages : 0)
         let message = try PrivateMessage(
             protecting: authenticated, state.suite, senderDataSecret: state.secrets.senderData, key: step.key,
             generation: step.generation, padding: configuration.padding.padding(for: authenticated.contentBytes.count))

@@ -101,7 +101,8 @@ extension Group {
             isExternal: false, hasPath: path != nil, authenticatedData: options.authenticatedData)
         let message = try protect(&content)
         pending = PendingCommit(
-            state: next, signatureKey: newSignatureKey, message: message, change: change, references: references)
+            state: next, signatureKey: newSignatureKey, message: message, welcome: welcome, change: change,
+            references: references)
         return CommitOutput(commit: message, welcome: welcome, change: change)
     }
 

@@ -20,6 +20,8 @@ public struct Group: ~Copyable, Sendable {
     var past: [PastEpoch] = []
     var resumption = ResumptionKeys()
     var sent = SentMessages()
+    /// What of the group is stored; nil when nothing is.
+    var journal: GroupJournal?
     /// The parameters of the group that follows, once a commit has ended this one (§11.2).
     public internal(set) var reInit: ReInit?
     /// Whether a commit has removed this member.
@@ -48,6 +50,15 @@ public struct Group: ~Copyable, Sendable {
     public var queuedProposals: [QueuedProposal] { proposals.all }
     /// Whether an own commit awaits its confirmation.
     public var hasPendingCommit: Bool { pending != nil }
+
+    /// The own commit that awaits its confirmation, with its Welcome.
+    public var pendingCommit: CommitOutput? {
+        switch pending {
+        case .none: nil
+        case .some(let pending):
+            CommitOutput(commit: pending.message, welcome: pending.welcome, change: pending.change)
+        }
+    }
 
     /// A value that two members compare to know that they see the same group (§8.7).
     public var epochAuthenticator: [UInt8] { state.secrets.authenticator.reveal() }
@@ -84,6 +95,8 @@ public struct Group: ~Copyable, Sendable {
 struct ResumptionKeys: Sendable {
     private(set) var keys: [(epoch: UInt64, key: SecretBox)] = []
 
+    init(_ keys: [(epoch: UInt64, key: SecretBox)] = []) { self.keys = keys }
+
     mutating func add(epoch: UInt64, _ key: SecretBox, limit: Int) {
         keys.append((epoch, key))
         if keys.count > limit + 1 { keys.removeFirst(keys.count - limit - 1) }
@@ -92,9 +105,20 @@ struct ResumptionKeys: Sendable {
 
 /// What this member sent lately, so that its echo is known (RFC 9420 leaves a sender unable to decrypt it).
 struct SentMessages: Sendable {
-    private var digests: [[UInt8]] = []
+    private(set) var digests: [[UInt8]] = []
+    /// How many there have been in this epoch.
+    private(set) var total: UInt64 = 0
+
+    init() {}
+
+    /// Those that are stored, the last of them the `total`-th.
+    init(_ digests: [[UInt8]], total: UInt64) {
+        self.digests = digests
+        self.total = total
+    }
 
     mutating func add(_ digest: [UInt8], limit: Int) {
+        total += 1
         digests.append(digest)
         if digests.count > limit { digests.removeFirst(digests.count - limit) }
     }

@@ -26,6 +26,10 @@ public struct GroupConfiguration: Sendable {
     public var queuedProposals = 4_096
     /// How many own messages are known again when they come back.
     public var rememberedMessages = 256
+    /// Of how many own messages the keys are kept, so that this member can read them once when they come back.
+    ///
+    /// None of them is then an ``OwnMessage``. Zero, as the RFC has it, unless an application cannot keep what it sends.
+    public var readableOwnMessages = 0
 
     /// The defaults.
     public init(authentication: any AuthenticationService) { self.authentication = authentication }

@@ -21,6 +21,22 @@ package struct EpochSecrets: ~Copyable, Sendable {
         initSecret = suite.derive(epochSecret, "init")
     }
 
+    /// Puts stored secrets together again.
+    init(
+        senderData: consuming Secret, exporter: consuming Secret, external: consuming Secret,
+        confirmationKey: consuming Secret, membershipKey: consuming Secret, resumptionPSK: SecretBox,
+        authenticator: consuming Secret, initSecret: consuming Secret
+    ) {
+        self.senderData = senderData
+        self.exporter = exporter
+        self.external = external
+        self.confirmationKey = confirmationKey
+        self.membershipKey = membershipKey
+        self.resumptionPSK = resumptionPSK
+        self.authenticator = authenticator
+        self.initSecret = initSecret
+    }
+
     /// The key pair that external commits are made to.
     package func externalKey(_ suite: any CipherSuite) throws(MLSError) -> HPKEPrivateKey {
         try suite.deriveHPKEKey(external)

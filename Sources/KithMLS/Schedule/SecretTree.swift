@@ -17,6 +17,11 @@ package final class MessageKey: Sendable {
         key = suite.derive(ratchetSecret, "key", generation: generation, count: suite.keyLength)
         nonce = suite.derive(ratchetSecret, "nonce", generation: generation, count: suite.nonceLength).reveal()
     }
+
+    init(key: consuming Secret, nonce: [UInt8]) {
+        self.key = key
+        self.nonce = nonce
+    }
 }
 
 /// How far messages may come out of their order (RFC 9420 §9.1, §15.3).
@@ -37,11 +42,20 @@ public struct RatchetLimits: Hashable, Sendable {
 struct HashRatchet: Sendable {
     /// The generation whose keys ``secret`` gives; nil when the chain has ended.
     private(set) var generation: UInt32 = 0
-    private var secret: SecretBox
+    private(set) var secret: SecretBox
     /// Keys of generations that were passed over, and not yet used.
-    private var skipped: [UInt32: MessageKey] = [:]
+    private(set) var skipped: [UInt32: MessageKey] = [:]
+    /// The generations whose place in ``skipped`` has changed since somebody looked.
+    var touched: [UInt32] = []
 
     init(_ secret: consuming Secret) { self.secret = SecretBox(secret) }
+
+    /// Puts a stored ratchet together again.
+    init(_ secret: consuming Secret, generation: UInt32, skipped: [UInt32: MessageKey]) {
+        self.secret = SecretBox(secret)
+        self.generation = generation
+        self.skipped = skipped
+    }
 
     private mutating func step(_ suite: any CipherSuite) throws(MLSError) -> MessageKey {
         guard generation < .max else { throw .ratchetExhausted }
@@ -52,10 +66,31 @@ struct HashRatchet: Sendable {
         return key
     }
 
-    /// The next unused key, for sending.
-    mutating func next(_ suite: any CipherSuite) throws(MLSError) -> (generation: UInt32, key: MessageKey) {
+    /// The next unused key, for sending; `keeps` a few of them for whoever wants to read what it wrote.
+    mutating func next(
+        _ suite: any CipherSuite, keeps: Int = 0
+    ) throws(MLSError) -> (generation: UInt32, key: MessageKey) {
         let current = generation
-        return (current, try step(suite))
+        let key = try step(suite)
+        if keeps > 0 {
+            pass(current, key)
+            forget(beyond: keeps)
+        }
+        return (current, key)
+    }
+
+    private mutating func pass(_ generation: UInt32, _ key: MessageKey) {
+        skipped[generation] = key
+        touched.append(generation)
+    }
+
+    /// Gives up the oldest keys that were passed over.
+    private mutating func forget(beyond limit: Int) {
+        guard skipped.count > limit else { return }
+        for old in skipped.keys.sorted().prefix(skipped.count - limit) {
+            skipped.removeValue(forKey: old)
+            touched.append(old)
+        }
     }
 
     /// The key of a generation, for receiving; it is gone afterwards.
@@ -64,20 +99,17 @@ struct HashRatchet: Sendable {
     ) throws(MLSError) -> MessageKey {
         if wanted < generation {
             guard let key = skipped.removeValue(forKey: wanted) else { throw .messageKeyUsed }
+            touched.append(wanted)
             return key
         }
         guard wanted - generation <= limits.forward else { throw .generationTooFarAhead }
         while generation < wanted {
             let passed = generation
             let key = try step(suite)
-            if wanted - passed <= limits.outOfOrder { skipped[passed] = key }
+            if wanted - passed <= limits.outOfOrder { pass(passed, key) }
         }
         let key = try step(suite)
-        if skipped.count > limits.outOfOrder {
-            for old in skipped.keys.sorted().prefix(skipped.count - limits.outOfOrder) {
-                skipped.removeValue(forKey: old)
-            }
-        }
+        forget(beyond: limits.outOfOrder)
         return key
     }
 }
@@ -87,12 +119,21 @@ package struct SecretTree: Sendable {
     private let suite: any CipherSuite
     private let depth: Int
     /// Secrets of nodes from which nothing was derived yet.
-    private var nodes: [UInt32: SecretBox]
-    private var ratchets: [RatchetID: HashRatchet] = [:]
+    private(set) var nodes: [UInt32: SecretBox]
+    private(set) var ratchets: [RatchetID: HashRatchet] = [:]
+    /// What has changed since it was stored; nil when it never was.
+    var journal: Journal?
 
-    fileprivate struct RatchetID: Hashable, Sendable {
+    struct RatchetID: Hashable, Sendable {
         let leaf: UInt32
         let kind: RatchetKind
+    }
+
+    /// The parts whose stored rows are out of date.
+    struct Journal: Sendable {
+        var nodes: Set<UInt32> = []
+        var ratchets: Set<RatchetID> = []
+        var skipped: [RatchetID: Set<UInt32>] = [:]
     }
 
     /// `leaves` is the tree's room, a power of two.
@@ -100,6 +141,22 @@ package struct SecretTree: Sendable {
         self.suite = suite
         depth = leaves.trailingZeroBitCount
         nodes = [TreeMath.root(leaves: leaves): SecretBox(encryptionSecret)]
+    }
+
+    /// Puts a stored tree together again.
+    init(
+        _ suite: any CipherSuite, leaves: UInt32, nodes: [UInt32: SecretBox], ratchets: [RatchetID: HashRatchet],
+        isStored: Bool
+    ) throws(MLSError) {
+        self.suite = suite
+        depth = leaves.trailingZeroBitCount
+        let count = TreeMath.nodeCount(leaves: leaves)
+        guard nodes.keys.allSatisfy({ $0 < count }), ratchets.keys.allSatisfy({ $0.leaf < leaves }) else {
+            throw .misplacedNode
+        }
+        self.nodes = nodes
+        self.ratchets = ratchets
+        journal = isStored ? Journal() : nil
     }
 
     /// The nodes whose secrets are held, in rising order.
@@ -151,10 +208,12 @@ package struct SecretTree: Sendable {
     }
 
     /// The next key for sending as the member at `leaf`; nothing changes before ``apply(_:)``.
-    package func next(leaf: UInt32, _ kind: RatchetKind) throws(MLSError) -> Step {
+    ///
+    /// `keeps` of the keys stay, for a client that wants to read its own messages.
+    package func next(leaf: UInt32, _ kind: RatchetKind, keeps: Int = 0) throws(MLSError) -> Step {
         let id = RatchetID(leaf: leaf, kind: kind)
         var (ratchet, opened) = try ratchet(id)
-        let (generation, key) = try ratchet.next(suite)
+        let (generation, key) = try ratchet.next(suite, keeps: keeps)
         return Step(key: key, generation: generation, id: id, ratchet: ratchet, opened: opened)
     }
 
@@ -170,10 +229,36 @@ package struct SecretTree: Sendable {
 
     /// Deletes what a step consumed and keeps what it left (§9.2).
     package mutating func apply(_ step: Step) {
-        ratchets[step.id] = step.ratchet
-        guard let opened = step.opened else { return }
+        set(step.ratchet, step.id)
+        if let opened = step.opened { apply(opened) }
+    }
+
+    /// Derives a member's ratchets already, so that its first message changes no more than its ratchet.
+    mutating func open(leaf: UInt32) {
+        let id = RatchetID(leaf: leaf, kind: .application)
+        // A leaf that is beyond the tree, or whose secret is gone, has none.
+        guard ratchets[id] == nil, let (ratchet, opened) = try? ratchet(id) else { return }
+        set(ratchet, id)
+        if let opened { apply(opened) }
+    }
+
+    private mutating func apply(_ opened: Opened) {
         nodes.removeValue(forKey: opened.consumed)
         for (node, secret) in opened.siblings { nodes[node] = secret }
         ratchets[opened.other.id] = opened.other.ratchet
+        guard journal != nil else { return }
+        journal?.nodes.insert(opened.consumed)
+        for (node, _) in opened.siblings { journal?.nodes.insert(node) }
+        journal?.ratchets.insert(opened.other.id)
+    }
+
+    private mutating func set(_ ratchet: HashRatchet, _ id: RatchetID) {
+        var ratchet = ratchet
+        if journal != nil {
+            journal?.ratchets.insert(id)
+            if !ratchet.touched.isEmpty { journal?.skipped[id, default: []].formUnion(ratchet.touched) }
+        }
+        ratchet.touched = []
+        ratchets[id] = ratchet
     }
 }

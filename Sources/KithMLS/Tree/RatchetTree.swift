@@ -163,6 +163,8 @@ extension RatchetTree {
         }
     }
 
+    mutating func removeSignatureKey(_ key: SignaturePublicKey) { signatureKeys.remove(key) }
+
     /// Sets the nodes of a committer's path, whose other nodes become blank (§7.5).
     mutating func merge(_ index: UInt32, _ leaf: LeafNode, _ path: [(level: Int, node: ParentNode)]) throws(MLSError) {
         if let old = self.leaf(index) {

@@ -42,6 +42,8 @@ public struct ExtensionType: CodePoint, Sendable {
     public static let externalPub = ExtensionType(rawValue: 4)
     /// Who may send proposals from outside (§12.1.8.1).
     public static let externalSenders = ExtensionType(rawValue: 5)
+    /// A key package that may be used again when no other is left (draft-ietf-mls-extensions §5.4).
+    public static let lastResort = ExtensionType(rawValue: 10)
 
     /// Whether every client has it and none may list it (§7.2).
     var isDefault: Bool { 1...5 ~= rawValue }

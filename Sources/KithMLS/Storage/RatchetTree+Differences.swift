@@ -1,0 +1,159 @@
+/// What has become of one node.
+struct NodeDifference: Sendable {
+    let node: UInt32
+    /// Nil when the node is blank now.
+    let content: RatchetTreeNode?
+}
+
+extension NodeDifference: TLSCodable {
+    init(from reader: inout TLSReader) throws(MLSError) {
+        node = try reader.integer()
+        content = try reader.optional()
+    }
+
+    func encode(into writer: inout TLSWriter) {
+        writer.integer(node)
+        writer.optional(content)
+    }
+}
+
+extension TreeNode {
+    /// The node's own content, as a stored row has it.
+    var ownContent: RatchetTreeNode? {
+        switch content {
+        case .blank: nil
+        case .leaf(let leaf): .leaf(leaf.node)
+        case .parent(let parent, _, _): parent.map { .parent($0) }
+        }
+    }
+
+    /// The same with more room to its right, or with less where nobody is in what goes.
+    func resized(to level: Int) -> TreeNode {
+        var node = self
+        while node.level < level { node = .parent(nil, node, .blank(level: node.level)) }
+        while node.level > level { node = node.children.left }
+        return node
+    }
+}
+
+extension RatchetTree {
+    /// All nodes that are not blank, by rising number.
+    var allNodes: [NodeDifference] {
+        var found: [NodeDifference] = []
+        Self.compare(.blank(level: root.level), root, first: 0, leavesOnly: false, into: &found)
+        return found
+    }
+
+    /// The nodes whose content is another than in an older tree, by rising number; O(what differs) where the trees share
+    /// the rest.
+    func differences(from older: RatchetTree) -> [NodeDifference] {
+        var found: [NodeDifference] = []
+        let level = max(root.level, older.root.level)
+        Self.compare(
+            older.root.resized(to: level), root.resized(to: level), first: 0, leavesOnly: false, into: &found)
+        return found
+    }
+
+    /// The leaves whose content is another than in an older tree.
+    func leafDifferences(from older: RatchetTree) -> [NodeDifference] {
+        var found: [NodeDifference] = []
+        let level = max(root.level, older.root.level)
+        Self.compare(older.root.resized(to: level), root.resized(to: level), first: 0, leavesOnly: true, into: &found)
+        return found
+    }
+
+    private static func compare(
+        _ old: TreeNode, _ new: TreeNode, first: UInt32, leavesOnly: Bool, into found: inout [NodeDifference]
+    ) {
+        guard old !== new else { return }
+        if case .blank = old.content, case .blank = new.content { return }
+        guard new.level > 0 else {
+            let content = new.leafNode
+            if old.leafNode != content {
+                found.append(NodeDifference(node: 2 * first, content: content.map { .leaf($0) }))
+            }
+            return
+        }
+        let (oldChildren, newChildren) = (old.children, new.children)
+        compare(oldChildren.left, newChildren.left, first: first, leavesOnly: leavesOnly, into: &found)
+        if !leavesOnly, old.parentNode != new.parentNode {
+            found.append(
+                NodeDifference(
+                    node: TreeMath.ancestor(ofLeaf: first, level: new.level), content: new.ownContent))
+        }
+        compare(
+            oldChildren.right, newChildren.right, first: first + UInt32(new.capacity / 2), leavesOnly: leavesOnly,
+            into: &found)
+    }
+
+    /// The tree with some nodes changed, which are given by rising number; shares the rest.
+    ///
+    /// What keys stand in the tree follows; that they are in their places is checked, not that the tree is a good one:
+    /// its hash tells.
+    func applying(_ changes: [NodeDifference], level: Int) throws(MLSError) -> RatchetTree {
+        guard level < TreeMath.maximumDepth else { throw .treeTooLarge }
+        for (lower, higher) in zip(changes, changes.dropFirst()) where lower.node >= higher.node {
+            throw .misplacedNode
+        }
+        let room = root.resized(to: max(level, root.level))
+        if let last = changes.last, UInt64(last.node) >= 2 * UInt64(room.capacity) - 1 { throw .misplacedNode }
+        var tree = self
+        for change in changes {
+            guard let (node, first) = subtree(change.node) else { continue }
+            if let key = node.encryptionKey { tree.encryptionKeys.remove(key) }
+            if let leaf = leaf(first), node.level == 0 { tree.removeSignatureKey(leaf.signatureKey) }
+        }
+        for change in changes {
+            switch change.content {
+            case .leaf(let leaf)?: try tree.insertKeys(of: leaf)
+            case .parent(let parent)?:
+                guard tree.encryptionKeys.insert(parent.encryptionKey) else { throw .duplicateEncryptionKey }
+            case nil: break
+            }
+        }
+        let patched = try Self.patch(room, first: 0, changes[...])
+        guard patched.resized(to: level).memberCount == patched.memberCount else { throw .misplacedNode }
+        tree.root = patched.resized(to: level)
+        return tree
+    }
+
+    private static func patch(
+        _ node: TreeNode, first: UInt32, _ changes: ArraySlice<NodeDifference>
+    ) throws(MLSError) -> TreeNode {
+        guard let change = changes.first else { return node }
+        guard node.level > 0 else {
+            switch change.content {
+            case .leaf(let leaf)?: return .leaf(TreeNode.Leaf(leaf))
+            case .parent?: throw .misplacedNode
+            case nil: return .leaf(nil)
+            }
+        }
+        let own = TreeMath.ancestor(ofLeaf: first, level: node.level)
+        let middle = changes.firstIndex { $0.node >= own } ?? changes.endIndex
+        var right = changes[middle...]
+        var parent = node.parentNode
+        if let change = right.first, change.node == own {
+            switch change.content {
+            case .parent(let content)?: parent = content
+            case .leaf?: throw .misplacedNode
+            case nil: parent = nil
+            }
+            right = right.dropFirst()
+        }
+        let children = node.children
+        return .parent(
+            parent, try patch(children.left, first: first, changes[..<middle]),
+            try patch(children.right, first: first + UInt32(node.capacity / 2), right))
+    }
+
+    /// Builds a tree with room for 2ᶩᵉᵛᵉˡ leaves from its nodes that are not blank.
+    init(stored nodes: [NodeDifference], level: Int) throws(MLSError) {
+        guard let last = nodes.map(\.node).max(), level < TreeMath.maximumDepth,
+            UInt64(last) < 2 * (UInt64(1) << level) - 1
+        else { throw .misplacedNode }
+        var list = [RatchetTreeNode?](repeating: nil, count: Int(last) + 1)
+        for node in nodes { list[Int(node.node)] = node.content }
+        try self.init(RatchetTreeNodes(nodes: list))
+        guard root.level == level else { throw .misplacedNode }
+    }
+}

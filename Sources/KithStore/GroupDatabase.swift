@@ -1,0 +1,426 @@
+import Crypto
+import Foundation
+import GRDB
+public import KithIdentity
+public import KithMLS
+public import KithWire
+import Synchronization
+
+/// Groups in `groups.sqlite` of a data directory, every row sealed.
+///
+/// Two processes may have it open, an app and its extension: whoever was slower is told so and loads the group again. The
+/// file is in write-ahead mode with full synchronisation: killed at any moment, it opens with every change that was
+/// reported done. What it holds is sealed with keys in the device's `KeyStore`, which step forward as secrets are deleted
+/// (``GroupKeys``): a database restored from an old copy does not open once they have.
+///
+/// Calls are synchronous, with a flush to the disk for a change.
+public final class GroupDatabase: GroupStorage {
+    /// After how many deleted or replaced secrets the key steps forward.
+    static let erasuresPerStep: Int64 = 256
+    /// How many rows under an old key a change seals anew besides.
+    static let rewrapsPerChange = 4
+
+    private let database: DatabaseQueue
+    private let keyStore: any KeyStore
+    private let keys: Mutex<GroupKeys>
+
+    /// Opens the groups of a data directory, making the database when it is not there.
+    ///
+    /// - Throws: `KithError` `.denied` when we may not, `.corrupt` when the database or its keys are damaged, missing, of a
+    ///   later version of Kith, or when one of them was restored from an old copy.
+    public static func open(directory: String, keys keyStore: any KeyStore) throws(KithError) -> GroupDatabase {
+        try Store.prepare(directory)
+        let path = directory + "/groups.sqlite"
+        var configuration = Configuration()
+        configuration.foreignKeysEnabled = true
+        configuration.busyMode = .timeout(5)
+        configuration.label = "kith.groups"
+        configuration.prepareDatabase { database in
+            try database.execute(sql: "PRAGMA journal_mode = WAL")
+            try database.execute(sql: "PRAGMA synchronous = FULL")
+            try database.execute(sql: "PRAGMA secure_delete = ON")
+        }
+        makePrivate(path)
+        // Two processes that open a new database at once would meet in the change to write-ahead mode, which waits for
+        // nobody.
+        let gate = try Gate(directory + "/groups.lock")
+        defer { gate.release() }
+        do {
+            let database = try DatabaseQueue(path: path, configuration: configuration)
+            let migrator = GroupMigrations.migrator
+            if try database.read({ try migrator.hasBeenSuperseded($0) }) {
+                throw KithError(.corrupt, "\(path) was written by a later version of Kith. Update this one.")
+            }
+            try migrator.migrate(database)
+            let keys = try database.write { try Self.openKeys(keyStore, $0, path) }
+            return GroupDatabase(database: database, keyStore: keyStore, keys: keys)
+        } catch let error as KithError {
+            throw error
+        } catch {
+            throw Store.failure("open \(path)", error)
+        }
+    }
+
+    private init(database: DatabaseQueue, keyStore: any KeyStore, keys: GroupKeys) {
+        self.database = database
+        self.keyStore = keyStore
+        self.keys = Mutex(keys)
+    }
+
+    private static func openKeys(_ store: any KeyStore, _ database: Database, _ path: String) throws -> GroupKeys {
+        let generation = try Self.generation(database)
+        guard let keys = try GroupKeys(store) else {
+            guard generation == 0 else {
+                throw KithError(
+                    .corrupt, "The keys of \(path) are missing, and it cannot be opened. Restore them from a backup.")
+            }
+            let keys = GroupKeys()
+            // The keys first: what is sealed must never wait for the key that opens it.
+            try keys.write(to: store)
+            try database.execute(sql: "UPDATE store SET generation = 1")
+            return keys
+        }
+        // No generation yet: the process ended between the two lines above.
+        if generation == 0 { try database.execute(sql: "UPDATE store SET generation = ?", arguments: [keys.newest]) }
+        guard generation == 0 || (keys.oldest...keys.newest).contains(generation) else {
+            throw KithError(
+                .corrupt,
+                "\(path) and its keys are not of the same time: one of them was restored from an old copy.")
+        }
+        return keys
+    }
+
+    /// Closes the database; nothing else may be called after it.
+    public func close() {
+        // The connection is gone either way, and there is nothing to lose: every change was synchronised.
+        try? database.close()
+    }
+
+    // MARK: Reading
+
+    /// The names of all groups.
+    public func groups() throws(GroupStorageError) -> [[UInt8]] {
+        try read { database in
+            try Data.fetchAll(database, sql: "SELECT id FROM groups ORDER BY number").map { Array($0) }
+        }
+    }
+
+    /// A group, or nil when it is not there.
+    public func load(_ groupID: [UInt8]) throws(GroupStorageError) -> StoredGroup? {
+        try read { database in
+            guard
+                let group = try Row.fetchOne(
+                    database, sql: "SELECT number, version FROM groups WHERE id = ?", arguments: [Data(groupID)])
+            else { return nil }
+            let number: Int64 = group["number"]
+            let version: Int64 = group["version"]
+            var rows: [GroupRow] = []
+            let cursor = try Row.fetchCursor(
+                database,
+                sql: "SELECT epoch, kind, number, seal, content FROM group_rows WHERE group_number = ?",
+                arguments: [number])
+            while let row = try cursor.next() {
+                guard let kind = UInt8(exactly: row["kind"] as Int64).flatMap(GroupRow.Kind.init(rawValue:)) else {
+                    throw GroupStorageError.laterFormat
+                }
+                let key = GroupRow.Key(
+                    kind, epoch: UInt64(bitPattern: row["epoch"]), number: UInt64(bitPattern: row["number"]))
+                let place = GroupRowPlace(group: groupID, kind: kind.rawValue, epoch: key.epoch, number: key.number)
+                rows.append(GroupRow(key, try self.open(row["content"], row["seal"], place)))
+            }
+            return StoredGroup(groupID: groupID, version: UInt64(bitPattern: version), rows: rows)
+        }
+    }
+
+    /// Which state of a group is stored.
+    public func version(of groupID: [UInt8]) throws(GroupStorageError) -> UInt64? {
+        try read { database in
+            try Int64.fetchOne(database, sql: "SELECT version FROM groups WHERE id = ?", arguments: [Data(groupID)])
+                .map { UInt64(bitPattern: $0) }
+        }
+    }
+
+    /// The items of a kind.
+    public func items(_ kind: StorageItem.Kind) throws(GroupStorageError) -> [StorageItem] {
+        try read { database in
+            try Row.fetchAll(
+                database, sql: "SELECT name, seal, content FROM items WHERE kind = ? ORDER BY name",
+                arguments: [Int64(kind.rawValue)]
+            ).map { try self.item(kind, $0) }
+        }
+    }
+
+    /// An item, or nil when it is not there.
+    public func item(_ key: StorageItem.Key) throws(GroupStorageError) -> StorageItem? {
+        try read { database in
+            try Row.fetchOne(
+                database, sql: "SELECT name, seal, content FROM items WHERE kind = ? AND name = ?",
+                arguments: [Int64(key.kind.rawValue), Data(key.name)]
+            ).map { try self.item(key.kind, $0) }
+        }
+    }
+
+    private func item(_ kind: StorageItem.Kind, _ row: Row) throws -> StorageItem {
+        let name = Array(row["name"] as Data)
+        return StorageItem(
+            StorageItem.Key(kind, name),
+            try open(row["content"], row["seal"], GroupRowPlace(item: kind.rawValue, name: name)))
+    }
+
+    private func read<Value>(_ body: (Database) throws -> Value) throws(GroupStorageError) -> Value {
+        do { return try database.read(body) } catch { throw Self.failure(error) }
+    }
+
+    // MARK: Writing
+
+    /// Writes changes of groups and items together.
+    public func commit(_ changes: StorageChanges) throws(GroupStorageError) {
+        guard !changes.isEmpty else { return }
+        try write { database in
+            let generation = try self.currentGeneration(database)
+            var erased: Int64 = 0
+            for change in changes.groups { try self.write(change, generation, &erased, database) }
+            for key in changes.taken {
+                guard try Self.remove(key, database) else { throw GroupStorageError.itemMissing }
+                erased += 1
+            }
+            for key in changes.removed where try Self.remove(key, database) { erased += 1 }
+            for item in changes.items {
+                let place = GroupRowPlace(item: item.key.kind.rawValue, name: item.key.name)
+                try database.cachedStatement(
+                    sql: """
+                        INSERT INTO items (kind, name, seal, content) VALUES (?, ?, ?, ?)
+                        ON CONFLICT DO UPDATE SET seal = excluded.seal, content = excluded.content
+                        """
+                ).execute(arguments: [
+                    Int64(item.key.kind.rawValue), Data(item.key.name), generation,
+                    try self.seal(item.content, generation, place),
+                ])
+            }
+            try self.step(erased, Self.rewrapsPerChange, database)
+        }
+    }
+
+    /// Seals up to `limit` rows that are still under an old key anew, and forgets the key when none is left.
+    ///
+    /// Every change does so with a few; a quiet moment is a good one for more. Gives how many are left.
+    @discardableResult
+    public func maintain(limit: Int = 1_000) throws(GroupStorageError) -> Int {
+        try write { database in
+            let generation = try self.currentGeneration(database)
+            try self.step(0, limit, database)
+            return try Int.fetchOne(
+                database,
+                sql: """
+                    SELECT (SELECT count(*) FROM group_rows WHERE seal > 0 AND seal < ?)
+                        + (SELECT count(*) FROM items WHERE seal > 0 AND seal < ?)
+                    """, arguments: [generation, generation]) ?? 0
+        }
+    }
+
+    private func write<Value>(_ body: (Database) throws -> Value) throws(GroupStorageError) -> Value {
+        do {
+            let value = try database.write(body)
+            try forgetOldKeys()
+            return value
+        } catch { throw Self.failure(error) }
+    }
+
+    private func write(
+        _ change: GroupChanges, _ generation: Int64, _ erased: inout Int64, _ database: Database
+    ) throws {
+        let id = Data(change.groupID)
+        let stored = try Row.fetchOne(
+            database, sql: "SELECT number, version FROM groups WHERE id = ?", arguments: [id])
+        let version: Int64? = stored?["version"]
+        guard version == change.expectedVersion.map({ Int64(bitPattern: $0) }) else {
+            throw GroupStorageError.conflict
+        }
+        if change.deletesGroup {
+            try database.execute(sql: "DELETE FROM groups WHERE id = ?", arguments: [id])
+            erased += Self.erasuresPerStep
+            return
+        }
+        let number: Int64
+        if let stored {
+            number = stored["number"]
+            try database.cachedStatement(sql: "UPDATE groups SET version = ? WHERE number = ?")
+                .execute(arguments: [Int64(bitPattern: change.nextVersion), number])
+        } else {
+            try database.execute(
+                sql: "INSERT INTO groups (id, version) VALUES (?, ?)",
+                arguments: [id, Int64(bitPattern: change.nextVersion)])
+            number = database.lastInsertedRowID
+        }
+        if change.replacesState {
+            try database.execute(
+                sql: "DELETE FROM group_rows WHERE group_number = ? AND (kind < 32 OR kind >= 64)",
+                arguments: [number])
+            erased += Self.erasuresPerStep
+        }
+        for epoch in change.removedEpochs {
+            try database.cachedStatement(
+                sql: "DELETE FROM group_rows WHERE group_number = ? AND epoch = ? AND kind >= 64"
+            ).execute(arguments: [number, Int64(bitPattern: epoch)])
+            erased += Int64(database.changesCount)
+        }
+        for key in change.removed {
+            try database.cachedStatement(
+                sql: "DELETE FROM group_rows WHERE group_number = ? AND epoch = ? AND kind = ? AND number = ?"
+            ).execute(arguments: [
+                number, Int64(bitPattern: key.epoch), Int64(key.kind.rawValue), Int64(bitPattern: key.number),
+            ])
+            if key.kind.isSecret { erased += Int64(database.changesCount) }
+        }
+        for row in change.rows {
+            let key = row.key
+            let place = GroupRowPlace(
+                group: change.groupID, kind: key.kind.rawValue, epoch: key.epoch, number: key.number)
+            let seal = key.kind.isSecret ? generation : 0
+            try database.cachedStatement(
+                sql: """
+                    INSERT INTO group_rows (group_number, epoch, kind, number, seal, content) VALUES (?, ?, ?, ?, ?, ?)
+                    ON CONFLICT DO UPDATE SET seal = excluded.seal, content = excluded.content
+                    """
+            ).execute(arguments: [
+                number, Int64(bitPattern: key.epoch), Int64(key.kind.rawValue), Int64(bitPattern: key.number), seal,
+                try self.seal(row.content, seal, place),
+            ])
+            // Whether it replaced one is not known: counting too many steps too early, which is no harm.
+            if key.kind == .ratchet || key.kind == .state { erased += 1 }
+        }
+    }
+
+    private static func remove(_ key: StorageItem.Key, _ database: Database) throws -> Bool {
+        try database.cachedStatement(sql: "DELETE FROM items WHERE kind = ? AND name = ?")
+            .execute(arguments: [Int64(key.kind.rawValue), Data(key.name)])
+        return database.changesCount == 1
+    }
+
+    static func failure(_ error: any Error) -> GroupStorageError {
+        if let error = error as? GroupStorageError { return error }
+        let known = error as? KithError ?? Store.failure("use the groups' database", error)
+        return known.code == .corrupt ? .corrupt : .unavailable(known.message)
+    }
+}
+
+// MARK: - Sealing
+
+extension GroupDatabase {
+    private static func generation(_ database: Database) throws -> Int64 {
+        try Int64.fetchOne(database, sql: "SELECT generation FROM store") ?? 0
+    }
+
+    /// The key that rows are sealed with now; another process may have made it.
+    private func currentGeneration(_ database: Database) throws -> Int64 {
+        let generation = try Self.generation(database)
+        _ = try key(generation)
+        return generation
+    }
+
+    /// A generation's key, read again from the key store when it is not known.
+    private func key(_ generation: Int64) throws -> SymmetricKey {
+        try keys.withLock { keys in
+            if let key = keys.key(generation) { return key }
+            guard let stored = try GroupKeys(keyStore) else { throw GroupStorageError.corrupt }
+            keys = stored
+            guard let key = stored.key(generation) else { throw GroupStorageError.rolledBack }
+            return key
+        }
+    }
+
+    private func seal(_ content: StoredBytes, _ generation: Int64, _ place: GroupRowPlace) throws -> Data {
+        let key = try key(generation)
+        return try content.withBytes { bytes in
+            try ChaChaPoly.seal(bytes, using: key, authenticating: place.bytes).combined
+        }
+    }
+
+    private func open(_ sealed: Data, _ generation: Int64, _ place: GroupRowPlace) throws -> StoredBytes {
+        let key = try key(generation)
+        // Neither error says more than that it is not ours, or not in its place.
+        guard let box = try? ChaChaPoly.SealedBox(combined: sealed),
+            var bytes = try? ChaChaPoly.open(box, using: key, authenticating: place.bytes)
+        else { throw GroupStorageError.corrupt }
+        defer { bytes.resetBytes(in: bytes.startIndex..<bytes.endIndex) }
+        return StoredBytes(copying: Array(bytes))
+    }
+
+    /// Counts what was erased, seals some rows anew, and begins the next generation when it is time.
+    private func step(_ erased: Int64, _ limit: Int, _ database: Database) throws {
+        let generation = try Self.generation(database)
+        let left = limit - (try rewrap(limit, generation, database))
+        let total =
+            try Int64.fetchOne(
+                database, sql: "UPDATE store SET erased = erased + ? RETURNING erased", arguments: [erased]) ?? 0
+        guard total >= Self.erasuresPerStep, left > 0 else { return }
+        // No row is under an older key. The new key must be safe before a row is sealed with it; one that is there
+        // already was made by a process that ended right here, and never used.
+        var stored = try GroupKeys(keyStore) ?? keys.withLock { $0 }
+        stored.forget(before: generation)
+        if stored.newest <= generation { stored.add() }
+        try stored.write(to: keyStore)
+        keys.withLock { $0 = stored }
+        try database.execute(sql: "UPDATE store SET generation = ?, erased = 0", arguments: [stored.newest])
+    }
+
+    /// Seals rows under older keys with the current one; gives how many there were, at most `limit`.
+    private func rewrap(_ limit: Int, _ generation: Int64, _ database: Database) throws -> Int {
+        let rows = try Row.fetchAll(
+            database.cachedStatement(
+                sql: """
+                    SELECT groups.id, group_rows.* FROM group_rows JOIN groups ON groups.number = group_number
+                    WHERE seal > 0 AND seal < ? LIMIT ?
+                    """), arguments: [generation, limit])
+        for row in rows {
+            let place = GroupRowPlace(
+                group: Array(row["id"] as Data), kind: UInt8(truncatingIfNeeded: row["kind"] as Int64),
+                epoch: UInt64(bitPattern: row["epoch"]), number: UInt64(bitPattern: row["number"]))
+            try database.cachedStatement(
+                sql: """
+                    UPDATE group_rows SET seal = ?, content = ?
+                    WHERE group_number = ? AND epoch = ? AND kind = ? AND number = ?
+                    """
+            ).execute(arguments: [
+                generation, try seal(open(row["content"], row["seal"], place), generation, place),
+                row["group_number"] as Int64, row["epoch"] as Int64, row["kind"] as Int64, row["number"] as Int64,
+            ])
+        }
+        guard rows.count < limit else { return rows.count }
+        let items = try Row.fetchAll(
+            database.cachedStatement(sql: "SELECT * FROM items WHERE seal > 0 AND seal < ? LIMIT ?"),
+            arguments: [generation, limit - rows.count])
+        for row in items {
+            let name: Data = row["name"]
+            let kind: Int64 = row["kind"]
+            let place = GroupRowPlace(item: UInt8(truncatingIfNeeded: kind), name: Array(name))
+            try database.cachedStatement(sql: "UPDATE items SET seal = ?, content = ? WHERE kind = ? AND name = ?")
+                .execute(arguments: [
+                    generation, try seal(open(row["content"], row["seal"], place), generation, place), kind, name,
+                ])
+        }
+        return rows.count + items.count
+    }
+
+    /// Forgets keys that no row is under any more: after the change that saw to it is on the disk, never before.
+    private func forgetOldKeys() throws {
+        guard keys.withLock({ $0.oldest < $0.newest }) else { return }
+        // Under the write lock: another process may be changing the keys as well.
+        try database.write { database in
+            let generation = try Self.generation(database)
+            let isUsed = try Bool.fetchOne(
+                database,
+                sql: """
+                    SELECT EXISTS (SELECT 1 FROM group_rows WHERE seal > 0 AND seal < ?)
+                        OR EXISTS (SELECT 1 FROM items WHERE seal > 0 AND seal < ?)
+                    """, arguments: [generation, generation])
+            guard isUsed == false, var stored = try GroupKeys(self.keyStore), stored.oldest < generation else {
+                return
+            }
+            // What the log still holds is sealed with the key that goes.
+            stored.forget(before: generation)
+            try stored.write(to: self.keyStore)
+            self.keys.withLock { $0 = stored }
+        }
+    }
+}

@@ -1,0 +1,274 @@
+import Foundation
+import GRDB
+import KithIdentity
+import KithMLS
+@testable import KithStore
+import KithTesting
+import KithWire
+import Testing
+
+/// What every storage of groups must do.
+@Suite struct GroupStorageTests {
+    enum Implementation: String, CaseIterable { case memory, database }
+
+    private let folder = TemporaryFolder()
+
+    private func make(_ implementation: Implementation) throws -> any GroupStorage {
+        switch implementation {
+        case .memory: MemoryGroupStorage()
+        case .database: try GroupDatabase.open(directory: folder.path, keys: MemoryKeyStore())
+        }
+    }
+
+    @Test(arguments: Implementation.allCases)
+    func `rows are put, replaced, removed, and go with their epoch`(implementation: Implementation) throws {
+        let storage = try make(implementation)
+        #expect(try storage.load([1])?.version == nil)
+        var changes = GroupChanges([1])
+        changes.rows = [
+            row(.state, "state"), row(.node, number: .max, "node"), row(.ratchet, epoch: 7, number: 1, "a"),
+            row(.ratchet, epoch: 8, number: 1, "b"), row(.past, epoch: .max, "last"), row(.inbox, number: 7, "in"),
+        ]
+        try storage.commit(StorageChanges(changes))
+        changes = GroupChanges([1], expectedVersion: 1)
+        changes.rows = [row(.state, "other")]
+        changes.removed = [GroupRow.Key(.node, number: .max), GroupRow.Key(.node, number: 5)]
+        // An epoch's number is no group's row's number.
+        changes.removedEpochs = [7, 0]
+        try storage.commit(StorageChanges(changes))
+        #expect(
+            try texts(storage, [1]) == [
+                "state 0 0 other", "inbox 0 7 in", "past \(UInt64.max) 0 last", "ratchet 8 1 b",
+            ])
+        #expect(try storage.version(of: [1]) == 2)
+        // The engine's rows are replaced, those of the layer above stay.
+        changes = GroupChanges([1], expectedVersion: 2)
+        changes.replacesState = true
+        changes.rows = [row(.member, "new")]
+        try storage.commit(StorageChanges(changes))
+        #expect(try texts(storage, [1]) == ["member 0 0 new", "inbox 0 7 in"])
+        changes = GroupChanges([1], expectedVersion: 3)
+        changes.deletesGroup = true
+        try storage.commit(StorageChanges(changes))
+        #expect(try storage.groups().isEmpty)
+        #expect(try storage.version(of: [1]) == nil)
+    }
+
+    @Test(arguments: Implementation.allCases)
+    func `a change of another version, or of an item that is gone, changes nothing`(
+        implementation: Implementation
+    ) throws {
+        let storage = try make(implementation)
+        let key = StorageItem.Key(.keyPackage, [9])
+        try storage.put([StorageItem(key, StoredBytes(copying: [1]))])
+        var first = GroupChanges([1])
+        first.rows = [row(.state, "one")]
+        try storage.commit(StorageChanges(first))
+        #expect(throws: GroupStorageError.conflict) { try storage.commit(StorageChanges(first)) }
+        var later = GroupChanges([1], expectedVersion: 2)
+        later.rows = [row(.state, "two")]
+        var other = GroupChanges([2])
+        other.rows = [row(.state, "three")]
+        var both = StorageChanges()
+        both.groups = [other, later]
+        both.taken = [key]
+        #expect(throws: GroupStorageError.conflict) { try storage.commit(both) }
+        later.expectedVersion = 1
+        both.groups = [other, later]
+        both.taken = [key, StorageItem.Key(.keyPackage, [8])]
+        #expect(throws: GroupStorageError.itemMissing) { try storage.commit(both) }
+        #expect(try storage.groups() == [[1]])
+        #expect(try texts(storage, [1]) == ["state 0 0 one"])
+        both.taken = [key]
+        try storage.commit(both)
+        #expect(try storage.item(key)?.key == nil)
+        #expect(throws: GroupStorageError.self) { try storage.commit(both) }
+        #expect(try Set(storage.groups()) == [[1], [2]])
+    }
+
+    @Test(arguments: Implementation.allCases)
+    func `key packages, pre-shared keys and identities come back whole`(implementation: Implementation) throws {
+        let storage = try make(implementation)
+        for suite in CipherSuites.all {
+            let key = suite.generateSignatureKey()
+            let bundle = try KeyPackageBundle(
+                suite, profile: LeafProfile(credential: .basic(identity: [1])), signatureKey: key,
+                lifetime: Lifetime(notBefore: 0, notAfter: 10))
+            let isLast = suite.id.rawValue == 1
+            try storage.put([
+                StorageItem(bundle, isLastResort: isLast), StorageItem(identity: [7], key, suite: suite.id),
+            ])
+            let item = try #require(
+                try storage.item(
+                    StorageItem.Key(isLast ? .lastResort : .keyPackage, bundle.keyPackage.reference(suite))))
+            let read = try item.keyPackage()
+            #expect(read.keyPackage == bundle.keyPackage)
+            #expect(read.initKey.reveal() == bundle.initKey.reveal())
+            let identity = try #require(try storage.item(StorageItem.Key(.identity, [7]))).identity()
+            #expect(identity.suite == suite.id && identity.key.reveal() == key.reveal())
+        }
+        #expect(try storage.items(.keyPackage).count == 4)
+        try storage.put([StorageItem(psk: [1, 2], Secret(copying: [3, 4]))])
+        #expect(try storage.items(.psk).map { try $0.presharedKey().reveal() } == [[3, 4]])
+    }
+}
+
+private func row(_ kind: GroupRow.Kind, epoch: UInt64 = 0, number: UInt64 = 0, _ text: String) -> GroupRow {
+    GroupRow(GroupRow.Key(kind, epoch: epoch, number: number), StoredBytes(copying: Array(text.utf8)))
+}
+
+private func texts(_ storage: any GroupStorage, _ group: [UInt8]) throws -> [String] {
+    let stored = try #require(try storage.load(group))
+    return stored.rows.sorted {
+        ($0.key.kind.rawValue, $0.key.epoch, $0.key.number) < ($1.key.kind.rawValue, $1.key.epoch, $1.key.number)
+    }.map {
+        "\($0.key.kind) \($0.key.epoch) \($0.key.number) \($0.content.withBytes { String(decoding: $0, as: UTF8.self) })"
+    }
+}
+
+/// What is particular to the database: sealing, several processes, damage.
+@Suite struct GroupDatabaseTests {
+    private let folder = TemporaryFolder()
+    private let keys = MemoryKeyStore()
+
+    private func open(_ path: String? = nil) throws -> GroupDatabase {
+        try GroupDatabase.open(directory: path ?? folder.path, keys: keys)
+    }
+
+    private func write(_ database: GroupDatabase, _ version: UInt64?, _ rows: [GroupRow]) throws {
+        var changes = GroupChanges([1], expectedVersion: version)
+        changes.rows = rows
+        try database.commit(StorageChanges(changes))
+    }
+
+    @Test func `nothing that is stored stands in the file, and nobody else may read it`() throws {
+        let database = try open()
+        let text = "a secret that is easily found"
+        try write(database, nil, [row(.state, text), row(.node, text), row(.inbox, text)])
+        try database.put([StorageItem(psk: [5], Secret(copying: Array(text.utf8)))])
+        for name in ["groups.sqlite", "groups.sqlite-wal"] {
+            let content = try folder.bytes(name)
+            #expect(content.count > 1000)
+            #expect(Data(content).range(of: Data(text.utf8)) == nil)
+            #expect(try folder.mode(of: name) == 0o600)
+        }
+        database.close()
+        let again = try open()
+        #expect(try texts(again, [1]) == ["state 0 0 \(text)", "node 0 0 \(text)", "inbox 0 0 \(text)"])
+    }
+
+    @Test func `a row in another's place, or changed, does not open`() throws {
+        let database = try open()
+        try write(
+            database, nil, [row(.ratchet, epoch: 1, number: 1, "one"), row(.ratchet, epoch: 1, number: 2, "two")])
+        database.close()
+        for sql in [
+            "UPDATE group_rows SET number = 3 - number + 10", "UPDATE group_rows SET epoch = 2",
+            "UPDATE group_rows SET content = zeroblob(31)", "UPDATE group_rows SET content = x''",
+            "UPDATE groups SET id = x'02'",
+        ] {
+            let copy = TemporaryFolder()
+            try copy.write(folder.bytes("groups.sqlite"), to: "groups.sqlite")
+            try DatabaseQueue(path: copy.path + "/groups.sqlite").write { try $0.execute(sql: sql) }
+            let database = try open(copy.path)
+            #expect(throws: GroupStorageError.corrupt, "\(sql)") { try database.load(database.groups()[0]) }
+        }
+    }
+
+    @Test func `the key steps forward, rows follow, and an old copy does not open any more`() throws {
+        let database = try open()
+        try write(database, nil, (0..<40).map { row(.skippedKey, epoch: 1, number: $0, "key \($0)") })
+        try database.put([StorageItem(psk: [5], Secret(copying: [1]))])
+        let old = TemporaryFolder()
+        for name in ["groups.sqlite", "groups.sqlite-wal"] { try old.write(folder.bytes(name), to: name) }
+        let first = try #require(try keys.secret(named: "groups"))
+        var version: UInt64 = 1
+        func send(_ count: Int) throws {
+            for number in 0..<count {
+                try write(database, version, [row(.ratchet, epoch: 1, number: 2, "head \(number)")])
+                version += 1
+            }
+        }
+        try send(256)
+        // The second key is there, the first as long as rows are under it.
+        #expect(try #require(try keys.secret(named: "groups")).count == 34 + 80)
+        #expect(try open(old.path).load([1])?.rows.count == 40)
+        try send(10)
+        #expect(try #require(try keys.secret(named: "groups")).count == 34 + 80)
+        try send(10)
+        let second = try #require(try keys.secret(named: "groups"))
+        #expect(second.count == 34 + 40 && second[33...] != first[33...])
+        #expect(try database.load([1])?.rows.count == 41)
+        #expect(try database.items(.psk).map { try $0.presharedKey().reveal() } == [[1]])
+        let error = #expect(throws: KithError.self) { try open(old.path) }
+        #expect(error?.code == .corrupt && error?.message.contains("old copy") == true)
+        // A quiet moment does it at once.
+        try send(256)
+        #expect(try database.maintain() == 0)
+        #expect(try #require(try keys.secret(named: "groups")).count == 34 + 40)
+    }
+
+    @Test func `a process that had the file open meanwhile finds the new key`() throws {
+        let one = try open()
+        let other = try open()
+        try write(one, nil, [row(.state, "x")])
+        for number in 1...300 { try write(one, UInt64(number), [row(.ratchet, epoch: 1, "\(number)")]) }
+        #expect(try texts(other, [1]) == ["state 0 0 x", "ratchet 1 0 300"])
+        try write(other, 301, [row(.state, "y")])
+        #expect(throws: GroupStorageError.conflict) { try write(one, 301, [row(.state, "z")]) }
+        for number in 302...700 { try write(other, UInt64(number), [row(.ratchet, epoch: 1, "\(number)")]) }
+        #expect(try texts(one, [1]) == ["state 0 0 y", "ratchet 1 0 700"])
+    }
+
+    @Test func `missing or damaged keys are told, and nothing is overwritten`() throws {
+        let database = try open()
+        try write(database, nil, [row(.state, "x")])
+        database.close()
+        let good = try #require(try keys.secret(named: "groups"))
+        let bads: [[UInt8]?] = [
+            nil, [], [1], Array(good.dropLast()), [2] + good.dropFirst(), Array(good.prefix(33)) + [0],
+        ]
+        for bad in bads {
+            try keys.removeSecret(named: "groups")
+            if let bad { try keys.store(bad, named: "groups") }
+            #expect(throws: KithError.self) { try open() }
+            #expect(try keys.secret(named: "groups") == bad)
+        }
+        try keys.store(good, named: "groups")
+        #expect(try texts(open(), [1]) == ["state 0 0 x"])
+    }
+
+    @Test func `a database of a later version is left alone`() throws {
+        try open().close()
+        try DatabaseQueue(path: folder.path + "/groups.sqlite").write {
+            try $0.execute(sql: "INSERT INTO grdb_migrations VALUES ('99')")
+        }
+        let error = #expect(throws: KithError.self) { try open() }
+        #expect(error?.message.contains("later version") == true)
+    }
+
+    @Test func `a write-ahead log cut off anywhere opens as it was after some change`() throws {
+        let database = try open()
+        try write(database, nil, [row(.state, "1")])
+        for number in 2...12 as ClosedRange<UInt64> {
+            try write(database, number - 1, [row(.state, "\(number)"), row(.ratchet, epoch: number, "\(number)")])
+        }
+        let file = try folder.bytes("groups.sqlite")
+        let log = try folder.bytes("groups.sqlite-wal")
+        database.close()
+        var versions: [UInt64] = []
+        for cut in Array(stride(from: 0, to: log.count, by: 4_111)) + [log.count] {
+            let copy = TemporaryFolder()
+            try copy.write(file, to: "groups.sqlite")
+            try copy.write(log.prefix(cut), to: "groups.sqlite-wal")
+            // Before the first change even the tables may be missing; the keys are of a later time then.
+            guard let database = try? open(copy.path) else { continue }
+            guard let version = try database.version(of: [1]) else { continue }
+            versions.append(version)
+            #expect(try texts(database, [1]).first == "state 0 0 \(version)")
+            #expect(try database.load([1])?.rows.count == Int(version))
+            database.close()
+        }
+        #expect(versions == versions.sorted() && versions.last == 12 && Set(versions).count > 5)
+    }
+}
