@@ -37,20 +37,11 @@ struct CopyCommand: AsyncParsableCommand {
     @Flag(name: .long, help: "Give new files the current time and the default mode.") var noPreserve = false
     @Flag(name: .long, help: "Change nothing; say what would be. (-n is --no-clobber here, as with cp.)")
     var dryRun = false
-    @Option(
-        name: .long,
-        help: ArgumentHelp(
-            "How many of the things named to copy side by side. Default: the processors, at most 4.",
-            valueName: "count"))
-    var parallel: UInt32?
     @OptionGroup(title: "Transfer options") var transfer: TransferOptions
     @Argument(help: "What to copy, then where to.") var paths: [RemotePath]
 
     func validate() throws {
         guard paths.count >= 2 else { throw ValidationError("cp takes what to copy, and where to.") }
-        guard parallel.map({ (1...16).contains($0) }) ?? true else {
-            throw ValidationError("--parallel takes 1 to 16.")
-        }
     }
 
     func run() async throws {
@@ -65,6 +56,6 @@ struct CopyCommand: AsyncParsableCommand {
                     update: transfer.update, wholeFile: transfer.wholeFile, dryRun: dryRun,
                     report: dryRun || transfer.itemizes),
                 limit: transfer.limit?.bytes, retrySeconds: transfer.retryFor, compress: transfer.compression,
-                parallel: parallel), globals)
+                parallel: transfer.parallel), globals)
     }
 }

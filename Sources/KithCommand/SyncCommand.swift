@@ -29,6 +29,12 @@ struct TransferOptions: ParsableArguments {
     @Option(
         name: .long,
         help: ArgumentHelp(
+            "How many files to copy side by side, 1 to 16. Default: the things named, as many as processors, at most 4.",
+            valueName: "count"))
+    var parallel: UInt32?
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
             "How long to try again without progress after the connection was lost; 0: not at all.",
             valueName: "seconds"))
     var retryFor: UInt32 = 120
@@ -44,6 +50,12 @@ struct TransferOptions: ParsableArguments {
     @Flag(name: [.customShort("i"), .customLong("itemize")], help: "Name each file that is sent or deleted.")
     var itemizes = false
     @Flag(name: [.customShort("q"), .long], help: "Show no progress.") var quiet = false
+
+    func validate() throws {
+        guard parallel.map({ (1...16).contains($0) }) ?? true else {
+            throw ValidationError("--parallel takes 1 to 16.")
+        }
+    }
 
     /// When contents are compressed.
     var compression: Files.Compression { compresses ? .always : compress }
@@ -178,6 +190,7 @@ struct SyncCommand: AsyncParsableCommand {
                 landing: Files.Landing(
                     sync: transfer.sync, exact: true, checksum: transfer.checksum, update: transfer.update,
                     wholeFile: transfer.wholeFile, delete: delete, dryRun: dryRun, report: dryRun || transfer.itemizes),
-                limit: transfer.limit?.bytes, retrySeconds: transfer.retryFor, compress: transfer.compression), globals)
+                limit: transfer.limit?.bytes, retrySeconds: transfer.retryFor, compress: transfer.compression,
+                parallel: transfer.parallel), globals)
     }
 }

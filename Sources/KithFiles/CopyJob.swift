@@ -11,7 +11,7 @@ struct CopyJob: Sendable {
         case relay(Files.Location)
     }
 
-    /// The most transfers that run side by side.
+    /// The most files that are copied side by side.
     static let maximumLanes = 16
 
     private let input: Files.Copy.Input
@@ -41,7 +41,7 @@ struct CopyJob: Sendable {
             throw KithError(.invalid, "What is left out of a copy is said of its sources.")
         }
         guard input.parallel.map({ (1...UInt32(Self.maximumLanes)).contains($0) }) ?? true else {
-            throw KithError(.invalid, "1 to \(Self.maximumLanes) transfers run side by side.")
+            throw KithError(.invalid, "1 to \(Self.maximumLanes) files are copied side by side.")
         }
         limits = input.limit.map { (RateLimit($0), RateLimit($0)) }
         // A pattern that cannot be read is refused before anything is asked for.
@@ -93,11 +93,13 @@ struct CopyJob: Sendable {
     private func copy() async throws -> Files.Summary {
         let lanes = try await lanes()
         let progress = board.begin(lanes.count)
+        // What is not used up by the sources is for the files in them.
+        let streams = input.recursive ? input.parallel.map { Int($0) / max(lanes.count, 1) } ?? 1 : 1
         var summary = try await withThrowingTaskGroup(of: Files.Summary.self) { group in
             for (steps, progress) in zip(lanes, progress) {
                 group.addTask {
                     var summary = Files.Summary()
-                    for step in steps { summary = summary + (try await run(step, progress)) }
+                    for step in steps { summary = summary + (try await run(step, progress, over: streams)) }
                     progress.isDone = true
                     return summary
                 }
@@ -112,10 +114,10 @@ struct CopyJob: Sendable {
         return summary
     }
 
-    private func run(_ step: Step, _ progress: TransferProgress) async throws -> Files.Summary {
+    private func run(_ step: Step, _ progress: TransferProgress, over streams: Int) async throws -> Files.Summary {
         switch step {
-        case .push(let sources): try await push(sources, progress)
-        case .pull(let source): try await pull(source, progress)
+        case .push(let sources): try await push(sources, progress, over: streams)
+        case .pull(let source): try await pull(source, progress, over: streams)
         case .relay(let source): try await relay(source, progress)
         }
     }
@@ -173,26 +175,33 @@ struct CopyJob: Sendable {
         }
     }
 
-    private func push(_ sources: [TreeSource], _ progress: TransferProgress) async throws -> Files.Summary {
+    private func push(
+        _ sources: [TreeSource], _ progress: TransferProgress, over streams: Int
+    ) async throws -> Files.Summary {
         try await lasting(progress) {
-            let stream = try await openPush()
+            let lanes = Self.lanes(streams)
+            let stream = try await openPush(lanes)
             progress.connected()
             return try await abandoning([stream]) {
                 try await Transfer.send(
-                    sources, selection: input.selection, compress: input.compress, over: stream, on: disk,
-                    progress: progress)
+                    sources, selection: input.selection, compress: input.compress, over: stream,
+                    lanes: open(lanes, on: input.destination.device, limits?.outgoing), on: disk, progress: progress)
             }
         }
     }
 
-    private func pull(_ source: Files.Location, _ progress: TransferProgress) async throws -> Files.Summary {
+    private func pull(
+        _ source: Files.Location, _ progress: TransferProgress, over streams: Int
+    ) async throws -> Files.Summary {
         try await lasting(progress) {
             let place = try Place(ownPath: input.destination.path)
-            let stream = try await openPull(source)
+            let lanes = Self.lanes(streams)
+            let stream = try await openPull(source, lanes)
             progress.connected()
             return try await abandoning([stream]) {
                 try await Transfer.receive(
-                    into: place, options: landing, compress: input.compress, over: stream, on: disk, active: active,
+                    into: place, options: landing, compress: input.compress, over: stream,
+                    lanes: open(lanes, on: source.device, limits?.incoming), on: disk, active: active,
                     progress: progress)
             }
         }
@@ -210,22 +219,41 @@ struct CopyJob: Sendable {
         }
     }
 
-    private func openPull(_ source: Files.Location) async throws -> any ByteStream {
+    /// The lanes of one attempt of a transfer; none for a single stream.
+    private static func lanes(_ count: Int) -> Files.Lanes? {
+        guard count > 1 else { return nil }
+        return Files.Lanes(
+            token: (0..<Files.Lanes.tokenCount).map { _ in UInt8.random(in: 0...255) }, count: UInt8(count))
+    }
+
+    private func open(_ lanes: Files.Lanes?, on device: String?, _ limit: RateLimit?) -> LaneStreams? {
+        guard let lanes else { return nil }
+        return LaneStreams(count: Int(lanes.count)) { [self] lane in
+            limited(
+                try await client.open(
+                    Files.Lane.self, Files.Lane.Input(token: lanes.token, lane: UInt8(lane)), on: device
+                ).stream, limit)
+        }
+    }
+
+    private func openPull(_ source: Files.Location, _ lanes: Files.Lanes? = nil) async throws -> any ByteStream {
         try await on(source.device) {
             limited(
                 try await client.open(
                     Files.Pull.self,
-                    Files.Pull.Input(path: source.path, recursive: input.recursive, selection: input.selection),
+                    Files.Pull.Input(
+                        path: source.path, recursive: input.recursive, selection: input.selection,
+                        lanes: lanes),
                     on: source.device
                 ).stream, limits?.incoming)
         }
     }
 
-    private func openPush() async throws -> any ByteStream {
+    private func openPush(_ lanes: Files.Lanes? = nil) async throws -> any ByteStream {
         try await on(input.destination.device) {
             limited(
                 try await client.open(
-                    Files.Push.self, Files.Push.Input(path: input.destination.path, landing: landing),
+                    Files.Push.self, Files.Push.Input(path: input.destination.path, landing: landing, lanes: lanes),
                     on: input.destination.device
                 ).stream, limits?.outgoing)
         }

@@ -12,6 +12,7 @@ public struct FilesService: Service {
     private let logger: Logger
     private let disk = DiskExecutor()
     private let active = ActivePartials()
+    private let seats = LaneSeats()
 
     /// Makes the service.
     public init(logger: Logger) { self.logger = logger }
@@ -29,6 +30,7 @@ public struct FilesService: Service {
             .stream(Files.Write.self) { try await write($0, $1, $2) },
             .stream(Files.Pull.self) { try await pull($0, $1, $2) },
             .stream(Files.Push.self) { try await push($0, $1, $2) },
+            .stream(Files.Lane.self) { try await seats.join($0, $1, $2) },
             .stream(Files.Find.self) { try await FolderSearch($0, $1).run($2, on: disk) },
             .stream(Files.Usage.self) { try await FolderUsage($0, $1).run($2, on: disk) },
             .stream(Files.Follow.self) { try await FileFollowing($0, $1).run($2, on: disk) },
@@ -224,10 +226,13 @@ public struct FilesService: Service {
         let source = try await onDisk {
             try TreeSource(try Place(input.path, .read, for: context), recursive: input.recursive)
         }
-        let stream = try await pending.accept(Nothing())
-        try await settled("pull") {
-            try await Transfer.send(
-                [source], selection: input.selection, over: stream, on: disk, progress: TransferProgress())
+        try await seats.with(input.lanes, from: context.caller) { lanes in
+            let stream = try await pending.accept(Nothing())
+            try await settled("pull") {
+                try await Transfer.send(
+                    [source], selection: input.selection, over: stream, lanes: lanes, on: disk,
+                    progress: TransferProgress())
+            }
         }
     }
 
@@ -235,11 +240,13 @@ public struct FilesService: Service {
         _ input: Files.Push.Input, _ context: CallContext, _ pending: PendingStream<Nothing>
     ) async throws {
         let place = try Place(input.path, .write, for: context)
-        let stream = try await pending.accept(Nothing())
-        try await settled("push") {
-            try await Transfer.receive(
-                into: place, options: input.landing, over: stream, on: disk, active: active,
-                progress: TransferProgress())
+        try await seats.with(input.lanes, from: context.caller) { lanes in
+            let stream = try await pending.accept(Nothing())
+            try await settled("push") {
+                try await Transfer.receive(
+                    into: place, options: input.landing, over: stream, lanes: lanes, on: disk, active: active,
+                    progress: TransferProgress())
+            }
         }
     }
 

@@ -109,10 +109,27 @@ struct LandingFile {
 /// A file whose contents are arriving.
 struct LandingContents {
     let file: LandingFile
-    let descriptor: Descriptor
     /// `nil` for one written under its own name in a hidden folder.
     let partial: Partial?
-    var hash: TreeHash
+    var arriving: ArrivingContents
+
+    init(_ file: LandingFile, descriptor: Descriptor, partial: Partial?, extent: UInt64) {
+        self.file = file
+        self.partial = partial
+        arriving = ArrivingContents(file, descriptor: descriptor, extent: extent)
+    }
+}
+
+/// Writes what arrives of one file.
+struct ArrivingContents: Sendable {
+    let descriptor: Descriptor
+    private let isSparse: Bool
+    /// What an interrupted transfer has left, by the hashes of its leaves.
+    private let leaves: [UInt8]
+    private let partialSize: UInt64
+    /// The version here, whose chunks the sender was told.
+    private let old: Descriptor?
+    private(set) var hash: TreeHash
     /// How many of its bytes passed over the link.
     var sent: UInt64 = 0
     /// How far the file on the disk goes, with what an earlier transfer has written.
@@ -121,19 +138,22 @@ struct LandingContents {
     /// Bytes at a time that become a hole when all are zero.
     private static let block = 4_096
 
-    init(_ file: LandingFile, descriptor: Descriptor, partial: Partial?, extent: UInt64) {
-        self.file = file
+    fileprivate init(_ file: LandingFile, descriptor: Descriptor, extent: UInt64) {
         self.descriptor = descriptor
-        self.partial = partial
         self.extent = extent
+        isSparse = file.flags.contains(.sparse)
+        leaves = file.plan.leaves
+        partialSize = file.plan.partialSize
+        old = file.plan.old
         hash = TreeHash(leafSize: file.leafSize)
     }
 
-    private var position: UInt64 { hash.size }
+    /// How many of its bytes are there.
+    var position: UInt64 { hash.size }
 
     /// Takes the next bytes in.
     mutating func write(_ data: ArraySlice<UInt8>) throws(Errno) {
-        if file.flags.contains(.sparse) {
+        if isSparse {
             try writeSparse(data)
         } else {
             try descriptor.write(data, at: position)
@@ -167,29 +187,42 @@ struct LandingContents {
 
     /// Takes leaves in that are there already.
     mutating func keep(_ leaves: UInt64) throws(KithError) {
-        let plan = file.plan
         let size = UInt64(hash.leafSize)
         let first = position / size
-        let known = UInt64(plan.leaves.count / TreeHash.count)
+        let known = UInt64(self.leaves.count / TreeHash.count)
         guard hash.isAtBoundary, position % size == 0, leaves <= known, first <= known - leaves else {
             throw KithError(.invalid, "The other end says that something is here which is not.")
         }
         for leaf in first..<(first + leaves) {
             let start = Int(leaf) * TreeHash.count
-            let length = min(size, plan.partialSize - leaf * size)
-            hash.append(leaf: Array(plan.leaves[start..<(start + TreeHash.count)]), length: Int(length))
+            let length = min(size, partialSize - leaf * size)
+            hash.append(leaf: Array(self.leaves[start..<(start + TreeHash.count)]), length: Int(length))
         }
     }
 
     /// Takes a part of the version here in.
-    mutating func copy(from old: Descriptor, _ range: Range<UInt64>) throws(Errno) {
-        var offset = range.lowerBound
-        while offset < range.upperBound {
-            let limit = min(range.upperBound - offset, 256 << 10)
-            guard let bytes = try old.bytes(at: offset, limit: Int(limit)) else { throw .truncated }
+    ///
+    /// - Throws: ``Errno``; `.invalid` when there is no such part.
+    mutating func copy(_ start: UInt64, _ length: UInt64) throws {
+        let (end, isOver) = start.addingReportingOverflow(length)
+        guard !isOver, end <= UInt64(Int64.max), let old else {
+            throw KithError(.invalid, "The other end says that something is here which is not.")
+        }
+        var offset = start
+        while offset < end {
+            let limit = min(end - offset, 256 << 10)
+            guard let bytes = try old.bytes(at: offset, limit: Int(limit)) else { throw Errno.truncated }
             try write(bytes[...])
             offset += UInt64(bytes.count)
         }
+    }
+
+    /// An error of writing, in words.
+    static func failure(_ error: Errno, _ path: Files.Path) -> KithError {
+        if error == .truncated {
+            return KithError(.corrupt, "\(path) changed while it was replaced. Try again.")
+        }
+        return error.failure("write", path)
     }
 
     /// Gives the file its length.

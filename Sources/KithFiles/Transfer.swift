@@ -11,10 +11,10 @@ import Synchronization
 /// has listed: neither can wait for the other while the other waits for it.
 enum Transfer {
     /// Buffers between the disk and the network.
-    private static let depth = 4
-    private static let readLimit = 256 << 10
+    static let depth = 4
+    static let readLimit = 256 << 10
 
-    private enum Part: Sendable {
+    enum Part: Sendable {
         case read, written
         case unwritable(any Error)
         case failedToRead(any Error)
@@ -26,9 +26,11 @@ enum Transfer {
     /// Sends `sources` and waits for the acknowledgement.
     static func send(
         _ sources: [TreeSource], selection: Files.Selection, compress: Files.Compression = .auto,
-        over stream: any ByteStream, on disk: DiskExecutor, progress: TransferProgress
+        over stream: any ByteStream, lanes streams: LaneStreams? = nil, on disk: DiskExecutor,
+        progress: TransferProgress
     ) async throws -> Files.Summary {
-        let channel = BoundedChannel<TreeSender.Outgoing>(capacity: depth)
+        let lanes = streams.map { SendingLanes(count: $0.count) }
+        let channel = BoundedChannel<FileSender.Outgoing>(capacity: depth)
         let answers = BoundedChannel<TreeSender.Answer>(capacity: TransferFrame.maximumListed)
         let held = TreeSender.Held()
         let peer = PeerFeatures()
@@ -46,7 +48,7 @@ enum Transfer {
             group.addTask(executorPreference: disk) {
                 do {
                     let sender = try TreeSender(
-                        sources, selection: selection, output: channel, answers: answers, held: held,
+                        sources, selection: selection, output: channel, answers: answers, held: held, lanes: lanes,
                         progress: progress)
                     try await sender.send()
                     channel.finish()
@@ -64,12 +66,30 @@ enum Transfer {
                 defer { ahead.end() }
                 do {
                     let summary = try await readAnswers(
-                        from: stream, into: answers, held: held, peer: peer, ahead: ahead, progress: progress)
+                        from: stream, into: answers, held: held, peer: peer, ahead: ahead, lanes: lanes,
+                        progress: progress)
                     answers.finish()
                     return .acknowledged(summary)
                 } catch {
                     answers.finish(error)
                     throw error
+                }
+            }
+
+            if let lanes, let streams {
+                group.addTask {
+                    do {
+                        try await withLanes(lanes.count, until: BoundedChannel(capacity: 1)) { lane in
+                            try await send(
+                                lane: lane, of: lanes, over: streams, compress: compress, peer: peer, on: disk,
+                                progress: progress)
+                        }
+                        return nil
+                    } catch {
+                        lanes.fail(error)
+                        answers.finish(error)
+                        return .failedToRead(error)
+                    }
                 }
             }
 
@@ -96,12 +116,12 @@ enum Transfer {
     }
 
     /// Moves buffers to the network; a failure to read is told to the other end.
-    private static func write(
-        _ channel: BoundedChannel<TreeSender.Outgoing>, to stream: any ByteStream, with packer: BlockPacker,
+    static func write(
+        _ channel: BoundedChannel<FileSender.Outgoing>, to stream: any ByteStream, with packer: BlockPacker,
         ahead: AheadGate, progress: TransferProgress
     ) async -> Part {
         while true {
-            let buffer: TreeSender.Outgoing?
+            let buffer: FileSender.Outgoing?
             do {
                 buffer = try await channel.receive()
             } catch is CancellationError {
@@ -135,7 +155,7 @@ enum Transfer {
     /// Passes on what the receiver wants, until its last word.
     private static func readAnswers(
         from stream: any ByteStream, into answers: BoundedChannel<TreeSender.Answer>, held: TreeSender.Held,
-        peer: PeerFeatures, ahead: AheadGate, progress: TransferProgress
+        peer: PeerFeatures, ahead: AheadGate, lanes: SendingLanes?, progress: TransferProgress
     ) async throws -> Files.Summary {
         var parser = TransferParser()
         var basis = TreeSender.Basis()
@@ -152,6 +172,7 @@ enum Transfer {
                     try check(version: version)
                     peer.current = features
                     if features.contains(.confirmation) { ahead.begin() }
+                    lanes?.agreed(features.contains(.lanes))
                 case .taken(let bytes): try ahead.took(bytes)
                 case .send(let files): try offer(.send(files: min(files, UInt64(TransferFrame.maximumListed + 1))))
                 case .notNeeded(let files):
@@ -193,8 +214,11 @@ enum Transfer {
     /// Receives a transfer into `place` and acknowledges it.
     static func receive(
         into place: Place, options: Files.Landing, compress: Files.Compression = .auto, over stream: any ByteStream,
-        on disk: DiskExecutor, active: ActivePartials, progress: TransferProgress
+        lanes streams: LaneStreams? = nil, on disk: DiskExecutor, active: ActivePartials, progress: TransferProgress
     ) async throws -> Files.Summary {
+        let lanes = streams.map { ReceivingLanes(count: $0.count) }
+        let isOver = BoundedChannel<Bool>(capacity: 1)
+        let features = TransferFrame.Features(compress).union(lanes == nil ? [] : .lanes)
         let channel = BoundedChannel<[UInt8]>(capacity: 2 * depth)
         let answers = AnswerQueue()
         return try await withThrowingTaskGroup(of: Files.Summary?.self) { group in
@@ -206,17 +230,20 @@ enum Transfer {
             group.addTask(executorPreference: disk) {
                 do {
                     let summary = try await land(
-                        channel, into: place, options: options, features: TransferFrame.Features(compress),
-                        answers: answers, active: active, progress: progress
+                        channel, into: place, options: options, features: features, answers: answers, active: active,
+                        lanes: lanes, progress: progress
                     ) {
                         stream.abort(.conflict)
                     }
+                    isOver.finish()
                     answers.finish(last: .acknowledgement(summary))
                     channel.finish(KithError(.closed, "The transfer has ended."))
                     return nil
                 } catch {
+                    isOver.finish()
                     // Its sender waits for our end, and knows the reason if it is its own.
-                    answers.finish(last: error is RemoteFailure ? nil : .failure(Files.Failure(error)))
+                    answers.finish(
+                        last: error is RemoteFailure ? nil : .failure(Files.Failure(StreamFailure.reason(error))))
                     channel.finish(error)
                     throw error
                 }
@@ -231,6 +258,20 @@ enum Transfer {
                 try? await stream.finish()
                 return last
             }
+            if let lanes, let streams {
+                group.addTask {
+                    do {
+                        try await withLanes(lanes.count, until: isOver) { lane in
+                            try await receive(
+                                lane: lane, of: lanes, over: streams, features: features, progress: progress)
+                        }
+                    } catch {
+                        lanes.fail(error)
+                        channel.finish(error)
+                    }
+                    return nil
+                }
+            }
             do {
                 while let part = try await group.next() {
                     if let summary = part { return summary }
@@ -240,9 +281,9 @@ enum Transfer {
                 throw error.error
             } catch let error where !(error is CancellationError) {
                 // The sender may still be writing: what it has sent is read away until it has met the reason.
-                answers.finish(last: .failure(Files.Failure(error)))
+                answers.finish(last: .failure(Files.Failure(StreamFailure.reason(error))))
                 while (try? await group.next()) != nil {}
-                throw (error as? StreamFailure)?.error ?? error
+                throw StreamFailure.reason(error)
             }
             throw CancellationError()
         }
@@ -273,36 +314,44 @@ enum Transfer {
 
     private static func land(
         _ channel: BoundedChannel<[UInt8]>, into place: Place, options: Files.Landing,
-        features: TransferFrame.Features, answers: AnswerQueue, active: ActivePartials, progress: TransferProgress,
-        takenOver: @escaping @Sendable () -> Void
+        features: TransferFrame.Features, answers: AnswerQueue, active: ActivePartials, lanes: ReceivingLanes?,
+        progress: TransferProgress, takenOver: @escaping @Sendable () -> Void
     ) async throws -> Files.Summary {
         try answers.put(.hello(version: TransferFrame.version, features: features))
-        let landing = try TreeLanding(
-            place, options: options, answers: answers, active: active, progress: progress, takenOver: takenOver)
+        let landing = SharedLanding(
+            try TreeLanding(
+                place, options: options, answers: answers, active: active, progress: progress, lanes: lanes,
+                takenOver: takenOver))
         do {
             var parser = TransferParser(takesCompressed: features.contains(.compression))
             var start = ContinuousClock.now
             var (taken, told, isTelling) = (UInt64(0), UInt64(0), false)
             while let bytes = try await channel.receive() {
-                let isInContents = landing.contents != nil
+                let isInContents = landing.with { $0.contents != nil }
                 parser.feed(bytes)
                 while let frame = try parser.next() {
-                    if case .hello(_, let theirs) = frame { isTelling = theirs.contains(.confirmation) }
-                    if try landing.take(frame) { return landing.summary }
+                    if case .hello(_, let theirs) = frame {
+                        isTelling = theirs.contains(.confirmation)
+                        lanes?.agreed(theirs.contains(.lanes), for: landing)
+                    }
+                    if case .end = frame { try await lanes?.allDone(in: landing) }
+                    if let summary = try landing.with({ try $0.take(frame) ? $0.summary : nil }) { return summary }
                 }
                 let now = ContinuousClock.now
-                if isInContents { landing.speed.add(bytes.count, in: now - start) }
+                let time = now - start
+                if isInContents { landing.with { $0.speed.add(bytes.count, in: time) } }
                 start = now
                 taken += UInt64(bytes.count)
                 if isTelling, taken - told >= AheadWindow.step {
                     told = taken
                     try answers.put(.taken(taken))
                 }
-                try landing.answer()
+                try landing.with { try $0.answer() }
             }
             throw StreamFailure(error: KithError(.closed, "The other end stopped in the middle of a transfer."))
         } catch {
-            landing.isInterrupted = error is StreamFailure || error is CancellationError || isPassing(error)
+            let isInterrupted = error is StreamFailure || error is CancellationError || isPassing(error)
+            landing.with { $0.isInterrupted = isInterrupted }
             throw (error as? Errno)?.failure("copy to", place.shown) ?? error
         }
     }
@@ -332,6 +381,9 @@ struct RemoteFailure: Error {
 /// An error of the stream itself: the transfer was interrupted.
 struct StreamFailure: Error {
     let error: any Error
+
+    /// The error itself, of the stream or not.
+    static func reason(_ error: any Error) -> any Error { (error as? StreamFailure)?.error ?? error }
 }
 
 /// What the receiver has to say, until it is written.

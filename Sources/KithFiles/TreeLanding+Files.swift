@@ -182,7 +182,7 @@ extension TreeLanding {
         try say()
         if mayBeSame {
             let root = try attempt("read", path) { () throws(Errno) in
-                try TreeSender.root(of: old, leafSize: file.leafSize)
+                try FileSender.root(of: old, leafSize: file.leafSize)
             }
             try answers.put(.root(root))
             file.plan.mayBeSame = true
@@ -240,7 +240,7 @@ extension TreeLanding {
 
     // MARK: - Contents
 
-    private func nextWanted() throws -> LandingFile {
+    func nextWanted() throws -> LandingFile {
         guard contents == nil, let file = wanted.popFirst() else { throw Self.outOfOrder }
         if file.plan.cost > 0 {
             cost -= file.plan.cost
@@ -249,12 +249,7 @@ extension TreeLanding {
         return file
     }
 
-    private func opened() throws -> LandingContents {
-        if let contents { return contents }
-        return try begin(try nextWanted())
-    }
-
-    private func begin(_ file: LandingFile) throws -> LandingContents {
+    func begin(_ file: LandingFile) throws -> LandingContents {
         let folder = file.folder
         let path = shown(file.name, in: folder)
         progress.begin(path.bytes)
@@ -291,73 +286,49 @@ extension TreeLanding {
         }
     }
 
-    /// Lets `body` change the contents that are arriving.
-    private func change(_ body: (inout LandingContents) throws(Errno) -> Void) throws {
-        var current = try opened()
+    /// Lets `body` change the contents that are arriving; returns by how much they grew.
+    private func change(_ body: (inout ArrivingContents) throws -> Void) throws -> UInt64 {
+        var current = try contents ?? begin(try nextWanted())
         // One owner only, so that the bytes of the hash are not copied.
         contents = nil
-        do throws(Errno) {
-            try body(&current)
-        } catch .truncated {
-            throw KithError(
-                .corrupt,
-                "\(shown(current.file.name, in: current.file.folder)) changed while it was replaced. Try again.")
-        } catch {
-            throw error.failure("write", shown(current.file.name, in: current.file.folder))
+        let before = current.arriving.position
+        do {
+            try body(&current.arriving)
+        } catch let error as Errno {
+            throw ArrivingContents.failure(error, shown(current.file.name, in: current.file.folder))
         }
         contents = current
+        return current.arriving.position - before
     }
 
     func write(_ data: ArraySlice<UInt8>) throws {
-        try change { contents throws(Errno) in
+        _ = try change { contents in
             try contents.write(data)
             contents.sent += UInt64(data.count)
         }
         progress.add(bytes: UInt64(data.count), sent: UInt64(data.count))
     }
 
-    func hole(_ length: UInt64) throws {
-        try change { contents throws(Errno) in try contents.skip(length) }
-        progress.add(bytes: length)
-    }
+    func hole(_ length: UInt64) throws { progress.add(bytes: try change { try $0.skip(length) }) }
 
-    func keep(_ leaves: UInt64) throws {
-        var current = try opened()
-        contents = nil
-        let before = current.hash.size
-        try current.keep(leaves)
-        contents = current
-        progress.add(bytes: current.hash.size - before)
-    }
+    func keep(_ leaves: UInt64) throws { progress.add(bytes: try change { try $0.keep(leaves) }) }
 
     func copy(_ offset: UInt64, _ length: UInt64) throws {
-        let (end, isOver) = offset.addingReportingOverflow(length)
-        guard !isOver, end <= UInt64(Int64.max), let old = try opened(holding: true).file.plan.old else {
-            throw KithError(.invalid, "The other end says that something is here which is not.")
-        }
-        try change { contents throws(Errno) in try contents.copy(from: old, offset..<end) }
-        progress.add(bytes: length)
-    }
-
-    /// The contents that are arriving, begun if need be, and kept as they are.
-    private func opened(holding: Bool) throws -> LandingContents {
-        let current = try opened()
-        contents = current
-        return current
+        progress.add(bytes: try change { try $0.copy(offset, length) })
     }
 
     func small(_ root: [UInt8], _ data: ArraySlice<UInt8>) throws {
         var current = try begin(try nextWanted())
         try attempt("write", shown(current.file.name, in: current.file.folder)) { () throws(Errno) in
-            try current.write(data)
+            try current.arriving.write(data)
         }
-        current.sent = UInt64(data.count)
+        current.arriving.sent = UInt64(data.count)
         progress.add(bytes: UInt64(data.count), sent: UInt64(data.count))
         try finish(current, root)
     }
 
     func finishFile(_ root: [UInt8]) throws {
-        let current = try opened()
+        let current = try contents ?? begin(try nextWanted())
         contents = nil
         try finish(current, root)
     }
@@ -365,6 +336,11 @@ extension TreeLanding {
     func abandonFile() throws {
         let current = try contents ?? begin(try nextWanted())
         contents = nil
+        try abandon(current)
+    }
+
+    /// Leaves nothing of a file.
+    func abandon(_ current: LandingContents) throws {
         if let partial = current.partial {
             partial.discard()
         } else {
@@ -392,21 +368,21 @@ extension TreeLanding {
         try release(file.folder)
     }
 
-    private func finish(_ done: LandingContents, _ root: [UInt8]) throws {
+    func finish(_ done: LandingContents, _ root: [UInt8]) throws {
         let (file, folder) = (done.file, done.file.folder)
         let path = shown(file.name, in: folder)
-        guard done.hash.root() == root else {
+        guard done.arriving.hash.root() == root else {
             throw KithError(
                 .corrupt, "What arrived of \(path) is not what was sent (SHA-256). Nothing was put in place.")
         }
         do throws(Errno) {
-            try done.end()
-            if let extended = file.extended { try ExtendedAttributes.write(extended, to: done.descriptor) }
+            try done.arriving.end()
+            if let extended = file.extended { try ExtendedAttributes.write(extended, to: done.arriving.descriptor) }
             if options.preserve {
-                try done.descriptor.setMode(file.attributes.mode & 0o777)
-                try done.descriptor.setModified(file.attributes.seconds, file.attributes.nanoseconds)
+                try done.arriving.descriptor.setMode(file.attributes.mode & 0o777)
+                try done.arriving.descriptor.setModified(file.attributes.seconds, file.attributes.nanoseconds)
             }
-            if options.sync { try done.descriptor.sync() }
+            if options.sync { try done.arriving.descriptor.sync() }
             if file.plan.existing == .folder, done.partial != nil, let around = folder.descriptor {
                 try removeLeft(file.name, from: around)
             }
@@ -419,8 +395,8 @@ extension TreeLanding {
             throw error.failure("put in place", path)
         }
         summary.files += 1
-        summary.bytes += done.hash.size
-        summary.sent += done.sent
+        summary.bytes += done.arriving.hash.size
+        summary.sent += done.arriving.sent
         progress.add(files: 1)
         note(folder, file.name, file.plan.existing == nil ? .new : .changed)
         try settle(file, isThere: true)

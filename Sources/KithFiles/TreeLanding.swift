@@ -38,6 +38,11 @@ final class TreeLanding {
     var cost = 0
     var planned = 0
     var contents: LandingContents?
+    let lanes: ReceivingLanes?
+    /// The files whose contents come over each lane, and the one of each that is arriving; how many they are.
+    var waitingOnLanes: [Int: Ring<LandingFile>] = [:]
+    var onLanes: [Int: LandingContents] = [:]
+    var laned = 0
     /// How fast contents have come.
     var speed = ArrivalSpeed()
 
@@ -73,9 +78,10 @@ final class TreeLanding {
     /// Opens the destination: a folder that is there, or the folder around a name that is not.
     init(
         _ place: Place, options: Files.Landing, answers: AnswerQueue, active: ActivePartials,
-        progress: TransferProgress, takenOver: @escaping @Sendable () -> Void
+        progress: TransferProgress, lanes: ReceivingLanes? = nil, takenOver: @escaping @Sendable () -> Void
     ) throws {
         self.options = options
+        self.lanes = lanes
         self.progress = progress
         self.answers = answers
         self.active = active
@@ -121,6 +127,7 @@ final class TreeLanding {
         case .copied(let offset, let length): try copy(offset, length)
         case .fileEnd(let root): try finishFile(root)
         case .same: try same()
+        case .elsewhere(let lane): try announce(on: Int(lane))
         case .fileAbandoned:
             try abandonFile()
             hasAbandoned = true
@@ -141,9 +148,8 @@ final class TreeLanding {
             try beginEntry(name)
             try makeHardLink(name, to: target)
         case .end(let isComplete):
-            guard contents == nil, levels.count == 1, undecided.isEmpty, wanted.isEmpty, waitingLinks == 0 else {
-                throw Self.outOfOrder
-            }
+            guard contents == nil, levels.count == 1, undecided.isEmpty, wanted.isEmpty, laned == 0, waitingLinks == 0
+            else { throw Self.outOfOrder }
             try deleteDoomed(isComplete && isSourceComplete)
             if options.sync, !options.dryRun, let folder = levels[0].descriptor {
                 try attempt("sync", destination) { () throws(Errno) in try folder.sync() }

@@ -5,7 +5,7 @@ import Synchronization
 /// Lists files and folders to the receiver, and sends the contents it asks for, a buffer at a time.
 ///
 /// It runs on a ``DiskExecutor``; the channel's other end writes to the network meanwhile.
-@safe final class TreeSender {  // the one pointer it holds never leaves it
+final class TreeSender {
     /// What the receiver said of some files, in the order they were listed.
     enum Answer: Sendable {
         case send(files: UInt64)
@@ -36,17 +36,8 @@ import Synchronization
         func add(_ count: Int) { bytes.add(count, ordering: .relaxed) }
     }
 
-    /// A shared buffer goes out when it holds this much.
-    static let batchLimit = 256 << 10
     /// The folders it holds open: one less deep than the protocol's bound for each that is begun while it waits.
     private static let maximumFolders = TransferFrame.maximumFolders - 8
-    /// A buffer on its way to the network.
-    struct Outgoing: Sendable {
-        var bytes: [UInt8]
-        /// How many of them are contents of files.
-        var contents: UInt64
-    }
-
     /// So many second names are remembered; further ones are sent as files of their own.
     private static let maximumHardLinks = 1 << 20
 
@@ -55,45 +46,38 @@ import Synchronization
         var inode: UInt64
     }
 
-    let output: BoundedChannel<Outgoing>
-    let progress: TransferProgress
+    private let sender: FileSender
+    private let progress: TransferProgress
     private let answers: BoundedChannel<Answer>
     private let held: Held
     private let walk: TreeWalk
     private let selection: Files.Selection
+    private let lanes: SendingLanes?
 
     private var isListed = false
     private var isComplete = true
     private var pending = Ring<TreeWalk.File>()
     private var listed: UInt64 = 0
     private var linked: [Identity: UInt64] = [:]
-    private var batch: [UInt8] = []
-    /// How many bytes of contents the shared buffer holds.
-    private var batchContents: UInt64 = 0
-    private var hasSentTotal = false
-    /// Where small files are read to.
-    let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: TransferFrame.maximumSmall, alignment: 16)
 
     init(
-        _ sources: [TreeSource], selection: Files.Selection, output: BoundedChannel<Outgoing>,
-        answers: BoundedChannel<Answer>, held: Held, progress: TransferProgress
+        _ sources: [TreeSource], selection: Files.Selection, output: BoundedChannel<FileSender.Outgoing>,
+        answers: BoundedChannel<Answer>, held: Held, lanes: SendingLanes? = nil, progress: TransferProgress
     ) throws(KithError) {
-        self.output = output
+        sender = FileSender(output: output, progress: progress, tellsTotal: true)
         self.held = held
         self.answers = answers
+        self.lanes = lanes
         self.progress = progress
         self.selection = selection
         walk = TreeWalk(sources, leavingOut: try IgnoreRules(selection.exclude))
     }
 
-    deinit { unsafe scratch.deallocate() }
-
     /// Sends all of the sources and the end of the transfer.
     ///
     /// What cannot be read beneath a source is left out, with the reason; a source itself that cannot be is an error.
     func send() async throws {
-        // Nothing else may come first, not even the total.
-        try TransferFrame.hello(version: TransferFrame.version, features: .confirmation).append(to: &batch)
+        try sender.greet(lanes == nil ? .confirmation : [.confirmation, .lanes])
         while true {
             try Task.checkCancellation()
             let count = try listAhead(64)
@@ -101,20 +85,22 @@ import Synchronization
                 try await obey(answer)
             } else if count > 0 {
                 // The receiver is to have something to answer soon.
-                if batch.count >= 8 << 10 { try await flush() }
+                if sender.waiting >= 8 << 10 { try await sender.flush() }
             } else if isListed, pending.isEmpty {
                 break
             } else {
-                try await flush()
+                try await sender.flush()
                 guard let answer = try await answers.receive() else {
                     throw KithError(.closed, "The other end ended the transfer before it was done.")
                 }
                 try await obey(answer)
             }
         }
+        try await sender.flush()
+        if let lanes, try await !lanes.finish() { isComplete = false }
         progress.isAllSent = true
         try put(.end(isComplete: isComplete))
-        try await flush()
+        try await sender.flush()
     }
 
     // MARK: - Listing
@@ -201,7 +187,7 @@ import Synchronization
             for _ in 0..<files {
                 progress.add(bytes: try nextPending().info.size, files: 1)
                 _ = try listAhead(2)
-                if batch.count >= Self.batchLimit { try await flush() }
+                if sender.batchIsFull { try await sender.flush() }
             }
         case .difference(let basis):
             try await send(try nextPending(), basis)
@@ -226,13 +212,31 @@ import Synchronization
             // It may have become something else since it was listed.
             let info = try opened.info()
             guard info.kind == .file else { throw Errno.notRegular }
-            try await sendContents(of: opened, info, announced: file.info.size, basis)
+            if try await deal(file, opened, info, basis) { return }
+            try await sender.sendContents(of: opened, info, announced: file.info.size, basis)
         } catch let error as Errno {
             try put(.fileAbandoned)
             try skip(file.path, error.failure("read", Files.Path(bytes: file.path)))
             return
         }
         progress.add(files: 1)
+    }
+
+    /// Gives a file to a lane, when there are any and it is large enough; whether it did.
+    private func deal(
+        _ file: TreeWalk.File, _ opened: Descriptor, _ info: Descriptor.Info, _ basis: Basis
+    ) async throws -> Bool {
+        // Whether it is the very file the receiver has is said where it is asked.
+        guard let lanes, info.size > UInt64(TransferFrame.maximumSmall), basis.root == nil else { return false }
+        // The receiver is to know of the files before, which other lanes may be sending already.
+        try await sender.flush()
+        guard let lane = try await lanes.free() else { return false }
+        try put(.elsewhere(lane: UInt8(lane)))
+        try await sender.flush()
+        try lanes.deal(
+            SendingLanes.Job(
+                file: opened, info: info, path: file.path, announced: file.info.size, basis: basis), to: lane)
+        return true
     }
 
     // MARK: - Words
@@ -247,32 +251,7 @@ import Synchronization
         try put(.skipped(skipped))
     }
 
-    func put(_ frame: TransferFrame) throws {
-        if !hasSentTotal, let bytes = progress.total {
-            hasSentTotal = true
-            try TransferFrame.total(bytes: bytes.bytes, files: bytes.files).append(to: &batch)
-        }
-        try frame.append(to: &batch)
-    }
-
-    /// Appends a message of bytes from elsewhere, behind some of our own.
-    func put(type: UInt8, _ head: [UInt8], _ data: UnsafeRawBufferPointer) async throws {
-        batch += TransferFrame.prefix(type: type, count: head.count + data.count)
-        batch += head
-        unsafe batch.append(contentsOf: data)
-        batchContents += UInt64(data.count)
-        if batch.count >= Self.batchLimit { try await flush() }
-    }
-
-    var batchIsFull: Bool { batch.count >= Self.batchLimit }
-
-    func flush() async throws {
-        guard !batch.isEmpty else { return }
-        let full = Outgoing(bytes: batch, contents: batchContents)
-        (batch, batchContents) = ([], 0)
-        batch.reserveCapacity(Self.batchLimit + 2 * TransferFrame.maximumSmall)
-        try await output.send(full)
-    }
+    private func put(_ frame: TransferFrame) throws { try sender.put(frame) }
 
     private static func attributes(_ name: [UInt8], _ info: Descriptor.Info) -> TransferFrame.Attributes {
         TransferFrame.Attributes(

@@ -49,6 +49,59 @@ import Testing
         }
     }
 
+    @Test func `a folder that is sent over several streams goes on after kill -9, and its mirror is exact`()
+        async throws
+    {
+        try await withTwoMachines { laptop, phone in
+            let served = laptop.path("srv")
+            try FileManager.default.createDirectory(atPath: served + "/tree", withIntermediateDirectories: true)
+            try await laptop.invite(phone, "files:write=\(served)")
+            try FileManager.default.createDirectory(atPath: phone.path("tree"), withIntermediateDirectories: true)
+            try Data("old".utf8).write(to: URL(fileURLWithPath: served + "/tree/old"))
+            let (count, size) = (6, 4_000_000)
+            for index in 0..<count {
+                let bytes = CopyTests.bytes(size, seed: UInt64(30 + index))
+                try bytes.write(to: URL(fileURLWithPath: phone.path("tree/\(index)")))
+            }
+            let options = ["--parallel", "3", "--delete", phone.path("tree"), "laptop:\(served)/tree"]
+            for round in 1...3 {
+                let daemon = try await phone.daemonPID()
+                let copy = try phone.start(["sync", "--limit", "6M"] + options)
+                try await arrived(round * 1_000_000, in: served + "/tree")
+                kill(daemon, SIGKILL)
+                #expect(try await copy.outcome(seconds: 20).status != 0)
+                while try await phone.kith(["down"]).status != 3 { try await Task.sleep(for: .milliseconds(20)) }
+                #expect(FileManager.default.fileExists(atPath: served + "/tree/old"))
+                try await phone.up()
+            }
+            let last = try await phone.kith(["sync", "--json", "-i"] + options)
+            #expect(last.status == 0, "\(last)")
+            let events = try last.output.split(separator: "\n").map {
+                try #require(try JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any])
+            }
+            let summary = try #require(events.last)
+            #expect(summary["event"] as? String == "result" && summary["deleted"] as? Int == 1, "\(summary)")
+            let sent = try #require((summary["sent"] as? NSNumber)?.intValue)
+            #expect(sent <= count * size - 3_000_000 + 3 * (256 << 10), "\(sent)")
+            #expect(events.contains { $0["event"] as? String == "change" && $0["kind"] as? String == "deleted" })
+            for index in 0..<count {
+                #expect(
+                    try Data(contentsOf: URL(fileURLWithPath: served + "/tree/\(index)"))
+                        == CopyTests.bytes(size, seed: UInt64(30 + index)))
+            }
+            #expect(
+                try FileManager.default.contentsOfDirectory(atPath: served + "/tree").sorted()
+                    == (0..<count).map(String.init))
+            // Back, over as many.
+            try await phone.expect("sync", "--parallel", "4", "laptop:\(served)/tree", phone.path("back"))
+            #expect(try FileManager.default.contentsOfDirectory(atPath: phone.path("back")).count == count)
+            let refused = try await phone.kith([
+                "sync", "--parallel", "17", phone.path("tree"), "laptop:\(served)/tree",
+            ])
+            #expect(refused.status == 64 && refused.error.contains("1 to 16"), "\(refused)")
+        }
+    }
+
     private func prepare(_ laptop: Machine, _ phone: Machine) async throws -> (String, String, Data) {
         let served = laptop.path("srv")
         try FileManager.default.createDirectory(atPath: served, withIntermediateDirectories: true)

@@ -180,12 +180,14 @@ struct TreeMaker {
             let selection = Files.Selection(hardLinks: true)
             let isCompressed = BlockCompression.isAvailable && maker.number(0...1) == 0
             let compress = isCompressed ? Files.Compression.always : .never
+            // Over one stream for each tree, or over further ones.
+            let parallel = UInt32(names.count * [1, 1, 2, 4][maker.number(0...3)])
             for _ in 0..<maker.number(1...4) {
                 let limit = maker.number(0...3) == 0 ? maker.number(0...4_000) : maker.number(0...1_500_000)
                 do {
                     let (summary, _) = try await folders.client(cut: { limit }).copy(
                         from, to: to, selection: selection, landing: landing, compress: compress,
-                        parallel: isParallel ? 3 : 1)
+                        parallel: parallel)
                     if summary.unchanged > 0 { resumed += 1 }
                 } catch {
                     #expect(error as? KithError == KithError(.closed, ""), "round \(round): \(error)")
@@ -195,7 +197,7 @@ struct TreeMaker {
             }
             let (summary, _) = try await folders.client().copy(
                 from, to: to, selection: selection, landing: landing, compress: compress,
-                parallel: isParallel ? 3 : 1)
+                parallel: parallel)
             if summary.sent < summary.bytes || summary.unchanged > 0 { resumed += 1 }
             var isEqual = true
             for name in names {

@@ -115,12 +115,15 @@ extension Files {
             public var recursive: Bool
             /// What of it.
             public var selection: Selection
+            /// The lanes that may be opened besides; `nil`: none.
+            public var lanes: Lanes?
 
             /// Makes the input.
-            public init(path: Path, recursive: Bool, selection: Selection = Selection()) {
+            public init(path: Path, recursive: Bool, selection: Selection = Selection(), lanes: Lanes? = nil) {
                 self.path = path
                 self.recursive = recursive
                 self.selection = selection
+                self.lanes = lanes
             }
         }
 
@@ -144,11 +147,14 @@ extension Files {
             public var path: Path
             /// How it is put in place.
             public var landing: Landing
+            /// The lanes that may be opened besides; `nil`: none.
+            public var lanes: Lanes?
 
             /// Makes the input.
-            public init(path: Path, landing: Landing) {
+            public init(path: Path, landing: Landing, lanes: Lanes? = nil) {
                 self.path = path
                 self.landing = landing
+                self.lanes = lanes
             }
         }
 
@@ -162,6 +168,51 @@ extension Files {
         public static let summary = "Takes a file or a tree from the caller."
         /// Who may call it with this input.
         public static func access(for input: Input) -> Access { input.path.access(.write) }
+    }
+
+    /// The lanes of a transfer: further streams, for the contents of some of its files.
+    public struct Lanes: Codable, Hashable, Sendable {
+        /// How long a token is, in bytes.
+        public static let tokenCount = 16
+
+        /// What the calls of the lanes name the transfer by; random, so that no other transfer has it.
+        public var token: [UInt8]
+        /// How many there are, at most 16.
+        public var count: UInt8
+
+        /// Makes a choice.
+        public init(token: [UInt8], count: UInt8) {
+            self.token = token
+            self.count = count
+        }
+    }
+
+    /// Opens one lane of a running ``Pull`` or ``Push`` of the same caller.
+    public enum Lane: Method {
+        /// Which lane.
+        public struct Input: Codable, Hashable, Sendable {
+            /// Of which transfer, see ``Lanes/token``.
+            public var token: [UInt8]
+            /// Which one, from 0.
+            public var lane: UInt8
+
+            /// Makes the input.
+            public init(token: [UInt8], lane: UInt8) {
+                self.token = token
+                self.lane = lane
+            }
+        }
+
+        /// What the service answers.
+        public typealias Output = Nothing
+        /// The stable name on every wire.
+        public static let name = "files.lane"
+        /// How it is called.
+        public static let kind = MethodKind.stream
+        /// One line for a person.
+        public static let summary = "Adds a stream to a transfer of the caller's that is running."
+        /// Who may call it with this input: what the transfer itself may was checked with it.
+        public static func access(for input: Input) -> Access { .holding(.files) }
     }
 
     /// A path on this device or on another.
@@ -215,7 +266,8 @@ extension Files {
             public var retrySeconds: UInt32
             /// When contents are compressed on their way.
             public var compress: Compression
-            /// How many of the sources are copied side by side; `nil`: as many as there are processors, at most four.
+            /// How many files are copied side by side, each over a stream of its own; `nil`: as many of the sources as there
+            /// are processors, at most four, and of each one file at a time.
             public var parallel: UInt32?
 
             /// Makes the input.

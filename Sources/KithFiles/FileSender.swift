@@ -1,13 +1,84 @@
 import KithAPI
 import KithWire
 
-/// What is sent of one file.
-extension TreeSender {
+/// Sends messages and contents of files over one stream, a buffer at a time.
+///
+/// It runs on a ``DiskExecutor``; the channel's other end writes to the network meanwhile.
+@safe final class FileSender {  // the one pointer it holds never leaves it
+    /// A buffer on its way to the network.
+    struct Outgoing: Sendable {
+        var bytes: [UInt8]
+        /// How many of them are contents of files.
+        var contents: UInt64
+    }
+
+    /// A shared buffer goes out when it holds this much.
+    static let batchLimit = 256 << 10
     /// How much of a file one buffer carries.
     private static let chunk = 256 << 10
 
+    let output: BoundedChannel<Outgoing>
+    private let progress: TransferProgress
+    private var batch: [UInt8] = []
+    /// How many bytes of contents the shared buffer holds.
+    private var batchContents: UInt64 = 0
+    /// Whether the receiver is to be told how much there is to do, once that has been counted.
+    private var tellsTotal: Bool
+    /// Where small files are read to.
+    private let scratch = UnsafeMutableRawBufferPointer.allocate(
+        byteCount: TransferFrame.maximumSmall, alignment: 16)
+
+    init(output: BoundedChannel<Outgoing>, progress: TransferProgress, tellsTotal: Bool) {
+        self.output = output
+        self.progress = progress
+        self.tellsTotal = tellsTotal
+    }
+
+    deinit { unsafe scratch.deallocate() }
+
+    // MARK: - Messages
+
+    /// How many bytes wait to go out together.
+    var waiting: Int { batch.count }
+
+    var batchIsFull: Bool { batch.count >= Self.batchLimit }
+
+    /// Appends the first message of all, which not even the total may precede.
+    func greet(_ features: TransferFrame.Features) throws {
+        try TransferFrame.hello(version: TransferFrame.version, features: features).append(to: &batch)
+    }
+
+    func put(_ frame: TransferFrame) throws {
+        if tellsTotal, let total = progress.total {
+            tellsTotal = false
+            try TransferFrame.total(bytes: total.bytes, files: total.files).append(to: &batch)
+        }
+        try frame.append(to: &batch)
+    }
+
+    /// Appends a message of bytes from elsewhere, behind some of our own.
+    private func put(type: UInt8, _ head: [UInt8], _ data: UnsafeRawBufferPointer) async throws {
+        batch += TransferFrame.prefix(type: type, count: head.count + data.count)
+        batch += head
+        unsafe batch.append(contentsOf: data)
+        batchContents += UInt64(data.count)
+        if batchIsFull { try await flush() }
+    }
+
+    func flush() async throws {
+        guard !batch.isEmpty else { return }
+        let full = Outgoing(bytes: batch, contents: batchContents)
+        (batch, batchContents) = ([], 0)
+        batch.reserveCapacity(Self.batchLimit + 2 * TransferFrame.maximumSmall)
+        try await output.send(full)
+    }
+
+    // MARK: - Contents
+
     /// Sends a file, leaving out what the receiver has of it.
-    func sendContents(of file: Descriptor, _ info: Descriptor.Info, announced: UInt64, _ basis: Basis) async throws {
+    func sendContents(of file: Descriptor, _ info: Descriptor.Info, announced: UInt64, _ basis: TreeSender.Basis)
+        async throws
+    {
         let leafSize = TreeHash.leafSize(for: announced)
         if let root = basis.root, try Self.root(of: file, leafSize: leafSize) == root {
             try put(.same)

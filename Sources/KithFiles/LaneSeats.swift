@@ -1,0 +1,79 @@
+import KithAPI
+import KithNode
+import KithWire
+import Synchronization
+
+/// Where a transfer gets the streams of its lanes from.
+struct LaneStreams: Sendable {
+    /// How many there are.
+    let count: Int
+    /// Opens one, or waits for the other end to open it.
+    let stream: @Sendable (_ lane: Int) async throws -> any ByteStream
+}
+
+/// The transfers that other devices have begun here with lanes, and wait for those.
+final class LaneSeats: Sendable {
+    private struct Key: Hashable {
+        var caller: Caller
+        var token: [UInt8]
+    }
+
+    /// One such transfer.
+    final class Seat: Sendable {
+        fileprivate let arrivals: [BoundedChannel<any ByteStream>]
+        fileprivate let ends: [BoundedChannel<Bool>]
+
+        fileprivate init(count: Int) {
+            arrivals = (0..<count).map { _ in BoundedChannel(capacity: 1) }
+            ends = (0..<count).map { _ in BoundedChannel(capacity: 1) }
+        }
+
+        var streams: LaneStreams {
+            LaneStreams(count: arrivals.count) { lane in
+                guard let stream = try await self.arrivals[lane].receive() else {
+                    throw KithError(.closed, "The transfer has ended.")
+                }
+                return stream
+            }
+        }
+    }
+
+    private let seats = Mutex<[Key: Seat]>([:])
+
+    /// Runs a transfer that takes lanes as its caller asks, if it does.
+    func with<Result>(
+        _ lanes: Files.Lanes?, from caller: Caller, _ body: (LaneStreams?) async throws -> Result
+    ) async throws -> Result {
+        guard let lanes else { return try await body(nil) }
+        guard (1...CopyJob.maximumLanes).contains(Int(lanes.count)), lanes.token.count == Files.Lanes.tokenCount else {
+            throw KithError(.invalid, "A transfer has 1 to \(CopyJob.maximumLanes) lanes.")
+        }
+        let key = Key(caller: caller, token: lanes.token)
+        let seat = Seat(count: Int(lanes.count))
+        let isNew = seats.withLock { seats in
+            guard seats[key] == nil else { return false }
+            seats[key] = seat
+            return true
+        }
+        guard isNew else { throw KithError(.conflict, "Another transfer has these lanes.") }
+        defer {
+            seats.withLock { $0[key] = nil }
+            for arrival in seat.arrivals { arrival.finish() }
+            for end in seat.ends { end.finish() }
+        }
+        return try await body(seat.streams)
+    }
+
+    /// Serves the stream of a lane: it is the transfer's until that ends.
+    func join(_ input: Files.Lane.Input, _ context: CallContext, _ pending: PendingStream<Nothing>) async throws {
+        let key = Key(caller: context.caller, token: input.token)
+        guard let seat = seats.withLock({ $0[key] }), seat.arrivals.indices.contains(Int(input.lane)) else {
+            throw KithError(.notFound, "No transfer waits for this lane.")
+        }
+        let stream = try await pending.accept(Nothing())
+        guard try seat.arrivals[Int(input.lane)].offer(stream) else {
+            throw KithError(.conflict, "The transfer has this lane.")
+        }
+        _ = try await seat.ends[Int(input.lane)].receive()
+    }
+}
