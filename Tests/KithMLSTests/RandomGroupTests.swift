@@ -20,9 +20,9 @@ struct Chance: RandomNumberGenerator {
     @Test func `all members agree on every epoch of a random history`() throws {
         let environment = ProcessInfo.processInfo.environment
         let seed = environment["KITH_SEED"].flatMap(UInt64.init) ?? UInt64.random(in: 0...1 << 48)
-        let steps = environment["KITH_STEPS"].flatMap(Int.init) ?? 60
+        let steps = environment["KITH_STEPS"].flatMap(Int.init) ?? 80
         print("KITH_SEED=\(seed) KITH_STEPS=\(steps)")
-        var history = History(seed: seed)
+        var history = try History(seed: seed)
         for step in 0..<steps {
             do {
                 try history.step()
@@ -31,187 +31,427 @@ struct Chance: RandomNumberGenerator {
                 return
             }
         }
+        try history.settle()
         print(
             "\(history.epochs) epochs, \(history.largest) members at most, \(history.counts.sorted { $0.key < $1.key })"
         )
-        #expect(history.epochs > steps / 2)
+        #expect(history.epochs > steps / 4)
     }
 }
 
+/// One of the group's clients, and what was sent to it and has not arrived.
+private final class Device {
+    let member: Member
+    var mailbox: [Letter] = []
+    /// Proposals whose sending failed, to be sent again before it commits.
+    var unsent: [Letter] = []
+    /// The messages that it has read, which it reads once.
+    var read: Set<Int> = []
+
+    init(_ member: Member) { self.member = member }
+
+    var epoch: UInt64 { member.epoch }
+    var isRemoved: Bool { member.with { $0.isRemoved } }
+}
+
+/// A message on its way.
+private struct Letter {
+    let number: Int
+    let bytes: [UInt8]
+    let epoch: UInt64
+    /// What it says, if it is the application's.
+    let text: [UInt8]?
+}
+
+/// A group whose messages are late, out of order, doubled and lost, over a delivery service that takes one commit for
+/// each epoch and loses no other handshake message for some and not for all.
 private struct History {
     var chance: Chance
-    var members: [Member] = []
-    var names = 0
+    var devices: [Device] = []
+    /// How many members the group has at most, drawn from 2 to 50.
+    let crowd: Int
     var epochs = 0
     var largest = 1
     var counts: [String: Int] = [:]
     let psks: PreSharedKeys
+    /// Clients that were proposed and not yet added, by signature key.
+    private var offers: [SignaturePublicKey: (member: Member, bundle: KeyPackageBundle)] = [:]
+    /// What each epoch of each group exports, as the first to get there had it.
+    private var exported: [Place: [UInt8]] = [:]
+    private var names = 0
+    private var letters = 0
+    /// The newest epoch: what the delivery service knows.
+    private var epoch: UInt64 = 0
 
-    init(seed: UInt64) {
+    private struct Place: Hashable {
+        let group: [UInt8]
+        let epoch: UInt64
+    }
+
+    init(seed: UInt64) throws {
         chance = Chance(state: seed)
+        crowd = Int.random(in: 2...50, using: &chance)
         var keys = PreSharedKeys()
         for id in 0..<4 as Range<UInt8> { keys.add(external: [id], Secret(copying: [id, 1, 2])) }
         psks = keys
+        let first = newcomer()
+        try first.create(handshake: Bool.random(using: &chance) ? .publicMessage : .privateMessage)
+        try enter(Device(first))
     }
 
-    mutating func newcomer() -> Member {
+    private mutating func newcomer() -> Member {
         names += 1
         return Member("member \(names)")
     }
 
-    mutating func step() throws {
-        if members.isEmpty {
-            let first = newcomer()
-            try first.create(handshake: Bool.random(using: &chance) ? .publicMessage : .privateMessage)
-            members = [first]
-        }
-        switch Int.random(in: 0..<10, using: &chance) {
-        case 0: try joinFromOutside()
-        case 1 where members.count > 1: try replace()
-        case 2: try talk()
-        default: try commit()
-        }
-        largest = max(largest, members.count)
+    private mutating func any<Element>(_ elements: [Element]) -> Element {
+        elements[Int.random(in: elements.indices, using: &chance)]
     }
+
+    private mutating func odds(_ one: Int, in all: Int) -> Bool { Int.random(in: 0..<all, using: &chance) < one }
 
     private mutating func count(_ what: String) { counts[what, default: 0] += 1 }
 
-    /// Some proposals by reference, some by value, one commit, perhaps a rival that loses.
-    private mutating func commit() throws {
-        let committer = members[Int.random(in: 0..<members.count, using: &chance)]
-        var removed: Set<UInt32> = []
-        var added: [(member: Member, bundle: KeyPackageBundle)] = []
-        var byValue: [Proposal] = []
-        var updating: Set<UInt32> = []
-        for _ in 0..<Int.random(in: 0...4, using: &chance) {
-            let other = members[Int.random(in: 0..<members.count, using: &chance)]
-            let isByValue = Bool.random(using: &chance)
-            let proposer = members[Int.random(in: 0..<members.count, using: &chance)]
-            var proposal: Proposal?
-            switch Int.random(in: 0..<6, using: &chance) {
-            case 0, 1,
-                2 where members.count + added.count < 50:
-                let member = newcomer()
-                let bundle = try member.keyPackage()
-                added.append((member, bundle))
-                proposal = .add(bundle.keyPackage)
-                count("add")
-            case 3 where other !== committer && !updating.contains(other.leaf) && removed.insert(other.leaf).inserted:
-                proposal = .remove(other.leaf)
-                count("remove")
-            case 4 where other !== committer && !removed.contains(other.leaf) && updating.insert(other.leaf).inserted:
-                let message = try other.with { group throws in try group.proposeUpdate() }
-                for member in members where member !== other { try member.queue(message) }
-                count("update")
-            case 5:
-                let id = UInt8.random(in: 0..<4, using: &chance)
-                proposal = .psk(proposer.with { $0.presharedKeyID(.external(id: [id])) })
-                count("psk")
-            default: break
-            }
-            guard let proposal else { continue }
-            if isByValue {
-                byValue.append(proposal)
-            } else {
-                let message = try proposer.with { group throws in try group.propose(proposal, at: noon) }
-                for member in members where member !== proposer { try member.queue(message) }
-            }
+    mutating func step() throws {
+        switch Int.random(in: 0..<24, using: &chance) {
+        case 0, 1: try joinFromOutside()
+        case 2: try resync()
+        case 3, 4, 5, 6: try talk()
+        case 7: try settle()
+        case 8: if odds(1, in: 4) { try succeed() } else { try branch() }
+        case 9, 10, 11, 12, 13: try propose()
+        default: try commit()
         }
-        if Int.random(in: 0..<4, using: &chance) == 0 {
-            let rival = members[Int.random(in: 0..<members.count, using: &chance)]
-            if rival !== committer {
-                var options = CommitOptions()
-                options.includesQueuedProposals = false
-                _ = try rival.with { group throws in try group.stageCommit(options, at: noon) }
-                count("lost commit")
-            }
-        }
-        var options = CommitOptions(byValue)
-        options.forcesPath = Bool.random(using: &chance)
-        let output = try committer.commit(options, psks: psks)
-        try deliver(output.commit, from: committer)
-        var join = JoinOptions()
-        join.psks = psks
-        for (member, bundle) in added { try member.join(output.welcome, bundle, join) }
-        members.removeAll { member in member.with { $0.isRemoved } }
-        members += added.map(\.member)
-        try check()
+        for device in devices where odds(1, in: 3) { try deliver(to: device) }
+        devices.removeAll { $0.isRemoved }
+        largest = max(largest, devices.count)
     }
 
-    private mutating func deliver(_ commit: MLSMessage, from committer: Member?) throws {
-        for member in members where member !== committer { try member.follow(commit, psks: psks) }
-        // Whoever got it twice takes no harm.
-        if let member = members.first(where: { $0 !== committer }), !member.with({ $0.isRemoved }) {
-            do {
-                try member.follow(commit, psks: psks)
-                Issue.record("a commit was followed twice")
-            } catch MLSError.wrongEpoch {}
+    /// Delivers everything to everybody.
+    mutating func settle() throws {
+        for device in devices { try deliver(to: device) }
+        devices.removeAll { $0.isRemoved }
+        for device in devices {
+            guard device.epoch == epoch, device.mailbox.isEmpty else { throw Failure("somebody is left behind") }
         }
+    }
+}
+
+private struct Failure: Error, CustomStringConvertible {
+    let description: String
+    init(_ description: String) { self.description = description }
+}
+
+// Delivery.
+extension History {
+    private mutating func letter(_ message: MLSMessage, from epoch: UInt64, text: [UInt8]? = nil) -> Letter {
+        letters += 1
+        return Letter(number: letters, bytes: message.bytes, epoch: epoch, text: text)
+    }
+
+    /// Sends a message to everybody; one of the application is lost for some.
+    private mutating func post(_ letter: Letter) {
+        for device in devices where letter.text == nil || odds(5, in: 6) { device.mailbox.append(letter) }
+    }
+
+    /// Offers a commit to the delivery service, which takes the first of an epoch.
+    private mutating func submit(_ commit: MLSMessage, from epoch: UInt64) -> Bool {
+        guard epoch == self.epoch else { return false }
+        self.epoch += 1
         epochs += 1
+        post(letter(commit, from: epoch))
+        return true
+    }
+
+    /// Hands a device what waits for it, in any order and some of it twice; what comes too early is handed in again.
+    private mutating func deliver(to device: Device) throws {
+        var waiting = device.mailbox
+        device.mailbox = []
+        for letter in waiting where odds(1, in: 6) {
+            waiting.append(letter)
+            count("doubled")
+        }
+        waiting.shuffle(using: &chance)
+        var isStuck = false
+        while !waiting.isEmpty, !isStuck {
+            isStuck = true
+            var early: [Letter] = []
+            for letter in waiting {
+                guard !device.isRemoved else { return }
+                if try hand(letter, to: device) { isStuck = false } else { early.append(letter) }
+            }
+            waiting = early
+        }
+        guard waiting.isEmpty else { throw Failure("\(device.member.name) waits for \(waiting.count) messages") }
+    }
+
+    /// Hands a device one message; false when it comes too early.
+    private mutating func hand(_ letter: Letter, to device: Device) throws -> Bool {
+        let before = device.epoch
+        do {
+            let psks = psks
+            try device.member.with { group throws in
+                switch try group.process(MLSMessage(letter.bytes), psks: psks, at: noon) {
+                case .commit(let staged): _ = try group.confirm(staged, at: noon)
+                case .own(let own) where own.kind == .pendingCommit: _ = try group.confirmPendingCommit(at: noon)
+                case .application(let received):
+                    guard received.data == letter.text else { throw Failure("other words came than were sent") }
+                default: break
+                }
+            }
+        } catch MLSError.wrongEpoch {
+            if letter.epoch > before { count("early") }
+            return letter.epoch <= before
+        } catch MLSError.unknownProposal {
+            count("early")
+            return false
+        } catch MLSError.messageKeyUsed {
+            guard device.read.contains(letter.number) else { throw Failure("a key was gone before its message came") }
+            return true
+        }
+        device.read.insert(letter.number)
+        guard !device.isRemoved else { return true }
+        if device.epoch != before { try compare(device) }
+        return true
+    }
+
+    /// Compares what a device exports in its epoch with what others did.
+    private mutating func compare(_ device: Device) throws {
+        let (place, secret, tree) = try device.member.with { group throws(MLSError) in
+            (
+                Place(group: group.groupID, epoch: group.epoch),
+                try group.export(label: "test", context: [], count: 32).reveal(), group.tree
+            )
+        }
+        guard exported[place, default: secret] == secret else { throw Failure("\(device.member.name) disagrees") }
+        exported[place] = secret
+        try device.member.with { group throws(MLSError) in try group.state.keys.check(in: tree) }
+    }
+
+    private mutating func enter(_ device: Device) throws {
+        devices.append(device)
+        try compare(device)
+    }
+
+    /// A device that has everything that was sent to it, and has sent everything of its own.
+    private mutating func current() throws -> Device {
+        let device = any(devices)
+        try deliver(to: device)
+        guard !device.isRemoved else {
+            devices.removeAll { $0 === device }
+            return try current()
+        }
+        for letter in device.unsent { post(letter) }
+        device.unsent = []
+        return device
+    }
+
+    /// Where a device stands in a tree, if it is in it.
+    private func leaf(of device: Device, in tree: RatchetTree) -> UInt32? {
+        tree.members.first { $0.leaf.signatureKey == device.member.signatureKey.publicKey }?.index
+    }
+}
+
+// What members do.
+extension History {
+    /// A proposal of somebody, who may be behind; a few fail to be sent.
+    private mutating func propose() throws {
+        let sender = any(devices)
+        guard !sender.isRemoved, !sender.member.with({ $0.hasPendingCommit }) else { return }
+        let tree = sender.member.with { $0.tree }
+        let (message, name) = try proposal(of: sender, tree)
+        guard let message else { return }
+        let letter = letter(message, from: sender.epoch)
+        guard !odds(1, in: 8) else {
+            sender.unsent.append(letter)
+            return count("unsent proposal")
+        }
+        count("\(name) by reference")
+        post(letter)
+    }
+
+    private mutating func proposal(of sender: Device, _ tree: RatchetTree) throws -> (MLSMessage?, String) {
+        if odds(1, in: 4) {
+            return (try sender.member.with { group throws in try group.proposeUpdate() }, "update")
+        }
+        guard let (proposal, name) = try draw(for: sender, tree) else { return (nil, "") }
+        return (try sender.member.with { group throws in try group.propose(proposal, at: noon) }, name)
+    }
+
+    /// An Add, a Remove, a pre-shared key or new parameters.
+    private mutating func draw(for sender: Device, _ tree: RatchetTree) throws -> (Proposal, String)? {
+        switch Int.random(in: 0..<6, using: &chance) {
+        case 0, 1, 2:
+            guard tree.memberCount + offers.count < crowd else { return nil }
+            let member = newcomer()
+            let bundle = try member.keyPackage()
+            offers[member.signatureKey.publicKey] = (member, bundle)
+            return (.add(bundle.keyPackage), "add")
+        case 3:
+            let other = any(devices)
+            guard other !== sender, tree.memberCount > 2, let leaf = leaf(of: other, in: tree) else { return nil }
+            return (.remove(leaf), "remove")
+        case 4:
+            let id = UInt8.random(in: 0..<4, using: &chance)
+            return (.psk(sender.member.with { $0.presharedKeyID(.external(id: [id])) }), "psk")
+        default:
+            let required = RequiredCapabilities(credentials: odds(1, in: 2) ? [.basic] : [])
+            return (.groupContextExtensions([.requiredCapabilities(required)]), "parameters")
+        }
+    }
+
+    /// A commit, and sometimes a rival's, of which the delivery service takes one.
+    private mutating func commit() throws {
+        let committer = try current()
+        let tree = committer.member.with { $0.tree }
+        var options = CommitOptions()
+        var names: [String] = []
+        for _ in 0..<Int.random(in: 0...3, using: &chance) {
+            // One of each kind: what goes with what is another test's.
+            guard let (proposal, name) = try draw(for: committer, tree), !names.contains(name) else { continue }
+            names.append(name)
+            options.proposals.append(proposal)
+        }
+        options.forcesPath = odds(1, in: 2)
+        var isAhead = true
+        if odds(1, in: 4), devices.count > 1 {
+            let rival = try current()
+            if rival !== committer, !rival.isRemoved, !rival.member.with({ $0.hasPendingCommit }) {
+                let commit = try stage(rival, CommitOptions())
+                if odds(1, in: 2) { isAhead = !submit(commit.commit, from: rival.epoch) }
+                if isAhead {
+                    rival.member.with { $0.discardPendingCommit() }
+                    count("lost commit")
+                } else {
+                    try welcome(commit)
+                }
+            }
+        }
+        guard !committer.isRemoved, !committer.member.with({ $0.hasPendingCommit }) else { return }
+        let output = try stage(committer, options)
+        guard submit(output.commit, from: committer.epoch) else {
+            // It learns so from the winner's commit.
+            return count("lost commit")
+        }
+        for name in names { count(name) }
+        try welcome(output)
+    }
+
+    private func stage(_ device: Device, _ options: CommitOptions) throws -> CommitOutput {
+        let psks = psks
+        return try device.member.with { group throws in try group.stageCommit(options, psks: psks, at: noon) }
+    }
+
+    /// Lets the clients of a commit join that was taken.
+    private mutating func welcome(_ output: CommitOutput) throws {
+        guard let message = output.welcome else { return offers = [:] }
+        var options = JoinOptions()
+        options.psks = psks
+        for added in output.change.added {
+            guard let (member, bundle) = offers.removeValue(forKey: added.node.signatureKey) else { continue }
+            try member.join(message, bundle, options, handshake: odds(1, in: 2) ? .publicMessage : .privateMessage)
+            try enter(Device(member))
+        }
+        // Whoever was proposed in the epoch that is over must be proposed again.
+        offers = [:]
     }
 
     private mutating func joinFromOutside() throws {
+        let helper = try current()
+        guard helper.member.memberCount < crowd else { return }
         let joiner = newcomer()
-        let helper = members[Int.random(in: 0..<members.count, using: &chance)]
-        let info = try helper.with { group throws in try group.groupInfo() }
+        let info = try helper.member.with { group throws in try group.groupInfo() }
         let join = try ExternalJoin(
             info, profile: joiner.profile, signatureKey: joiner.signatureKey,
-            configuration: helper.with { $0.configuration })
-        let commit = join.commit
+            configuration: helper.member.with { $0.configuration })
+        guard submit(join.commit, from: info.groupContext.epoch) else { throw Failure("the helper was not current") }
+        offers = [:]
         joiner.take(join.confirm())
-        try deliver(commit, from: nil)
-        members.append(joiner)
+        try enter(Device(joiner))
         count("external join")
-        try check()
     }
 
-    private mutating func replace() throws {
-        let lost = members[Int.random(in: 0..<members.count, using: &chance)]
-        guard let helper = members.first(where: { $0 !== lost }) else { return }
-        let info = try helper.with { group throws in try group.groupInfo() }
+    /// Somebody loses everything and comes back by its own commit.
+    private mutating func resync() throws {
+        let helper = try current()
+        let lost = any(devices)
+        let tree = helper.member.with { $0.tree }
+        guard lost !== helper, let leaf = leaf(of: lost, in: tree) else { return }
+        let info = try helper.member.with { group throws in try group.groupInfo() }
         var options = ExternalJoinOptions()
-        options.replacing = lost.leaf
+        options.replacing = leaf
         let join = try ExternalJoin(
-            info, profile: lost.profile, signatureKey: lost.signatureKey, options,
-            configuration: helper.with { $0.configuration })
-        let commit = join.commit
-        try deliver(commit, from: lost)
-        lost.take(join.confirm())
+            info, profile: lost.member.profile, signatureKey: lost.member.signatureKey, options,
+            configuration: helper.member.with { $0.configuration })
+        devices.removeAll { $0 === lost }
+        guard submit(join.commit, from: info.groupContext.epoch) else { throw Failure("the helper was not current") }
+        offers = [:]
+        lost.member.take(join.confirm())
+        try enter(Device(lost.member))
         count("resync")
-        try check()
     }
 
-    /// Messages from one member in a random order, some lost, one twice.
+    /// Some words of one member, who may be behind.
     private mutating func talk() throws {
-        let sender = members[Int.random(in: 0..<members.count, using: &chance)]
-        var messages: [(text: [UInt8], message: MLSMessage)] = []
+        let sender = any(devices)
         for number in 0..<Int.random(in: 1...6, using: &chance) {
             let text = [UInt8](repeating: UInt8(number), count: Int.random(in: 0...300, using: &chance))
-            messages.append((text, try sender.with { group throws in try group.encrypt(text) }))
-        }
-        for member in members where member !== sender {
-            for (text, message) in messages.shuffled(using: &chance) where Int.random(in: 0..<5, using: &chance) > 0 {
-                #expect(try member.read(message).data == text)
-                #expect(throws: MLSError.messageKeyUsed) { try member.read(message) }
-            }
+            guard sender.member.with({ $0.queuedProposals.isEmpty && !$0.isRemoved }) else { return }
+            let message = try sender.member.with { group throws in try group.encrypt(text) }
+            post(letter(message, from: sender.epoch, text: text))
         }
         count("talk")
     }
 
-    private func check() throws {
-        let first = members[0]
-        let exported = try first.with { group throws in
-            try group.export(label: "test", context: [], count: 32).reveal()
+    /// Some members begin a group of their own, and leave it again.
+    private mutating func branch() throws {
+        try settle()
+        let chosen = devices.shuffled(using: &chance).prefix(4)
+        let next = chosen.map { Member($0.member.name) }
+        try found(Array(chosen), next) { group, packages throws(MLSError) in
+            try group.foundBranch(
+                keyPackages: packages, profile: next[0].profile, signatureKey: next[0].signatureKey,
+                lifetime: lifetime(), at: noon)
         }
-        for member in members.dropFirst() {
-            let other = try member.with { group throws in
-                try group.export(label: "test", context: [], count: 32).reveal()
-            }
-            guard other == exported else { throw MLSError.treeHashMismatch }
+        try agree(next)
+        count("branch")
+    }
+
+    /// The group ends, and all go on in another.
+    private mutating func succeed() throws {
+        try settle()
+        let reInit = ReInit(
+            groupID: Array("group \(letters)".utf8), cipherSuite: devices[0].member.suite.id)
+        let output = try stage(devices[0], CommitOptions([.reInit(reInit)]))
+        _ = submit(output.commit, from: epoch)
+        try settle()
+        let next = devices.map { Member($0.member.name) }
+        try found(devices, next) { group, packages throws(MLSError) in
+            try group.foundSuccessor(
+                keyPackages: packages, profile: next[0].profile, signatureKey: next[0].signatureKey,
+                lifetime: lifetime(), at: noon)
         }
-        let tree = first.with { $0.tree }
-        for member in members {
-            try member.with { group throws in try group.state.keys.check(in: tree) }
+        devices = []
+        offers = [:]
+        epoch = next[0].epoch
+        for member in next { try enter(Device(member)) }
+        count("successor")
+    }
+
+    /// Lets `next` be in a group that `devices` come from; the first founds it.
+    private func found(
+        _ devices: [Device], _ next: [Member],
+        _ make: (inout Group, [KeyPackage]) throws(MLSError) -> GroupFounding
+    ) throws {
+        let bundles = try next.dropFirst().map { try $0.keyPackage() }
+        let founding = try devices[0].member.with { group throws in try make(&group, bundles.map(\.keyPackage)) }
+        let welcome = founding.output.welcome
+        next[0].take(founding.take())
+        _ = try next[0].with { group throws in try group.confirmPendingCommit(at: noon) }
+        var options = JoinOptions()
+        for (index, member) in next.dropFirst().enumerated() {
+            options.lineages = [devices[index + 1].member.with { $0.lineage }]
+            try member.join(welcome, bundles[index], options)
         }
     }
 }

@@ -43,7 +43,8 @@ import Testing
         let seed = UInt64.random(in: 0...UInt64(UInt32.max))
         let file = FileManager.default.temporaryDirectory.appending(path: "kith-\(UUID().uuidString)-\(kind.fileName)")
         defer { try? FileManager.default.removeItem(at: file) }  // left behind it harms nobody
-        try Data(Vectors.generate(kind, count: kind == .treeMath ? 8 : kind == .secretTree ? 2 : 1, seed: seed)).write(to: file)
+        try Data(Vectors.generate(kind, count: kind == .treeMath ? 8 : kind == .secretTree ? 2 : 1, seed: seed)).write(
+            to: file)
         let (status, output) = run(program + [kind.rawValue, file.path])
         #expect(status == 0, "seed \(seed): \(output)")
     }
