@@ -42,7 +42,7 @@ package protocol Dispatcher: Sendable {
 /// An end of one becomes an end of the other, an abort an abort with the same code.
 ///
 /// What comes in dribs and drabs is handed on by the thread that reads it: each thread that is woken for a byte costs a
-/// keystroke its time. Masses are handed on by another one than reads them, as far as there are two.
+/// keystroke its time. Masses are handed on by the thread of the first, which leaves that of the second free.
 ///
 /// `carried` is told of the bytes handed on, and whether they came from the first.
 package func splice(
@@ -64,8 +64,8 @@ package func splice(
         do {
             var (isMass, hasMore) = (false, true)
             while hasMore {
-                let (place, other) = isMass ? (target.executor, source.executor) : (source.executor, target.executor)
-                hasMore = try await withTaskExecutorPreference(place ?? other) { [isMass] in
+                let place = (isMass ? first : source).executor ?? first.executor ?? second.executor
+                hasMore = try await withTaskExecutorPreference(place) { [isMass] in
                     try await copy(from: source, to: target, isFromFirst: isFromFirst, whileMass: isMass)
                 }
                 isMass.toggle()

@@ -349,23 +349,25 @@ extension GroupDatabase {
     /// Counts what was erased, seals some rows anew, and begins the next generation when it is time.
     private func step(_ erased: Int64, _ limit: Int, _ database: Database) throws {
         let generation = try Self.generation(database)
-        let left = limit - (try rewrap(limit, generation, database))
+        try rewrap(limit, generation, database)
         let total =
             try Int64.fetchOne(
                 database, sql: "UPDATE store SET erased = erased + ? RETURNING erased", arguments: [erased]) ?? 0
-        guard total >= Self.erasuresPerStep, left > 0 else { return }
-        // No row is under an older key. The new key must be safe before a row is sealed with it; one that is there
-        // already was made by a process that ended right here, and never used.
+        guard total >= Self.erasuresPerStep else { return }
         var stored = try GroupKeys(keyStore) ?? keys.withLock { $0 }
-        stored.forget(before: generation)
-        if stored.newest <= generation { stored.add() }
+        // Not while rows may be under an older key: this very change may have replaced the last of them, and come to
+        // nothing yet.
+        guard stored.oldest == generation else { return }
+        // The new key must be safe before a row is sealed with it; one that is there already was made by a process that
+        // ended right here, and never used.
+        if stored.newest == generation { stored.add() }
         try stored.write(to: keyStore)
         keys.withLock { $0 = stored }
         try database.execute(sql: "UPDATE store SET generation = ?, erased = 0", arguments: [stored.newest])
     }
 
-    /// Seals rows under older keys with the current one; gives how many there were, at most `limit`.
-    private func rewrap(_ limit: Int, _ generation: Int64, _ database: Database) throws -> Int {
+    /// Seals at most `limit` rows under older keys with the current one.
+    private func rewrap(_ limit: Int, _ generation: Int64, _ database: Database) throws {
         let rows = try Row.fetchAll(
             database.cachedStatement(
                 sql: """
@@ -386,7 +388,7 @@ extension GroupDatabase {
                 row["group_number"] as Int64, row["epoch"] as Int64, row["kind"] as Int64, row["number"] as Int64,
             ])
         }
-        guard rows.count < limit else { return rows.count }
+        guard rows.count < limit else { return }
         let items = try Row.fetchAll(
             database.cachedStatement(sql: "SELECT * FROM items WHERE seal > 0 AND seal < ? LIMIT ?"),
             arguments: [generation, limit - rows.count])
@@ -399,7 +401,6 @@ extension GroupDatabase {
                     generation, try seal(open(row["content"], row["seal"], place), generation, place), kind, name,
                 ])
         }
-        return rows.count + items.count
     }
 
     /// Forgets keys that no row is under any more: after the change that saw to it is on the disk, never before.

@@ -5,6 +5,7 @@ import KithMLS
 @testable import KithStore
 import KithTesting
 import KithWire
+import Synchronization
 import Testing
 
 /// What every storage of groups must do.
@@ -206,6 +207,62 @@ private func texts(_ storage: any GroupStorage, _ group: [UInt8]) throws -> [Str
         try send(256)
         #expect(try database.maintain() == 0)
         #expect(try #require(try keys.secret(named: "groups")).count == 34 + 40)
+    }
+
+    /// A key store whose process ends, now and then, right after a secret was stored.
+    private final class FragileKeyStore: KeyStore {
+        private let secrets = MemoryKeyStore()
+        private let left = Mutex(Int.max)
+
+        func end(after count: Int) { left.withLock { $0 = count } }
+
+        func secret(named name: String) throws(KithError) -> [UInt8]? { try secrets.secret(named: name) }
+
+        func store(_ secret: [UInt8], named name: String) throws(KithError) {
+            try secrets.store(secret, named: name)
+            let hasEnded = left.withLock { left in
+                left -= 1
+                return left < 0
+            }
+            if hasEnded { throw KithError(.internal, "This is where the process ended.") }
+        }
+
+        func removeSecret(named name: String) throws(KithError) { try secrets.removeSecret(named: name) }
+    }
+
+    @Test(arguments: [1, 2, 3, 5, 30])
+    func `a process that ends while the key steps forward leaves every row readable`(rows: Int) throws {
+        let keys = FragileKeyStore()
+        var database = try GroupDatabase.open(directory: folder.path, keys: keys)
+        let numbers = 0..<UInt64(rows)
+        try write(database, nil, numbers.map { row(.skippedKey, epoch: 1, number: $0, "key \($0)") })
+        for group in 2...9 as ClosedRange<UInt8> {
+            var changes = GroupChanges([group])
+            changes.rows = [row(.node, "without a secret")]
+            try database.commit(StorageChanges(changes))
+        }
+        var ends = 0
+        // Each group that goes makes the key step, as soon as nothing is under the one before.
+        for group in 2...9 as ClosedRange<UInt8> {
+            var changes = GroupChanges([group], expectedVersion: 1)
+            changes.deletesGroup = true
+            for attempt in 0..<2 {
+                keys.end(after: attempt)
+                do {
+                    try database.commit(StorageChanges(changes))
+                    break
+                } catch {
+                    ends += 1
+                    database.close()
+                    keys.end(after: .max)
+                    database = try GroupDatabase.open(directory: folder.path, keys: keys)
+                    #expect(try texts(database, [1]) == numbers.map { "skippedKey 1 \($0) key \($0)" })
+                    if try database.version(of: [group]) == nil { break }
+                }
+            }
+        }
+        #expect(ends >= 1)
+        #expect(try texts(database, [1]) == numbers.map { "skippedKey 1 \($0) key \($0)" })
     }
 
     @Test func `a process that had the file open meanwhile finds the new key`() throws {
