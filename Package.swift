@@ -42,6 +42,7 @@ let floors: [[Target]] = [
     // 3 Drivers
     [
         .target(name: "KithMLSVectors", dependencies: ["KithMLS"]),
+        .target(name: "KithMLSCrypto", dependencies: ["KithMLS"]),
         .target(
             name: "KithMLSX509",
             dependencies: [
@@ -97,6 +98,9 @@ let floors: [[Target]] = [
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ]),
+        .target(
+            name: "KithGroups",
+            dependencies: ["KithWire", "KithMLS", .product(name: "Crypto", package: "swift-crypto")]),
         .target(name: "KithBrowser", dependencies: ["KithWire", "KithCommandLine", "KithAPI", "KithTerminal"]),
         .target(
             name: "KithForward",
@@ -122,7 +126,7 @@ let floors: [[Target]] = [
             dependencies: [
                 "Kith", "KithWire", "KithIdentity", "KithRPC", "KithAPI", "KithSocket", "KithShell", "KithFiles",
                 "KithForward", "KithBrowser", "KithCommandLine", "KithTerminal", "KithMLS", "KithMLSVectors",
-                "CKithSystem",
+                "KithGroups", "KithStore", "CKithSystem",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
@@ -156,6 +160,7 @@ let tests: [Target] = [
     test("KithTerminal", "KithTesting"),
     .testTarget(
         name: "KithMLSTests", dependencies: ["KithMLS", "KithWire", "KithMLSVectors"], exclude: ["Golden"]),
+    .testTarget(name: "KithMLSCryptoTests", dependencies: ["KithMLSCrypto"]),
     .testTarget(
         name: "KithMLSX509Tests",
         dependencies: [
@@ -170,6 +175,7 @@ let tests: [Target] = [
     test("KithNode", "KithIdentity", "KithAPI", "KithNet", "KithStore", logging),
     test("KithShell", "KithTesting", "KithIdentity", "KithAPI", "KithNode", logging),
     test("KithFiles", "KithIdentity", "KithAPI", "KithNode", crypto, logging),
+    test("KithGroups", "KithMLS", "KithIdentity", "KithStore", "KithTesting"),
     test("KithBrowser", "KithAPI", "KithTerminal", "KithTesting"),
     test("KithForward", "KithIdentity", "KithAPI", "KithNode", "KithTesting", logging),
     .testTarget(name: "KithCommandLineTests", dependencies: ["KithCommandLine"]),
@@ -259,6 +265,8 @@ let package = Package(
         .library(name: "KithClient", targets: ["KithAPI", "KithSocket"]),
         .library(name: "KithQUIC", targets: ["KithQUIC"]),
         .library(name: "KithMLS", targets: ["KithMLS"]),
+        .library(name: "KithGroups", targets: ["KithGroups"]),
+        .library(name: "KithMLSCrypto", targets: ["KithMLSCrypto"]),
         .library(name: "KithMLSX509", targets: ["KithMLSX509"]),
         .executable(name: "kith", targets: ["KithCommand"]),
     ],

@@ -16,8 +16,9 @@ struct MLSCommand: ParsableCommand {
               kith mls vectors verify vectors/mls      the official test vectors, case by case
               kith mls vectors generate treekem        the same with fresh values, for others to verify
               kith mls bench                           what groups cost on this machine
+              kith mls demo                            three processes in a group, killed now and then
             """),
-        subcommands: [MLSInspect.self, MLSVectors.self, MLSBench.self])
+        subcommands: [MLSInspect.self, MLSVectors.self, MLSBench.self, MLSDemo.self, MLSDemoMember.self])
 }
 
 /// `kith mls inspect`.

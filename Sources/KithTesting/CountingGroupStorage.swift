@@ -11,6 +11,9 @@ public final class CountingGroupStorage: GroupStorage {
         public var rows = 0
         /// How many bytes, as `StorageChanges.byteCount` counts them: contents and keys, before sealing.
         public var bytes = 0
+
+        /// Nothing.
+        public init() {}
     }
 
     private let base: any GroupStorage

@@ -7,7 +7,7 @@ public struct TLSWriter: Sendable {
     public init(capacity: Int = 0) { bytes.reserveCapacity(capacity) }
 
     /// Overwrites and forgets what was written, for those who wrote secrets.
-    mutating func wipe() {
+    package mutating func wipe() {
         clear(&bytes)
         bytes = []
     }

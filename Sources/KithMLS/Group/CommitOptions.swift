@@ -33,6 +33,10 @@ public struct CommitOutput: Sendable {
     public let welcome: MLSMessage?
     /// How the group changes.
     public let change: EpochChange
+    /// The committer's own proposals, which may be made again when another commit wins.
+    public let proposals: [Proposal]
+    /// The queued proposals that are committed.
+    public let references: [ProposalReference]
 }
 
 /// How a commit changes a group.
@@ -43,6 +47,12 @@ public struct EpochChange: Hashable, Sendable {
         public let leaf: UInt32
         /// The leaf's content.
         public let node: LeafNode
+
+        /// Takes both.
+        public init(leaf: UInt32, node: LeafNode) {
+            self.leaf = leaf
+            self.node = node
+        }
     }
 
     /// The epoch that begins.
@@ -102,5 +112,7 @@ struct PendingCommit: ~Copyable, Sendable {
     /// For the added clients, kept until the commit was accepted.
     let welcome: MLSMessage?
     let change: EpochChange
+    /// The committer's own proposals.
+    let proposals: [Proposal]
     let references: [ProposalReference]
 }

@@ -89,14 +89,16 @@ extension Group {
         }
     }
 
+    /// Whether this member sent a message in this epoch, as far as it remembers.
+    package func isOwn(_ message: PrivateMessage) -> Bool { sent.contains(state.suite.hash(message.ciphertext)) }
+
     private func readsOwn(_ message: PrivateMessage) -> Bool {
         message.contentType == .application && configuration.readableOwnMessages > 0
     }
 
     private func ownMessage(_ message: PrivateMessage) -> OwnMessage {
-        let isRemembered = sent.contains(state.suite.hash(message.ciphertext))
-        return OwnMessage(
-            kind: isRemembered ? .remembered(message.contentType) : .unknown(message.contentType),
+        OwnMessage(
+            kind: isOwn(message) ? .remembered(message.contentType) : .unknown(message.contentType),
             epoch: message.epoch)
     }
 

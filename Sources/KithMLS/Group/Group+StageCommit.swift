@@ -102,8 +102,9 @@ extension Group {
         let message = try protect(&content)
         pending = PendingCommit(
             state: next, signatureKey: newSignatureKey, message: message, welcome: welcome, change: change,
-            references: references)
-        return CommitOutput(commit: message, welcome: welcome, change: change)
+            proposals: options.proposals, references: references)
+        return CommitOutput(
+            commit: message, welcome: welcome, change: change, proposals: options.proposals, references: references)
     }
 
     private func checkOwnPathLeaf(

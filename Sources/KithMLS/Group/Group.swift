@@ -56,7 +56,9 @@ public struct Group: ~Copyable, Sendable {
         switch pending {
         case .none: nil
         case .some(let pending):
-            CommitOutput(commit: pending.message, welcome: pending.welcome, change: pending.change)
+            CommitOutput(
+                commit: pending.message, welcome: pending.welcome, change: pending.change,
+                proposals: pending.proposals, references: pending.references)
         }
     }
 

@@ -4,6 +4,12 @@ public struct SentProposal: Hashable, Sendable {
     public let proposal: Proposal
     /// Who proposed it.
     public let sender: Sender
+
+    /// Takes both.
+    public init(proposal: Proposal, sender: Sender) {
+        self.proposal = proposal
+        self.sender = sender
+    }
 }
 
 /// Who makes a commit.

@@ -43,4 +43,9 @@ public struct OwnMessage: Hashable, Sendable {
     public let kind: Kind
     /// The epoch it was sent in.
     public let epoch: UInt64
+
+    package init(kind: Kind, epoch: UInt64) {
+        self.kind = kind
+        self.epoch = epoch
+    }
 }

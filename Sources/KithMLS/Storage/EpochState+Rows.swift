@@ -93,6 +93,7 @@ extension PendingCommit {
         writer.secret(signatureKey.secret)
         message.encode(into: &writer.bytes)
         change.encode(into: &writer.bytes)
+        writer.bytes.list(proposals)
         writer.bytes.integer(UInt32(references.count))
         for reference in references { writer.bytes.opaque(reference) }
         return writer.row(.pending)
@@ -109,11 +110,12 @@ extension PendingCommit {
         let signatureKey = try reader.signatureKey(suite)
         let message = try MLSMessage(from: &reader)
         let change = try EpochChange(from: &reader)
+        let proposals: [Proposal] = try reader.list()
         var references: [ProposalReference] = []
         for _ in 0..<(try reader.integer(as: UInt32.self)) { references.append(try reader.opaque()) }
         self.init(
             state: state, signatureKey: signatureKey, message: message, welcome: welcome, change: change,
-            references: references)
+            proposals: proposals, references: references)
     }
 }
 

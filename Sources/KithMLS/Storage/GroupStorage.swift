@@ -76,6 +76,8 @@ public struct StorageItem: Sendable {
         case psk = 3
         /// A signature key with the cipher suite it is for, by the application's name for it.
         case identity = 4
+        /// What the layer above keeps for itself, by its own names.
+        case note = 5
     }
 
     /// Where an item is.

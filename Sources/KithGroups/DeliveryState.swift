@@ -1,0 +1,246 @@
+import Crypto
+import KithMLS
+
+/// What a delivery service knows, as the sum of what it was told: the engine of ``MemoryDelivery`` and ``FileDelivery``.
+struct DeliveryState {
+    /// One thing it was told; a log of these is all there is to keep.
+    enum Record {
+        case message(groupID: [UInt8], [UInt8])
+        case welcome([UInt8])
+        case keyPackage(client: ClientID, [UInt8])
+        case taken(client: ClientID)
+        case groupInfo(groupID: [UInt8], [UInt8])
+    }
+
+    /// How many records there were.
+    private(set) var count: UInt64 = 0
+    private var groups: [[UInt8]: Messages] = [:]
+    private var clients: [ClientID: Client] = [:]
+    private var welcomes: Set<SHA256Digest> = []
+
+    private struct Messages {
+        var all: [[UInt8]] = []
+        var positions: [SHA256Digest: UInt64] = [:]
+        /// The epoch after the last commit.
+        var epoch: UInt64?
+        var info: [UInt8]?
+    }
+
+    private struct Client {
+        var packages: [[UInt8]] = []
+        var lastResort: [UInt8]?
+        var references: Set<[UInt8]> = []
+        var welcomes: [[UInt8]] = []
+    }
+
+    /// What a message would be answered, and whether it is new.
+    func answer(_ message: [UInt8], to groupID: [UInt8]) throws(DeliveryError) -> (DeliveryAnswer, isNew: Bool) {
+        let known = groups[groupID] ?? Messages()
+        if let position = known.positions[SHA256.hash(data: message)] { return (.accepted(position: position), false) }
+        guard let place = try Self.decode(message).place, place.groupID == groupID else {
+            throw DeliveryError("The message is not one of that group.")
+        }
+        if try Self.isCommit(message), let epoch = known.epoch, place.epoch != epoch { return (.refused, false) }
+        return (.accepted(position: UInt64(known.all.count)), true)
+    }
+
+    func messages(of groupID: [UInt8], from position: UInt64, limit: Int) -> [DeliveredMessage] {
+        Self.page(groups[groupID]?.all ?? [], position, limit)
+    }
+
+    func welcomes(for client: ClientID, from position: UInt64, limit: Int) -> [DeliveredMessage] {
+        Self.page(clients[client]?.welcomes ?? [], position, limit)
+    }
+
+    func isKnown(welcome: [UInt8]) -> Bool { welcomes.contains(SHA256.hash(data: welcome)) }
+
+    /// The key package that would be handed out next, and whether it is used up by that.
+    func nextKeyPackage(of client: ClientID) -> (bytes: [UInt8], isUsedUp: Bool)? {
+        guard let client = clients[client] else { return nil }
+        return client.packages.first.map { ($0, true) } ?? client.lastResort.map { ($0, false) }
+    }
+
+    func keyPackageCount(of client: ClientID) -> (count: Int, hasLastResort: Bool) {
+        (clients[client]?.packages.count ?? 0, clients[client]?.lastResort != nil)
+    }
+
+    func groupInfo(of groupID: [UInt8]) -> [UInt8]? { groups[groupID]?.info }
+
+    mutating func apply(_ record: Record) throws(DeliveryError) {
+        count += 1
+        switch record {
+        case .message(let groupID, let message):
+            var group = groups.removeValue(forKey: groupID) ?? Messages()
+            group.positions[SHA256.hash(data: message)] = UInt64(group.all.count)
+            group.all.append(message)
+            if try Self.isCommit(message), let epoch = try Self.decode(message).place?.epoch {
+                group.epoch = epoch &+ 1
+            }
+            groups[groupID] = group
+        case .welcome(let message):
+            welcomes.insert(SHA256.hash(data: message))
+            guard case .welcome(let welcome) = try Self.decode(message) else { return }
+            let named = Set(welcome.secrets.map(\.newMember))
+            for name in clients.keys where clients[name]?.references.isDisjoint(with: named) == false {
+                clients[name]?.welcomes.append(message)
+            }
+        case .keyPackage(let client, let bytes):
+            guard case .keyPackage(let package) = try Self.decode(bytes),
+                let suite = CipherSuites[id: package.cipherSuite]
+            else { throw DeliveryError("That is no key package of a known cipher suite.") }
+            let reference = package.reference(suite)
+            guard clients[client, default: Client()].references.insert(reference).inserted else { return }
+            if package.isLastResort {
+                clients[client]?.lastResort = bytes
+            } else {
+                clients[client]?.packages.append(bytes)
+            }
+        case .taken(let client):
+            if clients[client]?.packages.isEmpty == false { clients[client]?.packages.removeFirst() }
+        case .groupInfo(let groupID, let info):
+            groups[groupID, default: Messages()].info = info
+        }
+    }
+
+    private static func page(_ all: [[UInt8]], _ position: UInt64, _ limit: Int) -> [DeliveredMessage] {
+        guard position < all.count else { return [] }
+        return all[Int(position)...].prefix(limit).enumerated().map {
+            DeliveredMessage(position: position + UInt64($0.offset), bytes: $0.element)
+        }
+    }
+
+    private static func decode(_ message: [UInt8]) throws(DeliveryError) -> MLSMessage {
+        do { return try MLSMessage(message) } catch { throw DeliveryError("That is no message of a group.") }
+    }
+
+    private static func isCommit(_ message: [UInt8]) throws(DeliveryError) -> Bool {
+        switch try decode(message) {
+        case .publicMessage(let message): message.contentType == .commit
+        case .privateMessage(let message): message.contentType == .commit
+        default: false
+        }
+    }
+}
+
+extension KeyPackage {
+    /// Whether it may be used again when no other is left.
+    var isLastResort: Bool { extensions.contains { $0.type == .lastResort } }
+}
+
+extension DeliveryState.Record {
+    var encoded: [UInt8] {
+        var writer = TLSWriter()
+        switch self {
+        case .message(let groupID, let bytes):
+            writer.integer(1 as UInt8)
+            writer.opaque(groupID)
+            writer.opaque(bytes)
+        case .welcome(let bytes):
+            writer.integer(2 as UInt8)
+            writer.opaque(bytes)
+        case .keyPackage(let client, let bytes):
+            writer.integer(3 as UInt8)
+            writer.opaque(Array(client.utf8))
+            writer.opaque(bytes)
+        case .taken(let client):
+            writer.integer(4 as UInt8)
+            writer.opaque(Array(client.utf8))
+        case .groupInfo(let groupID, let bytes):
+            writer.integer(5 as UInt8)
+            writer.opaque(groupID)
+            writer.opaque(bytes)
+        }
+        return writer.bytes
+    }
+
+    init(decoding bytes: [UInt8]) throws(MLSError) {
+        var reader = TLSReader(bytes)
+        switch try reader.integer(as: UInt8.self) {
+        case 1: self = .message(groupID: try reader.opaque(), try reader.opaque())
+        case 2: self = .welcome(try reader.opaque())
+        case 3: self = .keyPackage(client: String(decoding: try reader.opaque(), as: UTF8.self), try reader.opaque())
+        case 4: self = .taken(client: String(decoding: try reader.opaque(), as: UTF8.self))
+        case 5: self = .groupInfo(groupID: try reader.opaque(), try reader.opaque())
+        default: throw .unexpectedWireFormat
+        }
+        try reader.finish()
+    }
+}
+
+/// The calls of ``GroupDelivery`` as questions to a ``DeliveryState`` and records for it.
+enum DeliveryRequest {
+    static func send(
+        _ message: [UInt8], to groupID: [UInt8], _ state: borrowing DeliveryState
+    ) throws(DeliveryError) -> (DeliveryAnswer, [DeliveryState.Record]) {
+        let (answer, isNew) = try state.answer(message, to: groupID)
+        return (answer, isNew ? [.message(groupID: groupID, message)] : [])
+    }
+
+    static func takeKeyPackage(
+        of client: ClientID, _ state: borrowing DeliveryState
+    ) -> ([UInt8]?, [DeliveryState.Record]) {
+        guard let next = state.nextKeyPackage(of: client) else { return (nil, []) }
+        return (next.bytes, next.isUsedUp ? [.taken(client: client)] : [])
+    }
+}
+
+/// A delivery service that is a state somebody guards.
+protocol StateDelivery: GroupDelivery {
+    /// Asks the state, with everything that is known, and adds what follows to it: whole, and before anybody else asks.
+    func ask<Value: Sendable>(
+        _ body: (borrowing DeliveryState) throws(DeliveryError) -> (Value, [DeliveryState.Record])
+    ) async throws(DeliveryError) -> Value
+}
+
+extension StateDelivery {
+    /// Takes a message of a group.
+    public func send(_ message: [UInt8], to groupID: [UInt8]) async throws(DeliveryError) -> DeliveryAnswer {
+        try await ask { state throws(DeliveryError) in try DeliveryRequest.send(message, to: groupID, state) }
+    }
+
+    /// A group's messages from a position on.
+    public func messages(
+        of groupID: [UInt8], from position: UInt64, limit: Int
+    ) async throws(DeliveryError) -> [DeliveredMessage] {
+        try await ask { state in (state.messages(of: groupID, from: position, limit: limit), []) }
+    }
+
+    /// Takes a Welcome.
+    public func send(welcome: [UInt8]) async throws(DeliveryError) {
+        try await ask { state in ((), state.isKnown(welcome: welcome) ? [] : [.welcome(welcome)]) }
+    }
+
+    /// The Welcomes for a client from a position on.
+    public func welcomes(
+        for client: ClientID, from position: UInt64, limit: Int
+    ) async throws(DeliveryError) -> [DeliveredMessage] {
+        try await ask { state in (state.welcomes(for: client, from: position, limit: limit), []) }
+    }
+
+    /// Takes key packages that a client offers.
+    public func publish(keyPackages: [[UInt8]], for client: ClientID) async throws(DeliveryError) {
+        try await ask { state in ((), keyPackages.map { .keyPackage(client: client, $0) }) }
+    }
+
+    /// Hands out one of a client's key packages.
+    public func takeKeyPackage(of client: ClientID) async throws(DeliveryError) -> [UInt8]? {
+        try await ask { state in DeliveryRequest.takeKeyPackage(of: client, state) }
+    }
+
+    /// How many key packages of a client are left.
+    public func keyPackageCount(
+        of client: ClientID
+    ) async throws(DeliveryError) -> (count: Int, hasLastResort: Bool) {
+        try await ask { state in (state.keyPackageCount(of: client), []) }
+    }
+
+    /// Takes a group's public state.
+    public func publish(groupInfo: [UInt8], of groupID: [UInt8]) async throws(DeliveryError) {
+        try await ask { state in ((), [.groupInfo(groupID: groupID, groupInfo)]) }
+    }
+
+    /// The last public state of a group.
+    public func groupInfo(of groupID: [UInt8]) async throws(DeliveryError) -> [UInt8]? {
+        try await ask { state in (state.groupInfo(of: groupID), []) }
+    }
+}

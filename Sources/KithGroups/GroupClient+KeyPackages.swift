@@ -1,0 +1,102 @@
+public import KithMLS
+
+extension GroupClient {
+    /// Makes and publishes key packages until there are as many as wanted, with one of last resort; gives how many.
+    ///
+    /// The private halves are in storage before anybody can have the packages. Those whose lifetime is over for a week are
+    /// forgotten: a Welcome may be under way for a while.
+    @discardableResult
+    public func replenishKeyPackages() async throws(GroupError) -> Int {
+        try forgetExpired()
+        let name = name
+        let (count, hasLastResort) = try await reaching { () throws(DeliveryError) in
+            try await delivery.keyPackageCount(of: name)
+        }
+        var missing = max(0, options.keyPackages - count)
+        // Little by little would be a request a message.
+        if count * 2 > options.keyPackages { missing = 0 }
+        let wanted = [Bool](repeating: false, count: missing) + (hasLastResort ? [] : [true])
+        guard !wanted.isEmpty else { return 0 }
+        let (suite, profile, key, lifetime) = (options.suite, profile, signatureKey, lifetime())
+        let made = await concurrently(wanted, width: options.width) { isLastResort -> Result<Offer, MLSError> in
+            do throws(MLSError) {
+                let bundle = try KeyPackageBundle(
+                    suite, profile: profile, signatureKey: key, lifetime: lifetime,
+                    extensions: isLastResort ? [Extension(type: .lastResort, data: [])] : [])
+                return .success(Offer(suite, bundle, isLastResort: isLastResort))
+            } catch { return .failure(error) }
+        }
+        var offers: [Offer] = []
+        do throws(MLSError) { for result in made { offers.append(try result.get()) } } catch { throw .refused(error) }
+        try storing { () throws(GroupStorageError) in try storage.put(offers.map(\.item)) }
+        let messages = offers.map(\.message)
+        try await reaching { () throws(DeliveryError) in try await delivery.publish(keyPackages: messages, for: name) }
+        return offers.count
+    }
+
+    /// A key package to be stored and to be published.
+    private struct Offer: Sendable {
+        let item: StorageItem
+        let message: [UInt8]
+
+        init(_ suite: any CipherSuite, _ bundle: KeyPackageBundle, isLastResort: Bool) {
+            item = StorageItem(
+                bundle, reference: bundle.keyPackage.reference(suite), isLastResort: isLastResort)
+            message = MLSMessage.keyPackage(bundle.keyPackage).bytes
+        }
+    }
+
+    private func forgetExpired() throws(GroupError) {
+        let now = options.now()
+        try storing { () throws(GroupStorageError) in
+            var expired: [StorageItem.Key] = []
+            for kind in [StorageItem.Kind.keyPackage, .lastResort] {
+                for item in try storage.items(kind) {
+                    let source = try item.keyPackage(options.configuration.suites).keyPackage.leafNode.source
+                    guard case .keyPackage(let lifetime) = source, lifetime.notAfter < now - min(now, 7 * 86_400) else {
+                        continue
+                    }
+                    expired.append(item.key)
+                }
+            }
+            if !expired.isEmpty { try storage.put([], removing: expired) }
+        }
+    }
+
+    /// One checked key package of each of some clients, from the delivery service.
+    func keyPackages(of clients: [ClientID]) async throws(GroupError) -> [KeyPackage] {
+        let (delivery, options) = (delivery, options)
+        let results = await concurrently(clients, width: options.width) { client -> Result<KeyPackage, GroupError> in
+            let bytes: [UInt8]
+            do throws(DeliveryError) {
+                guard let found = try await delivery.takeKeyPackage(of: client) else {
+                    return .failure(.noKeyPackage(client))
+                }
+                bytes = found
+            } catch { return .failure(.unreachable(error)) }
+            do throws(MLSError) {
+                let package = try KeyPackage(message: bytes)
+                try package.validate(
+                    options.suite, at: options.now(), maximumLifetime: options.configuration.maximumLifetime,
+                    authentication: options.configuration.authentication)
+                return .success(package)
+            } catch { return .failure(.refused(error)) }
+        }
+        var packages: [KeyPackage] = []
+        for result in results { packages.append(try result.get()) }
+        return packages
+    }
+
+    /// Keeps a key for proposals of the kind `psk`, under a name all members know it by.
+    public func addPresharedKey(_ id: [UInt8], _ key: borrowing Secret) throws(GroupError) {
+        let item = StorageItem(psk: id, key)
+        try storing { () throws(GroupStorageError) in try storage.put([item]) }
+    }
+
+    /// Forgets such a key.
+    public func removePresharedKey(_ id: [UInt8]) throws(GroupError) {
+        try storing { () throws(GroupStorageError) in
+            try storage.put([], removing: [StorageItem.Key(.psk, id)])
+        }
+    }
+}

@@ -1,0 +1,281 @@
+public import KithMLS
+import Synchronization
+
+/// A device or program in any number of groups: its name and key, its groups, and the key packages others add it with.
+///
+/// One per process. Two processes may share a storage; the client's groups are then the same in both.
+public final class GroupClient: Sendable {
+    /// What a client decides for itself.
+    public struct Options: Sendable {
+        /// The cipher suite of the groups it makes and the key packages it offers.
+        public var suite: any CipherSuite = CipherSuites.all[0]
+        /// What it decides in each group, and who says who is who.
+        public var configuration: GroupConfiguration
+        /// What it supports.
+        public var capabilities = Capabilities()
+        /// How many key packages it keeps published.
+        public var keyPackages = 20
+        /// For how many seconds a key package is valid: by default 12 weeks.
+        public var keyPackageLifetime: UInt64 = 12 * 7 * 86_400
+        /// How many things it does at once where one waits for another machine or a processor.
+        public var width = 4
+        /// The time in seconds since 1970.
+        public var now: @Sendable () -> UInt64
+
+        /// The defaults.
+        public init(authentication: any AuthenticationService, now: @escaping @Sendable () -> UInt64) {
+            configuration = GroupConfiguration(authentication: authentication)
+            self.now = now
+        }
+    }
+
+    /// What the delivery service calls it.
+    public let name: ClientID
+    /// Who it says it is.
+    public let profile: LeafProfile
+    /// What it decides for itself.
+    public let options: Options
+    let signatureKey: SignaturePrivateKey
+    let storage: any GroupStorage
+    let delivery: any GroupDelivery
+    private let sessions = Mutex<[[UInt8]: GroupSession]>([:])
+
+    /// Opens a client: with the key that is in the storage, or a new one.
+    ///
+    /// `credential` is by default the name, which somebody must vouch for: see `AuthenticationService`.
+    public init(
+        name: ClientID, credential: Credential? = nil, storage: any GroupStorage, delivery: any GroupDelivery,
+        options: Options
+    ) throws(GroupError) {
+        self.name = name
+        self.storage = storage
+        self.delivery = delivery
+        self.options = options
+        profile = LeafProfile(
+            credential: credential ?? .basic(identity: Array(name.utf8)), capabilities: options.capabilities)
+        let key = StorageItem.Key(.identity, Array("\(options.suite.id.rawValue)".utf8))
+        do throws(GroupStorageError) {
+            if try storage.item(key) == nil {
+                try storage.put([
+                    StorageItem(identity: key.name, options.suite.generateSignatureKey(), suite: options.suite.id)
+                ])
+            }
+            // Read back: of two processes that make one at once, the last has it.
+            guard let item = try storage.item(key) else { throw .itemMissing }
+            signatureKey = try item.identity(options.configuration.suites).key
+        } catch { throw .storage(error) }
+    }
+
+    // MARK: Groups
+
+    /// The groups there are.
+    public func groups() throws(GroupError) -> [GroupSession] {
+        try storing { () throws(GroupStorageError) in try storage.groups() }.map { session($0) }
+    }
+
+    /// A group, or nil when there is none of that name.
+    public func group(_ groupID: [UInt8]) throws(GroupError) -> GroupSession? {
+        let version = try storing { () throws(GroupStorageError) in try storage.version(of: groupID) }
+        return version == nil ? nil : session(groupID)
+    }
+
+    /// Makes a group with this client as its only member.
+    public func createGroup(
+        id: [UInt8]? = nil, extensions: [Extension] = []
+    ) async throws(GroupError) -> GroupSession {
+        let group: Group
+        do throws(MLSError) {
+            group = try Group(
+                options.suite, groupID: id, profile: profile, signatureKey: signatureKey, lifetime: lifetime(),
+                extensions: extensions, configuration: options.configuration)
+        } catch { throw .refused(error) }
+        let session = session(group.groupID)
+        try await session.begin(group, replacing: false, publishes: true)
+        return session
+    }
+
+    /// Joins the group of a Welcome.
+    ///
+    /// - Throws: ``GroupError/notForUs`` when it names no key package of this client's,
+    ///   ``GroupError/refused(_:)`` with `groupAlreadyKnown` when the client is a member already.
+    public func join(_ welcome: [UInt8]) async throws(GroupError) -> GroupSession {
+        let parsed: Welcome
+        do throws(MLSError) {
+            guard case .welcome(let message) = try MLSMessage(welcome) else { throw .unexpectedWireFormat }
+            parsed = message
+        } catch { throw .refused(error) }
+        guard let (item, bundle) = try bundle(for: parsed) else { throw .notForUs }
+        let group = try join(parsed, bundle)
+        let session = session(group.groupID)
+        let isKnown = try storing { () throws(GroupStorageError) in try storage.version(of: group.groupID) } != nil
+        if isKnown { try await session.checkReplaceable() }
+        try await session.begin(
+            group, replacing: isKnown, taken: item.kind == .keyPackage ? [item] : [], publishes: false)
+        return session
+    }
+
+    private func join(_ welcome: Welcome, _ bundle: KeyPackageBundle) throws(GroupError) -> Group {
+        var join = JoinOptions()
+        join.now = options.now()
+        join.psks = try storing { () throws(GroupStorageError) in try storage.presharedKeys() }
+        do throws(MLSError) {
+            return try Group(joining: welcome, with: bundle, join, configuration: options.configuration)
+        } catch {
+            guard error == .unknownPSK else { throw .refused(error) }
+        }
+        // It may follow or branch off a group that is here.
+        join.lineages = try lineages()
+        do throws(MLSError) {
+            return try Group(joining: welcome, with: bundle, join, configuration: options.configuration)
+        } catch {
+            throw .refused(error)
+        }
+    }
+
+    private func lineages() throws(GroupError) -> [GroupLineage] {
+        var result: [GroupLineage] = []
+        for name in try storing({ () throws(GroupStorageError) in try storage.groups() }) {
+            result += try storing { () throws(GroupStorageError) -> [GroupLineage] in
+                guard let stored = try storage.load(name) else { return [] }
+                let group = try Group.restored(from: stored, configuration: options.configuration)
+                return [group.lineage]
+            }
+        }
+        return result
+    }
+
+    private func bundle(
+        for welcome: Welcome
+    ) throws(GroupError) -> (key: StorageItem.Key, bundle: KeyPackageBundle)? {
+        for reference in welcome.secrets.map(\.newMember) {
+            for kind in [StorageItem.Kind.keyPackage, .lastResort] {
+                let key = StorageItem.Key(kind, reference)
+                let bundle = try storing { () throws(GroupStorageError) in
+                    try storage.item(key)?.keyPackage(options.configuration.suites)
+                }
+                if let bundle { return (key, bundle) }
+            }
+        }
+        return nil
+    }
+
+    /// Joins a group by a commit of this client's own, with the public state that the delivery service has.
+    public func joinExternally(_ groupID: [UInt8]) async throws(GroupError) -> GroupSession {
+        let session = session(groupID)
+        try await session.rejoin()
+        return session
+    }
+
+    /// The session of a group, made when it is first asked for: all callers get the same.
+    private func session(_ groupID: [UInt8]) -> GroupSession {
+        sessions.withLock { sessions in
+            if let known = sessions[groupID] { return known }
+            let session = GroupSession(groupID, client: self)
+            sessions[groupID] = session
+            return session
+        }
+    }
+
+    func dropped(_ groupID: [UInt8]) { _ = sessions.withLock { $0.removeValue(forKey: groupID) } }
+
+    /// Ends all sessions after what they are doing.
+    public func close() async {
+        let all = sessions.withLock { sessions in
+            defer { sessions = [:] }
+            return Array(sessions.values)
+        }
+        for session in all { await session.close() }
+    }
+
+    func lifetime() -> Lifetime {
+        let now = options.now()
+        // An hour for clocks that are behind.
+        return Lifetime(notBefore: now - min(now, 3_600), notAfter: now + options.keyPackageLifetime)
+    }
+
+    func storing<Value: ~Copyable>(_ body: () throws(GroupStorageError) -> Value) throws(GroupError) -> Value {
+        do throws(GroupStorageError) { return try body() } catch { throw .storage(error) }
+    }
+
+    func reaching<Value>(_ body: () async throws(DeliveryError) -> Value) async throws(GroupError) -> Value {
+        do throws(DeliveryError) { return try await body() } catch { throw .unreachable(error) }
+    }
+
+    // MARK: Together
+
+    /// Joins what it was added to, synchronises all groups, a few at a time, and makes up for used key packages.
+    ///
+    /// - Throws: the first error of a group, after all were tried.
+    public func synchronise() async throws(GroupError) {
+        try await receiveWelcomes()
+        let results = await concurrently(try groups(), width: options.width) { session -> GroupError? in
+            do throws(GroupError) {
+                try await session.synchronise()
+                return nil
+            } catch { return error }
+        }
+        if let error = results.compactMap({ $0 }).first { throw error }
+        try await replenishKeyPackages()
+    }
+
+    /// Joins the groups that others have added this client to.
+    @discardableResult
+    public func receiveWelcomes() async throws(GroupError) -> [GroupSession] {
+        let note = StorageItem.Key(.note, Array("welcomes".utf8))
+        var cursor: UInt64 = 0
+        if let item = try storing({ () throws(GroupStorageError) in try storage.item(note) }) {
+            cursor = try item.content.reading { reader throws(MLSError) in try reader.integer() }
+        }
+        var joined: [GroupSession] = []
+        while true {
+            let from = cursor
+            let page = try await reaching { () throws(DeliveryError) in
+                try await delivery.welcomes(for: name, from: from, limit: 16)
+            }
+            guard !page.isEmpty else { return joined }
+            for message in page {
+                do throws(GroupError) { joined.append(try await join(message.bytes)) } catch {
+                    switch error {
+                    // Junk, a repetition, or for another: the next one may be good.
+                    case .refused, .notForUs: break
+                    default: throw error
+                    }
+                }
+                cursor = message.position + 1
+            }
+            let next = cursor
+            try storing { () throws(GroupStorageError) in
+                try storage.put([StorageItem(note, StoredBytes { $0.integer(next) })])
+            }
+        }
+    }
+}
+
+extension GroupSession {
+    /// Checks that the group may be joined anew: the client is out, or behind for good.
+    fileprivate func checkReplaceable() throws(GroupError) {
+        guard try isRemoved() || record.needsRejoin else { throw .refused(.groupAlreadyKnown) }
+    }
+}
+
+/// Does something for each element, at most `width` at a time; the results are in the elements' order.
+func concurrently<Element: Sendable, Value: Sendable>(
+    _ elements: [Element], width: Int, _ body: @escaping @Sendable (Element) async -> Value
+) async -> [Value] {
+    await withTaskGroup(of: (Int, Value).self) { group in
+        var results = [Value?](repeating: nil, count: elements.count)
+        var next = 0
+        func start() {
+            guard next < elements.count else { return }
+            let index = next
+            next += 1
+            group.addTask { (index, await body(elements[index])) }
+        }
+        for _ in 0..<max(1, width) { start() }
+        while let (index, value) = await group.next() {
+            results[index] = value
+            start()
+        }
+        return results.compactMap { $0 }
+    }
+}

@@ -1,0 +1,227 @@
+public import KithMLS
+
+/// What became of something that was sent.
+public struct SentMessage: Hashable, Sendable {
+    /// The message's bytes, as the delivery service gets them.
+    public let bytes: [UInt8]
+    /// The epoch it was sent in.
+    public let epoch: UInt64
+    /// Whether the delivery service has it; otherwise it goes out with the next synchronisation.
+    public let isDelivered: Bool
+}
+
+/// What became of a commit.
+public enum CommitOutcome: Hashable, Sendable {
+    /// It was accepted: the group is in the next epoch.
+    case confirmed(EpochChange)
+    /// Another commit of the epoch was first; these proposals would have been made, and may be proposed again.
+    case lost(retry: [SentProposal])
+    /// The delivery service did not answer; the commit goes out with the next synchronisation.
+    case pending(EpochChange)
+}
+
+extension GroupSession {
+    /// Sends data to the group.
+    ///
+    /// When this returns the message is in storage and on its way: it is sent once whatever happens.
+    ///
+    /// - Throws: ``GroupError/refused(_:)`` with `commitRequired` while proposals await a commit.
+    public func send(_ data: [UInt8], authenticatedData: [UInt8] = []) async throws(GroupError) -> SentMessage {
+        try await exclusively { session throws(GroupError) in
+            let (number, bytes, epoch) = try session.change { group, draft throws(MLSError) in
+                let message = try group.encrypt(data, authenticatedData: authenticatedData).bytes
+                draft.send(.message, message)
+                return (draft.record.nextOutgoing - 1, message, group.epoch)
+            }
+            await session.drainQuietly()
+            let isDelivered = !session.outbox.contains { $0.number == number }
+            return SentMessage(bytes: bytes, epoch: epoch, isDelivered: isDelivered)
+        }
+    }
+
+    /// Proposes a change, for this or another member to commit.
+    public func propose(_ proposal: Proposal) async throws(GroupError) {
+        try await exclusively { session throws(GroupError) in
+            try session.change { group, draft throws(MLSError) in
+                draft.send(.message, try group.propose(proposal, at: session.now).bytes)
+            }
+            await session.drainQuietly()
+        }
+    }
+
+    /// Proposes new keys for this member.
+    public func proposeUpdate() async throws(GroupError) {
+        try await exclusively { session throws(GroupError) in
+            try session.change { group, draft throws(MLSError) in
+                draft.send(.message, try group.proposeUpdate().bytes)
+            }
+            await session.drainQuietly()
+        }
+    }
+
+    // MARK: Commits
+
+    /// Makes a commit, sends it, and begins its epoch when it was accepted.
+    public func commit(_ options: CommitOptions = CommitOptions()) async throws(GroupError) -> CommitOutcome {
+        try await exclusively { session throws(GroupError) in
+            try session.stage(options, sends: true)
+            return try await session.settle()
+        }
+    }
+
+    /// Makes a commit that waits for ``sendPendingCommit()``; nothing leaves and nothing changes before.
+    public func stageCommit(_ options: CommitOptions = CommitOptions()) async throws(GroupError) -> EpochChange {
+        try await exclusively { session throws(GroupError) in try session.stage(options, sends: false) }
+    }
+
+    /// Sends the commit that waits, and begins its epoch when it was accepted.
+    public func sendPendingCommit() async throws(GroupError) -> CommitOutcome {
+        try await exclusively { session throws(GroupError) in
+            try session.change { group, draft throws(MLSError) in
+                guard let commit = group.pendingCommit?.commit else { throw .noPendingCommit }
+                guard !session.outbox.contains(where: { $0.kind == .commit }) else { return }
+                draft.send(.commit, commit.bytes)
+            }
+            return try await session.settle()
+        }
+    }
+
+    /// Drops the commit that waits.
+    ///
+    /// - Throws: ``GroupError/refused(_:)`` with `commitPending` when it may have been sent already: what becomes of it is
+    ///   for the delivery service to say.
+    public func discardPendingCommit() async throws(GroupError) {
+        try await exclusively { session throws(GroupError) in
+            try session.change { group, _ throws(MLSError) in
+                guard !session.outbox.contains(where: { $0.kind == .commit }) else { throw .commitPending }
+                group.discardPendingCommit()
+            }
+        }
+    }
+
+    /// Adds clients, with one key package of each from the delivery service.
+    public func add(_ clients: [ClientID]) async throws(GroupError) -> CommitOutcome {
+        let packages = try await client.keyPackages(of: clients)
+        return try await commit(CommitOptions(packages.map { .add($0) }))
+    }
+
+    @discardableResult
+    private func stage(_ options: CommitOptions, sends: Bool) throws(GroupError) -> EpochChange {
+        let keys = try storing { () throws(GroupStorageError) in try storage.presharedKeys() }
+        return try change { group, draft throws(MLSError) in
+            let output = try group.stageCommit(options, psks: keys, at: now)
+            if sends { draft.send(.commit, output.commit.bytes) }
+            return output.change
+        }
+    }
+
+    /// Sends what is to be sent and says what became of the pending commit.
+    private func settle() async throws(GroupError) -> CommitOutcome {
+        guard let pending = try pendingCommit() else { throw .refused(.noPendingCommit) }
+        do throws(GroupError) {
+            let settled = try await drain()
+            return settled ?? .pending(pending)
+        } catch {
+            guard case .unreachable = error else { throw error }
+            return .pending(pending)
+        }
+    }
+
+    // MARK: The outbox
+
+    /// Hands the delivery service everything that waits, in its order; what cannot be handed over stays.
+    func drainQuietly() async {
+        // What went wrong stays in the outbox, and the next synchronisation says so.
+        _ = try? await drain()
+    }
+
+    /// Hands over everything that waits; says what became of a commit among it.
+    @discardableResult
+    func drain() async throws(GroupError) -> CommitOutcome? {
+        var outcome: CommitOutcome?
+        while let next = outbox.first {
+            switch next.kind {
+            case .message:
+                _ = try await reaching { () throws(DeliveryError) in try await delivery.send(next.bytes, to: groupID) }
+                try remove(next)
+            case .welcome:
+                try await reaching { () throws(DeliveryError) in try await delivery.send(welcome: next.bytes) }
+                try remove(next)
+            case .commit:
+                let answer = try await reaching { () throws(DeliveryError) in
+                    try await delivery.send(next.bytes, to: groupID)
+                }
+                switch answer {
+                case .accepted(let position): outcome = try confirm(next, at: position) ?? outcome
+                case .refused: outcome = .lost(retry: try giveUp(next))
+                }
+            }
+        }
+        if record.publishes { try await publish() }
+        return outcome
+    }
+
+    private func remove(_ outgoing: Outgoing) throws(GroupError) {
+        try change { _, draft throws(MLSError) in _ = draft.removedOutgoing.insert(outgoing.number) }
+    }
+
+    /// Begins the epoch of the own commit, whose Welcome may go out now.
+    private func confirm(_ commit: Outgoing, at position: UInt64) throws(GroupError) -> CommitOutcome? {
+        try change { group, draft throws(MLSError) in
+            draft.removedOutgoing.insert(commit.number)
+            guard let pending = group.pendingCommit, pending.commit.bytes == commit.bytes else { return nil }
+            if position >= draft.record.cursor { draft.record.ownCommits.append(position) }
+            return .confirmed(try begin(&group, &draft, pending))
+        }
+    }
+
+    /// Begins the epoch of the own commit.
+    func begin(_ group: inout Group, _ draft: inout Draft, _ pending: CommitOutput) throws(MLSError) -> EpochChange {
+        let used = Set(pending.references)
+        let leftOut = group.queuedProposals.filter { !used.contains($0.reference) }
+        let change = try group.confirmPendingCommit(at: now)
+        if let welcome = pending.welcome { draft.send(.welcome, welcome.bytes) }
+        draft.record.publishes = true
+        draft.tell(.epochChanged(change, isOwn: true, retry: leftOut.map(SentProposal.init)))
+        if let reInit = change.reInit { draft.tell(.reinitialised(reInit)) }
+        return change
+    }
+
+    private func giveUp(_ commit: Outgoing) throws(GroupError) -> [SentProposal] {
+        try change { group, draft throws(MLSError) in
+            draft.removedOutgoing.insert(commit.number)
+            guard let pending = group.pendingCommit, pending.commit.bytes == commit.bytes else { return [] }
+            group.discardPendingCommit()
+            return pending.retry(as: group.leafIndex)
+        }
+    }
+
+    /// Publishes the group's state, so that others can join by their own commit.
+    private func publish() async throws(GroupError) {
+        let info = try change { group, _ throws(MLSError) -> [UInt8]? in
+            guard !group.isRemoved, group.reInit == nil else { return nil }
+            return MLSMessage.groupInfo(try group.groupInfo()).bytes
+        }
+        if let info {
+            try await reaching { () throws(DeliveryError) in try await delivery.publish(groupInfo: info, of: groupID) }
+        }
+        try change { _, draft throws(MLSError) in draft.record.publishes = false }
+    }
+
+    func reaching<Value>(
+        _ body: () async throws(DeliveryError) -> Value
+    ) async throws(GroupError) -> Value {
+        do throws(DeliveryError) { return try await body() } catch { throw .unreachable(error) }
+    }
+}
+
+extension CommitOutput {
+    /// The committer's own proposals, to be made again when the commit is lost.
+    func retry(as leaf: UInt32) -> [SentProposal] {
+        proposals.map { SentProposal(proposal: $0, sender: .member(leaf)) }
+    }
+}
+
+extension SentProposal {
+    init(_ queued: QueuedProposal) { self.init(proposal: queued.proposal, sender: queued.sender) }
+}

@@ -1,0 +1,127 @@
+import KithMLS
+
+/// Where a session is: in the delivery service's order, and in its own numbers.
+struct SessionRecord: Hashable {
+    /// The first of the group's messages that was not looked at.
+    var cursor: UInt64 = 0
+    /// The epoch this client joined in: what was sent before is not for it.
+    var firstEpoch: UInt64 = 0
+    var nextOutgoing: UInt64 = 0
+    var nextEvent: UInt64 = 0
+    /// Whether the application was told that this client must join anew.
+    var needsRejoin = false
+    /// Whether the group's public state is to be published, as this client has begun its epoch.
+    var publishes = false
+    /// The places of own commits that were confirmed already and will come with the messages.
+    var ownCommits: [UInt64] = []
+
+    init() {}
+
+    init(_ row: GroupRow) throws(GroupError) {
+        self = try row.content.reading { reader throws(MLSError) in
+            var record = SessionRecord()
+            record.cursor = try reader.integer()
+            record.firstEpoch = try reader.integer()
+            record.nextOutgoing = try reader.integer()
+            record.nextEvent = try reader.integer()
+            record.needsRejoin = try reader.flag()
+            record.publishes = try reader.flag()
+            for _ in 0..<(try reader.integer(as: UInt32.self)) { record.ownCommits.append(try reader.integer()) }
+            return record
+        }
+    }
+
+    var row: GroupRow {
+        GroupRow(
+            GroupRow.Key(.session),
+            StoredBytes { writer in
+                writer.integer(cursor)
+                writer.integer(firstEpoch)
+                writer.integer(nextOutgoing)
+                writer.integer(nextEvent)
+                writer.flag(needsRejoin)
+                writer.flag(publishes)
+                writer.integer(UInt32(ownCommits.count))
+                for position in ownCommits { writer.integer(position) }
+            })
+    }
+}
+
+/// A message that is to be handed to the delivery service.
+struct Outgoing: Hashable {
+    enum Kind: UInt8 {
+        /// Data or a proposal.
+        case message = 1
+        /// A commit, which may be refused.
+        case commit = 2
+        case welcome = 3
+    }
+
+    let number: UInt64
+    let kind: Kind
+    let bytes: [UInt8]
+
+    init(number: UInt64, kind: Kind, bytes: [UInt8]) {
+        self.number = number
+        self.kind = kind
+        self.bytes = bytes
+    }
+
+    init(_ row: GroupRow) throws(GroupError) {
+        let (kind, bytes) = try row.content.reading { reader throws(MLSError) in
+            guard let kind = Kind(rawValue: try reader.integer()) else { throw .invalidContentType }
+            return (kind, try reader.opaque())
+        }
+        self.init(number: row.key.number, kind: kind, bytes: bytes)
+    }
+
+    var row: GroupRow {
+        GroupRow(
+            GroupRow.Key(.outbox, number: number),
+            StoredBytes { writer in
+                writer.integer(kind.rawValue)
+                writer.opaque(bytes)
+            })
+    }
+}
+
+extension NumberedEvent {
+    init(_ row: GroupRow) throws(GroupError) {
+        self.init(
+            number: row.key.number,
+            event: try row.content.reading { reader throws(MLSError) in try GroupEvent(from: &reader) })
+    }
+
+    var row: GroupRow {
+        GroupRow(GroupRow.Key(.inbox, number: number), StoredBytes { event.encode(into: &$0) })
+    }
+}
+
+extension StoredBytes {
+    /// The form that rows of sessions are written in; they say it in their first byte.
+    private static let format: UInt8 = 1
+
+    convenience init(_ body: (inout TLSWriter) -> Void) {
+        var writer = TLSWriter(capacity: 512)
+        writer.integer(Self.format)
+        body(&writer)
+        self.init(copying: writer.bytes)
+        writer.wipe()
+    }
+
+    func reading<Value>(_ body: (inout TLSReader) throws(MLSError) -> Value) throws(GroupError) -> Value {
+        try withBytes { bytes throws(GroupError) in
+            var reader = TLSReader(bytes)
+            do throws(MLSError) {
+                let format: UInt8 = try reader.integer()
+                guard format <= Self.format else { throw .unsupportedVersion }
+                guard format == Self.format else { throw .invalidContentType }
+                let value = try body(&reader)
+                try reader.finish()
+                return value
+            } catch {
+                throw .storage(error == .unsupportedVersion ? .laterFormat : .corrupt)
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+import Foundation
+import KithGroups
+import KithIdentity
+import KithMLS
+import KithStore
+import Testing
+
+let noon: UInt64 = 1_800_000_000
+
+func options(keyPackages: Int = 3) -> GroupClient.Options {
+    var options = GroupClient.Options(authentication: TrustingAuthenticationService()) { noon }
+    options.keyPackages = keyPackages
+    return options
+}
+
+func client(
+    _ name: String, _ delivery: any GroupDelivery, _ storage: any GroupStorage = MemoryGroupStorage(),
+    keyPackages: Int = 3
+) throws -> GroupClient {
+    try GroupClient(name: name, storage: storage, delivery: delivery, options: options(keyPackages: keyPackages))
+}
+
+/// Clients with key packages published, in a group that the first has made.
+func party(_ clients: [GroupClient]) async throws -> [GroupSession] {
+    for client in clients { try await client.replenishKeyPackages() }
+    let session = try await clients[0].createGroup()
+    guard case .confirmed = try await session.add(clients.dropFirst().map(\.name)) else {
+        Issue.record("the commit was not confirmed")
+        return []
+    }
+    var sessions = [session]
+    for client in clients.dropFirst() { sessions += try await client.receiveWelcomes() }
+    for session in sessions { try await session.synchronise() }
+    for session in sessions { _ = try await taken(session) }
+    return sessions
+}
+
+/// The events that wait, taken.
+func taken(_ session: GroupSession) async throws -> [GroupEvent] {
+    let events = try await session.waitingEvents()
+    if let last = events.last { try await session.acknowledge(through: last.number) }
+    return events.map(\.event)
+}
+
+func texts(_ events: [GroupEvent]) -> [String] {
+    events.compactMap { event in
+        guard case .message(let message) = event else { return nil }
+        return String(decoding: message.data, as: UTF8.self)
+    }
+}
+
+extension GroupSession {
+    func say(_ text: String) async throws { _ = try await send(Array(text.utf8)) }
+
+    func agreement() async throws -> [UInt8] {
+        try export(label: "agree", context: [], count: 32).withBytes { $0 }
+    }
+}
+
+/// A folder of its own for a test, gone with it.
+final class TemporaryFolder: Sendable {
+    let path: String
+
+    init() {
+        path = FileManager.default.temporaryDirectory.appending(path: "kith-groups-\(UUID().uuidString)").path
+        try? FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: path) }
+}
+
+func database(_ folder: String, _ name: String) throws -> GroupDatabase {
+    let place = "\(folder)/\(name)"
+    try FileManager.default.createDirectory(
+        atPath: place, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+    return try GroupDatabase.open(directory: place, keys: FileKeyStore(directory: place, seal: .machineKey))
+}
+
+/// A delivery service whose answers get lost, or that does not do what it is asked.
+final class UnreliableDelivery: GroupDelivery {
+    let base = MemoryDelivery()
+    nonisolated(unsafe) var losesAnswers = false
+    nonisolated(unsafe) var losesMessages = false
+
+    private func losing<Value>(_ value: () async throws(DeliveryError) -> Value) async throws(DeliveryError) -> Value {
+        if losesMessages { throw DeliveryError("lost on the way there") }
+        let value = try await value()
+        if losesAnswers { throw DeliveryError("lost on the way back") }
+        return value
+    }
+
+    func send(_ message: [UInt8], to groupID: [UInt8]) async throws(DeliveryError) -> DeliveryAnswer {
+        try await losing { () throws(DeliveryError) in try await base.send(message, to: groupID) }
+    }
+    func send(welcome: [UInt8]) async throws(DeliveryError) {
+        try await losing { () throws(DeliveryError) in try await base.send(welcome: welcome) }
+    }
+    func messages(
+        of groupID: [UInt8], from position: UInt64, limit: Int
+    ) async throws(DeliveryError) -> [DeliveredMessage] {
+        try await base.messages(of: groupID, from: position, limit: limit)
+    }
+    func welcomes(
+        for client: ClientID, from position: UInt64, limit: Int
+    ) async throws(DeliveryError) -> [DeliveredMessage] {
+        try await base.welcomes(for: client, from: position, limit: limit)
+    }
+    func publish(keyPackages: [[UInt8]], for client: ClientID) async throws(DeliveryError) {
+        try await base.publish(keyPackages: keyPackages, for: client)
+    }
+    func takeKeyPackage(of client: ClientID) async throws(DeliveryError) -> [UInt8]? {
+        try await base.takeKeyPackage(of: client)
+    }
+    func keyPackageCount(of client: ClientID) async throws(DeliveryError) -> (count: Int, hasLastResort: Bool) {
+        try await base.keyPackageCount(of: client)
+    }
+    func publish(groupInfo: [UInt8], of groupID: [UInt8]) async throws(DeliveryError) {
+        try await losing { () throws(DeliveryError) in try await base.publish(groupInfo: groupInfo, of: groupID) }
+    }
+    func groupInfo(of groupID: [UInt8]) async throws(DeliveryError) -> [UInt8]? {
+        try await base.groupInfo(of: groupID)
+    }
+    func news(after count: UInt64) async throws(DeliveryError) -> UInt64 { try await base.news(after: count) }
+}
