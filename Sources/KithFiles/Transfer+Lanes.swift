@@ -38,12 +38,12 @@ extension Transfer {
     /// Sends the files one lane is dealt.
     static func send(
         lane: Int, of lanes: SendingLanes, over streams: LaneStreams, compress: Files.Compression, peer: PeerFeatures,
-        on disk: DiskExecutor, progress: TransferProgress
+        beside first: AheadGate, on disk: DiskExecutor, progress: TransferProgress
     ) async throws {
         guard try await lanes.begins(lane) else { return }
         let stream = try await streams.stream(lane)
         let channel = BoundedChannel<FileSender.Outgoing>(capacity: depth)
-        let ahead = AheadGate()
+        let ahead = AheadGate(beside: first)
         ahead.begin()
         do {
             try await withThrowingTaskGroup(of: Part?.self) { group in

@@ -81,8 +81,8 @@ enum Transfer {
                     do {
                         try await withLanes(lanes.count, until: BoundedChannel(capacity: 1)) { lane in
                             try await send(
-                                lane: lane, of: lanes, over: streams, compress: compress, peer: peer, on: disk,
-                                progress: progress)
+                                lane: lane, of: lanes, over: streams, compress: compress, peer: peer, beside: ahead,
+                                on: disk, progress: progress)
                         }
                         return nil
                     } catch {
@@ -332,6 +332,8 @@ enum Transfer {
                 while let frame = try parser.next() {
                     if case .hello(_, let theirs) = frame {
                         isTelling = theirs.contains(.confirmation)
+                        // Before anything is looked for on the disk: the sender learns how long its path is.
+                        if isTelling { try answers.put(.taken(0)) }
                         lanes?.agreed(theirs.contains(.lanes), for: landing)
                     }
                     if case .end = frame { try await lanes?.allDone(in: landing) }

@@ -47,7 +47,7 @@ import KithWire
 /// | 36 | root | tree hash of the version it has of the next file |
 /// | 37 | send what differs | –; one file, given what types 34…36 said |
 /// | 38 | change | CBOR of `Files.Change` |
-/// | 39 | taken | u64: how many bytes of the sender's direction it has taken in, each 256 KiB |
+/// | 39 | taken | u64: how many bytes of the sender's direction it has taken in, each 256 KiB; at once for its hello |
 /// | 63 | acknowledgement | CBOR of `Files.Summary` |
 ///
 /// From either:

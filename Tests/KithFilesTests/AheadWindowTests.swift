@@ -4,24 +4,29 @@ import Testing
 @testable import KithFiles
 
 @Suite struct AheadWindowTests {
-    /// Sends for some seconds over a path; returns the most that was on its way in the second half, and the rate.
+    /// Sends for some seconds over a path; returns the most that was on its way in the second half, the least that a full
+    /// window held, and the rate.
     ///
     /// `rate` in bytes a second and `delay` in seconds, there and back, by the time.
     private func run(
-        seconds: Double, rate: (Double) -> Double, delay: (Double) -> Double
-    ) throws -> (most: UInt64, rate: Double) {
+        seconds: Double, isAnswered: Bool = false, rate: (Double) -> Double, delay: (Double) -> Double
+    ) throws -> (most: UInt64, least: UInt64, rate: Double) {
         var window = AheadWindow()
         let begin = ContinuousClock.now
+        if isAnswered { window.answered(after: .seconds(delay(0)), at: begin) }
         let block = 256 << 10
         /// When the path is free again, and what the receiver will have said by when.
         var (now, free) = (0.0, 0.0)
         var words: [(time: Double, total: UInt64)] = []
         var (most, total, before): (UInt64, UInt64, UInt64) = (0, 0, 0)
+        var least = UInt64.max
         while now < seconds {
             while let word = words.first, word.time <= now {
                 words.removeFirst()
                 try window.took(word.total, at: begin + .seconds(word.time))
             }
+            // How far it is filled after the first moments, when it is to be full.
+            if !window.hasRoom, now > 0.5 { least = min(least, window.written - window.taken) }
             guard window.hasRoom else {
                 now = try #require(words.first).time
                 continue
@@ -37,7 +42,7 @@ import Testing
             // As fast as a disk gives it.
             now += Double(block) / 2e9
         }
-        return (most, Double(window.taken - before) / (seconds / 2))
+        return (most, least, Double(window.taken - before) / (seconds / 2))
     }
 
     @Test(arguments: [(600e6, 0.0005), (100e6, 0.002), (12.5e6, 0.05), (125e6, 0.2), (1e6, 0.3), (0.2e6, 0.02)])
@@ -50,6 +55,15 @@ import Testing
         let full = rate * delay + 2 * block
         let most = max(Double(AheadWindow.longMinimum), (delay < 0.02 ? 2 : 5) * full + 1_048_576) + 2 * block
         #expect(Double(result.most) <= most, "\(result) \(most)")
+    }
+
+    @Test func `with the answer to a hello nothing is held back to know the path`() throws {
+        // Two seconds on a link of 100 Mbit/s: with no answer the first second's end is waited for.
+        let (rate, delay) = (12.5e6, 0.05)
+        let known = try run(seconds: 3, isAnswered: true, rate: { _ in rate }, delay: { _ in delay })
+        let unknown = try run(seconds: 3, rate: { _ in rate }, delay: { _ in delay })
+        #expect(known.least >= AheadWindow.longMinimum - 524_288, "\(known)")
+        #expect(unknown.least < 1 << 20, "\(unknown)")
     }
 
     @Test func `a path that becomes longer is full again when the old delay is forgotten`() throws {
