@@ -109,9 +109,6 @@ extension Browser {
                 destination = Files.Location(device: folder.device, path: folder.path(of: destination.path.bytes))
             }
         }
-        if destination.device == nil, sources.contains(where: { $0.device == nil }) {
-            return complain("Both ends are on this device: kith copies from one device to another.")
-        }
         for source in sources where source.device == destination.device {
             let parent = Folder(device: source.device, path: source.path).parent
             let target = Folder(device: destination.device, path: destination.path)

@@ -14,6 +14,7 @@ struct CopyCommand: AsyncParsableCommand {
               kith cp big.iso laptop:/srv/
               kith cp -r laptop:/srv/photos .
               kith cp -r laptop:/srv/photos desktop:/backup/
+              kith cp -r laptop:/srv/photos laptop:/srv/old      the laptop copies by itself
               kith cp -r --exclude '*.o' --limit 2M src laptop:
 
             DEVICE:PATH is a path there: absolute, from the home folder with ~/, or from the only folder granted.

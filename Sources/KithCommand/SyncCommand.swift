@@ -76,6 +76,11 @@ struct TransferOptions: ParsableArguments {
 
     /// Runs a copy, shows how it goes, and says what it did.
     func run(_ input: Files.Copy.Input, _ globals: GlobalOptions) async throws {
+        // Far more likely a colon that is missing than a wish.
+        if input.destination.device == nil, input.sources.contains(where: { $0.device == nil }) {
+            throw KithError(
+                .invalid, "Both ends of the copy are on this device. Use cp, or name a device: laptop:/path.")
+        }
         let events = TransferEvents(isOn: globals.json, showsProgress: !quiet)
         let start = ContinuousClock.now
         let summary = try await events.whileWatching { try await follow(input, globals, events) }

@@ -9,6 +9,7 @@ struct CopyJob: Sendable {
         case push([TreeSource])
         case pull(Files.Location)
         case relay(Files.Location)
+        case duplicate(Files.Location)
     }
 
     /// The most files that are copied side by side.
@@ -25,10 +26,6 @@ struct CopyJob: Sendable {
 
     init(_ input: Files.Copy.Input, client: Client, disk: DiskExecutor, active: ActivePartials) throws(KithError) {
         guard !input.sources.isEmpty else { throw KithError(.invalid, "There is nothing to copy.") }
-        if input.destination.device == nil, input.sources.contains(where: { $0.device == nil }) {
-            throw KithError(
-                .invalid, "Both ends of the copy are on this device. Use cp, or name a device: laptop:/path.")
-        }
         self.input = input
         self.client = client
         self.disk = disk
@@ -53,41 +50,8 @@ struct CopyJob: Sendable {
     }
 
     /// Copies, and reports ten times a second.
-    ///
-    /// The reports are ``Files/Progress``. Ends when the caller goes.
     func run(reportingTo stream: any ByteStream) async throws {
-        let messages = MessageStream(stream)
-        var last = Files.Progress()
-        do {
-            let summary = try await withThrowingTaskGroup(of: Files.Summary?.self) { group in
-                defer { group.cancelAll() }
-                group.addTask { try await copy() }
-                group.addTask {
-                    while true {
-                        try await Task.sleep(for: .milliseconds(100))
-                        let report = board.report()
-                        // Not cut short when the copy ends meanwhile: what a report tells is told once.
-                        try await Task(name: "files.copy report") { try await messages.send(report) }.value
-                    }
-                }
-                while let part = try await group.next() {
-                    if let summary = part { return summary }
-                }
-                throw CancellationError()
-            }
-            last = try await lastReport(to: messages)
-            if let (error, count) = board.failure {
-                let more = count > 1 ? " (and \(count - 1) more left out)" : ""
-                last.failure = Files.Failure(code: error.code, message: error.message + more)
-            }
-            last.summary = summary
-        } catch {
-            last = try await lastReport(to: messages)
-            last.failure = Files.Failure(error)
-        }
-        try await messages.send(last)
-        // A caller that has read the last report may be gone already.
-        try? await stream.finish()
+        try await board.report(to: stream) { try await copy() }
     }
 
     private func copy() async throws -> Files.Summary {
@@ -119,6 +83,7 @@ struct CopyJob: Sendable {
         case .push(let sources): try await push(sources, progress, over: streams)
         case .pull(let source): try await pull(source, progress, over: streams)
         case .relay(let source): try await relay(source, progress)
+        case .duplicate(let source): try await duplicate(source, progress)
         }
     }
 
@@ -127,6 +92,7 @@ struct CopyJob: Sendable {
         try await disk.run {
             let steps = try input.sources.map { source -> (name: [UInt8], step: Step) in
                 let name = source.path.bytes.split(separator: UInt8(ascii: "/")).last.map { [UInt8]($0) } ?? []
+                guard source.device != input.destination.device else { return (name, .duplicate(source)) }
                 guard source.device == nil else {
                     return (name, input.destination.device == nil ? .pull(source) : .relay(source))
                 }
@@ -164,15 +130,6 @@ struct CopyJob: Sendable {
             }
         }
         return lanes
-    }
-
-    /// Reports until nothing is left but the last word.
-    private func lastReport(to messages: MessageStream) async throws -> Files.Progress {
-        while true {
-            let report = board.report()
-            if report.changes.isEmpty { return report }
-            try await messages.send(report)
-        }
     }
 
     private func push(
@@ -234,6 +191,42 @@ struct CopyJob: Sendable {
                     Files.Lane.self, Files.Lane.Input(token: lanes.token, lane: UInt8(lane)), on: device
                 ).stream, limit)
         }
+    }
+
+    /// Has a device copy from one of its places to another: no byte passes through this one.
+    private func duplicate(_ source: Files.Location, _ progress: TransferProgress) async throws -> Files.Summary {
+        do {
+            return try await lasting(progress) {
+                let stream = try await on(source.device) {
+                    try await client.open(
+                        Files.Duplicate.self,
+                        Files.Duplicate.Input(
+                            sources: [source.path], destination: input.destination.path, recursive: input.recursive,
+                            selection: input.selection, landing: landing),
+                        on: source.device
+                    ).stream
+                }
+                progress.connected()
+                return try await abandoning([stream]) { try await follow(stream, progress) }
+            }
+        } catch let error as KithError where error.code == .unsupported && !progress.isConnected {
+            // One with an older kith.
+            return try await relay(source, progress)
+        }
+    }
+
+    /// Takes over what another device tells of a copy.
+    private func follow(_ stream: any ByteStream, _ progress: TransferProgress) async throws -> Files.Summary {
+        let messages = MessageStream(stream)
+        var before = Files.Progress()
+        while let report = try await messages.receive(Files.Progress.self) {
+            progress.take(report, after: before)
+            before = report
+            // With both, what was left out is the failure, and is told of at the end.
+            if let summary = report.summary { return summary }
+            if let failure = report.failure { throw failure.error }
+        }
+        throw KithError(.closed, "The copy was cut off. Try it again.")
     }
 
     private func openPull(_ source: Files.Location, _ lanes: Files.Lanes? = nil) async throws -> any ByteStream {

@@ -34,6 +34,10 @@ public struct FilesService: Service {
             .stream(Files.Find.self) { try await FolderSearch($0, $1).run($2, on: disk) },
             .stream(Files.Usage.self) { try await FolderUsage($0, $1).run($2, on: disk) },
             .stream(Files.Follow.self) { try await FileFollowing($0, $1).run($2, on: disk) },
+            .stream(Files.Duplicate.self) { input, context, pending in
+                let job = try await onDisk { try DuplicateJob(input, for: context) }
+                try await job.run(on: disk, active: active, reportingTo: try await pending.accept(Nothing()))
+            },
             .stream(Files.Copy.self) { input, context, pending in
                 let job = try CopyJob(input, client: context.client, disk: disk, active: active)
                 let stream = try await pending.accept(Nothing())

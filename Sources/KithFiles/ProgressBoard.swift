@@ -7,10 +7,59 @@ final class ProgressBoard: Sendable {
     private let lanes = Mutex<[TransferProgress]>([])
 
     /// Begins; returns what each of `count` transfers tells its own to.
-    func begin(_ count: Int) -> [TransferProgress] {
-        let begun = (0..<count).map { _ in TransferProgress(share: count) }
+    func begin(_ count: Int, areOverLinks: Bool = true) -> [TransferProgress] {
+        let begun = (0..<count).map { _ in TransferProgress(share: count, isOverLink: areOverLinks) }
         lanes.withLock { $0 = begun }
         return begun
+    }
+
+    /// Copies, and reports ten times a second.
+    ///
+    /// The reports are ``Files/Progress``. Ends when the caller goes.
+    func report(
+        to stream: any ByteStream, while copy: @escaping @Sendable () async throws -> Files.Summary
+    ) async throws {
+        let messages = MessageStream(stream)
+        var last = Files.Progress()
+        do {
+            let summary = try await withThrowingTaskGroup(of: Files.Summary?.self) { group in
+                defer { group.cancelAll() }
+                group.addTask { try await copy() }
+                group.addTask {
+                    while true {
+                        try await Task.sleep(for: .milliseconds(100))
+                        let report = self.report()
+                        // Not cut short when the copy ends meanwhile: what a report tells is told once.
+                        try await Task(name: "files.copy report") { try await messages.send(report) }.value
+                    }
+                }
+                while let part = try await group.next() {
+                    if let summary = part { return summary }
+                }
+                throw CancellationError()
+            }
+            last = try await lastReport(to: messages)
+            if let (error, count) = failure {
+                let more = count > 1 ? " (and \(count - 1) more left out)" : ""
+                last.failure = Files.Failure(code: error.code, message: error.message + more)
+            }
+            last.summary = summary
+        } catch {
+            last = try await lastReport(to: messages)
+            last.failure = Files.Failure(error)
+        }
+        try await messages.send(last)
+        // A caller that has read the last report may be gone already.
+        try? await stream.finish()
+    }
+
+    /// Reports until nothing is left but the last word.
+    private func lastReport(to messages: MessageStream) async throws -> Files.Progress {
+        while true {
+            let report = report()
+            if report.changes.isEmpty { return report }
+            try await messages.send(report)
+        }
     }
 
     private var all: [TransferProgress] { lanes.withLock { $0 } }

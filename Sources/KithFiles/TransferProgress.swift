@@ -24,16 +24,41 @@ package final class TransferProgress: Sendable {
     /// One of how many it is: what is kept for a report, and goes into one, is shared.
     private let share: Int
 
-    package init(share: Int = 1) { self.share = max(share, 1) }
+    /// Whether what passes between the ends passes over a link; else none of it counts as sent.
+    private let isOverLink: Bool
+
+    package init(share: Int = 1, isOverLink: Bool = true) {
+        self.share = max(share, 1)
+        self.isOverLink = isOverLink
+    }
 
     /// Adds bytes and files done.
     func add(bytes: UInt64 = 0, sent: UInt64 = 0, wire: UInt64 = 0, files: UInt64 = 0) {
         state.withLock { state in
             state.progress.bytes &+= bytes
-            state.progress.sent &+= sent
-            state.progress.wire &+= wire
+            if isOverLink {
+                state.progress.sent &+= sent
+                state.progress.wire &+= wire
+            }
             state.progress.files &+= files
         }
+    }
+
+    /// Takes over what another device tells of a copy it does, after what it told before.
+    func take(_ report: Files.Progress, after before: Files.Progress) {
+        state.withLock { state in
+            state.progress.bytes &+= report.bytes &- before.bytes
+            state.progress.files &+= report.files &- before.files
+            if let bytes = report.totalBytes {
+                state.progress.totalBytes = (state.progress.totalBytes ?? 0) &+ bytes &- (before.totalBytes ?? 0)
+            }
+            if let files = report.totalFiles {
+                state.progress.totalFiles = (state.progress.totalFiles ?? 0) &+ files &- (before.totalFiles ?? 0)
+            }
+            state.progress.current = report.current
+        }
+        for skipped in report.skipped { skip(skipped) }
+        for change in report.changes { note(change) }
     }
 
     /// Notes what is changed at the destination.

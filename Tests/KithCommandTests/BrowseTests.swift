@@ -75,6 +75,47 @@ import Testing
         }
     }
 
+    @Test func `a tree is copied here, on a device, and from one device to another`() async throws {
+        try await withTwoMachines { laptop, phone in
+            let nas = try Machine("nas")
+            do {
+                try await nas.up()
+                let folders = [phone.path("here"), laptop.path("srv"), nas.path("disk")]
+                for folder in folders {
+                    try write("one\n", to: folder + "/from/tree/sub/one.txt")
+                    try FileManager.default.createDirectory(atPath: folder + "/to", withIntermediateDirectories: true)
+                }
+                try await laptop.invite(phone, "files:write=\(folders[1])")
+                try await nas.invite(phone, "files:write=\(folders[2])")
+                let ends = [folders[0], "laptop:" + folders[1], "nas:" + folders[2]]
+                for (from, to) in [(0, 0), (1, 1), (1, 2)] {
+                    let browser = try Tmux(phone, ["browse", ends[from] + "/from", ends[to] + "/to"])
+                    defer { browser.end() }
+                    try await browser.show("tree/")
+                    try browser.press("Home", "Down", "c")
+                    try await browser.show("Copy tree to")
+                    try browser.press("Enter")
+                    try await browser.show("Copied 1 file")
+                    #expect(try tree(folders[from] + "/from") == tree(folders[to] + "/to"))
+                    // Onto itself nothing is copied.
+                    if from == to {
+                        try browser.press("Tab", "Home", "Down", "Enter")
+                        try await browser.show("sub/")
+                        try browser.press("Tab", "c")
+                        try await browser.show("Copy tree to")
+                        try browser.press("C-a", "C-k")
+                        try browser.type(ends[from] + "/from/tree/sub")
+                        try await browser.show("into itself")
+                    }
+                }
+            } catch {
+                await nas.remove()
+                throw error
+            }
+            await nas.remove()
+        }
+    }
+
     @Test func `files are renamed, folders made, and nothing deleted without a yes`() async throws {
         try await browsing({ _, there in
             try write("1", to: there + "/note.txt")

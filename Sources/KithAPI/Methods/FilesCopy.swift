@@ -245,7 +245,8 @@ extension Files {
 
     /// Copies between this device and others; the stream tells how it goes, as ``Progress`` messages (`MessageStream`).
     ///
-    /// The bytes pass between this device's disk and the other device; the caller sees none of them.
+    /// The bytes pass between this device's disk and the other device; the caller sees none of them. Where both ends are on
+    /// one device, that device copies by itself (``Duplicate``).
     /// When the caller goes, the copy ends; what had arrived whole stays.
     public enum Copy: Method {
         /// What to copy, and where to.

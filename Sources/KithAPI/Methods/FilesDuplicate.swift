@@ -1,0 +1,48 @@
+import KithIdentity
+import KithWire
+
+extension Files {
+    /// Copies from one place of a device to another on it; the stream tells how it goes, as ``Progress`` messages
+    /// (`MessageStream`).
+    ///
+    /// No byte of a file passes over a link, and so ``Progress/sent`` stays nothing. When the caller goes, the copy ends;
+    /// what had arrived whole stays.
+    public enum Duplicate: Method {
+        /// What to copy, and where to.
+        public struct Input: Codable, Hashable, Sendable {
+            /// One or more files or folders.
+            public var sources: [Path]
+            /// A folder, or with one source its new name.
+            public var destination: Path
+            /// Whether folders are copied, with all in them.
+            public var recursive: Bool
+            /// What of the sources is copied.
+            public var selection: Selection
+            /// How things are put in place.
+            public var landing: Landing
+
+            /// Makes the input.
+            public init(
+                sources: [Path], destination: Path, recursive: Bool = false, selection: Selection = Selection(),
+                landing: Landing = Landing()
+            ) {
+                self.sources = sources
+                self.destination = destination
+                self.recursive = recursive
+                self.selection = selection
+                self.landing = landing
+            }
+        }
+
+        /// What the service answers.
+        public typealias Output = Nothing
+        /// The stable name on every wire.
+        public static let name = "files.duplicate"
+        /// How it is called.
+        public static let kind = MethodKind.stream
+        /// One line for a person.
+        public static let summary = "Copies files and folders of this device to another place on it."
+        /// Who may call it with this input; that the sources may be read is checked by the service.
+        public static func access(for input: Input) -> Access { input.destination.access(.write) }
+    }
+}

@@ -1,0 +1,115 @@
+import KithAPI
+import KithIdentity
+import KithNode
+import KithWire
+
+/// One `files.duplicate`: a transfer whose two ends are on this device.
+///
+/// It is the same as one over a link, through a pipe of this process: verified, put in place when it is whole, gone on with
+/// when it was cut.
+struct DuplicateJob: Sendable {
+    private let sources: [TreeSource]
+    private let place: Place
+    private let landing: Files.Landing
+    private let selection: Files.Selection
+
+    /// Finds both ends; on a ``DiskExecutor``.
+    init(_ input: Files.Duplicate.Input, for context: CallContext) throws {
+        guard !input.sources.isEmpty else { throw KithError(.invalid, "There is nothing to copy.") }
+        let caller = context.caller
+        try context.narrow("copy \(input.sources[0])") { grants in
+            input.sources.lazy.compactMap {
+                $0.access(.read).refusal(of: caller, holding: grants, method: Files.Duplicate.name)
+            }.first
+        }
+        sources = try input.sources.map { path in
+            try TreeSource(try Place(path, .read, for: context), recursive: input.recursive)
+        }
+        place = try Place(input.destination, .write, for: context)
+        var landing = input.landing
+        landing.exclude = input.selection.exclude
+        if input.sources.count > 1 { landing.intoFolder = true }
+        self.landing = landing
+        selection = input.selection
+        // A pattern that cannot be read is refused before anything is begun.
+        _ = try IgnoreRules(selection.exclude)
+        for source in sources { try check(source) }
+    }
+
+    /// Copies, and reports ten times a second.
+    func run(on disk: DiskExecutor, active: ActivePartials, reportingTo stream: any ByteStream) async throws {
+        let board = ProgressBoard()
+        let progress = board.begin(1, areOverLinks: false)[0]
+        try await board.report(to: stream) {
+            let pipe = Pipe()
+            return try await withThrowingTaskGroup(of: Files.Summary?.self) { group in
+                defer { group.cancelAll() }
+                group.addTask {
+                    // What this end has to say it tells the other, which says it in the end.
+                    _ = try? await Transfer.receive(
+                        into: place, options: landing, compress: .never, over: pipe.right, on: disk, active: active,
+                        progress: TransferProgress())
+                    return nil
+                }
+                group.addTask {
+                    try await Transfer.send(
+                        sources, selection: selection, compress: .never, over: pipe.left, on: disk,
+                        progress: progress)
+                }
+                while let part = try await group.next() {
+                    guard var summary = part else { continue }
+                    (summary.sent, summary.wire) = (0, 0)
+                    return summary
+                }
+                throw KithError(.internal, "The copy ended without a word.")
+            }
+        }
+    }
+
+    // MARK: - Copies into themselves
+
+    private struct Identity: Hashable {
+        let device: UInt64
+        let inode: UInt64
+
+        init(_ info: Descriptor.Info) { (device, inode) = (info.device, info.inode) }
+    }
+
+    /// Refuses a source that would be copied into or onto itself, or be deleted as what the source does not have.
+    private func check(_ source: TreeSource) throws {
+        // A link that is copied as one must not take the place of what it leads to; one to nowhere may.
+        guard let opened = source.opened ?? (try? source.folder?.open(name: source.name, [.path])) else { return }
+        let own = try attempt("look at", source.shown) { () throws(Errno) in try opened.info() }
+        // Where it is put: a folder that is there, or the one around its new name.
+        var (around, name): (Descriptor, [UInt8]?) = (opened, nil)
+        if let folder = try? place.open([.path, .folder]) {
+            (around, name) = (folder, landing.exact ? nil : source.name)
+        } else if let (folder, last) = try place.around() {
+            (around, name) = (folder, last)
+        }
+        let above = try Self.ancestors(of: around, place.shown)
+        if source.opened != nil, own.kind == .folder, above.contains(Identity(own)) {
+            throw KithError(.conflict, "Cannot copy \(source.shown) into itself.")
+        }
+        // Nothing is there yet: nothing can be the same.
+        if let name, let there = try? around.info(name), Identity(there) == Identity(own) {
+            throw KithError(.conflict, "\(source.shown) is there already: it is the same.")
+        }
+        guard landing.delete, source.opened != nil, own.kind == .folder else { return }
+        if try Self.ancestors(of: opened, source.shown).contains(Identity(try around.info())) {
+            throw KithError(.conflict, "\(source.shown) is in \(place.shown), where it would be deleted.")
+        }
+    }
+
+    /// A folder and all around it, to the top of the file system.
+    private static func ancestors(of folder: Descriptor, _ shown: Files.Path) throws -> Set<Identity> {
+        try attempt("look at", shown) { () throws(Errno) in
+            var found: Set<Identity> = []
+            var current = folder
+            while found.insert(Identity(try current.info())).inserted {
+                current = try current.open(name: Array("..".utf8), [.path, .folder])
+            }
+            return found
+        }
+    }
+}
