@@ -3,10 +3,7 @@
 /// What the checksums of the chunks say is not asked: that of the pixels is (zlib's own).
 package enum PNGImage {
     /// Why there is no picture.
-    package enum Failure: String, Error {
-        case damaged = "which is damaged"
-        case tooLarge = "too large to be shown"
-    }
+    package typealias Failure = ImageFailure
 
     /// At most so many pixels.
     static let pixelLimit = 16 << 20

@@ -23,16 +23,25 @@ package enum Preview: Hashable, Sendable {
 
     /// Whether more than the head is needed: an image that can be decoded.
     package static func wantsWhole(_ head: [UInt8], size: UInt64) -> Bool {
-        size > UInt64(head.count) && size <= UInt64(imageSizeLimit) && ImageHeader(head)?.format == "PNG"
+        size > UInt64(head.count) && size <= UInt64(imageSizeLimit)
+            && (ImageHeader(head)?.isDecoded ?? ImageHeader.mayFollow(head))
+    }
+
+    private static func decoded(_ bytes: [UInt8], _ format: String) throws(ImageFailure) -> Picture {
+        switch format {
+        case "JPEG": try JPEGImage.decode(bytes)
+        case "GIF": try GIFImage.decode(bytes)
+        default: try PNGImage.decode(bytes)
+        }
     }
 
     /// Makes the preview of a file from its beginning, or from all of it.
     package init(bytes: [UInt8], size: UInt64) {
         if let header = ImageHeader(bytes) {
             let about = "\(header.format) image, \(header.width) × \(header.height)"
-            if header.format == "PNG", UInt64(bytes.count) >= size {
-                do throws(PNGImage.Failure) {
-                    let picture = try PNGImage.decode(bytes)
+            if header.isDecoded, UInt64(bytes.count) >= size {
+                do throws(ImageFailure) {
+                    let picture = try Self.decoded(bytes, header.format)
                     self = .picture(picture.fitted(columns: Self.pixelLimit, rows: Self.pixelLimit / 2), about: about)
                 } catch {
                     self = .bytes(Array(bytes.prefix(4_096)), about: "\(about), \(error.rawValue)")

@@ -190,7 +190,9 @@ struct BrowserWork: Sendable {
             let entry = try await client.call(
                 Files.Stat.self, Files.Stat.Input(path: path, followsLinks: true), on: device)
             let isWhole = UInt64(part.count) >= entry.size
-            if isWhole || Preview.wantsWhole(part, size: entry.size), ImageHeader(part)?.format == "PNG" {
+            if isWhole || Preview.wantsWhole(part, size: entry.size),
+                ImageHeader(part)?.isDecoded ?? ImageHeader.mayFollow(part)
+            {
                 let all = isWhole ? part : try await bytes(device, path, length: Preview.imageSizeLimit)
                 let preview = Preview(bytes: all, size: entry.size)
                 if case .picture = preview { tell(.preview(ticket, preview)) }
