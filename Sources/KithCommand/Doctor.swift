@@ -78,7 +78,10 @@ struct Doctor: AsyncParsableCommand {
     private func verdict(_ steps: [Reach.Step]) -> String {
         if let failure = steps.first(where: { $0.outcome == .failure }) {
             // The addresses that failed say more than that none answered.
-            let hints = steps.filter { $0.subject.hasPrefix("address ") }.compactMap(\.remedy)
+            let addresses = steps.filter { $0.subject.hasPrefix("address ") }
+            // One where something answers says more than those where nothing does.
+            let hints = (addresses.filter { $0.finding.hasPrefix("Something answers") } + addresses).compactMap(
+                \.remedy)
             let remedy = failure.remedy ?? hints.first
             let told = failure.subject == "connection" ? hints.first ?? failure.remedy : remedy
             return "Not well: \(printable(failure.finding))" + (told.map { " Next: \(printable($0))" } ?? "")

@@ -127,10 +127,17 @@ struct FindCommand: AsyncParsableCommand {
             """
               kith find laptop:/srv -name '*.jpg' -size +1M
               kith find laptop:~/src -type f -mtime -7 -maxdepth 3
+              kith find laptop:/srv \\( -name '*.jpg' -or -name '*.png' \\) -not -path '*/cache/*'
+              kith find laptop:/srv -iname '*.tmp' -exec kith rm {} +
               kith find laptop:/srv -iname '*.tmp' -print0 --with-device | xargs -0 kith rm
 
-            All tests must be met. Links are not followed. Each line is one path with what a terminal might obey made
-            visible; -print0 prints the exact bytes with a NUL behind each.
+            All tests must be met; -or (-o) between two of them wants one of what stands before and behind it, -not (!)
+            takes the next one the other way round, and \\( … \\) goes first. Links are not followed. Each line is one
+            path with what a terminal might obey made visible; -print0 prints the exact bytes with a NUL behind each.
+
+            -exec runs a command here, for all that is found: {} is DEVICE:PATH, as other commands of kith take it. With
+            ';' at the end it runs once for each; with {} + for many at once. Then nothing is printed, unless with -print;
+            the status is 1 when one of them failed.
             """))
 
     @OptionGroup var globals: GlobalOptions
@@ -181,12 +188,30 @@ struct FindCommand: AsyncParsableCommand {
     var print0 = false
     @Flag(name: .customLong("ls", withSingleDash: true), help: "Print mode, size and time, too.") var long = false
     @Flag(help: "Print DEVICE: before each path, as other commands take it.") var withDevice = false
+    // These three stand for what WordForms has taken out of the line before: here they say that it can be there.
+    @Flag(name: .customLong("or", withSingleDash: true), help: "One of what is before and behind it is enough.")
+    var isAlternative = false
+    @Flag(name: .customLong("not", withSingleDash: true), help: "The next test must not be met.") var isNot = false
+    @Option(
+        name: .customLong("exec", withSingleDash: true),
+        help: ArgumentHelp("Run this for each, ending with ';'; for many at once with {} +.", valueName: "command"))
+    var command: String?
+    @Flag(name: .long, help: .hidden) var print = false
+    @Option(name: .long, help: .hidden) var expression: String?
+    @Option(name: .long, help: .hidden) var each: String?
+    @Option(name: .long, help: .hidden) var together: String?
     @Argument(help: "Where to search: DEVICE:PATH.") var paths: [RemotePath]
 
-    func validate() throws { _ = try filter() }
+    func validate() throws {
+        guard !isAlternative, !isNot, command == nil else {
+            throw ValidationError("-or, -not and -exec stand among the tests on the command line.")
+        }
+        _ = try filter()
+    }
 
     func run() async throws {
         let filter = try filter()
+        var action = try FindAction(each: each, together: together)
         var isComplete = true
         try await withClient(globals) { client in
             try await forEach(paths, globals) { path in
@@ -200,8 +225,9 @@ struct FindCommand: AsyncParsableCommand {
                     ).stream)
                 while let found = try await messages.receive(Files.Found.self) {
                     var output = Data()
-                    for entry in found.entries { try append(entry, in: path, to: &output) }
+                    for entry in found.entries where action == nil || print { try append(entry, in: path, to: &output) }
                     if !output.isEmpty { try TerminalText.put(output) }
+                    for entry in found.entries { try await action?.take(joined(path, entry.name, withDevice: true)) }
                     tell(found.skipped, in: path)
                     if found.skippedCount > 0 { isComplete = false }
                     if let failure = found.failure { throw failure.error }
@@ -210,7 +236,8 @@ struct FindCommand: AsyncParsableCommand {
                 throw KithError(.closed, "The search of \(path) was cut off. Try it again.")
             }
         }
-        if !isComplete { throw ExitCode(KithError.Code.internal.exitStatus) }
+        try await action?.finish()
+        if !isComplete || action?.isGood == false { throw ExitCode(KithError.Code.internal.exitStatus) }
     }
 
     private func append(_ entry: Files.Entry, in path: RemotePath, to output: inout Data) throws {
@@ -235,18 +262,12 @@ struct FindCommand: AsyncParsableCommand {
             names.map { Files.Filter.Pattern($0) } + inames.map { Files.Filter.Pattern($0, ignoresCase: true) }
             + pathPatterns.map { Files.Filter.Pattern($0, isPath: true) }
             + ipathPatterns.map { Files.Filter.Pattern($0, isPath: true, ignoresCase: true) }
-        for letter in types?.split(separator: ",", omittingEmptySubsequences: false) ?? [] {
-            switch letter {
-            case "f": filter.kinds.append(.file)
-            case "d": filter.kinds.append(.folder)
-            case "l": filter.kinds.append(.link)
-            case "s", "p", "b", "c": filter.kinds.append(.special)
-            default: throw ValidationError("-type takes f, d, l or s, not “\(letter)”.")
-            }
-        }
+        if let types { filter.kinds = try FindExpression.kinds(types) }
         for size in sizes { try Self.narrow(&filter.size, Self.sizeBounds(size)) }
         for age in days { try Self.narrow(&filter.age, Self.ageBounds(age, unit: 86_400, isRounded: true, "-mtime")) }
         for age in minutes { try Self.narrow(&filter.age, Self.ageBounds(age, unit: 60, isRounded: false, "-mmin")) }
+        let words = try WordForms.words(expression)
+        if !words.isEmpty { filter.allOf = [try FindExpression.filter(words)] }
         return filter
     }
 

@@ -133,7 +133,7 @@ struct HeadCommand: AsyncParsableCommand {
         discussion: helpText(
             """
               kith head laptop:/var/log/syslog
-              kith head -n 3 laptop:a.csv laptop:b.csv
+              kith head -n 3 laptop:a.csv laptop:b.csv      or head -3
               kith head -n -5 laptop:notes           all but the last five lines
               kith head -c 1k laptop:image
             """))
@@ -265,7 +265,7 @@ struct TailCommand: AsyncParsableCommand {
         discussion: helpText(
             """
               kith tail laptop:/var/log/syslog
-              kith tail -n 100 -f laptop:/var/log/syslog laptop:/var/log/auth.log
+              kith tail -n 100 -f laptop:/var/log/syslog laptop:/var/log/auth.log      or tail -100f
               kith tail -n +2 laptop:table.csv       from the second line on
               kith tail -F laptop:not-there-yet.log
 

@@ -121,7 +121,8 @@ extension Root {
     /// Parses a command line with the settings put in.
     ///
     /// Costs nothing when there is no settings file.
-    static func parse(withSettings words: [String]) throws -> (command: any ParsableCommand, words: [String]) {
+    static func parse(withSettings typed: [String]) throws -> (command: any ParsableCommand, words: [String]) {
+        let words = try WordForms.understood(typed)
         let own = words.prefix { $0 != "--" }
         guard let first = words.first, !unsettled.contains(first), !first.hasPrefix("-"),
             !own.contains("--help"), !own.contains("-h") || ownShortH.contains(first)

@@ -63,15 +63,14 @@ struct WalkStart {
 /// One `files.find`.
 struct FolderSearch: Sendable {
     private let input: Files.Find.Input
-    private let patterns: [(glob: GlobPattern, isPath: Bool)]
+    private let filter: Condition
     private let place: Place
     private let now = Int64(time(nil))
 
     init(_ input: Files.Find.Input, _ context: CallContext) throws(KithError) {
-        guard input.filter.patterns.count <= 16, input.filter.patterns.allSatisfy({ $0.glob.utf8.count <= 1_024 })
-        else { throw KithError(.invalid, "A search takes at most 16 patterns of at most 1024 bytes each.") }
         self.input = input
-        patterns = input.filter.patterns.map { (GlobPattern($0.glob, ignoresCase: $0.ignoresCase), $0.isPath) }
+        var left = (patterns: 64, filters: 128)
+        filter = try Condition(input.filter, depth: 16, &left)
         place = try Place(input.path, .read, for: context)
     }
 
@@ -144,12 +143,51 @@ struct FolderSearch: Sendable {
     private static let messageSize = 64 << 10
 
     private func matches(_ info: Descriptor.Info, name: [UInt8], path: [UInt8]) -> Bool {
-        let filter = input.filter
-        guard filter.kinds.isEmpty || filter.kinds.contains(info.kind) else { return false }
-        guard filter.size.contains(info.size) else { return false }
-        guard filter.age.contains(UInt64(clamping: now - min(info.seconds, now))) else { return false }
-        return patterns.allSatisfy { pattern in
-            pattern.glob.matches(pattern.isPath ? Self.joined(input.path.bytes, path) : name)
+        filter.isMet(by: info, name: name, age: UInt64(clamping: now - min(info.seconds, now))) {
+            Self.joined(input.path.bytes, path)
+        }
+    }
+
+    /// A filter, with its patterns read.
+    private struct Condition {
+        private let filter: Files.Filter
+        private let patterns: [(glob: GlobPattern, isPath: Bool)]
+        private let allOf: [Condition]
+        private let anyOf: [Condition]
+        private let noneOf: [Condition]
+
+        /// Reads a filter and those in it, as far as so many are left.
+        init(
+            _ filter: Files.Filter, depth: Int, _ left: inout (patterns: Int, filters: Int)
+        ) throws(KithError) {
+            left.patterns -= filter.patterns.count
+            left.filters -= 1
+            guard depth > 0, left.filters >= 0 else {
+                throw KithError(.invalid, "A search takes at most 128 filters, 16 levels deep.")
+            }
+            guard left.patterns >= 0, filter.patterns.allSatisfy({ $0.glob.utf8.count <= 1_024 }) else {
+                throw KithError(.invalid, "A search takes at most 64 patterns of at most 1024 bytes each.")
+            }
+            self.filter = filter
+            patterns = filter.patterns.map { (GlobPattern($0.glob, ignoresCase: $0.ignoresCase), $0.isPath) }
+            func read(_ filters: [Files.Filter]) throws(KithError) -> [Condition] {
+                var read: [Condition] = []
+                for filter in filters { read.append(try Condition(filter, depth: depth - 1, &left)) }
+                return read
+            }
+            allOf = try read(filter.allOf)
+            anyOf = try read(filter.anyOf)
+            noneOf = try read(filter.noneOf)
+        }
+
+        func isMet(by info: Descriptor.Info, name: [UInt8], age: UInt64, path: () -> [UInt8]) -> Bool {
+            guard filter.kinds.isEmpty || filter.kinds.contains(info.kind), filter.size.contains(info.size),
+                filter.age.contains(age),
+                patterns.allSatisfy({ $0.glob.matches($0.isPath ? path() : name) })
+            else { return false }
+            func isMet(_ condition: Condition) -> Bool { condition.isMet(by: info, name: name, age: age, path: path) }
+            return allOf.allSatisfy(isMet) && (anyOf.isEmpty || anyOf.contains(where: isMet))
+                && !noneOf.contains(where: isMet)
         }
     }
 

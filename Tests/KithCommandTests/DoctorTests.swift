@@ -2,6 +2,71 @@ import Foundation
 import KithWire
 import Testing
 
+#if canImport(Glibc)
+import CDispatch
+import Glibc
+#elseif canImport(Darwin)
+import Darwin
+#endif
+
+/// Something at a UDP port that answers every first packet of QUIC with a version nobody here knows.
+private final class AnotherVersion: Sendable {
+    private let socket: Int32
+
+    init(port: UInt16) throws {
+        #if canImport(Glibc)
+        let kind = Int32(SOCK_DGRAM.rawValue)
+        #else
+        let kind = SOCK_DGRAM
+        #endif
+        socket = Foundation.socket(AF_INET, kind, 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        let (number, size) = (socket, socklen_t(MemoryLayout<sockaddr_in>.size))
+        let status = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(number, $0, size) }
+        }
+        try #require(status == 0, "the port \(port) is taken: \(errno)")
+        Thread.detachNewThread {
+            var packet = [UInt8](repeating: 0, count: 2_048)
+            while true {
+                var sender = sockaddr_in()
+                var length = size
+                let count = withUnsafeMutablePointer(to: &sender) { pointer in
+                    pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                        recvfrom(number, &packet, packet.count, 0, $0, &length)
+                    }
+                }
+                guard count > 0 else { return }
+                guard let answer = Self.answer(to: packet[..<count]) else { continue }
+                withUnsafePointer(to: &sender) { pointer in
+                    _ = pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                        sendto(number, answer, answer.count, 0, $0, length)
+                    }
+                }
+            }
+        }
+    }
+
+    /// A Version Negotiation packet (RFC 9000 §17.2.1).
+    private static func answer(to packet: ArraySlice<UInt8>) -> [UInt8]? {
+        // A long header: the form, a version, and both connection ids.
+        guard packet.count > 7, packet[0] & 0x80 != 0 else { return nil }
+        let destination = packet.dropFirst(6).prefix(Int(packet[5]))
+        let rest = packet.dropFirst(6 + destination.count)
+        guard let length = rest.first, rest.count > Int(length) else { return nil }
+        let source = rest.dropFirst().prefix(Int(length))
+        return [0x80, 0, 0, 0, 0, UInt8(source.count)] + source + [UInt8(destination.count)] + destination
+            + [0xFF, 0, 0, 0x1D]
+    }
+
+    func stop() {
+        shutdown(socket, Int32(SHUT_RDWR))
+        close(socket)
+    }
+}
+
 @Suite struct DoctorTests {
     private struct Step: Decodable {
         var subject: String
@@ -84,6 +149,23 @@ import Testing
             await other.remove()
             #expect(outcome.status == 1)
             #expect(report.findings("address ").contains("not with the key of laptop"), "\(outcome)")
+        }
+    }
+
+    @Test func `a device that speaks another version of the protocol is said to, with what to do`() async throws {
+        try await withTwoMachines { laptop, phone in
+            try await laptop.invite(phone, "shell")
+            let status = try JSONSerialization.jsonObject(with: Data(try await laptop.expect("status", "--json").utf8))
+            let address = try #require(((status as? [String: Any])?["addresses"] as? [String])?.first)
+            let port = try #require(address.split(separator: ":").last.flatMap { UInt16($0) })
+            try await laptop.expect("down")
+            let other = try AnotherVersion(port: port)
+            defer { other.stop() }
+            let (outcome, report) = try await examine(phone, "laptop")
+            #expect(outcome.status == 1)
+            #expect(report.findings("address ").contains("speaks no version of QUIC"), "\(outcome)")
+            #expect(report.outcomes("connection") == ["failure"])
+            #expect(report.verdict.contains("the same version of Kith"), "\(report.verdict)")
         }
     }
 

@@ -47,7 +47,9 @@ import Testing
                 ["head", "-c", "-7", a], ["head", "-c", "1k", a], ["head", "-n", "0", a], ["head", "-q", a, b],
                 ["tail", a], ["tail", "-n", "3", a], ["tail", "-n", "+28", a], ["tail", "-n", "-2", c],
                 ["tail", "-c", "5", a], ["tail", "-c", "+200", a], ["tail", "-n", "1", b], ["tail", "-q", a, c],
-                ["tail", "-n", "0", a], ["head", "-n", "2", empty], ["tail", "-n", "100", c],
+                ["tail", "-n", "0", a], ["head", "-n", "2", empty], ["tail", "-n", "100", c], ["head", "-4", a],
+                ["tail", "-4", a],
+                ["head", "-2q", a, b], ["head", "-n", "-20", a], ["tail", "-c", "-20", a],
             ] {
                 let expected = try Array(local(words))
                 let own = words.map { $0.hasPrefix("/") ? "laptop:" + $0 : $0 }
@@ -71,6 +73,57 @@ import Testing
                 let outcome = try await phone.kith(words + ["laptop:\(srv)/pipe"], seconds: 10)
                 #expect(outcome.status == 10 && outcome.error.contains("no regular file"), "\(words): \(outcome)")
             }
+        }
+    }
+
+    @Test func `find joins tests and runs commands as the one of this machine does`() async throws {
+        try await withTwoMachines { laptop, phone in
+            let srv = try await shared(laptop, with: phone)
+            for name in ["a.jpg", "b.png", "sub/c.jpg", "sub/cache/d.png", "sub/notes.txt", "e f.txt", "-g.jpg"] {
+                try write(String(repeating: "x", count: name.utf8.count * 100), to: srv + "/" + name)
+            }
+            for words in [
+                ["-name", "*.jpg", "-or", "-name", "*.png"], ["-name", "*.jpg", "-o", "-type", "d"],
+                ["-not", "-name", "*.jpg"], ["!", "-name", "*.jpg", "-type", "f"], ["-not", "-not", "-type", "d"],
+                ["(", "-name", "*.jpg", "-or", "-name", "*.png", ")", "-not", "-path", "*/cache/*"],
+                ["-type", "f", "-not", "(", "-name", "*.txt", "-o", "-size", "-2", ")"],
+                ["-name", "a*", "-or", "-name", "b*", "-type", "d", "-or", "-name", "c.jpg", "-maxdepth", "2"],
+                ["-type", "f", "-and", "(", "(", "-name", "a*", ")", "-or", "(", "-name", "b*", ")", ")"],
+            ] {
+                let expected = try local(["find", srv] + words).split(separator: "\n").sorted()
+                let outcome = try await phone.kith(["find", "laptop:\(srv)"] + words)
+                #expect(outcome.status == 0, "\(words): \(outcome)")
+                #expect(outcome.output.split(separator: "\n").sorted() == expected, "\(words)")
+            }
+            for words in [
+                ["-or", "-name", "x"], ["-name", "x", "-or"], ["(", "-name", "x"], ["-name", "x", ")"], ["-not"],
+                ["(", ")"], ["-name", "x", "-exec", "true"], ["-exec", ";"], ["-type", "q", "-or", "-name", "x"],
+            ] {
+                let outcome = try await phone.kith(["find", "laptop:\(srv)"] + words)
+                #expect(outcome.status == 64 && !outcome.error.isEmpty, "\(words): \(outcome)")
+            }
+            // {} is what other commands take; without -print nothing else is printed.
+            let each = try await phone.expect("find", "laptop:\(srv)", "-name", "*.txt", "-exec", "echo", "<{}>", ";")
+            #expect(
+                each.split(separator: "\n").sorted()
+                    == ["<laptop:\(srv)/e f.txt>", "<laptop:\(srv)/sub/notes.txt>"])
+            let together = try await phone.expect(
+                "find", "laptop:\(srv)", "-type", "f", "-exec", "sh", "-c", "echo $#", "sh", "{}", "+")
+            #expect(together == "7\n")
+            let both = try await phone.expect(
+                "find", "laptop:\(srv)", "-name", "a.jpg", "-print", "-exec", "echo", "{}", ";")
+            #expect(both == "\(srv)/a.jpg\nlaptop:\(srv)/a.jpg\n")
+            let failed = try await phone.kith(["find", "laptop:\(srv)", "-name", "*.jpg", "-exec", "false", ";"])
+            #expect(failed.status == 1 && failed.output.isEmpty, "\(failed)")
+            // What was found is deleted by kith itself, by the same names.
+            let program = Machine.program.path
+            try await phone.expect(
+                "find", "laptop:\(srv)", "(", "-name", "*.jpg", "-or", "-name", "e*", ")", "-type", "f", "-exec",
+                program,
+                "rm", "--data", phone.data, "--", "{}", "+")
+            #expect(
+                try FileManager.default.subpathsOfDirectory(atPath: srv).sorted()
+                    == ["b.png", "sub", "sub/cache", "sub/cache/d.png", "sub/notes.txt"])
         }
     }
 

@@ -36,6 +36,45 @@ import Testing
         }
     }
 
+    @Test func `how copies are compressed and how many at once stands in the file, and the command line wins`()
+        async throws
+    {
+        try await withTwoMachines { laptop, phone in
+            let srv = laptop.path("srv")
+            try FileManager.default.createDirectory(atPath: srv, withIntermediateDirectories: true)
+            try await laptop.invite(phone, "files:write=\(srv)")
+            let source = phone.path("source")
+            for name in ["a", "b", "c"] {
+                try FileManager.default.createDirectory(atPath: source, withIntermediateDirectories: true)
+                try Data(String(repeating: "all the same ", count: 40_000).utf8).write(
+                    to: URL(fileURLWithPath: source + "/" + name))
+            }
+            func copy(_ words: String..., to name: String) async throws -> (sent: Int, wire: Int) {
+                let text = try await phone.kith(
+                    ["sync", "--json", "-q"] + words + [source, "laptop:\(srv)/\(name)"])
+                #expect(text.status == 0, "\(text)")
+                let summary = try JSONSerialization.jsonObject(with: Data(text.output.utf8)) as? [String: Any]
+                return (summary?["sent"] as? Int ?? -1, summary?["wire"] as? Int ?? -1)
+            }
+            try write("[sync]\ncompress = always\nparallel = 3\n", on: phone)
+            let packed = try await copy(to: "1")
+            #expect(packed.sent == 3 * 520_000 && packed.wire < 100_000, "\(packed)")
+            let plain = try await copy("--compress", "never", to: "2")
+            #expect(plain.wire > 3 * 520_000, "\(plain)")
+            try write("[sync]\ncompress = never\n", on: phone)
+            let never = try await copy(to: "3")
+            #expect(never.wire > 3 * 520_000, "\(never)")
+            let forced = try await copy("-z", to: "4")
+            #expect(forced.wire < 100_000, "\(forced)")
+            for (line, word) in [("compress = perhaps", "--compress"), ("parallel = 0", "--parallel")] {
+                try write("[sync]\n\(line)\n", on: phone)
+                let refused = try await phone.kith(["sync", source, "laptop:\(srv)/5"])
+                #expect(refused.status == 64 && refused.error.contains("config:2:"), "\(refused)")
+                #expect(refused.error.contains(word) || refused.error.contains("perhaps"), "\(refused)")
+            }
+        }
+    }
+
     @Test func `a flag of the file is taken back on the command line`() async throws {
         try await withTwoMachines { laptop, _ in
             try write("json = yes", on: laptop)

@@ -82,7 +82,9 @@ extension Files {
             }
         }
 
-        /// All of these, at most 16.
+        /// All of these.
+        ///
+        /// A filter has at most 64 patterns and 128 filters in it, no more than 16 levels deep.
         public var patterns: [Pattern]
         /// One of these; empty: any.
         public var kinds: [Kind]
@@ -90,13 +92,37 @@ extension Files {
         public var size: Bounds
         /// Seconds since the last change, by the device's own clock.
         public var age: Bounds
+        /// All of these, too.
+        public var allOf: [Filter]
+        /// One of these; empty: it does not matter.
+        public var anyOf: [Filter]
+        /// None of these.
+        public var noneOf: [Filter]
 
         /// Makes a filter; the default is met by everything.
-        public init(patterns: [Pattern] = [], kinds: [Kind] = [], size: Bounds = Bounds(), age: Bounds = Bounds()) {
+        public init(
+            patterns: [Pattern] = [], kinds: [Kind] = [], size: Bounds = Bounds(), age: Bounds = Bounds(),
+            allOf: [Filter] = [], anyOf: [Filter] = [], noneOf: [Filter] = []
+        ) {
             self.patterns = patterns
             self.kinds = kinds
             self.size = size
             self.age = age
+            self.allOf = allOf
+            self.anyOf = anyOf
+            self.noneOf = noneOf
+        }
+
+        /// Reads a filter; one of an older kith has no others in it.
+        public init(from decoder: any Decoder) throws {
+            let values = try decoder.container(keyedBy: CodingKeys.self)
+            patterns = try values.decode([Pattern].self, forKey: .patterns)
+            kinds = try values.decode([Kind].self, forKey: .kinds)
+            size = try values.decode(Bounds.self, forKey: .size)
+            age = try values.decode(Bounds.self, forKey: .age)
+            allOf = try values.decodeIfPresent([Filter].self, forKey: .allOf) ?? []
+            anyOf = try values.decodeIfPresent([Filter].self, forKey: .anyOf) ?? []
+            noneOf = try values.decodeIfPresent([Filter].self, forKey: .noneOf) ?? []
         }
     }
 
