@@ -66,7 +66,7 @@ import Testing
             let options = ["--parallel", "3", "--delete", phone.path("tree"), "laptop:\(served)/tree"]
             for round in 1...3 {
                 let daemon = try await phone.daemonPID()
-                let copy = try phone.start(["sync", "--limit", "6M"] + options)
+                let copy = try phone.start(["sync", "--limit", "2M"] + options)
                 try await arrived(round * 1_000_000, in: served + "/tree")
                 kill(daemon, SIGKILL)
                 #expect(try await copy.outcome(seconds: 20).status != 0)
