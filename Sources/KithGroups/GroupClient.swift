@@ -19,6 +19,10 @@ public final class GroupClient: Sendable {
         public var keyPackageLifetime: UInt64 = 12 * 7 * 86_400
         /// How many things it does at once where one waits for another machine or a processor.
         public var width = 4
+        /// How many events of a group may wait for the application; beyond that nothing more is fetched for it.
+        public var waitingEvents = 10_000
+        /// How many messages of a group may wait for the delivery service; beyond that nothing more is taken for it.
+        public var waitingMessages = 1_000
         /// The time in seconds since 1970.
         public var now: @Sendable () -> UInt64
 
@@ -132,6 +136,33 @@ public final class GroupClient: Sendable {
         }
     }
 
+    // MARK: Groups that come from others
+
+    /// Makes the group that a ReInit asked for, with one client of every other member (RFC 9420 §11.2).
+    public func foundSuccessor(
+        of session: GroupSession, with clients: [ClientID]
+    ) async throws(GroupError) -> (session: GroupSession, outcome: CommitOutcome) {
+        let packages = try await keyPackages(of: clients)
+        return try await begin(try await session.foundSuccessor(packages))
+    }
+
+    /// Makes a group of some of another group's members (RFC 9420 §11.3).
+    public func foundBranch(
+        of session: GroupSession, with clients: [ClientID]
+    ) async throws(GroupError) -> (session: GroupSession, outcome: CommitOutcome) {
+        let packages = try await keyPackages(of: clients)
+        return try await begin(try await session.foundBranch(packages))
+    }
+
+    private func begin(
+        _ founding: consuming GroupFounding
+    ) async throws(GroupError) -> (session: GroupSession, outcome: CommitOutcome) {
+        let group = founding.take()
+        let session = session(group.groupID)
+        try await session.begin(group, replacing: false, publishes: false)
+        return (session, try await session.sendPendingCommit())
+    }
+
     private func lineages() throws(GroupError) -> [GroupLineage] {
         var result: [GroupLineage] = []
         for name in try storing({ () throws(GroupStorageError) in try storage.groups() }) {
@@ -216,6 +247,7 @@ public final class GroupClient: Sendable {
         }
         if let error = results.compactMap({ $0 }).first { throw error }
         try await replenishKeyPackages()
+        _ = try storing { () throws(GroupStorageError) in try storage.maintain(limit: 256) }
     }
 
     /// Joins the groups that others have added this client to.

@@ -108,6 +108,8 @@ public enum GroupError: Error, Hashable, Sendable {
     case unreachable(DeliveryError)
     /// Another process changes the group again and again.
     case contended
+    /// Too much waits for the delivery service already.
+    case tooMuchWaiting
     /// A client has no key package left.
     case noKeyPackage(ClientID)
     /// No key package of this client's is named by the Welcome.

@@ -14,6 +14,8 @@ public struct Synchronisation: Hashable, Sendable {
     public var received = 0
     /// The messages that were not: forged, damaged, twice sent, or too late.
     public var refused: [Refusal] = []
+    /// Whether that is all there is; otherwise too many events wait for the application to take them.
+    public var isComplete = true
 }
 
 extension GroupSession {
@@ -29,6 +31,10 @@ extension GroupSession {
             try await session.drain()
             var result = Synchronisation()
             while true {
+                guard session.inbox.count < session.client.options.waitingEvents else {
+                    result.isComplete = false
+                    break
+                }
                 let cursor = session.record.cursor
                 let page = try await session.reaching { () throws(DeliveryError) in
                     try await session.delivery.messages(of: session.groupID, from: cursor, limit: 64)
@@ -143,6 +149,24 @@ extension GroupSession {
                 return
             }
             throw .contended
+        }
+    }
+
+    /// The group that a ReInit asked for, still without its first commit's confirmation.
+    func foundSuccessor(_ packages: [KeyPackage]) throws(GroupError) -> GroupFounding {
+        try found { group throws(MLSError) in
+            try group.foundSuccessor(
+                keyPackages: packages, profile: client.profile, signatureKey: client.signatureKey,
+                lifetime: client.lifetime(), at: now)
+        }
+    }
+
+    /// A group of some members, still without its first commit's confirmation.
+    func foundBranch(_ packages: [KeyPackage]) throws(GroupError) -> GroupFounding {
+        try found { group throws(MLSError) in
+            try group.foundBranch(
+                keyPackages: packages, profile: client.profile, signatureKey: client.signatureKey,
+                lifetime: client.lifetime(), at: now)
         }
     }
 

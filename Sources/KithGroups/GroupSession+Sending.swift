@@ -28,6 +28,7 @@ extension GroupSession {
     /// - Throws: ``GroupError/refused(_:)`` with `commitRequired` while proposals await a commit.
     public func send(_ data: [UInt8], authenticatedData: [UInt8] = []) async throws(GroupError) -> SentMessage {
         try await exclusively { session throws(GroupError) in
+            try session.checkRoom()
             let (number, bytes, epoch) = try session.change { group, draft throws(MLSError) in
                 let message = try group.encrypt(data, authenticatedData: authenticatedData).bytes
                 draft.send(.message, message)
@@ -42,6 +43,7 @@ extension GroupSession {
     /// Proposes a change, for this or another member to commit.
     public func propose(_ proposal: Proposal) async throws(GroupError) {
         try await exclusively { session throws(GroupError) in
+            try session.checkRoom()
             try session.change { group, draft throws(MLSError) in
                 draft.send(.message, try group.propose(proposal, at: session.now).bytes)
             }
@@ -52,11 +54,16 @@ extension GroupSession {
     /// Proposes new keys for this member.
     public func proposeUpdate() async throws(GroupError) {
         try await exclusively { session throws(GroupError) in
+            try session.checkRoom()
             try session.change { group, draft throws(MLSError) in
                 draft.send(.message, try group.proposeUpdate().bytes)
             }
             await session.drainQuietly()
         }
+    }
+
+    private func checkRoom() throws(GroupError) {
+        guard outbox.count < client.options.waitingMessages else { throw .tooMuchWaiting }
     }
 
     // MARK: Commits

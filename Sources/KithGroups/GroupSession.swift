@@ -107,6 +107,15 @@ public actor GroupSession {
         }
     }
 
+    /// Makes a group that comes from this one.
+    func found(_ body: (borrowing Group) throws(MLSError) -> GroupFounding) throws(GroupError) -> GroupFounding {
+        try reload()
+        switch group {
+        case .none: throw .unknownGroup
+        case .some(let group): do throws(MLSError) { return try body(group) } catch { throw .refused(error) }
+        }
+    }
+
     // MARK: Changing
 
     /// What a change adds to the session besides the group's own rows.

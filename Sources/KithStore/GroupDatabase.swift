@@ -168,6 +168,9 @@ public final class GroupDatabase: GroupStorage {
     }
 
     private func read<Value>(_ body: (Database) throws -> Value) throws(GroupStorageError) -> Value {
+        do { return try database.read(body) } catch GroupStorageError.rolledBack {
+            // Another process may have sealed everything anew and forgotten the key while this one was reading.
+        } catch { throw Self.failure(error) }
         do { return try database.read(body) } catch { throw Self.failure(error) }
     }
 

@@ -41,6 +41,11 @@ public final class CountingGroupStorage: GroupStorage {
     /// An item, or nil when it is not there.
     public func item(_ key: StorageItem.Key) throws(GroupStorageError) -> StorageItem? { try base.item(key) }
 
+    /// What the one behind has to do, which is not counted.
+    @discardableResult public func maintain(limit: Int) throws(GroupStorageError) -> Int {
+        try base.maintain(limit: limit)
+    }
+
     /// Writes changes of groups and items together.
     public func commit(_ changes: StorageChanges) throws(GroupStorageError) {
         try base.commit(changes)

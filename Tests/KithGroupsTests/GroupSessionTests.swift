@@ -289,7 +289,8 @@ import Testing
 
     @Test func `a reinitialised group says so, and its successor is joined from what it left`() async throws {
         let delivery = MemoryDelivery()
-        let sessions = try await party([client("anna", delivery), client("ben", delivery)])
+        let clients = try [client("anna", delivery), client("ben", delivery)]
+        let sessions = try await party(clients)
         let reInit = ReInit(groupID: [4, 4], cipherSuite: CipherSuites.all[0].id)
         _ = try await sessions[0].commit(CommitOptions([.reInit(reInit)]))
         try await sessions[1].synchronise()
@@ -298,6 +299,60 @@ import Testing
             #expect(last == .reinitialised(reInit))
             await #expect(throws: GroupError.refused(.groupEnded)) { try await session.say("x") }
         }
+        let (successor, outcome) = try await clients[1].foundSuccessor(of: sessions[1], with: ["anna"])
+        guard case .confirmed = outcome else {
+            Issue.record("\(outcome)")
+            return
+        }
+        #expect(successor.groupID == [4, 4])
+        let joined = try #require(try await clients[0].receiveWelcomes().first)
+        #expect(try await joined.agreement() == successor.agreement())
+        try await joined.say("here we go on")
+        try await successor.synchronise()
+        #expect(try await texts(taken(successor)) == ["here we go on"])
+    }
+
+    @Test func `some members branch off into a group of their own`() async throws {
+        let delivery = MemoryDelivery()
+        let clients = try ["anna", "ben", "cleo"].map { try client($0, delivery) }
+        let sessions = try await party(clients)
+        let (branch, _) = try await clients[0].foundBranch(of: sessions[0], with: ["cleo"])
+        let joined = try #require(try await clients[2].receiveWelcomes().first)
+        #expect(joined.groupID == branch.groupID && joined.groupID != sessions[0].groupID)
+        #expect(try await joined.agreement() == branch.agreement())
+        #expect(try clients[2].groups().count == 2)
+        await #expect(throws: GroupError.refused(.branchMembersDiffer)) {
+            try await client("dora", delivery).replenishKeyPackages()
+            _ = try await clients[0].foundBranch(of: sessions[0], with: ["dora"])
+        }
+    }
+
+    @Test func `what waits is bounded on both sides, and nothing of it is dropped`() async throws {
+        let delivery = MemoryDelivery()
+        var few = options()
+        few.waitingEvents = 5
+        few.waitingMessages = 3
+        let storage = MemoryGroupStorage()
+        let ben = try GroupClient(name: "ben", storage: storage, delivery: delivery, options: few)
+        let sessions = try await party([client("anna", delivery), ben])
+        for number in 0..<200 { try await sessions[0].say("\(number)") }
+        var heard: [String] = []
+        while true {
+            let result = try await sessions[1].synchronise()
+            let events = try await taken(sessions[1])
+            // A page that was fetched is taken in whole.
+            #expect(events.count <= 5 + 64)
+            heard += texts(events)
+            if result.isComplete { break }
+        }
+        #expect(heard == (0..<200).map { "\($0)" })
+        delivery.isReachable = false
+        for number in 0..<3 { try await sessions[1].say("\(number)") }
+        await #expect(throws: GroupError.tooMuchWaiting) { try await sessions[1].say("3") }
+        delivery.isReachable = true
+        try await sessions[1].synchronise()
+        try await sessions[0].synchronise()
+        #expect(try await texts(taken(sessions[0])) == ["0", "1", "2"])
     }
 
     @Test func `key packages are used once, made up for, and the last one again and again`() async throws {

@@ -19,6 +19,15 @@ public protocol GroupStorage: Sendable {
     func items(_ kind: StorageItem.Kind) throws(GroupStorageError) -> [StorageItem]
     /// An item, or nil when it is not there.
     func item(_ key: StorageItem.Key) throws(GroupStorageError) -> StorageItem?
+    /// Does up to `limit` pieces of work that can wait for a quiet moment; gives how many are left.
+    ///
+    /// A storage without such work need not have it.
+    @discardableResult func maintain(limit: Int) throws(GroupStorageError) -> Int
+}
+
+extension GroupStorage {
+    /// Nothing is to be done.
+    @discardableResult public func maintain(limit: Int) throws(GroupStorageError) -> Int { 0 }
 }
 
 /// Why storage did not do what it was asked.
