@@ -100,7 +100,7 @@ let floors: [[Target]] = [
             ]),
         .target(
             name: "KithGroups",
-            dependencies: ["KithWire", "KithMLS", .product(name: "Crypto", package: "swift-crypto")]),
+            dependencies: ["KithMLS", .product(name: "Crypto", package: "swift-crypto")]),
         .target(name: "KithBrowser", dependencies: ["KithWire", "KithCommandLine", "KithAPI", "KithTerminal"]),
         .target(
             name: "KithForward",

@@ -190,7 +190,9 @@ public actor GroupSession {
         // Being further in the order alone is written with the next change: until then the same is looked at again.
         var before = record
         before.cursor = draft.record.cursor
-        if draft.record != before || !changes.isEmpty { changes.rows.append(draft.record.row) }
+        if draft.record != before || (draft.record != record && !changes.isEmpty) {
+            changes.rows.append(draft.record.row)
+        }
         return changes
     }
 
@@ -222,14 +224,15 @@ public actor GroupSession {
         for row in rows.rows(.outbox) { outbox.append(try Outgoing(row)) }
         var inbox: [NumberedEvent] = []
         for row in rows.rows(.inbox) { inbox.append(try NumberedEvent(row)) }
-        group = try storing { () throws(GroupStorageError) in
-            try Group.restored(from: rows, configuration: client.options.configuration)
-        }
-        version = rows.version
+        // Before the group itself: one that cannot be opened can be joined anew, and what waits stays.
         record.cursor = max(record.cursor, self.record.cursor)
         self.record = record
         self.outbox = outbox
         self.inbox = inbox
+        group = try storing { () throws(GroupStorageError) in
+            try Group.restored(from: rows, configuration: client.options.configuration)
+        }
+        version = rows.version
         if !inbox.isEmpty { wake() }
     }
 

@@ -5,7 +5,8 @@ public final class MemoryDelivery: StateDelivery {
     private struct Content {
         var state = DeliveryState()
         var isDown = false
-        var waiting: [(after: UInt64, CheckedContinuation<UInt64, Never>)] = []
+        var waiting: [UInt64: (after: UInt64, continuation: CheckedContinuation<UInt64?, Never>)] = [:]
+        var waitCount: UInt64 = 0
     }
 
     private let content = Mutex(Content())
@@ -22,16 +23,16 @@ public final class MemoryDelivery: StateDelivery {
     func ask<Value: Sendable>(
         _ body: (borrowing DeliveryState) throws(DeliveryError) -> (Value, [DeliveryState.Record])
     ) async throws(DeliveryError) -> Value {
-        let result: Result<(Value, [(CheckedContinuation<UInt64, Never>, UInt64)]), DeliveryError> = content.withLock {
+        let result: Result<(Value, [(CheckedContinuation<UInt64?, Never>, UInt64)]), DeliveryError> = content.withLock {
             content in
             guard !content.isDown else { return .failure(DeliveryError("The delivery service cannot be reached.")) }
             do throws(DeliveryError) {
                 let (value, records) = try body(content.state)
                 for record in records { try content.state.apply(record) }
                 let count = content.state.count
-                let woken = content.waiting.filter { $0.after < count }.map { ($0.1, count) }
-                content.waiting.removeAll { $0.after < count }
-                return .success((value, woken))
+                let woken = content.waiting.filter { $0.value.after < count }
+                for number in woken.keys { content.waiting[number] = nil }
+                return .success((value, woken.values.map { ($0.continuation, count) }))
             } catch { return .failure(error) }
         }
         let (value, woken) = try result.get()
@@ -41,15 +42,26 @@ public final class MemoryDelivery: StateDelivery {
 
     /// Waits until there is something new.
     ///
-    /// A task that is cancelled goes on waiting; whoever needs to stop waits for something else besides.
+    /// - Throws: when the task is cancelled.
     public func news(after count: UInt64) async throws(DeliveryError) -> UInt64 {
-        await withCheckedContinuation { continuation in
-            let known: UInt64? = content.withLock { content in
-                if content.state.count > count { return content.state.count }
-                content.waiting.append((count, continuation))
-                return nil
-            }
-            if let known { continuation.resume(returning: known) }
+        let number = content.withLock { content in
+            content.waitCount += 1
+            return content.waitCount
         }
+        let known = await withTaskCancellationHandler {
+            await withCheckedContinuation { (continuation: CheckedContinuation<UInt64?, Never>) in
+                let (isOver, known): (Bool, UInt64?) = content.withLock { content in
+                    if content.state.count > count { return (true, content.state.count) }
+                    if Task.isCancelled { return (true, nil) }
+                    content.waiting[number] = (count, continuation)
+                    return (false, nil)
+                }
+                if isOver { continuation.resume(returning: known) }
+            }
+        } onCancel: {
+            content.withLock { $0.waiting.removeValue(forKey: number) }?.continuation.resume(returning: nil)
+        }
+        guard let known else { throw DeliveryError("The wait was called off.") }
+        return known
     }
 }

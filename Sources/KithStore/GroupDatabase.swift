@@ -346,7 +346,9 @@ extension GroupDatabase {
             var bytes = try? ChaChaPoly.open(box, using: key, authenticating: place.bytes)
         else { throw GroupStorageError.corrupt }
         defer { bytes.resetBytes(in: bytes.startIndex..<bytes.endIndex) }
-        return StoredBytes(copying: Array(bytes))
+        var copy = Array(bytes)
+        defer { for index in copy.indices { copy[index] = 0 } }
+        return StoredBytes(copying: copy)
     }
 
     /// Counts what was erased, seals some rows anew, and begins the next generation when it is time.

@@ -35,7 +35,8 @@ struct GroupKeys {
 
     /// Reads the keys; nil when there are none.
     init?(_ store: any KeyStore) throws(KithError) {
-        guard let bytes = try store.secret(named: Self.secretName) else { return nil }
+        guard var bytes = try store.secret(named: Self.secretName) else { return nil }
+        defer { for index in bytes.indices { bytes[index] = 0 } }
         guard bytes.count >= 34, bytes[0] == 1, 1...2 ~= bytes[33], bytes.count == 34 + 40 * Int(bytes[33]) else {
             throw KithError(.corrupt, "The keys of the groups are damaged, or of a later version of Kith.")
         }
