@@ -106,7 +106,7 @@ extension GroupSession {
             }
             // It was accepted, and this client was not told: killed in between, or the answer was lost.
             draft.removeCommits(outbox)
-            _ = try begin(&group, &draft, pending)
+            try begin(&group, &draft, pending)
         case .commit(let staged):
             let removesUs = staged.removesUs
             let own = pending?.retry(as: group.leafIndex) ?? []

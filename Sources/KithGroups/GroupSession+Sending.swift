@@ -71,25 +71,26 @@ extension GroupSession {
     /// Makes a commit, sends it, and begins its epoch when it was accepted.
     public func commit(_ options: CommitOptions = CommitOptions()) async throws(GroupError) -> CommitOutcome {
         try await exclusively { session throws(GroupError) in
-            try session.stage(options, sends: true)
-            return try await session.settle()
+            try await session.settle(session.stage(options, sends: true))
         }
     }
 
     /// Makes a commit that waits for ``sendPendingCommit()``; nothing leaves and nothing changes before.
     public func stageCommit(_ options: CommitOptions = CommitOptions()) async throws(GroupError) -> EpochChange {
-        try await exclusively { session throws(GroupError) in try session.stage(options, sends: false) }
+        try await exclusively { session throws(GroupError) in try session.stage(options, sends: false).change }
     }
 
     /// Sends the commit that waits, and begins its epoch when it was accepted.
     public func sendPendingCommit() async throws(GroupError) -> CommitOutcome {
         try await exclusively { session throws(GroupError) in
-            try session.change { group, draft throws(MLSError) in
-                guard let commit = group.pendingCommit?.commit else { throw .noPendingCommit }
-                guard !session.outbox.contains(where: { $0.kind == .commit }) else { return }
-                draft.send(.commit, commit.bytes)
+            let staged = try session.change { group, draft throws(MLSError) in
+                guard let pending = group.pendingCommit else { throw .noPendingCommit }
+                if !session.outbox.contains(where: { $0.kind == .commit }) {
+                    draft.send(.commit, pending.commit.bytes)
+                }
+                return Staged(change: pending.change, retry: pending.retry(as: group.leafIndex))
             }
-            return try await session.settle()
+            return try await session.settle(staged)
         }
     }
 
@@ -112,26 +113,28 @@ extension GroupSession {
         return try await commit(CommitOptions(packages.map { .add($0) }))
     }
 
-    @discardableResult
-    private func stage(_ options: CommitOptions, sends: Bool) throws(GroupError) -> EpochChange {
+    /// A commit that was staged, and what is to be proposed again when it is lost.
+    private struct Staged {
+        let change: EpochChange
+        let retry: [SentProposal]
+    }
+
+    private func stage(_ options: CommitOptions, sends: Bool) throws(GroupError) -> Staged {
         let keys = try storing { () throws(GroupStorageError) in try storage.presharedKeys() }
         return try change { group, draft throws(MLSError) in
             let output = try group.stageCommit(options, psks: keys, at: now)
             if sends { draft.send(.commit, output.commit.bytes) }
-            return output.change
+            return Staged(change: output.change, retry: output.retry(as: group.leafIndex))
         }
     }
 
-    /// Sends what is to be sent and says what became of the pending commit.
-    private func settle() async throws(GroupError) -> CommitOutcome {
-        guard let pending = try pendingCommit() else { throw .refused(.noPendingCommit) }
-        do throws(GroupError) {
-            let settled = try await drain()
-            return settled ?? .pending(pending)
-        } catch {
+    /// Sends what is to be sent and says what became of a commit, also when another process was the one to learn it.
+    private func settle(_ staged: Staged) async throws(GroupError) -> CommitOutcome {
+        do throws(GroupError) { try await drain() } catch {
             guard case .unreachable = error else { throw error }
-            return .pending(pending)
         }
+        if try pendingCommit() == staged.change { return .pending(staged.change) }
+        return record.confirmed.contains(staged.change.epoch) ? .confirmed(staged.change) : .lost(retry: staged.retry)
     }
 
     // MARK: The outbox
@@ -142,10 +145,8 @@ extension GroupSession {
         _ = try? await drain()
     }
 
-    /// Hands over everything that waits; says what became of a commit among it.
-    @discardableResult
-    func drain() async throws(GroupError) -> CommitOutcome? {
-        var outcome: CommitOutcome?
+    /// Hands over everything that waits.
+    func drain() async throws(GroupError) {
         while let next = outbox.first {
             switch next.kind {
             case .message:
@@ -159,47 +160,46 @@ extension GroupSession {
                     try await delivery.send(next.bytes, to: groupID)
                 }
                 switch answer {
-                case .accepted(let position): outcome = try confirm(next, at: position) ?? outcome
-                case .refused: outcome = .lost(retry: try giveUp(next))
+                case .accepted(let position): try confirm(next, at: position)
+                case .refused: try giveUp(next)
                 }
             }
         }
         if record.publishes { try await publish() }
-        return outcome
     }
 
     private func remove(_ outgoing: Outgoing) throws(GroupError) {
         try change { _, draft throws(MLSError) in _ = draft.removedOutgoing.insert(outgoing.number) }
     }
 
-    /// Begins the epoch of the own commit, whose Welcome may go out now.
-    private func confirm(_ commit: Outgoing, at position: UInt64) throws(GroupError) -> CommitOutcome? {
+    /// Begins the epoch of the own commit, whose Welcome may go out now; nothing when another process has done so.
+    private func confirm(_ commit: Outgoing, at position: UInt64) throws(GroupError) {
         try change { group, draft throws(MLSError) in
             draft.removedOutgoing.insert(commit.number)
-            guard let pending = group.pendingCommit, pending.commit.bytes == commit.bytes else { return nil }
+            guard let pending = group.pendingCommit, pending.commit.bytes == commit.bytes else { return }
             if position >= draft.record.cursor { draft.record.ownCommits.append(position) }
-            return .confirmed(try begin(&group, &draft, pending))
+            try begin(&group, &draft, pending)
         }
     }
 
     /// Begins the epoch of the own commit.
-    func begin(_ group: inout Group, _ draft: inout Draft, _ pending: CommitOutput) throws(MLSError) -> EpochChange {
+    func begin(_ group: inout Group, _ draft: inout Draft, _ pending: CommitOutput) throws(MLSError) {
         let used = Set(pending.references)
         let leftOut = group.queuedProposals.filter { !used.contains($0.reference) }
         let change = try group.confirmPendingCommit(at: now)
         if let welcome = pending.welcome { draft.send(.welcome, welcome.bytes) }
         draft.record.publishes = true
+        draft.record.confirm(change.epoch)
         draft.tell(.epochChanged(change, isOwn: true, retry: leftOut.map(SentProposal.init)))
         if let reInit = change.reInit { draft.tell(.reinitialised(reInit)) }
-        return change
     }
 
-    private func giveUp(_ commit: Outgoing) throws(GroupError) -> [SentProposal] {
+    /// Drops the own commit, which lost.
+    private func giveUp(_ commit: Outgoing) throws(GroupError) {
         try change { group, draft throws(MLSError) in
             draft.removedOutgoing.insert(commit.number)
-            guard let pending = group.pendingCommit, pending.commit.bytes == commit.bytes else { return [] }
+            guard let pending = group.pendingCommit, pending.commit.bytes == commit.bytes else { return }
             group.discardPendingCommit()
-            return pending.retry(as: group.leafIndex)
         }
     }
 

@@ -14,6 +14,11 @@ struct SessionRecord: Hashable {
     var publishes = false
     /// The places of own commits that were confirmed already and will come with the messages.
     var ownCommits: [UInt64] = []
+    /// The last epochs that commits of this client's began: who made one may find that another process has settled it.
+    private(set) var confirmed: [UInt64] = []
+
+    /// Notes an epoch that an own commit began.
+    mutating func confirm(_ epoch: UInt64) { confirmed = confirmed.suffix(7) + [epoch] }
 
     init() {}
 
@@ -27,6 +32,7 @@ struct SessionRecord: Hashable {
             record.needsRejoin = try reader.flag()
             record.publishes = try reader.flag()
             for _ in 0..<(try reader.integer(as: UInt32.self)) { record.ownCommits.append(try reader.integer()) }
+            for _ in 0..<(try reader.integer(as: UInt8.self)) { record.confirmed.append(try reader.integer()) }
             return record
         }
     }
@@ -43,6 +49,8 @@ struct SessionRecord: Hashable {
                 writer.flag(publishes)
                 writer.integer(UInt32(ownCommits.count))
                 for position in ownCommits { writer.integer(position) }
+                writer.integer(UInt8(confirmed.count))
+                for epoch in confirmed { writer.integer(epoch) }
             })
     }
 }

@@ -27,7 +27,15 @@ import Testing
                     for number in 0..<25 { try await session.say("\(index) \(number)") }
                 }
             }
-            tasks.addTask { for _ in 0..<3 { _ = try await sessions[0].commit() } }
+            // What becomes of a commit is known to its maker, whoever of the two handed it over.
+            tasks.addTask {
+                for _ in 0..<8 {
+                    guard case .confirmed = try await sessions[0].commit() else {
+                        Issue.record("a commit without a rival was not confirmed")
+                        return
+                    }
+                }
+            }
             for session in [sessions[1], extensions[1]] {
                 tasks.addTask { for _ in 0..<20 { try await session.synchronise() } }
             }
@@ -118,6 +126,8 @@ private func talkUntilKilled(_ path: String, _ group: [UInt8], _ round: Int, _ m
     let count = Counter()
     let anna = try #require(try client("anna", delivery, database(path, "anna")).group(group))
     let ben = try #require(try client("ben", delivery, database(path, "ben")).group(group))
+    // Anna's other program, on the same database.
+    let other = try #require(try client("anna", delivery, database(path, "anna")).group(group))
     let sent = open(path + "/sent", O_WRONLY | O_CREAT | O_APPEND, 0o600)
     let seen = open(path + "/seen", O_WRONLY | O_CREAT | O_APPEND, 0o600)
     Thread.detachNewThread {
@@ -145,6 +155,13 @@ private func talkUntilKilled(_ path: String, _ group: [UInt8], _ round: Int, _ m
                 _ = try await ben.send(Array(text.utf8))
                 note(sent, text)
                 count.value.add(1, ordering: .relaxed)
+            }
+        }
+        tasks.addTask {
+            for number in 0... {
+                let text = "anna's other \(round) \(number)"
+                _ = try await other.send(Array(text.utf8))
+                note(sent, text)
             }
         }
         tasks.addTask {
