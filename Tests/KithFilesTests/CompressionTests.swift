@@ -266,7 +266,7 @@ struct CompressedCopyTests {
         let from = Files.Location(
             device: way == "push" ? nil : "laptop", path: Files.Path("\(folders.top)/\(source)/tree"))
         let to = Files.Location(
-            device: way == "pull" ? nil : "laptop",
+            device: way == "pull" ? nil : way == "relay" ? "desktop" : "laptop",
             path: Files.Path("\(folders.top)/" + (way == "pull" ? "local/copy" : "srv/copy")))
         var last = Files.Progress()
         let (summary, _) = try await folders.client().follow(

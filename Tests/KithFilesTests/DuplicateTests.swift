@@ -94,6 +94,17 @@ import Darwin
         #expect(try folders.names("srv") == ["file", "link"])
     }
 
+    @Test func `a device with an older kith gets it through this one`() async throws {
+        let folders = try Folders()
+        try folders.write("srv/tree/file", bytes(200_000, seed: 4))
+        var carrier = LocalCarrier(grants: [.files(.write, root: folders.srv)])
+        carrier.unknown = [Files.Duplicate.name]
+        let (summary, _) = try await Client(carrier).copy(
+            [there(folders.srv + "/tree")], to: there(folders.srv + "/copy"), compress: .never)
+        #expect(try Snapshot(folders.srv + "/tree") == Snapshot(folders.srv + "/copy"))
+        #expect(summary.sent == 200_000)
+    }
+
     @Test func `a copy that fails there says why, and what was left out`() async throws {
         let folders = try Folders()
         try folders.write("srv/tree/file", bytes(200_000, seed: 3))

@@ -165,6 +165,30 @@ import Testing
         #expect(try await usage(client, .init(path: "a/out")).map(\.apparent) == [4])
     }
 
+    @Test func `filters in filters are met all, one or none of, as far as they nest`() async throws {
+        let folders = try Folders()
+        for name in ["a.jpg", "b.png", "sub/c.jpg", "d.txt"] { try folders.write("srv/tree/" + name, name) }
+        let client = folders.client(.read)
+        func name(_ glob: String) -> Files.Filter { Files.Filter(patterns: [.init(glob)]) }
+        func found(_ filter: Files.Filter) async throws -> [String] {
+            try await paths(client, .init(path: "tree", filter: filter, minimumDepth: 1)).sorted()
+        }
+        #expect(try await found(.init(anyOf: [name("*.jpg"), name("*.png")])) == ["a.jpg", "b.png", "sub/c.jpg"])
+        #expect(try await found(.init(kinds: [.file], noneOf: [name("*.jpg"), name("d*")])) == ["b.png"])
+        #expect(try await found(.init(allOf: [name("*.jpg"), .init(noneOf: [name("a*")])])) == ["sub/c.jpg"])
+        #expect(
+            try await found(.init(allOf: [.init(anyOf: [name("a*"), name("b*")]), .init(anyOf: [name("*.png")])]))
+                == ["b.png"])
+        // What would take very much of the device is refused before it begins.
+        var deep = name("a")
+        for _ in 0..<16 { deep = Files.Filter(noneOf: [deep]) }
+        let many = Files.Filter(anyOf: Array(repeating: name("a"), count: 65))
+        let wide = Files.Filter(anyOf: Array(repeating: Files.Filter(), count: 128))
+        for filter in [deep, many, wide, name(String(repeating: "a", count: 1_025))] {
+            await #expect(throws: KithError(.invalid, "")) { _ = try await found(filter) }
+        }
+    }
+
     @Test func `a folder swapped for a link while it is searched leads nowhere`() async throws {
         let folders = try Folders()
         try folders.write("outside/secret/name", "secret")

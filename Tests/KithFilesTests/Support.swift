@@ -14,6 +14,8 @@ struct LocalCarrier: Carrier {
     var tamper: (@Sendable ([UInt8]) -> [UInt8])?
     /// After how many bytes, both ways together, the next stream to the laptop is cut; `nil`: it is not.
     var cut: (@Sendable () -> Int?)?
+    /// Methods the laptop does not know, as one with an older kith.
+    var unknown: Set<String> = []
     /// The streams that are being served.
     let running = Running()
     let service = FilesService(logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
@@ -63,6 +65,7 @@ struct LocalCarrier: Carrier {
         {
             throw refusal
         }
+        if device != nil, unknown.contains(M.name) { throw notServed }
         guard let handler = service.handlers.first(where: { $0.method.name == M.name }) else { throw notServed }
         return handler
     }
