@@ -55,6 +55,7 @@ struct MLSBench: ParsableCommand {
         do {
             try bench.keyPackages(show)
             for size in sizes { try bench.flat(size, show) }
+            for size in sizes { try MLSStorageBench(suite: suite).run(size, show) }
             try bench.warm(min(512, sizes.max() ?? 512), show)
         } catch {
             throw KithError(.internal, "A measured operation failed: \(error).", cause: error)
