@@ -389,6 +389,52 @@ import Testing
         #expect(try storage.items(.keyPackage).isEmpty)
     }
 
+    @Test func `damaged rows of a session are refused and never trap`() async throws {
+        var random = SeededRandom.fromEnvironment()
+        print(random)
+        let delivery = MemoryDelivery()
+        let storage = MemoryGroupStorage()
+        let sessions = try await party([client("anna", delivery), client("ben", delivery, storage)])
+        try await sessions[0].propose(.remove(1))
+        try await sessions[1].synchronise()
+        _ = try await sessions[0].commit()
+        try await sessions[1].synchronise()
+        delivery.isReachable = false
+        let group = sessions[1].groupID
+        let good = try #require(try storage.load(group))
+        var refused = 0
+        for (index, row) in good.rows.enumerated() where 32..<64 ~= row.key.kind.rawValue {
+            let bytes = row.content.withBytes { $0 }
+            var attempts: [(bytes: [UInt8], isBad: Bool)] = [
+                ([], true), (Array(bytes.dropLast()), true), (bytes + [0], true), ([9] + bytes.dropFirst(), true),
+                ([0] + bytes.dropFirst(), true),
+            ]
+            for _ in 0..<200 {
+                var changed = bytes
+                changed[Int.random(in: 0..<bytes.count, using: &random)] ^= UInt8.random(in: 1...255, using: &random)
+                attempts.append((changed, false))
+                attempts.append(([1] + random.bytes(Int.random(in: 0...60, using: &random)), false))
+            }
+            for (changed, isBad) in attempts {
+                var changes = GroupChanges(group)
+                changes.rows = good.rows
+                changes.rows[index] = GroupRow(row.key, StoredBytes(copying: changed))
+                let damaged = MemoryGroupStorage()
+                try damaged.commit(StorageChanges(changes))
+                let session = try #require(try client("ben", delivery, damaged).group(group))
+                do throws(GroupError) {
+                    _ = try await session.waitingEvents()
+                    #expect(!isBad, "\(row.key) \(changed.count) of \(bytes.count)")
+                } catch {
+                    #expect(error == .storage(.corrupt) || error == .storage(.laterFormat))
+                    refused += 1
+                }
+                #expect(try damaged.version(of: group) == 1)
+            }
+        }
+        #expect(refused > 200, "\(random)")
+    }
+
     @Test func `a program that only shows a message does not use it up`() async throws {
         let delivery = MemoryDelivery()
         let storage = CountingGroupStorage()
