@@ -58,7 +58,7 @@ import Testing
             try await laptop.invite(phone, "files:write=\(served)")
             try FileManager.default.createDirectory(atPath: phone.path("tree"), withIntermediateDirectories: true)
             try Data("old".utf8).write(to: URL(fileURLWithPath: served + "/tree/old"))
-            let (count, size) = (6, 4_000_000)
+            let (count, size) = (6, 8_000_000)
             for index in 0..<count {
                 let bytes = CopyTests.bytes(size, seed: UInt64(30 + index))
                 try bytes.write(to: URL(fileURLWithPath: phone.path("tree/\(index)")))

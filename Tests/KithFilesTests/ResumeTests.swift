@@ -132,7 +132,8 @@ import Darwin
         var data: [UInt8] = []
         try TransferFrame.data([UInt8](content.prefix(1_000_000))[...]).append(to: &data)
         try await hanging.write(data)
-        while try folders.names("srv").isEmpty { try await Task.sleep(for: .milliseconds(5)) }
+        func arrived() throws -> Int { try folders.names("srv").first.map { try folders.data("srv/" + $0).count } ?? 0 }
+        while try arrived() < 512 << 10 { try await Task.sleep(for: .milliseconds(5)) }
         let (summary, _) = try await client.copy([here(folders.local + "/file")], to: there(folders.srv))
         #expect(try folders.data("srv/file") == content)
         #expect(summary.sent < 3_000_000, "\(summary.sent)")
