@@ -15,7 +15,10 @@ public enum GroupEvent: Hashable, Sendable {
     case proposed(QueuedProposal)
     /// Something this client sent came back: it has its place among the group's messages.
     case ownEcho(OwnMessage)
-    /// The group is in a later epoch than this client can reach: it must join anew.
+    /// A message says to be of a later epoch than this client can reach: it may have to join anew.
+    ///
+    /// The epoch stands in the clear, and the delivery service could have made it up: a client that can still follow loses
+    /// nothing by waiting.
     case needsRejoin(epoch: UInt64)
     /// A commit removed this client.
     case removed(EpochChange)

@@ -113,6 +113,8 @@ extension GroupSession {
             let (change, leftOut) = try group.confirm(staged, at: now)
             draft.removeCommits(outbox)
             draft.record.publishes = false
+            // Whoever can follow is not behind, whatever somebody claimed.
+            draft.record.needsRejoin = false
             guard !removesUs else {
                 draft.removedOutgoing.formUnion(outbox.map(\.number))
                 draft.tell(.removed(change))
