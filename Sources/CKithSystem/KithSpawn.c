@@ -670,6 +670,10 @@ int kith_spawn_end_of_file(int master, uint8_t *character) {
 }
 
 int kith_spawn_interrupts(int master, const uint8_t *bytes, size_t length) {
+    // Such keys are control characters; asking for the modes costs each key its time.
+    size_t control = 0;
+    while (control < length && bytes[control] >= 0x20 && bytes[control] != 0x7f) control++;
+    if (control == length) return 0;
     struct termios modes;
     if (tcgetattr(master, &modes) != 0 || !(modes.c_lflag & ISIG) || (modes.c_lflag & NOFLSH)) return 0;
     for (size_t i = 0; i < length; i++) {
@@ -682,12 +686,16 @@ int kith_spawn_interrupts(int master, const uint8_t *bytes, size_t length) {
     return 0;
 }
 
+// Fewer than this were all there was, as a rule: somebody types, and a program echoes it.
+#define KITH_FEW_BYTES 256
+
 intptr_t kith_read_available(int descriptor, void *bytes, size_t capacity) {
     size_t filled = 0;
     while (filled < capacity) {
         ssize_t count = read(descriptor, (char *)bytes + filled, capacity - filled);
         if (count > 0) {
             filled += (size_t)count;
+            if (count < KITH_FEW_BYTES) break;
             continue;
         }
         if (count < 0 && errno == EINTR) continue;
@@ -696,6 +704,12 @@ intptr_t kith_read_available(int descriptor, void *bytes, size_t capacity) {
         return count == 0 || errno == EIO ? 0 : -errno;
     }
     return (intptr_t)filled;
+}
+
+intptr_t kith_write_terminal(int master, const void *bytes, size_t length) {
+    ssize_t count;
+    do { count = write(master, bytes, length); } while (count < 0 && errno == EINTR);
+    return count < 0 ? -errno : count;
 }
 
 intptr_t kith_write_available(int descriptor, const void *bytes, size_t length) {

@@ -99,7 +99,8 @@ final class UDPSocket: @unchecked Sendable {
             .channelOption(
                 ChannelOptions.recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: runs * Self.receiveSize)
             )
-            .channelOption(ChannelOptions.maxMessagesPerRead, value: receivesSegments ? UInt(4) : UInt(32))
+            // One such read takes all that is there as a rule: asking again would make what came wait.
+            .channelOption(ChannelOptions.maxMessagesPerRead, value: receivesSegments ? UInt(1) : UInt(32))
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.addHandler(handler(channel))

@@ -220,15 +220,15 @@ final class HostedShell: Sendable {
                 case .end: sources.removeAll { $0 == source }
                 }
             }
-            if exit == nil {
-                exit = try process.exit()
-                // What it wrote last may have come after the reads above.
-                if exit != nil { continue }
-            }
             guard isQuiet else {
                 // What was read goes out before more is.
                 await Task.yield()
                 continue
+            }
+            if exit == nil {
+                exit = try process.exit()
+                // What it wrote last may have come after the reads above.
+                if exit != nil { continue }
             }
             if let exit {
                 // A terminal may be held open by background processes for ever; what they say now, nobody asked for.

@@ -156,7 +156,7 @@ package final class ShellProcess: Sendable {
             let descriptor = input.withLock { $0 }
             guard descriptor >= 0 else { return }
             let count = unsafe rest.withUnsafeBytes {
-                unsafe kith_write_available(descriptor, $0.baseAddress, $0.count)
+                unsafe write($0, to: descriptor)
             }
             if count >= 0 {
                 rest = rest.dropFirst(count)
@@ -168,13 +168,19 @@ package final class ShellProcess: Sendable {
         }
     }
 
+    private func write(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32) -> Int {
+        isTerminal
+            ? unsafe kith_write_terminal(descriptor, bytes.baseAddress, bytes.count)
+            : unsafe kith_write_available(descriptor, bytes.baseAddress, bytes.count)
+    }
+
     /// Writes what is taken at once; returns how much that was, and whether it interrupts, quits or stops what runs.
     package func writeNow(_ bytes: [UInt8]) -> (count: Int, interrupts: Bool) {
         input.withLock { descriptor in
             guard descriptor >= 0 else { return (0, false) }
-            let interrupts = unsafe kith_spawn_interrupts(descriptor, bytes, bytes.count) != 0
-            let count = unsafe kith_write_available(descriptor, bytes, bytes.count)
-            return count > 0 ? (count, isTerminal && interrupts) : (0, false)
+            let interrupts = interrupts(bytes)
+            let count = unsafe bytes.withUnsafeBytes { unsafe write($0, to: descriptor) }
+            return count > 0 ? (count, interrupts) : (0, false)
         }
     }
 

@@ -33,11 +33,15 @@ final class SocketStream: ByteStream {
         var left = 0
         /// Bytes received beyond what was asked for.
         var ahead: [UInt8]
+        /// Whether so little was received last that there is no more, as a rule.
+        var isDrained = false
         init(ahead: [UInt8]) { self.ahead = ahead }
     }
 
     private static let abortBit: UInt32 = 1 << 31
     private static let largestRead = 256 << 10
+    /// Keys, not a file.
+    private static let fewBytes = 256
 
     /// Takes over a connection; `ahead` came in with the last line.
     init(_ descriptor: SocketDescriptor, poller: Poller, ahead: [UInt8]) {
@@ -63,7 +67,10 @@ final class SocketStream: ByteStream {
                 return state.hasEnded
             }
             if hasEnded { return nil }
-            if reading.left > 0 {
+            if reading.isDrained, reading.ahead.isEmpty {
+                reading.isDrained = false
+                await poller.wait(for: .read, of: descriptor)
+            } else if reading.left > 0 {
                 if let bytes = try await readBody(upTo: limit) { return bytes }
             } else if let bytes = try await readHead(upTo: limit) {
                 return bytes
@@ -116,6 +123,7 @@ final class SocketStream: ByteStream {
                     reading.ahead = Array(parts[..<count])
                     return nil
                 }
+                reading.isDrained = bytes.count < Self.fewBytes
                 try begin(parts)
                 guard reading.left > 0, !bytes.isEmpty else {
                     reading.ahead = bytes

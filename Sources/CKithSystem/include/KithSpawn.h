@@ -83,14 +83,18 @@ int kith_spawn_resize(int master, uint16_t columns, uint16_t rows, uint16_t pixe
 /// Writes the terminal's end-of-file character to `*character`; returns 0 when the terminal takes none now.
 int kith_spawn_end_of_file(int master, uint8_t *character);
 
-/// Whether one of the bytes, typed now, is a key that interrupts, quits or stops what runs in front, and makes the
-/// terminal forget output not read yet (ISIG without NOFLSH).
+/// Whether one of the bytes, typed now, is a key (a control character) that interrupts, quits or stops what runs in
+/// front, and makes the terminal forget output not read yet (ISIG without NOFLSH).
 int kith_spawn_interrupts(int master, const uint8_t *bytes, size_t length);
 
-/// Reads until `capacity` bytes are there or none are left. Returns how many, 0 at the end, or the negated errno.
+/// Reads until `capacity` bytes are there or, as far as can be told, none are left. Returns how many, 0 at the end, or the
+/// negated errno.
 intptr_t kith_read_available(int descriptor, void *bytes, size_t capacity);
 
-/// Writes what fits. Returns how much, or the negated errno. Never raises SIGPIPE.
+/// Writes what fits to the terminal behind `master`. Returns how much, or the negated errno.
+intptr_t kith_write_terminal(int master, const void *bytes, size_t length);
+
+/// Writes what fits, to a pipe or a socket. Returns how much, or the negated errno. Never raises SIGPIPE.
 intptr_t kith_write_available(int descriptor, const void *bytes, size_t length);
 
 /// The account this process runs as.

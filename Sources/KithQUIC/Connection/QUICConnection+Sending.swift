@@ -79,7 +79,11 @@ extension QUICConnection {
         updateKeysIfWorn(at: now)
         if !isOpen { return nil }
         // Peers that said they do not mind see any value there, so that nobody on the path learns to (RFC 9287).
-        if peerParameters?.greaseQUICBit ?? false { quicBit = configuration.random() & 1 == 0 ? 0 : 0x40 }
+        if peerParameters?.greaseQUICBit ?? false {
+            if quicBits.count == 0 { quicBits = (configuration.random(), 64) }
+            quicBit = quicBits.bits & 1 == 0 ? 0 : 0x40
+            quicBits = (quicBits.bits >> 1, quicBits.count - 1)
+        }
         guard let writeKeys = spaces[.application].writeKeys else { return nil }
         let size = min(datagramSize, buffer.count)
         let isProbing = spaces[.application].probes > 0

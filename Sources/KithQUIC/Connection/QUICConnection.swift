@@ -72,6 +72,8 @@ public struct QUICConnection: ~Copyable {
     var receivedTokens = 0
     /// What stands in the place of the fixed bit of short headers (RFC 9287).
     var quicBit: UInt8 = 0x40
+    /// Chance for the QUIC bits of the next runs of packets: the system is asked once for sixty-four of them.
+    var quicBits = (bits: UInt64(0), count: 0)
     var isPingPending = false
     var outgoingDatagrams = DatagramQueue()
     var events = EventQueue()
