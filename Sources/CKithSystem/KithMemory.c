@@ -12,3 +12,9 @@ void kith_return_freed_memory(void) {
     mallopt(M_MMAP_THRESHOLD, 2 << 20);
 #endif
 }
+
+void kith_release_free_memory(void) {
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+}

@@ -1,8 +1,11 @@
 import ArgumentParser
+import CKithSystem
+import Dispatch
 import Foundation
 import KithCommandLine
 import KithMLS
 import KithWire
+import Synchronization
 
 /// `kith mls bench`.
 struct MLSBench: ParsableCommand {
@@ -13,9 +16,11 @@ struct MLSBench: ParsableCommand {
             """
               kith mls bench
               kith mls bench --members 10 --members 5000 --suite 2
+              kith mls bench --warm 50000 --cores 2
 
-            Processor time of one thread. "Flat" groups were made in one commit and nobody has committed since; in "warm"
-            ones everybody has. Build with -c release to compare with others.
+            Processor time, all threads together; with --cores also the time that passes when the work for many members
+            is done side by side. "Flat" groups were made in one commit and nobody has committed since; in "warm" ones
+            everybody has. Build with -c release to compare with others.
             """))
 
     @OptionGroup var globals: GlobalOptions
@@ -24,49 +29,91 @@ struct MLSBench: ParsableCommand {
     var suite: UInt16 = 1
 
     @Option(
-        help: ArgumentHelp("How many members; may be given several times. Default: 100 and 1000.", valueName: "count"))
+        help: ArgumentHelp(
+            "How many members a flat group has; may be given several times. Default: 100 and 1000, or none with --warm.",
+            valueName: "count"))
     var members: [Int] = []
 
-    /// One line of what is shown.
-    private struct Row: Encodable {
-        var work: String
-        var milliseconds: Double
-        var bytes: Int?
-    }
+    @Option(
+        help: ArgumentHelp(
+            "How many members a warm group has; may be given several times. Default: 512, or none with --members.",
+            valueName: "count"))
+    var warm: [Int] = []
+
+    @Option(help: ArgumentHelp("Measure also on so many cores.", valueName: "count"))
+    var cores: Int = 1
+
+    @Option(help: .hidden)
+    var resident: String?
 
     func run() throws {
         guard let suite = CipherSuites[id: CipherSuiteID(rawValue: suite)] else {
             throw KithError(.invalid, "There is no cipher suite \(self.suite) in this engine.")
         }
-        let sizes = members.isEmpty ? [100, 1_000] : members
-        guard sizes.allSatisfy({ 4...100_000 ~= $0 }) else {
-            throw KithError(.invalid, "A group to be measured has 4 to 100,000 members.")
+        let isAsked = !members.isEmpty || !warm.isEmpty
+        let sizes = isAsked ? members : [100, 1_000]
+        let warmSizes = isAsked ? warm : [512]
+        guard (sizes + warmSizes).allSatisfy({ 2...100_000 ~= $0 }), 1...64 ~= cores else {
+            throw KithError(.invalid, "A group to be measured has 2 to 100,000 members, and 1 to 64 cores work on it.")
         }
-        var bench = GroupBench(suite: suite)
-        var rows: [Row] = []
-        func show(_ work: String, _ milliseconds: Double, _ bytes: Int?) {
-            rows.append(Row(work: work, milliseconds: milliseconds, bytes: bytes))
-            guard !globals.json else { return }
-            let size = bytes.map { "  (\($0) bytes)" } ?? ""
-            say(
-                "\(work.padding(toLength: 44, withPad: " ", startingAt: 0))\(String(format: "%10.3f", milliseconds)) ms\(size)"
-            )
+        let bench = GroupBench(suite: suite)
+        if let resident { return try bench.hold(resident) }
+        let rows = Mutex<[GroupBench.Row]>([])
+        let isJSON = globals.json
+        func show(_ row: GroupBench.Row) {
+            rows.withLock { $0.append(row) }
+            if !isJSON { say(row.line) }
         }
         do {
             try bench.keyPackages(show)
-            for size in sizes { try bench.flat(size, show) }
-            for size in sizes { try MLSStorageBench(suite: suite).run(size, show) }
-            try bench.warm(min(512, sizes.max() ?? 512), show)
+            for size in sizes { try bench.flat(size, cores: cores, show) }
+            for size in sizes where size > 3 {
+                try MLSStorageBench(suite: suite).run(size) { work, milliseconds, bytes in
+                    show(GroupBench.Row(work: work, milliseconds: milliseconds, bytes: bytes))
+                }
+            }
+            for size in warmSizes { try bench.warm(size, cores: cores, show) }
         } catch {
             throw KithError(.internal, "A measured operation failed: \(error).", cause: error)
         }
-        if globals.json { say(try jsonText(rows)) }
+        if globals.json { say(try jsonText(rows.withLock { $0 })) }
+    }
+}
+
+/// Threads of the system, so many at once.
+private struct Threads: Workforce {
+    let cores: Int
+
+    func perform(_ count: Int, _ body: @Sendable (Int) -> Void) {
+        let next = Atomic<Int>(0)
+        DispatchQueue.concurrentPerform(iterations: cores) { _ in
+            while true {
+                let number = next.wrappingAdd(1, ordering: .relaxed).oldValue
+                guard number < count else { return }
+                body(number)
+            }
+        }
     }
 }
 
 /// The measured groups.
 private struct GroupBench {
-    typealias Show = (String, Double, Int?) -> Void
+    /// One line of what is shown.
+    struct Row: Encodable, Sendable {
+        var work: String
+        var milliseconds: Double?
+        var bytes: Int?
+        var megabytes: Double?
+
+        var line: String {
+            var line = work.padding(toLength: 50, withPad: " ", startingAt: 0)
+            if let milliseconds { line += String(format: "%12.4f ms", milliseconds) }
+            if let megabytes { line += String(format: "%12.1f MB", megabytes) }
+            if let bytes { line += milliseconds == nil ? String(format: "%12d bytes", bytes) : "  (\(bytes) bytes)" }
+            return line
+        }
+    }
+    typealias Show = (Row) -> Void
 
     let suite: any CipherSuite
     private let now: UInt64 = 1_800_000_000
@@ -78,6 +125,12 @@ private struct GroupBench {
         configuration.handshakeFormat = .publicMessage
         configuration.retention = .none
         self.configuration = configuration
+    }
+
+    private func configuration(cores: Int) -> GroupConfiguration {
+        var configuration = configuration
+        if cores > 1 { configuration.workforce = Threads(cores: cores) }
+        return configuration
     }
 
     private var lifetime: KithMLS.Lifetime { KithMLS.Lifetime(notBefore: now - 60, notAfter: now + 86_400) }
@@ -99,11 +152,14 @@ private struct GroupBench {
             configuration: configuration)
     }
 
-    /// Milliseconds of processor time so far.
+    /// Milliseconds of processor time so far, of all threads.
     private static var spent: Double {
         // POSIX counts a million of them a second, everywhere.
         Double(clock()) / 1_000
     }
+
+    /// How often work for so many members is done, for the mean.
+    private static func rounds(_ members: Int) -> Int { members <= 100 ? 50 : members <= 1_000 ? 10 : 3 }
 
     /// Takes in a commit and follows it.
     private func follow(_ bytes: [UInt8], _ group: inout Group) throws(MLSError) {
@@ -113,80 +169,261 @@ private struct GroupBench {
         }
     }
 
-    mutating func keyPackages(_ show: Show) throws(MLSError) {
-        let start = Self.spent
-        for number in 0..<100 { _ = try keyPackage(number) }
-        show("key package", (Self.spent - start) / 100, nil)
+    /// Milliseconds that pass while `body` runs.
+    private func passed<Failure: Error>(_ body: () throws(Failure) -> Void) throws(Failure) -> Double {
+        let start = ContinuousClock.now
+        try body()
+        return (ContinuousClock.now - start) / .milliseconds(1)
     }
 
-    mutating func flat(_ count: Int, _ show: Show) throws(MLSError) {
+    func keyPackages(_ show: Show) throws(MLSError) {
+        let start = Self.spent
+        for number in 0..<100 { _ = try keyPackage(number) }
+        show(Row(work: "key package", milliseconds: (Self.spent - start) / 100))
+    }
+}
+
+// Flat groups.
+extension GroupBench {
+    func flat(_ count: Int, cores: Int, _ show: Show) throws(MLSError) {
         var anna = try founder()
         var bundles: [KeyPackageBundle] = []
         for number in 1..<count { bundles.append(try keyPackage(number)) }
+        let adding = CommitOptions(bundles.map { .add($0.keyPackage) })
         var start = Self.spent
-        let added = try anna.stageCommit(CommitOptions(bundles.map { .add($0.keyPackage) }), at: now)
+        var added = try anna.stageCommit(adding, at: now)
+        show(Row(work: "\(count) members: add \(count - 1) in one commit", milliseconds: Self.spent - start))
+        if cores > 1 {
+            anna.discardPendingCommit()
+            anna.configuration = configuration(cores: cores)
+            let passed = try passed { () throws(MLSError) in added = try anna.stageCommit(adding, at: now) }
+            anna.configuration = configuration
+            show(Row(work: "\(count) members: add \(count - 1), \(cores) cores", milliseconds: passed))
+        }
         _ = try anna.confirmPendingCommit()
-        show("\(count) members: add \(count - 1) in one commit", Self.spent - start, nil)
         guard case .welcome(let welcome)? = added.welcome else { throw .unexpectedWireFormat }
+        let bundle = bundles[count / 2 - 1]
         start = Self.spent
-        var ben = try Group(joining: welcome, with: bundles[count / 2 - 1], configuration: configuration)
-        show("\(count) members: join", Self.spent - start, added.welcome?.bytes.count)
-        start = Self.spent
-        let update = try anna.stageCommit(at: now).commit
-        show("\(count) members: flat update, create", Self.spent - start, update.bytes.count)
-        _ = try anna.confirmPendingCommit()
-        let bytes = update.bytes
-        start = Self.spent
-        try follow(bytes, &ben)
-        show("\(count) members: flat update, process", Self.spent - start, nil)
+        var ben = try Group(joining: welcome, with: bundle, configuration: configuration)
+        show(
+            Row(
+                work: "\(count) members: join", milliseconds: Self.spent - start, bytes: added.welcome?.bytes.count))
+        if cores > 1 {
+            let passed = try passed { () throws(MLSError) in
+                _ = try Group(joining: welcome, with: bundle, configuration: configuration(cores: cores))
+            }
+            show(Row(work: "\(count) members: join, \(cores) cores", milliseconds: passed))
+        }
+        try updates("\(count) members: flat update", Self.rounds(count), &anna, &ben, show)
+        if cores > 1 {
+            anna.configuration = configuration(cores: cores)
+            let passed = try passed { () throws(MLSError) in _ = try anna.stageCommit(at: now) }
+            anna.discardPendingCommit()
+            anna.configuration = configuration
+            show(Row(work: "\(count) members: flat update, create, \(cores) cores", milliseconds: passed))
+        }
+        try changes(count, &anna, show)
+        try externalJoin(count, anna, show)
         try messages(count, &anna, &ben, show)
+    }
+
+    /// Updates of one member, made and processed.
+    private func updates(
+        _ name: String, _ rounds: Int, _ anna: inout Group, _ ben: inout Group, _ show: Show
+    ) throws(MLSError) {
+        var created = 0.0
+        var processed = 0.0
+        var size = 0
+        for _ in 0..<rounds {
+            var start = Self.spent
+            let commit = try anna.stageCommit(at: now).commit
+            created += Self.spent - start
+            _ = try anna.confirmPendingCommit()
+            let bytes = commit.bytes
+            size = bytes.count
+            start = Self.spent
+            try follow(bytes, &ben)
+            processed += Self.spent - start
+        }
+        show(Row(work: "\(name), create", milliseconds: created / Double(rounds), bytes: size))
+        show(Row(work: "\(name), process", milliseconds: processed / Double(rounds)))
+    }
+
+    /// One more member and one less.
+    private func changes(_ count: Int, _ anna: inout Group, _ show: Show) throws(MLSError) {
         let newcomer = try keyPackage(count)
-        start = Self.spent
+        var start = Self.spent
         _ = try anna.stageCommit(CommitOptions([.add(newcomer.keyPackage)]), at: now)
-        show("\(count) members: add one, create", Self.spent - start, nil)
+        show(Row(work: "\(count) members: add one, create", milliseconds: Self.spent - start))
         anna.discardPendingCommit()
+        guard let last = anna.tree.members.last?.index, last != anna.leafIndex else { return }
         start = Self.spent
-        _ = try anna.stageCommit(CommitOptions([.remove(2)]), at: now)
-        show("\(count) members: remove one, create", Self.spent - start, nil)
+        _ = try anna.stageCommit(CommitOptions([.remove(last)]), at: now)
+        show(Row(work: "\(count) members: remove one, create", milliseconds: Self.spent - start))
+        anna.discardPendingCommit()
+    }
+
+    private func externalJoin(_ count: Int, _ anna: borrowing Group, _ show: Show) throws(MLSError) {
+        let info = try anna.groupInfo()
+        let key = suite.generateSignatureKey()
+        let start = Self.spent
+        _ = try ExternalJoin(info, profile: profile(count), signatureKey: key, configuration: configuration)
+        show(Row(work: "\(count) members: external join, create", milliseconds: Self.spent - start))
     }
 
     private func messages(
         _ count: Int, _ anna: inout Group, _ ben: inout Group, _ show: Show
     ) throws(MLSError) {
         let data = [UInt8](repeating: 7, count: 1_024)
-        let rounds = 200
+        let rounds = 500
         var sent: [MLSMessage] = []
         var start = Self.spent
         for _ in 0..<rounds { sent.append(try anna.encrypt(data)) }
-        show("\(count) members: encrypt 1 kB", (Self.spent - start) / Double(rounds), sent.first?.bytes.count)
+        show(
+            Row(
+                work: "\(count) members: encrypt 1 kB", milliseconds: (Self.spent - start) / Double(rounds),
+                bytes: sent.first?.bytes.count))
         start = Self.spent
         for message in sent { _ = try ben.process(message) }
-        show("\(count) members: decrypt 1 kB", (Self.spent - start) / Double(rounds), nil)
+        show(Row(work: "\(count) members: decrypt 1 kB", milliseconds: (Self.spent - start) / Double(rounds)))
         start = Self.spent
         for _ in 0..<rounds { _ = try ben.export(label: "bench", context: [], count: 32) }
-        show("\(count) members: export 32 bytes", (Self.spent - start) / Double(rounds), nil)
+        show(Row(work: "\(count) members: export 32 bytes", milliseconds: (Self.spent - start) / Double(rounds)))
+    }
+}
+
+// Warm groups.
+extension GroupBench {
+    func warm(_ count: Int, cores: Int, _ show: Show) throws {
+        // Two more clients join the group by their own commits: they are measured.
+        let info = try committedGroup(count - 2)
+        var start = Self.spent
+        let first = try join(info, count - 2)
+        show(Row(work: "\(count) members: warm external join, create", milliseconds: Self.spent - start))
+        var anna = first.confirm()
+        let second = try join(anna.groupInfo(), count - 1)
+        try follow(second.commit.bytes, &anna)
+        var ben = second.confirm()
+        try updates("\(count) members: warm update", Self.rounds(count), &anna, &ben, show)
+        try changes(count, &anna, show)
+        let bundle = try keyPackage(count)
+        let added = try anna.stageCommit(CommitOptions([.add(bundle.keyPackage)]), at: now)
+        guard case .welcome(let welcome)? = added.welcome else { throw MLSError.unexpectedWireFormat }
+        start = Self.spent
+        _ = try Group(joining: welcome, with: bundle, configuration: configuration)
+        show(Row(work: "\(count) members: warm join", milliseconds: Self.spent - start))
+        if cores > 1 {
+            let passed = try passed { () throws(MLSError) in
+                _ = try Group(joining: welcome, with: bundle, configuration: configuration(cores: cores))
+            }
+            show(Row(work: "\(count) members: warm join, \(cores) cores", milliseconds: passed))
+        }
+        anna.discardPendingCommit()
+        try written(count, &anna, &ben, show)
+        if let megabytes = try residentMegabytes(anna.groupInfo()) {
+            show(Row(work: "\(count) members: memory of a process that is in it", megabytes: megabytes))
+        }
     }
 
-    /// A group in which everybody has committed: each joined by its own commit.
-    mutating func warm(_ count: Int, _ show: Show) throws(MLSError) {
-        var anna = try founder()
-        for number in 1..<count {
-            var options = ExternalJoinOptions()
-            options.tree = anna.tree
-            let join = try ExternalJoin(
-                anna.groupInfo(withTree: false), profile: profile(number), signatureKey: suite.generateSignatureKey(),
-                options, configuration: configuration)
-            let commit = join.commit.bytes
-            var joined = join.confirm()
-            try follow(commit, &anna)
-            guard number == count - 1 else { continue }
-            var start = Self.spent
-            let update = try joined.stageCommit(at: now).commit
-            show("\(count) members: warm update, create", Self.spent - start, update.bytes.count)
-            let bytes = update.bytes
-            start = Self.spent
-            try follow(bytes, &anna)
-            show("\(count) members: warm update, process", Self.spent - start, nil)
+    private func join(_ info: GroupInfo, _ number: Int) throws(MLSError) -> ExternalJoin {
+        try ExternalJoin(
+            info, profile: profile(number), signatureKey: suite.generateSignatureKey(), configuration: configuration)
+    }
+
+    /// What a storage has to write for a message and for a commit.
+    private func written(_ count: Int, _ anna: inout Group, _ ben: inout Group, _ show: Show) throws(MLSError) {
+        func took(_ what: String, _ changes: GroupChanges) {
+            show(Row(work: "\(count) members: written \(what)", bytes: changes.byteCount))
         }
+        _ = anna.takeChanges()
+        _ = ben.takeChanges()
+        // The first message of an epoch opens a ratchet; those after it write less.
+        for what in ["for the first message", "for a message"] {
+            let message = try anna.encrypt([UInt8](repeating: 7, count: 1_024))
+            took("\(what) sent", anna.takeChanges())
+            _ = try ben.process(message)
+            took("\(what) received", ben.takeChanges())
+        }
+        let commit = try anna.stageCommit(at: now).commit
+        try follow(commit.bytes, &ben)
+        took("for a commit received", ben.takeChanges())
+        _ = try anna.confirmPendingCommit()
+    }
+
+    /// The group info of a group whose members have all committed; nobody is in it yet but in the tree.
+    private func committedGroup(_ count: Int) throws(MLSError) -> GroupInfo {
+        let groupID = [UInt8](repeating: 9, count: 16)
+        var keys: [SignaturePrivateKey] = []
+        var tree: RatchetTree?
+        for number in 0..<max(1, count) {
+            let bundle = try keyPackage(number)
+            keys.append(bundle.signatureKey)
+            if tree == nil {
+                tree = RatchetTree(bundle.keyPackage.leafNode)
+            } else {
+                _ = try tree?.add(bundle.keyPackage.leafNode)
+            }
+        }
+        guard var tree else { throw .treeMissing }
+        for (leaf, key) in keys.enumerated() {
+            tree = try tree.preparePath(
+                suite, leaf: UInt32(leaf), profile: profile(leaf), signatureKey: key, groupID: groupID
+            ).tree
+        }
+        let context = GroupContext(
+            cipherSuite: suite.id, groupID: groupID, epoch: 1, treeHash: tree.hash(suite),
+            confirmedTranscriptHash: suite.hash([0]), extensions: [])
+        var external = TLSWriter()
+        external.opaque(suite.generateHPKEKey().publicKey)
+        var writer = TLSWriter()
+        context.encode(into: &writer)
+        writer.list([
+            Extension(type: .ratchetTree, data: tree.bytes), Extension(type: .externalPub, data: external.bytes),
+        ])
+        writer.opaque(suite.hash([0]))
+        writer.integer(0 as UInt32)
+        writer.opaque([])
+        var info = try GroupInfo(decoding: writer.bytes)
+        try info.sign(suite, with: keys[0])
+        return info
+    }
+}
+
+// Memory.
+extension GroupBench {
+    /// The memory of another process that joins the group and does nothing else, in MB; nil where that cannot be read.
+    private func residentMegabytes(_ info: GroupInfo) throws -> Double? {
+        guard let program = ProcessInfo.processInfo.arguments.first, FileManager.default.fileExists(atPath: program),
+            FileManager.default.fileExists(atPath: "/proc/self/status")
+        else { return nil }
+        let file = FileManager.default.temporaryDirectory.appending(path: "kith-bench-\(UUID().uuidString)")
+        try Data(MLSMessage.groupInfo(info).bytes).write(to: file)
+        defer { try? FileManager.default.removeItem(at: file) }  // left behind it harms nobody
+        let process = Process()
+        process.executableURL = URL(filePath: program)
+        process.arguments = ["mls", "bench", "--suite", "\(suite.id.rawValue)", "--resident", file.path]
+        let output = Pipe()
+        process.standardOutput = output
+        try process.run()
+        let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        process.waitUntilExit()
+        return Double(text.trimmingCharacters(in: .whitespacesAndNewlines))
+    }
+
+    /// Joins the group of a group info and says how much memory the process takes then.
+    func hold(_ path: String) throws {
+        let group = try {
+            guard case .groupInfo(let info) = try MLSMessage([UInt8](Data(contentsOf: URL(filePath: path)))) else {
+                throw MLSError.unexpectedWireFormat
+            }
+            return try join(info, 1_000_000)
+        }()
+        let joined = group.confirm()
+        kith_release_free_memory()
+        let status = try String(contentsOfFile: "/proc/self/status", encoding: .utf8)
+        let line = status.split(separator: "\n").first { $0.hasPrefix("VmRSS:") }
+        let kilobytes = line?.split(separator: " ").dropFirst().first.flatMap { Double($0) } ?? 0
+        say("\(kilobytes / 1_024)")
+        precondition(joined.epoch > 0, "the group is there until its memory was read")
     }
 }

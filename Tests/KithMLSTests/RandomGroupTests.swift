@@ -48,7 +48,26 @@ private final class Device {
     /// The messages that it has read, which it reads once.
     var read: Set<Int> = []
 
+    private let storage = MemoryGroupStorage()
+    private var version: UInt64?
+
     init(_ member: Member) { self.member = member }
+
+    /// Writes what has changed, as must be done before anything that follows from it leaves.
+    func save() throws {
+        var changes = member.with { $0.takeChanges() }
+        guard !changes.isEmpty else { return }
+        changes.expectedVersion = version
+        try storage.commit(StorageChanges(changes))
+        version = changes.nextVersion
+    }
+
+    /// Forgets everything but what is stored, and starts again.
+    func crash() throws {
+        let (groupID, configuration) = member.with { ($0.groupID, $0.configuration) }
+        guard let stored = try storage.load(groupID) else { throw Failure("\(member.name) has stored nothing") }
+        member.take(try Group.restored(from: stored, configuration: configuration))
+    }
 
     var epoch: UInt64 { member.epoch }
     var isRemoved: Bool { member.with { $0.isRemoved } }
@@ -113,11 +132,14 @@ private struct History {
     private mutating func count(_ what: String) { counts[what, default: 0] += 1 }
 
     mutating func step() throws {
-        switch Int.random(in: 0..<24, using: &chance) {
+        switch Int.random(in: 0..<26, using: &chance) {
         case 0, 1: try joinFromOutside()
         case 2: try resync()
         case 3, 4, 5, 6: try talk()
         case 7: try settle()
+        case 24, 25:
+            try any(devices).crash()
+            count("crash")
         case 8: if odds(1, in: 4) { try succeed() } else { try branch() }
         case 9, 10, 11, 12, 13: try propose()
         default: try commit()
@@ -209,6 +231,13 @@ extension History {
             guard device.read.contains(letter.number) else { throw Failure("a key was gone before its message came") }
             return true
         }
+        if odds(1, in: 80) {
+            // It comes again, as nobody said that it had arrived.
+            try device.crash()
+            count("crash with a message in hand")
+            return try hand(letter, to: device)
+        }
+        try device.save()
         device.read.insert(letter.number)
         guard !device.isRemoved else { return true }
         if device.epoch != before { try compare(device) }
@@ -230,6 +259,7 @@ extension History {
 
     private mutating func enter(_ device: Device) throws {
         devices.append(device)
+        try device.save()
         try compare(device)
     }
 
@@ -261,6 +291,7 @@ extension History {
         let tree = sender.member.with { $0.tree }
         let (message, name) = try proposal(of: sender, tree)
         guard let message else { return }
+        try sender.save()
         let letter = letter(message, from: sender.epoch)
         guard !odds(1, in: 8) else {
             sender.unsent.append(letter)
@@ -321,6 +352,7 @@ extension History {
                 if odds(1, in: 2) { isAhead = !submit(commit.commit, from: rival.epoch) }
                 if isAhead {
                     rival.member.with { $0.discardPendingCommit() }
+                    try rival.save()
                     count("lost commit")
                 } else {
                     try welcome(commit)
@@ -339,7 +371,11 @@ extension History {
 
     private func stage(_ device: Device, _ options: CommitOptions) throws -> CommitOutput {
         let psks = psks
-        return try device.member.with { group throws in try group.stageCommit(options, psks: psks, at: noon) }
+        let output = try device.member.with { group throws in
+            try group.stageCommit(options, psks: psks, at: noon)
+        }
+        try device.save()
+        return output
     }
 
     /// Lets the clients of a commit join that was taken.
@@ -398,6 +434,7 @@ extension History {
             let text = [UInt8](repeating: UInt8(number), count: Int.random(in: 0...300, using: &chance))
             guard sender.member.with({ $0.queuedProposals.isEmpty && !$0.isRemoved }) else { return }
             let message = try sender.member.with { group throws in try group.encrypt(text) }
+            try sender.save()
             post(letter(message, from: sender.epoch, text: text))
         }
         count("talk")

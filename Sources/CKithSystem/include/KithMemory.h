@@ -7,4 +7,7 @@
 /// stops that. Blocks below 2 MiB, which is all that copies use, still come from the heap. Nothing elsewhere.
 void kith_return_freed_memory(void);
 
+/// Gives freed memory back now: before it is read how much the process takes. Nothing elsewhere.
+void kith_release_free_memory(void);
+
 #endif

@@ -2,22 +2,25 @@
 ///
 /// Every length is held against the bytes that are left before anything is reserved for it.
 public struct TLSReader: Sendable {
-    private let bytes: [UInt8]
+    private let bytes: ArraySlice<UInt8>
     private let end: Int
     /// How many bytes have been read.
     public private(set) var offset: Int
 
     /// Starts at the beginning of `bytes`.
-    public init(_ bytes: [UInt8]) {
+    public init(_ bytes: [UInt8]) { self.init(bytes[...]) }
+
+    /// Starts at the beginning of `bytes`, which are shared and not copied.
+    init(_ bytes: ArraySlice<UInt8>) {
         self.bytes = bytes
         self.offset = 0
         self.end = bytes.count
     }
 
-    private init(_ bytes: [UInt8], _ range: Range<Int>) {
+    private init(_ bytes: ArraySlice<UInt8>, from start: Int, count: Int) {
         self.bytes = bytes
-        self.offset = range.lowerBound
-        self.end = range.upperBound
+        self.offset = start
+        self.end = start + count
     }
 
     /// How many bytes are left.
@@ -26,10 +29,12 @@ public struct TLSReader: Sendable {
     /// Whether nothing is left.
     public var isAtEnd: Bool { offset == end }
 
+    /// Where the next `count` bytes are.
     private mutating func take(_ count: Int) throws(MLSError) -> Range<Int> {
         guard count >= 0, count <= remaining else { throw .truncated }
-        defer { offset += count }
-        return offset..<offset + count
+        let start = bytes.startIndex + offset
+        offset += count
+        return start..<start + count
     }
 
     /// Reads an unsigned integer, most significant byte first.
@@ -70,7 +75,9 @@ public struct TLSReader: Sendable {
     /// Reads a vector's length and gives a reader of exactly its bytes.
     mutating func vector() throws(MLSError) -> TLSReader {
         let count = try length()
-        return TLSReader(bytes, try take(count))
+        let start = offset
+        _ = try take(count)
+        return TLSReader(bytes, from: start, count: count)
     }
 
     /// Reads `Element list<V>`.
@@ -98,13 +105,13 @@ public struct TLSReader: Sendable {
         }
     }
 
-    /// The bytes read since the offset was `start`.
-    func read(since start: Int) -> [UInt8] { Array(bytes[start..<offset]) }
+    /// The bytes read since the offset was `start`, shared and not copied.
+    func read(since start: Int) -> ArraySlice<UInt8> { bytes[bytes.startIndex + start..<bytes.startIndex + offset] }
 
     /// Everything that is left.
     mutating func rest() -> ArraySlice<UInt8> {
         defer { offset = end }
-        return bytes[offset..<end]
+        return bytes[bytes.startIndex + offset..<bytes.startIndex + end]
     }
 
     /// Checks that nothing is left.

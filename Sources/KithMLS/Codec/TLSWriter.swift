@@ -45,6 +45,12 @@ public struct TLSWriter: Sendable {
         bytes += more
     }
 
+    /// Writes `opaque value<V>`.
+    mutating func opaque(_ more: ArraySlice<UInt8>) {
+        length(more.count)
+        bytes += more
+    }
+
     /// Writes a vector whose content `body` writes.
     mutating func vector(_ body: (inout TLSWriter) -> Void) {
         let start = bytes.count

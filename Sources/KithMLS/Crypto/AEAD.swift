@@ -6,12 +6,20 @@ protocol AEAD: Sendable {
     static var id: UInt16 { get }
     static var keyLength: Int { get }
     static func seal(_ plaintext: [UInt8], _ key: SymmetricKey, _ nonce: [UInt8], _ aad: [UInt8]) throws -> [UInt8]
-    static func open(_ ciphertext: [UInt8], _ key: SymmetricKey, _ nonce: [UInt8], _ aad: [UInt8]) throws -> [UInt8]
+    /// Decrypts what is as long as the tag at least.
+    static func decrypt(_ ciphertext: [UInt8], _ key: SymmetricKey, _ nonce: [UInt8], _ aad: [UInt8]) throws -> [UInt8]
 }
 
 extension AEAD {
     static var nonceLength: Int { 12 }
     static var tagLength: Int { 16 }
+
+    static func open(
+        _ ciphertext: [UInt8], _ key: SymmetricKey, _ nonce: [UInt8], _ aad: [UInt8]
+    ) throws(MLSError) -> [UInt8] {
+        guard ciphertext.count >= tagLength else { throw .decryptionFailed }
+        do { return try decrypt(ciphertext, key, nonce, aad) } catch { throw .decryptionFailed }
+    }
 }
 
 /// AES-GCM with either key length.
@@ -27,7 +35,8 @@ extension AESGCM {
         return output
     }
 
-    static func open(_ ciphertext: [UInt8], _ key: SymmetricKey, _ nonce: [UInt8], _ aad: [UInt8]) throws -> [UInt8] {
+    static func decrypt(_ ciphertext: [UInt8], _ key: SymmetricKey, _ nonce: [UInt8], _ aad: [UInt8]) throws -> [UInt8]
+    {
         let end = ciphertext.count - tagLength
         let box = try AES.GCM.SealedBox(
             nonce: AES.GCM.Nonce(data: nonce), ciphertext: ciphertext[..<end], tag: ciphertext[end...])
@@ -58,7 +67,8 @@ enum ChaCha20Poly1305: AEAD {
         return output
     }
 
-    static func open(_ ciphertext: [UInt8], _ key: SymmetricKey, _ nonce: [UInt8], _ aad: [UInt8]) throws -> [UInt8] {
+    static func decrypt(_ ciphertext: [UInt8], _ key: SymmetricKey, _ nonce: [UInt8], _ aad: [UInt8]) throws -> [UInt8]
+    {
         let end = ciphertext.count - tagLength
         let box = try ChaChaPoly.SealedBox(
             nonce: ChaChaPoly.Nonce(data: nonce), ciphertext: ciphertext[..<end], tag: ciphertext[end...])

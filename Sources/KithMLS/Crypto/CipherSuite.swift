@@ -13,8 +13,12 @@ public protocol CipherSuite: Sendable {
 
     /// The suite's hash of `input`.
     func hash(_ input: [UInt8]) -> [UInt8]
+    /// The hash of some parts, one after the other: a commit to thousands is large, and need not be copied for it.
+    func hash(_ parts: [ArraySlice<UInt8>]) -> [UInt8]
     /// The suite's MAC of `input`: HMAC with its hash (§5.1).
     func mac(_ key: borrowing Secret, _ input: [UInt8]) -> [UInt8]
+    /// The MAC of some parts, one after the other.
+    func mac(_ key: borrowing Secret, _ parts: [ArraySlice<UInt8>]) -> [UInt8]
     /// `KDF.Extract`.
     func extract(salt: borrowing Secret, _ input: borrowing Secret) -> Secret
     /// `KDF.Expand`.
@@ -61,4 +65,13 @@ public protocol CipherSuite: Sendable {
     func sign(_ content: [UInt8], with key: SignaturePrivateKey) throws(MLSError) -> [UInt8]
     /// Whether `signature` is `key`'s over `content`.
     func isValid(_ signature: [UInt8], for content: [UInt8], by key: SignaturePublicKey) -> Bool
+}
+
+extension CipherSuite {
+    /// Puts the parts together first.
+    public func hash(_ parts: [ArraySlice<UInt8>]) -> [UInt8] { hash(Array(parts.joined())) }
+    /// Puts the parts together first.
+    public func mac(_ key: borrowing Secret, _ parts: [ArraySlice<UInt8>]) -> [UInt8] {
+        mac(key, Array(parts.joined()))
+    }
 }

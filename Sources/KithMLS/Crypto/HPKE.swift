@@ -48,12 +48,9 @@ struct HPKE<Mechanism: KEM, Hash: SuiteHash, Cipher: AEAD>: Sendable {
         let context = context(shared, info: self.info(info))
         let key = labels.expand(context.secret, "key", context.schedule, Cipher.keyLength)
         let nonce = labels.expand(context.secret, "base_nonce", context.schedule, Cipher.nonceLength).reveal()
-        guard sealed.ciphertext.count >= Cipher.tagLength else { throw .decryptionFailed }
-        do {
-            var plaintext = try Cipher.open(sealed.ciphertext, key.key, nonce, [])
-            defer { clear(&plaintext) }
-            return Secret(copying: plaintext)
-        } catch { throw .decryptionFailed }
+        var plaintext = try Cipher.open(sealed.ciphertext, key.key, nonce, [])
+        defer { clear(&plaintext) }
+        return Secret(copying: plaintext)
     }
 
     /// `Context.Export` (RFC 9180 §5.3).

@@ -37,6 +37,16 @@ enum KDF<Hash: SuiteHash> {
         key: UnsafeRawBufferPointer, _ first: UnsafeRawBufferPointer, _ second: UnsafeRawBufferPointer? = nil,
         _ third: UnsafeRawBufferPointer? = nil, _ body: (UnsafeRawBufferPointer) -> Result
     ) -> Result {
+        var (inner, outer) = unsafe keyed(key)
+        unsafe inner.update(bufferPointer: first)
+        if let second = unsafe second { unsafe inner.update(bufferPointer: second) }
+        if let third = unsafe third { unsafe inner.update(bufferPointer: third) }
+        unsafe inner.finish { unsafe outer.update(bufferPointer: $0) }
+        return unsafe outer.finish { unsafe body($0) }
+    }
+
+    /// HMAC's two hashes with the key taken in.
+    @inline(__always) private static func keyed(_ key: UnsafeRawBufferPointer) -> (inner: Hash, outer: Hash) {
         let block = Hash.blockByteCount
         var inner = Hash()
         var outer = Hash()
@@ -55,11 +65,7 @@ enum KDF<Hash: SuiteHash> {
             unsafe outer.update(bufferPointer: UnsafeRawBufferPointer(pad))
             unsafe pad.initializeMemory(as: UInt8.self, repeating: 0)
         }
-        unsafe inner.update(bufferPointer: first)
-        if let second = unsafe second { unsafe inner.update(bufferPointer: second) }
-        if let third = unsafe third { unsafe inner.update(bufferPointer: third) }
-        unsafe inner.finish { unsafe outer.update(bufferPointer: $0) }
-        return unsafe outer.finish { unsafe body($0) }
+        return (inner, outer)
     }
 
     /// `Hash(input)`.
@@ -67,6 +73,21 @@ enum KDF<Hash: SuiteHash> {
         var hash = Hash()
         unsafe input.withUnsafeBytes { unsafe hash.update(bufferPointer: $0) }
         return unsafe hash.finish { unsafe [UInt8]($0) }
+    }
+
+    /// The hash of parts, one after the other.
+    static func hash(_ parts: [ArraySlice<UInt8>]) -> [UInt8] {
+        var hash = Hash()
+        for part in parts { unsafe part.withUnsafeBytes { unsafe hash.update(bufferPointer: $0) } }
+        return unsafe hash.finish { unsafe [UInt8]($0) }
+    }
+
+    /// HMAC of parts, one after the other.
+    static func mac(_ key: borrowing Secret, _ parts: [ArraySlice<UInt8>]) -> [UInt8] {
+        var (inner, outer) = unsafe key.key.withUnsafeBytes { unsafe keyed($0) }
+        for part in parts { unsafe part.withUnsafeBytes { unsafe inner.update(bufferPointer: $0) } }
+        unsafe inner.finish { unsafe outer.update(bufferPointer: $0) }
+        return unsafe outer.finish { unsafe [UInt8]($0) }
     }
 
     /// `HKDF-Extract(salt, input)` (RFC 5869 §2.2).

@@ -14,7 +14,9 @@ extension StandardSuite: CipherSuite {
     var nonceLength: Int { Cipher.nonceLength }
 
     func hash(_ input: [UInt8]) -> [UInt8] { KDF<Hash>.hash(input) }
+    func hash(_ parts: [ArraySlice<UInt8>]) -> [UInt8] { KDF<Hash>.hash(parts) }
     func mac(_ key: borrowing Secret, _ input: [UInt8]) -> [UInt8] { KDF<Hash>.mac(key, input) }
+    func mac(_ key: borrowing Secret, _ parts: [ArraySlice<UInt8>]) -> [UInt8] { KDF<Hash>.mac(key, parts) }
     func extract(salt: borrowing Secret, _ input: borrowing Secret) -> Secret { KDF<Hash>.extract(salt: salt, input) }
     func expand(_ secret: borrowing Secret, info: [UInt8], count: Int) -> Secret {
         KDF<Hash>.expand(secret, info: info, count: count)
@@ -29,8 +31,7 @@ extension StandardSuite: CipherSuite {
     func open(
         _ ciphertext: [UInt8], key: borrowing Secret, nonce: [UInt8], authenticating: [UInt8]
     ) throws(MLSError) -> [UInt8] {
-        guard ciphertext.count >= Cipher.tagLength else { throw .decryptionFailed }
-        do { return try Cipher.open(ciphertext, key.key, nonce, authenticating) } catch { throw .decryptionFailed }
+        try Cipher.open(ciphertext, key.key, nonce, authenticating)
     }
 }
 

@@ -3,16 +3,16 @@ package struct AuthenticatedContent: Hashable, TLSCodable {
     package let wireFormat: WireFormat
     package let content: FramedContent
     /// The bytes of ``content``: signatures, tags and transcripts are made over them again and again.
-    let contentBytes: [UInt8]
+    let contentBytes: ArraySlice<UInt8>
     package var signature: [UInt8]
     package var confirmationTag: [UInt8]?
 
     package init(wireFormat: WireFormat, content: FramedContent) {
-        self.init(wireFormat: wireFormat, content: content, contentBytes: content.encoded)
+        self.init(wireFormat: wireFormat, content: content, contentBytes: content.encoded[...])
     }
 
     /// The same for a content whose bytes are known.
-    init(wireFormat: WireFormat, content: FramedContent, contentBytes: [UInt8]) {
+    init(wireFormat: WireFormat, content: FramedContent, contentBytes: ArraySlice<UInt8>) {
         self.wireFormat = wireFormat
         self.content = content
         self.contentBytes = contentBytes
@@ -87,10 +87,13 @@ package struct AuthenticatedContent: Hashable, TLSCodable {
 
     /// `MAC(membership_key, AuthenticatedContentTBM)` (§6.2).
     package func membershipTag(_ suite: any CipherSuite, _ key: borrowing Secret, context: [UInt8]) -> [UInt8] {
-        var writer = TLSWriter(capacity: toBeSignedCount(context) + 256)
-        encodeToBeSigned(context: context, into: &writer)
-        encodeAuth(into: &writer)
-        return suite.mac(key, writer.bytes)
+        var head = TLSWriter(capacity: 4)
+        ProtocolVersion.mls10.encode(into: &head)
+        wireFormat.encode(into: &head)
+        var tail = TLSWriter(capacity: context.count + 256)
+        if isBound { tail.fixed(context) }
+        encodeAuth(into: &tail)
+        return suite.mac(key, [head.bytes[...], contentBytes, tail.bytes[...]])
     }
 
     /// `MakeProposalRef` (§5.2).
@@ -98,13 +101,12 @@ package struct AuthenticatedContent: Hashable, TLSCodable {
         suite.referenceHash("MLS 1.0 Proposal Reference", encoded)
     }
 
-    /// A transcript hash followed by `ConfirmedTranscriptHashInput` (§8.2).
-    func confirmedTranscriptHashInput(after interim: [UInt8]) -> [UInt8] {
-        var writer = TLSWriter(capacity: interim.count + contentBytes.count + signature.count + 8)
-        writer.fixed(interim)
-        wireFormat.encode(into: &writer)
-        writer.fixed(contentBytes)
-        writer.opaque(signature)
-        return writer.bytes
+    /// The parts of a transcript hash followed by `ConfirmedTranscriptHashInput` (§8.2).
+    func confirmedTranscriptHashInput(after interim: [UInt8]) -> [ArraySlice<UInt8>] {
+        var format = TLSWriter(capacity: 2)
+        wireFormat.encode(into: &format)
+        var tail = TLSWriter(capacity: signature.count + 2)
+        tail.opaque(signature)
+        return [interim[...], format.bytes[...], contentBytes, tail.bytes[...]]
     }
 }

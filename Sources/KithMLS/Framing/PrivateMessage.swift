@@ -157,7 +157,7 @@ extension PrivateMessage {
         contentType.encode(into: &header)
         header.fixed(reader.read(since: 0))
         var authenticated = AuthenticatedContent(
-            wireFormat: .privateMessage, content: content, contentBytes: header.bytes)
+            wireFormat: .privateMessage, content: content, contentBytes: header.bytes[...])
         (authenticated.signature, authenticated.confirmationTag) = try AuthenticatedContent.readAuth(
             contentType, from: &reader)
         guard reader.rest().allSatisfy({ $0 == 0 }) else { throw .nonZeroPadding }

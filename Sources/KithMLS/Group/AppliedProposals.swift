@@ -11,7 +11,8 @@ struct AppliedProposals: Sendable {
 extension PublicState {
     /// Checks a list of proposals against the group and applies it in the RFC's order (§12.1, §12.2, §12.3).
     func apply(
-        _ list: ProposalList, lifetime: LifetimeRule, authentication: any AuthenticationService
+        _ list: ProposalList, lifetime: LifetimeRule, authentication: any AuthenticationService,
+        workforce: any Workforce = Alone()
     ) throws(MLSError) -> AppliedProposals {
         let extensions = list.extensions ?? context.extensions
         let required: RequiredCapabilities? = try extensions.decoded(.requiredCapabilities)
@@ -31,8 +32,10 @@ extension PublicState {
             guard tree.traits?.supports(item.proposal.type) ?? true else { throw .proposalNotSupportedByMember }
         }
         var added: [UInt32] = []
+        _ = try workforce.map(list.adds.count) { index throws(MLSError) in
+            try list.adds[index].validate(suite, lifetime: lifetime)
+        }
         for package in list.adds {
-            try package.validate(suite, lifetime: lifetime)
             let leaf = package.leafNode
             guard authentication.isValid(leaf.credential, signatureKey: leaf.signatureKey, for: .add) else {
                 throw .credentialRejected

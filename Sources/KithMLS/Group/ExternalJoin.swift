@@ -46,8 +46,7 @@ extension ExternalJoin {
         let tree = try info.tree(or: options.tree)
         let lifetime = LifetimeRule(now: options.now, maximum: configuration.maximumLifetime)
         try info.validate(
-            suite, tree: tree, capabilities: profile.capabilities, lifetime: lifetime,
-            authentication: configuration.authentication)
+            suite, tree: tree, capabilities: profile.capabilities, lifetime: lifetime, configuration: configuration)
         let old = PublicState(
             suite, context: info.groupContext, tree: tree, confirmationTag: info.confirmationTag)
         let export = try suite.hpkeExport(to: external.key, context: externalInitLabel, count: suite.secretLength)
@@ -65,7 +64,8 @@ extension ExternalJoin {
             suite, at: LeafPlace(groupID: info.groupContext.groupID, leafIndex: place), lifetime: nil)
         try path.tree.checkCommonSupport(extensions: applied.extensions, required: applied.required)
         var context = try old.provisionalContext(path.tree, applied.extensions)
-        let update = try applied.tree.encrypt(suite, path, context: context.encoded, excluding: [])
+        let update = try applied.tree.encrypt(
+            suite, path, context: context.encoded, excluding: [], workforce: configuration.workforce)
         var content = AuthenticatedContent(
             wireFormat: .publicMessage,
             content: FramedContent(

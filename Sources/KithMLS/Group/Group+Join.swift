@@ -73,7 +73,7 @@ extension Group {
         try info.validate(
             suite, tree: tree, capabilities: bundle.keyPackage.leafNode.capabilities,
             lifetime: LifetimeRule(now: options.now, maximum: configuration.maximumLifetime),
-            authentication: configuration.authentication)
+            configuration: configuration)
         let leaf = bundle.keyPackage.leafNode
         guard let place = tree.members.first(where: { $0.leaf == leaf })?.index else { throw .ownLeafMissing }
         var treeKeys = TreeKeys(leafIndex: place, leaf: bundle.encryptionKey)
@@ -165,12 +165,12 @@ extension GroupInfo {
     /// Checks everything about a group that a newcomer can, but its confirmation tag (§12.4.3, §12.4.3.1).
     func validate(
         _ suite: any CipherSuite, tree: RatchetTree, capabilities: Capabilities, lifetime: LifetimeRule,
-        authentication: any AuthenticationService
+        configuration: GroupConfiguration
     ) throws(MLSError) {
         guard let signer = tree.leaf(signer) else { throw .signerNotMember }
         guard hasValidSignature(suite, by: signer.signatureKey) else { throw .invalidGroupInfoSignature }
         try groupContext.extensions.checkUnique()
         guard capabilities.supports(groupContext.extensions.map(\.type)) else { throw .extensionNotSupported }
-        try tree.validate(suite, context: groupContext, lifetime: lifetime, authentication: authentication)
+        try tree.validate(suite, context: groupContext, lifetime: lifetime, configuration: configuration)
     }
 }

@@ -30,7 +30,8 @@ extension PublicState {
         }
         let list = try ProposalList(items, committer: sender, suite: suite, version: context.version)
         guard commit.path != nil || !list.needsPath else { throw .pathRequired }
-        var applied = try apply(list, lifetime: lifetime, authentication: configuration.authentication)
+        var applied = try apply(
+            list, lifetime: lifetime, authentication: configuration.authentication, workforce: configuration.workforce)
         let committer: UInt32
         if case .member(let leaf) = sender {
             committer = leaf

@@ -38,7 +38,8 @@ extension Group {
                 queued.map { SentProposal(proposal: $0.proposal, sender: $0.sender) } + own,
                 committer: .member(committer), suite: state.suite, version: context.version, start: start)
             let applied = try state.shared.apply(
-                list, lifetime: lifetimeRule(now), authentication: configuration.authentication)
+                list, lifetime: lifetimeRule(now), authentication: configuration.authentication,
+                workforce: configuration.workforce)
             return (queued, list, applied)
         }
         guard options.includesQueuedProposals else { return try attempt([]) }
@@ -74,7 +75,9 @@ extension Group {
                 groupID: groupID)
             try checkOwnPathLeaf(prepared.leafNode, applied, prepared.tree)
             let provisional = try state.shared.provisionalContext(prepared.tree, applied.extensions)
-            path = try tree.encrypt(suite, prepared, context: provisional.encoded, excluding: applied.added)
+            path = try tree.encrypt(
+                suite, prepared, context: provisional.encoded, excluding: applied.added,
+                workforce: configuration.workforce)
             for (step, secret) in zip(prepared.steps, prepared.pathSecrets) { pathSecrets[step.level] = secret }
             tree = prepared.tree
             keys = keys.merging(prepared.keys, in: tree)
@@ -125,20 +128,22 @@ extension Group {
             signatureKey: signatureKey, withTree: options.welcomeHasTree, withExternalKey: false,
             extensions: options.groupInfoExtensions)
         let sealed = WelcomeKey(suite, welcomeSecret: schedule.welcomeSecret).seal(info)
-        var secrets: [EncryptedGroupSecrets] = []
-        secrets.reserveCapacity(added.count)
         let context = suite.encryptContext("Welcome", sealed)
-        for (leaf, package) in zip(added, list.adds) {
-            let level = TreeMath.commonLevel(leafIndex, leaf)
-            var plaintext = GroupSecrets(
+        // What is sent differs only by the path secret of the node that the newcomer shares with the committer.
+        let levels = added.map { TreeMath.commonLevel(leafIndex, $0) }
+        var plaintexts: [Int: [UInt8]] = [:]
+        defer { for level in plaintexts.keys { clear(&plaintexts[level, default: []]) } }
+        for level in levels where plaintexts[level] == nil {
+            plaintexts[level] = GroupSecrets(
                 joinerSecret: schedule.joinerSecret.shared(),
                 pathSecret: pathSecrets[level].map { $0.secret.shared() }, psks: list.psks
             ).encode()
-            defer { clear(&plaintext) }
-            secrets.append(
-                EncryptedGroupSecrets(
-                    newMember: package.reference(suite),
-                    encryptedGroupSecrets: try suite.hpkeSeal(plaintext, to: package.initKey, info: context)))
+        }
+        let secrets = try configuration.workforce.map(added.count) { [plaintexts] index throws(MLSError) in
+            EncryptedGroupSecrets(
+                newMember: list.adds[index].reference(suite),
+                encryptedGroupSecrets: try suite.hpkeSeal(
+                    plaintexts[levels[index]] ?? [], to: list.adds[index].initKey, info: context))
         }
         return .welcome(Welcome(cipherSuite: suite.id, secrets: secrets, encryptedGroupInfo: sealed))
     }

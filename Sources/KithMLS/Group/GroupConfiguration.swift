@@ -31,6 +31,9 @@ public struct GroupConfiguration: Sendable {
     /// None of them is then an ``OwnMessage``. Zero, as the RFC has it, unless an application cannot keep what it sends.
     public var readableOwnMessages = 0
 
+    /// Who does what is to be done for each of many members: by default the caller's own thread.
+    public var workforce: any Workforce = Alone()
+
     /// The defaults.
     public init(authentication: any AuthenticationService) { self.authentication = authentication }
 

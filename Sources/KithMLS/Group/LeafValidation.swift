@@ -79,20 +79,23 @@ extension RatchetTree {
 
     /// Checks a whole tree as a newcomer does: its hash, its parent hashes and all its leaves (§12.4.3.1).
     func validate(
-        _ suite: any CipherSuite, context: GroupContext, lifetime: LifetimeRule,
-        authentication: any AuthenticationService
+        _ suite: any CipherSuite, context: GroupContext, lifetime: LifetimeRule, configuration: GroupConfiguration
     ) throws(MLSError) {
         guard hash(suite) == context.treeHash else { throw .treeHashMismatch }
         try checkParentHashes(suite)
         let required: RequiredCapabilities? = try context.extensions.decoded(.requiredCapabilities)
-        for (index, leaf) in members {
+        let members = members
+        _ = try configuration.workforce.map(members.count) { place throws(MLSError) in
             // A leaf that expired after it came in is its owner's to renew; it is no reason not to join (§7.3).
-            try leaf.validate(
-                suite, at: LeafPlace(groupID: context.groupID, leafIndex: index),
+            try members[place].leaf.validate(
+                suite, at: LeafPlace(groupID: context.groupID, leafIndex: members[place].index),
                 lifetime: LifetimeRule(now: nil, maximum: lifetime.maximum))
-            guard authentication.isValid(leaf.credential, signatureKey: leaf.signatureKey, for: .joining) else {
-                throw .credentialRejected
-            }
+        }
+        for (_, leaf) in members {
+            guard
+                configuration.authentication.isValid(
+                    leaf.credential, signatureKey: leaf.signatureKey, for: .joining)
+            else { throw .credentialRejected }
         }
         try checkCommonSupport(extensions: context.extensions, required: required)
     }

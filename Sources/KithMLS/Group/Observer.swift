@@ -24,7 +24,7 @@ public struct GroupObserver: Sendable {
         guard info.hasValidSignature(suite, by: signer.signatureKey) else { throw .invalidGroupInfoSignature }
         try tree.validate(
             suite, context: info.groupContext, lifetime: LifetimeRule(now: now, maximum: configuration.maximumLifetime),
-            authentication: configuration.authentication)
+            configuration: configuration)
         state = PublicState(suite, context: info.groupContext, tree: tree, confirmationTag: info.confirmationTag)
         self.configuration = configuration
     }

@@ -43,7 +43,8 @@ extension RatchetTree {
 
     /// Encrypts the path's secrets to everybody but the leaves that the same commit adds (§7.5, §7.6).
     package func encrypt(
-        _ suite: any CipherSuite, _ path: borrowing PreparedPath, context: [UInt8], excluding added: [UInt32]
+        _ suite: any CipherSuite, _ path: borrowing PreparedPath, context: [UInt8], excluding added: [UInt32],
+        workforce: any Workforce = Alone()
     ) throws(MLSError) -> UpdatePath {
         var nodes: [UpdatePathNode] = []
         let info = suite.encryptContext("UpdatePathNode", context)
@@ -54,10 +55,8 @@ extension RatchetTree {
             }
             var plaintext = path.pathSecrets[index].secret.reveal()
             defer { clear(&plaintext) }
-            var sealed: [HPKECiphertext] = []
-            sealed.reserveCapacity(recipients.count)
-            for key in recipients {
-                sealed.append(try suite.hpkeSeal(plaintext, to: key, info: info))
+            let sealed = try workforce.map(recipients.count) { [plaintext, recipients] index throws(MLSError) in
+                try suite.hpkeSeal(plaintext, to: recipients[index], info: info)
             }
             nodes.append(
                 UpdatePathNode(

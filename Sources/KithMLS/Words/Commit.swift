@@ -67,13 +67,13 @@ package struct UpdatePathNode: Hashable, TLSCodable {
 /// A commit in a group of thousands carries thousands of these, and a member needs one: the list is checked once and
 /// only the wanted entry is taken out.
 package struct HPKECiphertexts: Hashable, TLSCodable {
-    private let content: [UInt8]
+    private let content: ArraySlice<UInt8>
     package let count: Int
 
     package init(_ ciphertexts: [HPKECiphertext]) {
         var writer = TLSWriter(capacity: ciphertexts.count * 88)
         for ciphertext in ciphertexts { ciphertext.encode(into: &writer) }
-        content = writer.bytes
+        content = writer.bytes[...]
         count = ciphertexts.count
     }
 

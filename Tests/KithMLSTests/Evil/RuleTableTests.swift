@@ -13,6 +13,10 @@ import Testing
             "member with valid keys breaks exactly that rule; the group must refuse, and go on as if nothing had come.",
             "This file is written by `KITH_WRITE_TABLE=1 scripts/test --filter RuleTableTests`.",
             "",
+            "`scripts/mutate-mls SEED 10` takes ten checks out of the engine, chosen by the seed, one at a time, and shows which",
+            "tests then fail: those of the row, and no others (`scripts/mutate-mls all` for every check). It builds the tests once,",
+            "and takes ten seconds for each check.",
+            "",
             "| § | what holds | error |",
             "| --- | --- | --- |",
         ]

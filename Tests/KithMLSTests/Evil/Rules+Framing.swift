@@ -104,6 +104,27 @@ extension Rule {
                         return message
                     }))
         },
+        Rule("6.3.2", "sender data is as long as its tag at least", .decryptionFailed) { stage in
+            try stage.deliver(
+                .privateMessage(
+                    stage.evil.with { group throws in
+                        var message = try group.forgedPrivate(.application)
+                        message.encryptedSenderData = [1]
+                        return message
+                    }))
+        },
+        Rule("15.3", "a late message's sender data names a leaf with a member", .senderNotMember) { stage in
+            let message = try stage.evil.with { group throws in try group.forgedPrivate(.application, leaf: 5) }
+            let commit = try stage.evil.commit().commit
+            for member in stage.members.dropFirst() { try member.follow(commit) }
+            try stage.deliver(.privateMessage(message))
+        },
+        Rule("6.2", "the client sends no application data as a public message", .applicationDataNotEncrypted) { stage in
+            try stage.victim.with { group throws in
+                var content = try group.signed(.application([1]), [], .publicMessage)
+                _ = try group.protect(&content)
+            }
+        },
         Rule("9.1", "a generation is not too far ahead", .generationTooFarAhead) { stage in
             try stage.deliver(
                 .privateMessage(

@@ -132,8 +132,10 @@ extension Rule {
             }
         },
         Rule("12.4.3.1", "a parent's key stands in no other node", .duplicateEncryptionKey) { _ in
-            try join { forged, bundle in
-                parent(&forged) { $0.encryptionKey = bundle.keyPackage.leafNode.encryptionKey }
+            try join { forged, _ in
+                // A leaf before it: of one behind it the leaf would be refused.
+                guard case .leaf(let first)? = forged.nodes[0] else { return }
+                parent(&forged) { $0.encryptionKey = first.encryptionKey }
             }
         },
         Rule("12.4.3.1", "an unmerged leaf is below its node", .invalidUnmergedLeaves) { _ in
@@ -400,6 +402,10 @@ extension Rule {
             stage.victim.with { $0.configuration.queuedProposals = 1 }
             try stage.propose(.remove(2))
             try stage.propose(.remove(3))
+        },
+        Rule("12.1", "a client proposes no more than it keeps", .tooManyProposals) { stage in
+            stage.victim.with { $0.configuration.queuedProposals = 0 }
+            try stage.victim.with { group throws in _ = try group.propose(.remove(2), at: noon) }
         },
         Rule("8.5", "an exported secret is not longer than can be derived", .exportTooLong) { stage in
             try stage.victim.with { group throws in

@@ -50,6 +50,15 @@ extension Rule {
         Rule("3.2", "an observer checks proposals", .removeOfBlankLeaf) { stage in
             try observe(stage, stage.evil.with { group throws in try group.forged(.proposal(.remove(9))) })
         },
+        Rule("3.2", "an observer keeps no more proposals than it should", .tooManyProposals) { stage in
+            var observer = try observe(stage)
+            observer.configuration.queuedProposals = 1
+            for leaf in 2...3 as ClosedRange<UInt32> {
+                let message = try stage.evil.with { group throws in try group.forged(.proposal(.remove(leaf))) }
+                guard case .publicMessage(let proposal) = message else { return }
+                _ = try observer.process(proposal, at: noon)
+            }
+        },
         Rule("3.2", "an observer checks commits", .removeOfCommitter) { stage in
             try observe(stage, stage.evil.with { group throws in try group.forged(Forgery([.remove(0)])) })
         },
