@@ -23,7 +23,8 @@ struct KeySet: Sendable {
     }
 
     private enum Slot {
-        /// One key, or where all 60 bits of the hash agree several.
+        case key([UInt8])
+        /// Several keys, where all 60 bits of their hashes agree.
         case keys([[UInt8]])
         case node(Node)
     }
@@ -47,6 +48,7 @@ struct KeySet: Sendable {
             let bits = Self.bits(hash, level)
             guard node.bitmap & (1 << bits) != 0 else { return false }
             switch node.slots[node.index(bits)] {
+            case .key(let other): return other == key
             case .keys(let keys): return keys.contains(key)
             case .node(let next): node = next
             }
@@ -67,20 +69,24 @@ struct KeySet: Sendable {
         let index = node.index(bits)
         guard node.bitmap & (1 << bits) != 0 else {
             node.bitmap |= 1 << bits
-            node.slots.insert(.keys([key]), at: index)
+            node.slots.insert(.key(key), at: index)
             return true
         }
         switch node.slots[index] {
-        case .keys(let keys):
-            if keys.contains(key) { return false }
+        case .key(let other):
+            if other == key { return false }
             if level == depth {
-                node.slots[index] = .keys(keys + [key])
+                node.slots[index] = .keys([other, key])
                 return true
             }
             let lower = Node()
-            for other in keys { _ = insert(other, Self.hash(other), into: lower, level: level + 1) }
+            _ = insert(other, Self.hash(other), into: lower, level: level + 1)
             node.slots[index] = .node(lower)
             return insert(key, hash, into: lower, level: level + 1)
+        case .keys(let keys):
+            if keys.contains(key) { return false }
+            node.slots[index] = .keys(keys + [key])
+            return true
         case .node:
             return insert(key, hash, into: owned(node, index), level: level + 1)
         }
@@ -97,14 +103,14 @@ struct KeySet: Sendable {
             let bits = Self.bits(hash, level)
             let index = node.index(bits)
             switch node.slots[index] {
+            case .key:
+                node.slots.remove(at: index)
+                node.bitmap &= ~(1 << bits)
+                count -= 1
+                return true
             case .keys(let keys):
                 let left = keys.filter { $0 != key }
-                if left.isEmpty {
-                    node.slots.remove(at: index)
-                    node.bitmap &= ~(1 << bits)
-                } else {
-                    node.slots[index] = .keys(left)
-                }
+                node.slots[index] = left.count == 1 ? .key(left[0]) : .keys(left)
                 count -= 1
                 return true
             case .node: node = Self.owned(node, index)

@@ -33,7 +33,20 @@ package struct RatchetTreeNodes: Hashable, TLSCodable {
     package init(from reader: inout TLSReader) throws(MLSError) {
         var inner = try reader.vector()
         nodes = []
-        while !inner.isAtEnd { nodes.append(try inner.optional()) }
+        // Most members support the same, and a tree of thousands need not hold it thousands of times.
+        var common: Capabilities?
+        while !inner.isAtEnd {
+            var node: RatchetTreeNode? = try inner.optional()
+            if case .leaf(var leaf)? = node {
+                if let common, leaf.capabilities == common {
+                    leaf.capabilities = common
+                    node = .leaf(leaf)
+                } else {
+                    common = leaf.capabilities
+                }
+            }
+            nodes.append(node)
+        }
     }
 
     package func encode(into writer: inout TLSWriter) {
