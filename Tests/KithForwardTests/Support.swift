@@ -173,9 +173,23 @@ func forwarding<Result: Sendable>(
     }
 }
 
-/// A port of this machine nobody listens at.
+/// A port of this machine nobody listens at, nor will: a socket that stays as long as the tests has it.
 func closedPlace() throws -> Forward.Place {
-    try SocketListener(at: NetworkAddress(ipv4: 0x7F00_0001, port: 0), on: try SocketLoop()).place
+    #if canImport(Darwin)
+    let holder = socket(AF_INET, SOCK_STREAM, 0)
+    #else
+    let holder = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+    #endif
+    var address = sockaddr_in()
+    address.sin_family = sa_family_t(AF_INET)
+    address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+    var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+    try unsafe withUnsafeMutablePointer(to: &address) { address in
+        try unsafe address.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+            try #require(unsafe bind(holder, address, length) == 0 && getsockname(holder, address, &length) == 0)
+        }
+    }
+    return try #require(Forward.Place("127.0.0.1:\(UInt16(bigEndian: address.sin_port))"))
 }
 
 /// A folder for sockets, short enough for their paths.
