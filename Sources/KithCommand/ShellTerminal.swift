@@ -8,7 +8,8 @@ import KithWire
 /// The person's end of a shell: this process's own terminal, or its standard input and output.
 ///
 /// Two threads wait in read(2), one for keys and one for signals, so that nothing ever waits for a task. The one for
-/// keys sends them as well: waking another thread would cost each key its time. The terminal is in raw mode while a remote one is attached; KithTerminal.h says how it gets its own mode back in every case.
+/// keys sends them as well: waking another thread would cost each key its time. The terminal is in raw mode while a
+/// remote one is attached; KithTerminal.h says how it gets its own mode back in every case.
 struct ShellTerminal: Sendable {
     /// What the threads report.
     private enum Happening: Sendable {
@@ -257,11 +258,12 @@ struct ShellTerminal: Sendable {
         return keep.formatted(.units(allowed: [.days, .hours, .minutes, .seconds], width: .wide))
     }
 
-    /// Reads standard input on a thread of its own until it ends; the thread lasts as long as the process.
+    /// Reads standard input on a thread of its own, and sends it, until it ends or somebody leaves.
     private func readInput(into mailbox: AsyncStream<Happening>.Continuation) {
         let thread = Thread {
             var keys = EscapeKeys(escape: isRaw ? escape : nil)
             let isSent = DispatchSemaphore(value: 0)
+            let isOver = Locked(false)
             var buffer = [UInt8](repeating: 0, count: 32 << 10)
             while true {
                 let count = unsafe read(STDIN_FILENO, &buffer, buffer.count)
@@ -278,12 +280,17 @@ struct ShellTerminal: Sendable {
                 Task.immediate(name: "kith keys") {
                     defer { isSent.signal() }
                     do {
-                        for action in actions where try await perform(action) { mailbox.yield(.left) }
+                        for action in actions where try await perform(action) {
+                            isOver.set(true)
+                            return mailbox.yield(.left)
+                        }
                     } catch {
                         // A stream that takes no more has also said why to whoever reads it: show() ends and tells.
+                        isOver.set(true)
                     }
                 }
                 isSent.wait()
+                if isOver.value { return }
             }
             mailbox.yield(.endOfInput)
         }

@@ -92,6 +92,19 @@ import Testing
         }
     }
 
+    @Test func `what is typed in one go with the key that hangs up is not sent`() async throws {
+        try await withTwoMachines { laptop, phone in
+            try await laptop.invite(phone, "shell")
+            let terminal = try Tmux(phone, ["shell", "laptop"])
+            defer { terminal.end() }
+            try await terminal.show(getuid() == 0 ? "#" : "$")
+            try terminal.send("~.touch \(laptop.path("typed"))\n")
+            try await terminal.show("hung up")
+            #expect(try await phone.kith(["shell", "laptop", "--list"]).error.contains("No shells of yours"))
+            #expect(!FileManager.default.fileExists(atPath: laptop.path("typed")))
+        }
+    }
+
     @Test func `a shell goes on when its device's daemon has been silent for a while`() async throws {
         try await withTwoMachines { laptop, phone in
             try await laptop.invite(phone, "shell")
