@@ -31,27 +31,13 @@ public final class GroupDatabase: GroupStorage {
     public static func open(directory: String, keys keyStore: any KeyStore) throws(KithError) -> GroupDatabase {
         try Store.prepare(directory)
         let path = directory + "/groups.sqlite"
-        var configuration = Configuration()
-        configuration.foreignKeysEnabled = true
-        configuration.busyMode = .timeout(5)
-        configuration.label = "kith.groups"
-        configuration.prepareDatabase { database in
-            try database.execute(sql: "PRAGMA journal_mode = WAL")
-            try database.execute(sql: "PRAGMA synchronous = FULL")
-            try database.execute(sql: "PRAGMA secure_delete = ON")
-        }
-        makePrivate(path)
         // Two processes that open a new database at once would meet in the change to write-ahead mode, which waits for
         // nobody.
         let gate = try Gate(directory + "/groups.lock")
         defer { gate.release() }
         do {
-            let database = try DatabaseQueue(path: path, configuration: configuration)
-            let migrator = GroupMigrations.migrator
-            if try database.read({ try migrator.hasBeenSuperseded($0) }) {
-                throw KithError(.corrupt, "\(path) was written by a later version of Kith. Update this one.")
-            }
-            try migrator.migrate(database)
+            let database = try Store.openDatabase(
+                at: path, label: "kith.groups", migrator: GroupMigrations.migrator)
             let keys = try database.write { try Self.openKeys(keyStore, $0, path) }
             return GroupDatabase(database: database, keyStore: keyStore, keys: keys)
         } catch let error as KithError {

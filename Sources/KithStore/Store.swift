@@ -35,10 +35,25 @@ public final class Store: Sendable {
         try prepare(directory)
         let lock = try DirectoryLock(directory: directory)
         let path = directory + "/kith.sqlite"
+        do throws(KithError) {
+            let database = try openDatabase(at: path, label: "kith.store", migrator: Migrations.migrator)
+            return Store(directory: directory, database: database, lock: lock, logger: logger)
+        } catch {
+            lock.release()
+            throw error
+        }
+    }
+
+    /// Opens a database in the shape of `migrator`, only this account's to read, made when it is not there.
+    ///
+    /// It is in write-ahead mode with full synchronisation; what is deleted is overwritten.
+    static func openDatabase(
+        at path: String, label: String, migrator: DatabaseMigrator
+    ) throws(KithError) -> DatabaseQueue {
         var configuration = Configuration()
         configuration.foreignKeysEnabled = true
         configuration.busyMode = .timeout(5)
-        configuration.label = "kith.store"
+        configuration.label = label
         configuration.prepareDatabase { database in
             try database.execute(sql: "PRAGMA journal_mode = WAL")
             try database.execute(sql: "PRAGMA synchronous = FULL")
@@ -47,17 +62,14 @@ public final class Store: Sendable {
         makePrivate(path)
         do {
             let database = try DatabaseQueue(path: path, configuration: configuration)
-            let migrator = Migrations.migrator
             if try database.read({ try migrator.hasBeenSuperseded($0) }) {
                 throw KithError(.corrupt, "\(path) was written by a later version of Kith. Update this one.")
             }
             try migrator.migrate(database)
-            return Store(directory: directory, database: database, lock: lock, logger: logger)
+            return database
         } catch let error as KithError {
-            lock.release()
             throw error
         } catch {
-            lock.release()
             throw failure("open \(path)", error)
         }
     }
