@@ -1,8 +1,8 @@
 import ArgumentParser
 import CKithSystem
-import Dispatch
 import Foundation
 import KithCommandLine
+import KithGroups
 import KithMLS
 import KithWire
 import Synchronization
@@ -80,22 +80,6 @@ struct MLSBench: ParsableCommand {
     }
 }
 
-/// Threads of the system, so many at once.
-private struct Threads: Workforce {
-    let cores: Int
-
-    func perform(_ count: Int, _ body: @Sendable (Int) -> Void) {
-        let next = Atomic<Int>(0)
-        DispatchQueue.concurrentPerform(iterations: cores) { _ in
-            while true {
-                let number = next.wrappingAdd(1, ordering: .relaxed).oldValue
-                guard number < count else { return }
-                body(number)
-            }
-        }
-    }
-}
-
 /// The measured groups.
 private struct GroupBench {
     /// One line of what is shown.
@@ -129,7 +113,7 @@ private struct GroupBench {
 
     private func configuration(cores: Int) -> GroupConfiguration {
         var configuration = configuration
-        if cores > 1 { configuration.workforce = Threads(cores: cores) }
+        if cores > 1 { configuration.workforce = Threads(width: cores) }
         return configuration
     }
 

@@ -9,7 +9,8 @@ public final class GroupClient: Sendable {
     public struct Options: Sendable {
         /// The cipher suite of the groups it makes and the key packages it offers.
         public var suite: any CipherSuite = CipherSuites.all[0]
-        /// What it decides in each group, and who says who is who.
+        /// What it decides in each group, who says who is who, and what works for many members at once: four threads by
+        /// default.
         public var configuration: GroupConfiguration
         /// What it supports.
         public var capabilities = Capabilities()
@@ -29,6 +30,7 @@ public final class GroupClient: Sendable {
         /// The defaults.
         public init(authentication: any AuthenticationService, now: @escaping @Sendable () -> UInt64) {
             configuration = GroupConfiguration(authentication: authentication)
+            configuration.workforce = Threads(width: width)
             self.now = now
         }
     }
