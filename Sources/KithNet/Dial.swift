@@ -6,7 +6,7 @@ import NIOCore
 /// One attempt to reach one peer: its addresses race, the first handshake to complete wins.
 ///
 /// An address is tried when the one before it has had its head start, or has failed.
-/// `@unchecked Sendable`: confined to the event loop.
+/// `@unchecked Sendable`: touched with the turn of the endpoint's loop only.
 final class Dial: @unchecked Sendable {
     /// Whom to reach.
     enum Target: Hashable {

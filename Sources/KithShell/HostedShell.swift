@@ -68,6 +68,16 @@ final class HostedShell: Sendable {
         var awaitsPause: ContinuousClock.Instant?
     }
 
+    /// How much input of one end has come, as positions.
+    private struct Input {
+        let id: [UInt8]
+        var received: UInt64 = 0
+        /// What the process has been given.
+        var taken: UInt64 = 0
+        /// What was taken when the end's sender was last woken to say so.
+        var told: UInt64 = 0
+    }
+
     private struct State {
         var log = OutputLog()
         var screen: Terminal?
@@ -75,9 +85,8 @@ final class HostedShell: Sendable {
         var sharing: Shell.Sharing
         var viewers: [UInt64: Viewer] = [:]
         var nextViewer: UInt64 = 0
-        /// How much input of each end has been received and passed on, and when its sender was last told to say so; of
-        /// the last few that came.
-        var inputs: [(id: [UInt8], received: UInt64, taken: UInt64, told: UInt64)] = []
+        /// The input of the last few ends that came.
+        var inputs: [Input] = []
         var exit: ShellExit?
         var failure: KithError?
         /// No driver since then.
@@ -373,7 +382,7 @@ final class HostedShell: Sendable {
             let there = Set(state.viewers.values.map(\.id))
             if let idle = state.inputs.firstIndex(where: { !there.contains($0.id) }) { state.inputs.remove(at: idle) }
         }
-        state.inputs.append((id, 0, 0, 0))
+        state.inputs.append(Input(id: id))
         return state.inputs.count - 1
     }
 

@@ -1,3 +1,4 @@
+import Dispatch
 import NIOCore
 import Synchronization
 import Testing
@@ -45,6 +46,23 @@ import Testing
         }
         #expect(ended)
         #expect(events.withLock { $0 } == ["task", "thread"])
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `lets a task send a few bytes while the thread does something else`() async throws {
+        try await withPair { pair in
+            let (near, far) = try await pair.stream()
+            let gate = DispatchSemaphore(value: 0)
+            defer { gate.signal() }
+            await withCheckedContinuation { isBusy in
+                pair.client.driver.loop.eventLoop.execute {
+                    isBusy.resume()
+                    gate.wait()
+                }
+            }
+            try await near.write([7])
+            #expect(try await far.read(upTo: 1) == [7])
+        }
     }
 
     @Test func `is not had by tasks that run on the thread, which take it like others`() async {
