@@ -15,6 +15,22 @@ import Testing
         var testDescription: String { name }
     }
 
+    /// What every kind of file that loses nothing shows.
+    private static let colours = """
+        BgABCAMMGAAKJwAZNgIkRAAoRQAwXgA7aQBAdABHgwBRkABZnABfqQBnuABxwgB40ACA3QCJ6QCQABEICxcTIxAU\
+        JhMeMhgpOBQtVRM0WRc+aRNHdBNPgxNYkBNgnBNmqRNuuBN4whN/0BOH3ROQ6ROXByUQDSocCSgkNiEmLCc0MyQ6\
+        WiNCWSdLaSdRdCdYgydikCdpnCdwqSd4uCeBwieI0CeR3Sea6SehADYSDzoaKzwg/SUK/ikN/ycK/yUJ+CcNaTlZ\
+        dDlggzlqkDlxnDl4qTmAuDmJwjmQ0DmZ3Tmi6TmpB0snB0wsCFA1/ygN/CoM/ykH/ycD/ygFaUxfdExmg0xwkEx4\
+        nEx+qUyGuEyQwkyX0Eyf3Uyo6UyvC18iElwnH2I4/ygH/ykM9ykN/ygN/SoQaV9ndF9ug194kF+AnF+GqV+OuF+X\
+        wl+e0F+n3V+w6V+3AHU1CG44HXJK+ykK/yYL/icK/yYI/ykJaXJxdHJ4g3KBkHKJnHKQqXKXuHKhwnKo0HKx3XK5\
+        6XLBAog3FH46FIBN/y0J/ScL/yYM8yUL/ycNaYV4dIV/g4WJkIWQnIWXqYWfuIWowoWv0IW43YXB6YXIAJNEGJhE\
+        EaFS/x4E9ScG/zQJ/ygL+yYLaZmBdJmIg5mSkJmZnJmgqZmouJmxwpm40JnA3ZnJ6ZnQAbZICqpJJJtS/y0U/ygP\
+        8yYR+R8J/ycKaaqJdKqRg6qakKqinKqoqaqwuKq6wqrB0KrI3arR6arZALNMFL1XCcpqLbRbLcZmPMF9Xrt6VMSI\
+        ab6QdL6Xg76hkL6pnL6vqb63uL7Bwr7I0L7P3b7Y6b7gAM5dENRmIc9vKNR0Odl3Ps6LVMuAVdGQadKYdNKfg9Kp\
+        kNKxnNK3qdK/uNLIwtLP0NLX3dLg6dLnCelbDOxmGNtoJ+F8NuJ+OeGSR+iKaeueaeKhdOKog+KykOK5nOLAqeLI\
+        uOLRwuLY0OLg3eLp6eLw
+        """
+
     // All made by Pillow 13.
     static let vectors = [
         Vector(
@@ -197,20 +213,7 @@ import Testing
                 Kr2COrHDVGnqzovtqtTQzFSlCeeEEbQkdMNlFVcMBJE7VWCGRs6jVdxtyoSyumgoCLzhDqxx3Kmawx2J4cXXRWRy\
                 4Q1W3Tmdj+Q1SXdWvaJ0VkcuEIMvTmeZD2yj/9k=
                 """,
-            pixels: """
-                BgABCAMMGAAKJwAZNgIkRAAoRQAwXgA7aQBAdABHgwBRkABZnABfqQBnuABxwgB40ACA3QCJ6QCQABEICxcTIxAU\
-                JhMeMhgpOBQtVRM0WRc+aRNHdBNPgxNYkBNgnBNmqRNuuBN4whN/0BOH3ROQ6ROXByUQDSocCSgkNiEmLCc0MyQ6\
-                WiNCWSdLaSdRdCdYgydikCdpnCdwqSd4uCeBwieI0CeR3Sea6SehADYSDzoaKzwg/SUK/ikN/ycK/yUJ+CcNaTlZ\
-                dDlggzlqkDlxnDl4qTmAuDmJwjmQ0DmZ3Tmi6TmpB0snB0wsCFA1/ygN/CoM/ykH/ycD/ygFaUxfdExmg0xwkEx4\
-                nEx+qUyGuEyQwkyX0Eyf3Uyo6UyvC18iElwnH2I4/ygH/ykM9ykN/ygN/SoQaV9ndF9ug194kF+AnF+GqV+OuF+X\
-                wl+e0F+n3V+w6V+3AHU1CG44HXJK+ykK/yYL/icK/yYI/ykJaXJxdHJ4g3KBkHKJnHKQqXKXuHKhwnKo0HKx3XK5\
-                6XLBAog3FH46FIBN/y0J/ScL/yYM8yUL/ycNaYV4dIV/g4WJkIWQnIWXqYWfuIWowoWv0IW43YXB6YXIAJNEGJhE\
-                EaFS/x4E9ScG/zQJ/ygL+yYLaZmBdJmIg5mSkJmZnJmgqZmouJmxwpm40JnA3ZnJ6ZnQAbZICqpJJJtS/y0U/ygP\
-                8yYR+R8J/ycKaaqJdKqRg6qakKqinKqoqaqwuKq6wqrB0KrI3arR6arZALNMFL1XCcpqLbRbLcZmPMF9Xrt6VMSI\
-                ab6QdL6Xg76hkL6pnL6vqb63uL7Bwr7I0L7P3b7Y6b7gAM5dENRmIc9vKNR0Odl3Ps6LVMuAVdGQadKYdNKfg9Kp\
-                kNKxnNK3qdK/uNLIwtLP0NLX3dLg6dLnCelbDOxmGNtoJ+F8NuJ+OeGSR+iKaeueaeKhdOKog+KykOK5nOLAqeLI\
-                uOLRwuLY0OLg3eLp6eLw
-                """),
+            pixels: colours),
         Vector(
             name: "JPEG, a printer's colours", mean: 0.5,
             file: """
@@ -222,20 +225,7 @@ import Testing
                 HzER5m4iLvmQu/YI6M8tC09eeS/DV6qhqLlSFNMINGxNKYarO75ZCTN2u6IaHB1mu8kclwpnlNhYGfnCHRnnsdt7\
                 qTHgTw12uitDu4Jqw3bodT/FJqou6xeyuitDu4JBp7dDzIe25S//2Q==
                 """,
-            pixels: """
-                BgABCAMMGAAKJwAZNgIkRAAoRQAwXgA7aQBAdABHgwBRkABZnABfqQBnuABxwgB40ACA3QCJ6QCQABEICxcTIxAU\
-                JhMeMhgpOBQtVRM0WRc+aRNHdBNPgxNYkBNgnBNmqRNuuBN4whN/0BOH3ROQ6ROXByUQDSocCSgkNiEmLCc0MyQ6\
-                WiNCWSdLaSdRdCdYgydikCdpnCdwqSd4uCeBwieI0CeR3Sea6SehADYSDzoaKzwg/SUK/ikN/ycK/yUJ+CcNaTlZ\
-                dDlggzlqkDlxnDl4qTmAuDmJwjmQ0DmZ3Tmi6TmpB0snB0wsCFA1/ygN/CoM/ykH/ycD/ygFaUxfdExmg0xwkEx4\
-                nEx+qUyGuEyQwkyX0Eyf3Uyo6UyvC18iElwnH2I4/ygH/ykM9ykN/ygN/SoQaV9ndF9ug194kF+AnF+GqV+OuF+X\
-                wl+e0F+n3V+w6V+3AHU1CG44HXJK+ykK/yYL/icK/yYI/ykJaXJxdHJ4g3KBkHKJnHKQqXKXuHKhwnKo0HKx3XK5\
-                6XLBAog3FH46FIBN/y0J/ScL/yYM8yUL/ycNaYV4dIV/g4WJkIWQnIWXqYWfuIWowoWv0IW43YXB6YXIAJNEGJhE\
-                EaFS/x4E9ScG/zQJ/ygL+yYLaZmBdJmIg5mSkJmZnJmgqZmouJmxwpm40JnA3ZnJ6ZnQAbZICqpJJJtS/y0U/ygP\
-                8yYR+R8J/ycKaaqJdKqRg6qakKqinKqoqaqwuKq6wqrB0KrI3arR6arZALNMFL1XCcpqLbRbLcZmPMF9Xrt6VMSI\
-                ab6QdL6Xg76hkL6pnL6vqb63uL7Bwr7I0L7P3b7Y6b7gAM5dENRmIc9vKNR0Odl3Ps6LVMuAVdGQadKYdNKfg9Kp\
-                kNKxnNK3qdK/uNLIwtLP0NLX3dLg6dLnCelbDOxmGNtoJ+F8NuJ+OeGSR+iKaeueaeKhdOKog+KykOK5nOLAqeLI\
-                uOLRwuLY0OLg3eLp6eLw
-                """),
+            pixels: colours),
         Vector(
             name: "GIF", mean: 0.5,
             file: """
