@@ -282,7 +282,8 @@ struct ShellTerminal: Sendable {
                     do {
                         for action in actions where try await perform(action) {
                             isOver.set(true)
-                            return mailbox.yield(.left)
+                            mailbox.yield(.left)
+                            return
                         }
                     } catch {
                         // A stream that takes no more has also said why to whoever reads it: show() ends and tells.

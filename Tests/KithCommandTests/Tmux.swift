@@ -35,13 +35,15 @@ final class Tmux: Sendable {
         try run("display-message", "-p", format).trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
-    /// Waits until the screen shows a text.
+    /// Waits until the screen shows a text, wherever its lines are broken.
     func show(_ text: String, sourceLocation: SourceLocation = #_sourceLocation) async throws {
         let deadline = ContinuousClock.now + .seconds(30)
         var screen = ""
         while ContinuousClock.now < deadline {
             screen = try self.screen()
-            if screen.contains(text) { return }
+            if screen.contains(text) || screen.split(whereSeparator: \.isWhitespace).joined(separator: " ").contains(text) {
+                return
+            }
             try await Task.sleep(for: .milliseconds(50))
         }
         Issue.record("the screen does not show \(text.debugDescription):\n\(screen)", sourceLocation: sourceLocation)
