@@ -18,6 +18,7 @@ import Testing
         async throws
     {
         let machine = try Machine("mls-demo")
+        defer { try? FileManager.default.removeItem(at: machine.folder) }  // the next boot empties /tmp at the latest
         let running = try machine.start(["mls", "demo", "--rounds", "4", "--json"], byEnvironment: true)
         let outcome = try await running.outcome(seconds: 120)
         try #require(outcome.status == 0, "\(outcome)")
@@ -29,6 +30,7 @@ import Testing
 
     @Test func `it tells what happens, and keeps the databases where it is asked to`() async throws {
         let machine = try Machine("mls-demo")
+        defer { try? FileManager.default.removeItem(at: machine.folder) }  // the next boot empties /tmp at the latest
         let kept = machine.folder.appending(path: "kept").path
         let outcome = try await machine.start(
             ["mls", "demo", "--rounds", "1", "--keep", kept], byEnvironment: true

@@ -69,7 +69,7 @@ import Testing
     }
 
     @Test func `a Unix socket is reached like a port`() async throws {
-        let scratch = try Scratch()
+        let scratch = try TemporaryFolder()
         let path = scratch.path + "/echo"
         let peer = try Peer("echo", "unix", path)
         defer { peer.process.end() }

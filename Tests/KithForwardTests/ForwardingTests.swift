@@ -48,7 +48,7 @@ import Testing
 
     @Test(arguments: [Forward.Rule.Option.local, .remote])
     func `Unix sockets stand on either side`(option: Forward.Rule.Option) async throws {
-        let scratch = try Scratch()
+        let scratch = try TemporaryFolder()
         let peer = try Peer("echo", "unix", scratch.path + "/echo")
         defer { peer.process.end() }
         let front = scratch.path + "/front"

@@ -27,7 +27,7 @@ import Testing
 
     @Test func `curl posts, in one piece and in chunks`() async throws {
         let peer = try Peer("http")
-        let scratch = try Scratch()
+        let scratch = try TemporaryFolder()
         let body = scratch.path + "/body"
         try Data(count: 300_000).write(to: URL(fileURLWithPath: body))
         for fields in [[], ["-H", "Transfer-Encoding: chunked"]] {

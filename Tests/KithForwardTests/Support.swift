@@ -192,13 +192,6 @@ func closedPlace() throws -> Forward.Place {
     return try #require(Forward.Place("127.0.0.1:\(UInt16(bigEndian: address.sin_port))"))
 }
 
-/// A folder for sockets, short enough for their paths.
-final class Scratch: Sendable {
-    let path = "/tmp/kf-\(UInt32.random(in: .min ... .max))"
-    init() throws { try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true) }
-    deinit { try? FileManager.default.removeItem(atPath: path) }
-}
-
 extension ForwardService.Core {
     /// How many calls of other devices run.
     var count: Int { list.inbound.count }

@@ -9,7 +9,7 @@ import Testing
 /// Several processes on one storage, and processes that die.
 @Suite struct CrashTests {
     @Test func `two clients on one database send, receive and commit at once, and use no key twice`() async throws {
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         let delivery = MemoryDelivery()
         let sessions = try await party([
             client("anna", delivery, database(folder.path, "anna")),
@@ -61,7 +61,7 @@ import Testing
     @Test func `killed at any moment, nothing that was told is lost and no key is used twice`() async throws {
         var random = SeededRandom.fromEnvironment(or: .random(in: 0...1 << 40))
         print(random)
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         let path = folder.path
         let group: [UInt8] = [1, 2, 3]
         do {

@@ -2,13 +2,16 @@ import Foundation
 import KithGroups
 import KithMLS
 import KithStore
+import KithTesting
 import Testing
 
 /// What every delivery service must do.
 @Suite struct DeliveryTests {
     enum Implementation: String, CaseIterable { case memory, file }
 
-    private let folder = TemporaryFolder()
+    private let folder: TemporaryFolder
+
+    init() throws { folder = try TemporaryFolder() }
 
     private func make(_ implementation: Implementation) throws -> any GroupDelivery {
         switch implementation {

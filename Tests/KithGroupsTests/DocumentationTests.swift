@@ -3,6 +3,7 @@ import KithGroups
 import KithIdentity
 import KithMLS
 import KithStore
+import KithTesting
 import Testing
 
 /// The documentation's examples, which are compiled and run here.
@@ -26,7 +27,7 @@ import Testing
     }
 
     @Test func `a client makes a group, adds another, and talks`() async throws {
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         let (place, keyStore) = (folder.path + "/anna", MemoryKeyStore())
         let (delivery, authentication) = (MemoryDelivery(), TrustingAuthenticationService())
         @Sendable func clock() -> UInt64 { noon }

@@ -3,6 +3,7 @@ import KithGroups
 import KithIdentity
 import KithMLS
 import KithStore
+import KithTesting
 import Testing
 
 let noon: UInt64 = 1_800_000_000
@@ -55,18 +56,6 @@ extension GroupSession {
     func agreement() async throws -> [UInt8] {
         try export(label: "agree", context: [], count: 32).withBytes { $0 }
     }
-}
-
-/// A folder of its own for a test, gone with it.
-final class TemporaryFolder: Sendable {
-    let path: String
-
-    init() {
-        path = FileManager.default.temporaryDirectory.appending(path: "kith-groups-\(UUID().uuidString)").path
-        try? FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
-    }
-
-    deinit { try? FileManager.default.removeItem(atPath: path) }
 }
 
 func database(_ folder: String, _ name: String) throws -> GroupDatabase {

@@ -1,35 +1,8 @@
 import Foundation
 import KithIdentity
+import KithTesting
 import KithWire
 import Testing
-
-/// A folder of its own for a test, gone with it.
-final class TemporaryFolder: Sendable {
-    let path: String
-
-    init() throws {
-        path = FileManager.default.temporaryDirectory.appending(path: "kith-\(UUID().uuidString)").path
-        try FileManager.default.createDirectory(
-            atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
-    }
-
-    deinit { try? FileManager.default.removeItem(atPath: path) }
-
-    func files() throws -> [String] { try FileManager.default.contentsOfDirectory(atPath: path).sorted() }
-    func bytes(_ name: String) throws -> [UInt8] { Array(try Data(contentsOf: URL(filePath: "\(path)/\(name)"))) }
-    func write(_ bytes: [UInt8], to name: String) throws {
-        let url = URL(filePath: "\(path)/\(name)")
-        try Data(bytes).write(to: url)
-        try setMode(0o600, of: name)
-    }
-    func mode(of name: String) throws -> Int {
-        let attributes = try FileManager.default.attributesOfItem(atPath: "\(path)/\(name)")
-        return try #require(attributes[.posixPermissions] as? Int)
-    }
-    func setMode(_ mode: Int, of name: String) throws {
-        try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: "\(path)/\(name)")
-    }
-}
 
 /// The stores, each of which must behave as ``KeyStore`` says.
 enum StoreKind: CaseIterable {

@@ -1,5 +1,6 @@
 import Foundation
 import KithIdentity
+import KithTesting
 import KithWire
 import Testing
 

@@ -3,6 +3,7 @@ import KithIdentity
 import KithNet
 import KithNode
 import KithStore
+import KithTesting
 import KithWire
 import Logging
 import Testing
@@ -15,6 +16,7 @@ import Darwin
 
 /// A node with a store and an endpoint of its own, on this machine.
 private struct Machine {
+    let folder: TemporaryFolder
     let key: DeviceKey
     let store: Store
     let endpoint: Endpoint
@@ -23,8 +25,8 @@ private struct Machine {
 
     init(options: Node.Options = Node.Options()) async throws {
         key = DeviceKey()
-        let directory = "/tmp/kith-node-\(UInt64.random(in: 0...UInt64.max))"
-        store = try Store.open(directory: directory, logger: .quiet)
+        folder = try TemporaryFolder()
+        store = try Store.open(directory: folder.path, logger: .quiet)
         endpoint = try await Endpoint.bind(key: key, logger: .quiet)
         node = Node(
             id: key.id, store: store, methods: TestService().handlers.map(\.method), options: options, logger: .quiet)

@@ -1,5 +1,6 @@
 import KithAPI
 import KithSocket
+import KithTesting
 import KithWire
 import Logging
 import Testing
@@ -240,16 +241,11 @@ final class RawPeer: Sendable {
     }
 }
 
-func temporaryDirectory() throws -> String {
-    let path = "/tmp/kith-test-\(UInt64.random(in: 0...UInt64.max))"
-    guard mkdir(path, 0o700) == 0 else { throw KithError(.denied, "mkdir") }
-    return path
-}
-
 func withServer(
     in directory: String? = nil, _ body: @Sendable (String, FakeDispatcher) async throws -> Void
 ) async throws {
-    let directory = try directory ?? temporaryDirectory()
+    let folder = try TemporaryFolder()
+    let directory = directory ?? folder.path
     let dispatcher = FakeDispatcher()
     let server = try SocketServer(directory: directory, dispatcher: dispatcher, logger: .quiet)
     try await withThrowingTaskGroup(of: Void.self) { group in

@@ -1,6 +1,7 @@
 import KithAPI
 import KithRPC
 import KithSocket
+import KithTesting
 import KithWire
 import Logging
 import Synchronization
@@ -96,7 +97,8 @@ import Darwin
     }
 
     @Test func `a server that stops fails the calls that wait`() async throws {
-        let directory = try temporaryDirectory()
+        let folder = try TemporaryFolder()
+        let directory = folder.path
         let dispatcher = FakeDispatcher()
         let server = try SocketServer(directory: directory, dispatcher: dispatcher, logger: .quiet)
         let running = Task { try await server.run() }
@@ -110,7 +112,8 @@ import Darwin
     }
 
     @Test func `a graceful shutdown lets calls end`() async throws {
-        let directory = try temporaryDirectory()
+        let folder = try TemporaryFolder()
+        let directory = folder.path
         let dispatcher = FakeDispatcher()
         let server = try SocketServer(directory: directory, dispatcher: dispatcher, logger: .quiet)
         let running = Task { try await server.run() }
@@ -124,7 +127,8 @@ import Darwin
     }
 
     @Test func `nobody there is nil, not an error`() async throws {
-        #expect(try await SocketCarrier.connect(directory: try temporaryDirectory()) == nil)
+        let folder = try TemporaryFolder()
+        #expect(try await SocketCarrier.connect(directory: folder.path) == nil)
         #expect(try await SocketCarrier.connect(directory: "/nowhere") == nil)
     }
 
@@ -135,7 +139,8 @@ import Darwin
             }
             _ = try await connected(directory)
         }
-        let directory = try temporaryDirectory()
+        let folder = try TemporaryFolder()
+        let directory = folder.path
         do { _ = try SocketServer(directory: directory, dispatcher: FakeDispatcher(), logger: .quiet) }
         #expect(access(directory + "/kith.sock", F_OK) == 0)
         _ = try SocketServer(directory: directory, dispatcher: FakeDispatcher(), logger: .quiet)
@@ -150,7 +155,8 @@ import Darwin
     }
 
     @Test func `a directory too deep for a socket works all the same`() async throws {
-        let deep = try temporaryDirectory() + "/" + String(repeating: "d", count: 120)
+        let folder = try TemporaryFolder()
+        let deep = folder.path + "/" + String(repeating: "d", count: 120)
         mkdir(deep, 0o700)
         try await withServer(in: deep) { directory, _ in
             let client = try await connected(directory)

@@ -1,6 +1,7 @@
 import Foundation
 import KithIdentity
 import KithStore
+import KithTesting
 import KithWire
 import Synchronization
 import Testing
@@ -10,7 +11,7 @@ import Testing
     /// A child writes as fast as it can, noting what it was told is done; another thread of it kills it at some moment.
     @Test(arguments: [0, 1_000, 20_000, 100_000, 300_000, 1_000_000])
     func `killed at any moment, what was reported done is there`(spins: Int) async throws {
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         let path = folder.path
         await #expect(processExitsWith: .signal(SIGKILL)) { [path = path as String, spins] in
             let store = try openStore(path)
@@ -48,7 +49,7 @@ import Testing
     }
 
     @Test func `a write-ahead log cut off anywhere opens as it was after some transaction`() throws {
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         let store = try folder.open()
         for number in 1...12 as ClosedRange<UInt8> {
             _ = try store.add(device(number, name: "d\(number)", grants: [.shell, .forward]))
@@ -61,7 +62,7 @@ import Testing
         var random = SystemRandomNumberGenerator()
         var counts: [Int] = []
         for cut in stride(from: 0, through: log.count, by: 777) {
-            let copy = TemporaryFolder()
+            let copy = try TemporaryFolder()
             try copy.write(file, to: "kith.sqlite")
             // What follows the cut is rubbish, as a disk may leave it.
             let rubbish = (0..<100).map { _ in UInt8.random(in: 0...255, using: &random) }

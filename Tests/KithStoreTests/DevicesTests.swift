@@ -1,3 +1,4 @@
+import KithTesting
 @testable import KithStore
 import GRDB
 import KithIdentity
@@ -6,7 +7,7 @@ import Testing
 
 @Suite struct DevicesTests {
     @Test func `no two devices have one name`() throws {
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         let store = try folder.open()
         defer { store.close() }
         #expect(try store.add(device(1)).name == "laptop")
@@ -34,7 +35,7 @@ import Testing
     }
 
     @Test func `a forgotten device is gone with its grants`() throws {
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         let store = try folder.open()
         defer { store.close() }
         let id = try store.add(device(1, grants: [.shell, .forward])).id
@@ -46,7 +47,7 @@ import Testing
     }
 
     @Test func `grants are replaced as a whole`() throws {
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         let store = try folder.open()
         defer { store.close() }
         let id = try store.add(device(1, grants: [])).id
@@ -60,7 +61,7 @@ import Testing
     }
 
     @Test func `a grant nobody knows is an error, not nothing`() throws {
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         let store = try folder.open()
         defer { store.close() }
         let id = try store.add(device(1)).id
@@ -69,7 +70,7 @@ import Testing
     }
 
     @Test func `the last address comes first, and sixteen are kept`() throws {
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         let store = try folder.open()
         defer { store.close() }
         let id = try store.add(device(1)).id
@@ -90,7 +91,7 @@ import Testing
     }
 
     @Test func `the audit log keeps the newest, newest first`() throws {
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         let store = try folder.open()
         defer { store.close() }
         func entry(_ number: Int) -> AuditEntry {

@@ -12,7 +12,9 @@ import Testing
 @Suite struct GroupStorageTests {
     enum Implementation: String, CaseIterable { case memory, database }
 
-    private let folder = TemporaryFolder()
+    private let folder: TemporaryFolder
+
+    init() throws { folder = try TemporaryFolder() }
 
     private func make(_ implementation: Implementation) throws -> any GroupStorage {
         switch implementation {
@@ -129,8 +131,10 @@ private func texts(_ storage: any GroupStorage, _ group: [UInt8]) throws -> [Str
 
 /// What is particular to the database: sealing, several processes, damage.
 @Suite struct GroupDatabaseTests {
-    private let folder = TemporaryFolder()
+    private let folder: TemporaryFolder
     private let keys = MemoryKeyStore()
+
+    init() throws { folder = try TemporaryFolder() }
 
     private func open(_ path: String? = nil) throws -> GroupDatabase {
         try GroupDatabase.open(directory: path ?? folder.path, keys: keys)
@@ -168,7 +172,7 @@ private func texts(_ storage: any GroupStorage, _ group: [UInt8]) throws -> [Str
             "UPDATE group_rows SET content = zeroblob(31)", "UPDATE group_rows SET content = x''",
             "UPDATE groups SET id = x'02'",
         ] {
-            let copy = TemporaryFolder()
+            let copy = try TemporaryFolder()
             try copy.write(folder.bytes("groups.sqlite"), to: "groups.sqlite")
             try DatabaseQueue(path: copy.path + "/groups.sqlite").write { try $0.execute(sql: sql) }
             let database = try open(copy.path)
@@ -180,7 +184,7 @@ private func texts(_ storage: any GroupStorage, _ group: [UInt8]) throws -> [Str
         let database = try open()
         try write(database, nil, (0..<40).map { row(.skippedKey, epoch: 1, number: $0, "key \($0)") })
         try database.put([StorageItem(psk: [5], Secret(copying: [1]))])
-        let old = TemporaryFolder()
+        let old = try TemporaryFolder()
         for name in ["groups.sqlite", "groups.sqlite-wal"] { try old.write(folder.bytes(name), to: name) }
         let first = try #require(try keys.secret(named: "groups"))
         var version: UInt64 = 1
@@ -315,7 +319,7 @@ private func texts(_ storage: any GroupStorage, _ group: [UInt8]) throws -> [Str
         database.close()
         var versions: [UInt64] = []
         for cut in Array(stride(from: 0, to: log.count, by: 4_111)) + [log.count] {
-            let copy = TemporaryFolder()
+            let copy = try TemporaryFolder()
             try copy.write(file, to: "groups.sqlite")
             try copy.write(log.prefix(cut), to: "groups.sqlite-wal")
             // Before the first change even the tables may be missing; the keys are of a later time then.

@@ -1,12 +1,13 @@
 import Foundation
 import KithIdentity
 import KithStore
+import KithTesting
 import KithWire
 import Testing
 
 @Suite struct InvitationStoreTests {
     @Test func `an invitation is used once, whoever races for it`() async throws {
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         let store = try folder.open()
         defer { store.close() }
         for round in 0..<5 as Range<UInt8> {
@@ -31,7 +32,7 @@ import Testing
     }
 
     @Test func `an expired, an unknown and a revoked invitation are refused`() throws {
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         let store = try folder.open()
         defer { store.close() }
         let invitation = try invitation(expiresAt: 2_000)
@@ -54,7 +55,7 @@ import Testing
     }
 
     @Test func `a used one cannot be made usable by adding it again`() throws {
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         let store = try folder.open()
         defer { store.close() }
         let invitation = try invitation()
@@ -67,7 +68,7 @@ import Testing
     }
 
     @Test func `the usable ones are listed, the next to expire first, and are bounded`() throws {
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         let store = try folder.open()
         defer { store.close() }
         for number in (1...Store.invitationLimit).reversed() {
@@ -86,7 +87,7 @@ import Testing
     }
 
     @Test func `the secret itself is nowhere in the directory`() throws {
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         let store = try folder.open()
         let invitation = try invitation()
         try store.add(InvitationRecord(invitation, grants: [], isAutomatic: false), now: 1_000)

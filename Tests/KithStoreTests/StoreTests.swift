@@ -2,6 +2,7 @@ import Foundation
 import GRDB
 import KithIdentity
 import KithStore
+import KithTesting
 import KithWire
 import Testing
 
@@ -9,7 +10,7 @@ import Testing
     // MARK: - The directory
 
     @Test func `folder and files are for their owner only`() throws {
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         let store = try folder.open()
         defer { store.close() }
         try store.setSetting("name", "x")
@@ -20,7 +21,7 @@ import Testing
     }
 
     @Test func `looser modes are tightened`() throws {
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         try folder.open().close()
         try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: folder.path)
         try FileManager.default.setAttributes(
@@ -32,7 +33,7 @@ import Testing
     }
 
     @Test func `folders on the way are made`() throws {
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         let store = try openStore(folder.path + "/a/b/")
         store.close()
         #expect(try folder.mode(of: "a/b") == 0o700)
@@ -40,7 +41,7 @@ import Testing
 
     @Test func `a path that is relative, or a file, is refused`() throws {
         #expect(throws: KithError(.invalid, "")) { _ = try openStore("here/data") }
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         try folder.write([1], to: "file")
         #expect(throws: KithError(.invalid, "")) { _ = try openStore(folder.path + "/file") }
         #expect(throws: KithError.self) { _ = try openStore(folder.path + "/file/below") }
@@ -50,7 +51,7 @@ import Testing
     // MARK: - The lock
 
     @Test func `a second one is refused, and told who has it`() throws {
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         #expect(Store.holder(of: folder.path) == nil)
         let store = try folder.open()
         #expect(Store.holder(of: folder.path) == getpid())
@@ -70,7 +71,7 @@ import Testing
     }
 
     @Test func `asking who holds it never stands in the way of who wants it`() async throws {
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         try folder.open().close()
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<2 {
@@ -92,7 +93,7 @@ import Testing
     // MARK: - The file
 
     @Test func `everything is there again after closing`() throws {
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         let invitation = try invitation()
         var store = try folder.open()
         let added = try store.add(device(1, grants: [.shell, .files(.write, root: "/srv")]))
@@ -115,7 +116,7 @@ import Testing
     }
 
     @Test func `a database of a later version is refused and stays as it is`() throws {
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         try folder.open().close()
         do {
             let database = try DatabaseQueue(path: folder.path + "/kith.sqlite")
@@ -137,7 +138,7 @@ import Testing
         "not a database, but long enough to be one; ", "SQLite format 3\0 and then nothing that is right; ",
     ])
     func `a damaged file is refused and stays as it is`(text: String) throws {
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         let bytes = Array(String(repeating: text, count: 200).utf8)
         try folder.write(bytes, to: "kith.sqlite")
         do {
@@ -151,7 +152,7 @@ import Testing
     }
 
     @Test func `the first shape of the database never changes`() throws {
-        let folder = TemporaryFolder()
+        let folder = try TemporaryFolder()
         try folder.open().close()
         let database = try DatabaseQueue(path: folder.path + "/kith.sqlite")
         let shape = try database.read { database in

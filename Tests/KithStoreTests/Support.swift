@@ -1,30 +1,12 @@
 import Foundation
 import KithIdentity
 import KithStore
+import KithTesting
 import KithWire
 import Logging
 import Testing
 
-/// A folder of its own for a test, gone with it.
-final class TemporaryFolder: Sendable {
-    let path: String
-
-    init() { path = FileManager.default.temporaryDirectory.appending(path: "kith-store-\(UUID().uuidString)").path }
-
-    deinit { try? FileManager.default.removeItem(atPath: path) }
-
-    func bytes(_ name: String) throws -> [UInt8] { Array(try Data(contentsOf: URL(filePath: "\(path)/\(name)"))) }
-
-    func write(_ bytes: some Sequence<UInt8>, to name: String) throws {
-        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
-        try Data(bytes).write(to: URL(filePath: "\(path)/\(name)"))
-    }
-
-    func mode(of name: String) throws -> Int {
-        let attributes = try FileManager.default.attributesOfItem(atPath: name.isEmpty ? path : "\(path)/\(name)")
-        return try #require(attributes[.posixPermissions] as? Int)
-    }
-
+extension TemporaryFolder {
     func open() throws(KithError) -> Store { try openStore(path) }
 }
 
