@@ -4,6 +4,7 @@ import Foundation
 ///
 /// Only this user may look into it. Its path is short enough for those of sockets.
 public final class TemporaryFolder: Sendable {
+    /// Where it is, without a slash at its end.
     public let path: String
 
     /// Throws what the file system says when it cannot be made.
@@ -18,6 +19,7 @@ public final class TemporaryFolder: Sendable {
     /// The names in it, in order.
     public func files() throws -> [String] { try FileManager.default.contentsOfDirectory(atPath: path).sorted() }
 
+    /// The content of a file in it.
     public func bytes(_ name: String) throws -> [UInt8] { Array(try Data(contentsOf: url(name))) }
 
     /// Writes a file that only this user may read.
@@ -29,10 +31,11 @@ public final class TemporaryFolder: Sendable {
     /// The permissions of what has a name in it; of itself when the name is empty.
     public func mode(of name: String) throws -> Int {
         let attributes = try FileManager.default.attributesOfItem(atPath: url(name).path)
-        // Every file of a Unix system has some.
-        return attributes[.posixPermissions] as! Int
+        guard let mode = attributes[.posixPermissions] as? Int else { throw CocoaError(.fileReadUnknown) }
+        return mode
     }
 
+    /// Gives what has a name in it other permissions; itself when the name is empty.
     public func setMode(_ mode: Int, of name: String) throws {
         try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: url(name).path)
     }

@@ -41,9 +41,8 @@ final class Tmux: Sendable {
         var screen = ""
         while ContinuousClock.now < deadline {
             screen = try self.screen()
-            if screen.contains(text) || screen.split(whereSeparator: \.isWhitespace).joined(separator: " ").contains(text) {
-                return
-            }
+            let words = screen.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+            if screen.contains(text) || words.contains(text) { return }
             try await Task.sleep(for: .milliseconds(50))
         }
         Issue.record("the screen does not show \(text.debugDescription):\n\(screen)", sourceLocation: sourceLocation)
