@@ -11,6 +11,19 @@ public protocol Carrier: Sendable {
     /// Opens a stream and waits until the service accepted it.
     func open<M: Method>(_ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions) async throws
         -> OpenedStream<M.Output>
+
+    /// Opens a stream without waiting for the service, when the carrier can; else as ``open(_:_:on:options:)``.
+    func begin<M: Method>(_ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions) async throws
+        -> OpeningStream<M.Output>
+}
+
+extension Carrier {
+    /// Waits for the service.
+    public func begin<M: Method>(
+        _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
+    ) async throws -> OpeningStream<M.Output> {
+        OpeningStream(try await open(method, input, on: device, options: options))
+    }
 }
 
 /// What a caller may ask of one call.
@@ -82,5 +95,15 @@ public struct Client: Sendable {
         _ method: M.Type, _ input: M.Input, on device: String? = nil, options: CallOptions = CallOptions()
     ) async throws -> OpenedStream<M.Output> {
         try await carrier.open(method, input, on: device, options: options)
+    }
+
+    /// Opens a stream of `method` for a caller that has much to say first: what it writes need not wait for the service.
+    ///
+    /// Unlike ``open(_:_:on:options:)`` it is not tried again when the connection turns out to be dead: the stream then
+    /// ends with `.closed`, and who can say the same once more begins anew.
+    public func begin<M: Method>(
+        _ method: M.Type, _ input: M.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpeningStream<M.Output> {
+        try await carrier.begin(method, input, on: device, options: options)
     }
 }

@@ -20,26 +20,12 @@ package enum HeaderExchange {
             else { throw error }
             throw KithError(code, message)
         }
-        var bytes: [UInt8] = []
+        var answer = AnswerReader(method: header.method)
         while true {
-            guard let more = try await stream.read(upTo: 64 << 10) else {
-                throw KithError(.closed, "The other device ended the stream before it answered \(header.method).")
-            }
-            bytes = bytes.isEmpty ? more : bytes + more
-            guard let (head, count) = try malformedIsCorrupt({ try ResponseHead.parse(bytes) }) else {
-                guard bytes.count <= ResponseHead.outputLimit + 16 else {
-                    throw KithError(.invalid, "The other device's answer to \(header.method) never ends.")
-                }
-                continue
-            }
-            switch head {
-            case .failure(let code, let message): throw KithError(code, message)
-            case .success(let output):
-                let rest = Array(bytes[count...])
-                // The answer is there; that the other end may have stopped listening changes nothing.
-                if isCall { try? await stream.finish() }
-                return (output, rest.isEmpty ? stream : PrefixedStream(rest, before: stream))
-            }
+            guard let (output, rest) = try answer.take(try await stream.read(upTo: 64 << 10)) else { continue }
+            // The answer is there; that the other end may have stopped listening changes nothing.
+            if isCall { try? await stream.finish() }
+            return (output, rest.isEmpty ? stream : PrefixedStream(rest, before: stream))
         }
     }
 
@@ -66,10 +52,39 @@ package enum HeaderExchange {
             }
         }
     }
+}
 
-    private static func malformedIsCorrupt<Result>(_ body: () throws -> Result) throws -> Result {
+/// Puts a response's head together from what is read of a stream.
+struct AnswerReader {
+    let method: String
+    private var bytes: [UInt8] = []
+
+    init(method: String) { self.method = method }
+
+    /// Takes what was read, `nil` for the stream's end.
+    ///
+    /// - Returns: the output as CBOR, and what was read behind the head; `nil` before the head is whole.
+    /// - Throws: the `KithError` the other end answered, `.corrupt` when its answer is none.
+    mutating func take(_ more: [UInt8]?) throws -> (output: [UInt8], rest: [UInt8])? {
+        guard let more else {
+            throw KithError(.closed, "The other device ended the stream before it answered \(method).")
+        }
+        bytes = bytes.isEmpty ? more : bytes + more
+        guard let (head, count) = try parsed() else {
+            guard bytes.count <= ResponseHead.outputLimit + 16 else {
+                throw KithError(.invalid, "The other device's answer to \(method) never ends.")
+            }
+            return nil
+        }
+        switch head {
+        case .failure(let code, let message): throw KithError(code, message)
+        case .success(let output): return (output, Array(bytes[count...]))
+        }
+    }
+
+    private func parsed() throws -> (head: ResponseHead, count: Int)? {
         do {
-            return try body()
+            return try ResponseHead.parse(bytes)
         } catch let error as WireError {
             throw KithError(.corrupt, "The other device's answer is malformed.", cause: error)
         }

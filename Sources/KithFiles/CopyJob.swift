@@ -136,13 +136,21 @@ struct CopyJob: Sendable {
         _ sources: [TreeSource], _ progress: TransferProgress, over streams: Int
     ) async throws -> Files.Summary {
         try await lasting(progress) {
-            let lanes = Self.lanes(streams)
-            let stream = try await openPush(lanes)
-            progress.connected()
+            let (lanes, device) = (Self.lanes(streams), input.destination.device)
+            // What there is to send is listed while the other device still thinks about the call.
+            let opening = try await client.begin(
+                Files.Push.self, Files.Push.Input(path: input.destination.path, landing: landing, lanes: lanes),
+                on: device)
+            let stream = limited(opening, limits?.outgoing)
             return try await abandoning([stream]) {
-                try await Transfer.send(
-                    sources, selection: input.selection, compress: input.compress, over: stream,
-                    lanes: open(lanes, on: input.destination.device, limits?.outgoing), on: disk, progress: progress)
+                do {
+                    return try await Transfer.send(
+                        sources, selection: input.selection, compress: input.compress, over: stream,
+                        lanes: open(lanes, on: device, limits?.outgoing), on: disk, progress: progress)
+                } catch {
+                    guard let refusal = opening.refusal else { throw error }
+                    return try await on(device) { throw refusal }
+                }
             }
         }
     }
@@ -242,11 +250,11 @@ struct CopyJob: Sendable {
         }
     }
 
-    private func openPush(_ lanes: Files.Lanes? = nil) async throws -> any ByteStream {
+    private func openPush() async throws -> any ByteStream {
         try await on(input.destination.device) {
             limited(
                 try await client.open(
-                    Files.Push.self, Files.Push.Input(path: input.destination.path, landing: landing, lanes: lanes),
+                    Files.Push.self, Files.Push.Input(path: input.destination.path, landing: landing),
                     on: input.destination.device
                 ).stream, limits?.outgoing)
         }
@@ -268,11 +276,18 @@ struct CopyJob: Sendable {
         progress.isConnected = false
         var lastMove = ContinuousClock.now
         var pause = Duration.milliseconds(250)
+        var isFirst = true
         while true {
             do {
                 return try await body()
             } catch let error as KithError where [.closed, .unreachable, .timedOut].contains(error.code) {
-                guard progress.isConnected else { throw error }
+                guard progress.isConnected else {
+                    // The connection may be one from before, found dead only now.
+                    guard isFirst, error.code == .closed else { throw error }
+                    isFirst = false
+                    progress.restart(from: mark)
+                    continue
+                }
                 let now = ContinuousClock.now
                 if progress.moved != done {
                     (done, lastMove, pause) = (progress.moved, now, .milliseconds(250))

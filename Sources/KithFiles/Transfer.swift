@@ -170,6 +170,7 @@ enum Transfer {
                 switch frame {
                 case .hello(let version, let features):
                     try check(version: version)
+                    progress.connected()
                     peer.current = features
                     if features.contains(.confirmation) { ahead.begin() }
                     lanes?.agreed(features.contains(.lanes))

@@ -37,6 +37,23 @@ extension Node {
         }
     }
 
+    /// Asks for a stream, and does not wait for the answer.
+    func begin(_ name: String, _ input: [UInt8], on device: String, options: CallOptions) async throws
+        -> any ByteStream
+    {
+        let target = try resolve(device)
+        return try await within(options.timeout, name) { deadline in
+            let (_, stream) = try await self.freshStream(to: target, isEarly: false, deadline: deadline)
+            do {
+                try await stream.write(Self.header(name, input, deadline: deadline, trace: options.trace).encoded())
+            } catch {
+                stream.abort(.cancelled)
+                throw error
+            }
+            return stream
+        }
+    }
+
     /// Opens a stream of a device that need not be paired yet, at the addresses of its ticket.
     ///
     /// - Returns: what it answered, the stream, and the exporter of the connection's keying material, 32 bytes.

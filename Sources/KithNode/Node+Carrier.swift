@@ -29,6 +29,17 @@ extension Node: Carrier {
         let (output, stream) = try await open(coding, bytes, on: device, options: options)
         return OpenedStream(output: try Self.output(of: method, coding, .cbor(output)), stream: stream)
     }
+
+    /// Opens a stream of another device without waiting for its service; one of this device answers at once.
+    public func begin<M: Method>(
+        _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
+    ) async throws -> OpeningStream<M.Output> {
+        guard let device else { return OpeningStream(try await open(method, input, on: nil, options: options)) }
+        let coding = AnyMethod(method)
+        guard case .cbor(let bytes) = try coding.input.encode(input, .cbor) else { throw Self.otherForm }
+        let stream = try await begin(M.name, bytes, on: device, options: options)
+        return OpeningStream(asked: M.name, over: stream) { try Self.output(of: method, coding, .cbor($0)) }
+    }
 }
 
 extension Node: Dispatcher {

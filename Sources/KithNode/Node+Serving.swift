@@ -250,16 +250,26 @@ private final class StreamReply: Sendable {
     func noteRefusal() { state.withLock { $0.wasRefused = true } }
 }
 
-/// Listens to a caller that has nothing more to say until it is answered: a reset calls the work off.
+/// Listens to a caller until its call is answered: a reset calls the work off.
+///
+/// What one says that does not wait for the answer is kept for the service.
 private final class CallerWatch: Sendable {
+    /// How much is kept, and a little more; behind that, a reset is seen only by who reads on.
+    private static let limit = 64 << 10
+
     private let stream: any ByteStream
-    private let task: Task<[UInt8]?, any Error>
+    private let heard: Locked<[UInt8]>
+    private let task: Task<Void, any Error>
 
     init(_ stream: any ByteStream, gone: @escaping @Sendable (KithError) -> Void) {
         self.stream = stream
+        let heard = Locked<[UInt8]>([])
+        self.heard = heard
         task = Task(name: "kith caller") {
             do {
-                return try await stream.read(upTo: 4096)
+                while heard.value.count < Self.limit, let bytes = try await stream.read(upTo: 16 << 10) {
+                    heard.set(heard.value + bytes)
+                }
             } catch let error as KithError {
                 gone(KithError(.cancelled, "The caller is gone.", cause: error))
                 throw error
@@ -272,11 +282,7 @@ private final class CallerWatch: Sendable {
     /// Stops listening and gives the stream back with whatever was heard.
     func handOver() async throws -> any ByteStream {
         task.cancel()
-        switch await task.result {
-        case .success(let bytes?): return PrefixedStream(bytes, before: stream)
-        case .success(nil): return stream
-        case .failure(is CancellationError): return stream
-        case .failure(let error): throw error
-        }
+        if case .failure(let error) = await task.result, !(error is CancellationError) { throw error }
+        return heard.value.isEmpty ? stream : PrefixedStream(heard.value, before: stream)
     }
 }

@@ -116,6 +116,35 @@ private func withMachines(
         }
     }
 
+    @Test func `what is written before the answer arrives, and nothing of it where the stream is refused`() async throws
+    {
+        try await withMachines(grants: [.shell]) { laptop, phone in
+            let client = phone.node.client
+            let chunk = [UInt8](repeating: 5, count: 100_000)
+            let poured = try await client.begin(Pour.self, Nothing(), on: "laptop")
+            try await poured.write(chunk)
+            try await poured.finish()
+            var received = 0
+            while let bytes = try await poured.read(upTo: 64 << 10) { received += bytes.count }
+            #expect(received == chunk.count)
+            #expect(try await poured.answer() == "ready")
+            // This one never answers: it is begun all the same, and given up by its caller.
+            let slow = try await client.begin(Slow.self, Nothing(), on: "laptop")
+            try await slow.write([5])
+            await laptop.service.started.wait()
+            slow.abort(.cancelled)
+            await laptop.service.cancelled.wait()
+            let refused = try await client.begin(Fails.self, .init(code: .conflict, accepts: false), on: "laptop")
+            try await refused.write(chunk)
+            await #expect(throws: KithError(.conflict, "")) { try await refused.read(upTo: 1) }
+            #expect(refused.refusal?.message == "As asked.")
+            try laptop.store.setGrants([], of: phone.key.id)
+            laptop.node.grantsChanged(for: phone.key.id)
+            let denied = try await client.begin(Pour.self, Nothing(), on: "laptop")
+            await #expect(throws: KithError(.denied, "")) { try await denied.answer() }
+        }
+    }
+
     @Test func `cancelling a call cancels the handler there`() async throws {
         try await withMachines(grants: []) { laptop, phone in
             let client = phone.node.client

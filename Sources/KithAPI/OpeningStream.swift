@@ -1,0 +1,87 @@
+public import KithWire
+import Synchronization
+
+/// A stream whose service may not have answered yet: what is written travels with the call, a round trip sooner.
+///
+/// The first read waits for the answer, and throws what the service refused with; of a stream it refused, the service
+/// has seen no byte.
+public final class OpeningStream<Output: Sendable>: ByteStream {
+    private enum State {
+        case asked(AnswerReader, @Sendable ([UInt8]) throws -> Output)
+        case accepted(Output, any ByteStream)
+        case refused(KithError)
+    }
+
+    private let base: any ByteStream
+    private let state: Mutex<State>
+
+    /// Makes one of a stream whose service has answered.
+    public init(_ opened: OpenedStream<Output>) {
+        base = opened.stream
+        state = Mutex(.accepted(opened.output, opened.stream))
+    }
+
+    /// Makes one of a stream on which a call was sent; `output` decodes what the service answers.
+    package init(
+        asked method: String, over stream: any ByteStream, output: @escaping @Sendable ([UInt8]) throws -> Output
+    ) {
+        base = stream
+        state = Mutex(.asked(AnswerReader(method: method), output))
+    }
+
+    /// What the service refused the stream with, once that has come.
+    public var refusal: KithError? {
+        state.withLock { if case .refused(let error) = $0 { error } else { nil } }
+    }
+
+    /// Waits for what the service answers; it counts as reading.
+    ///
+    /// - Throws: what the service refused with, or as ``read(upTo:)``.
+    @discardableResult
+    public func answer() async throws -> Output { try await accepted().output }
+
+    private func accepted() async throws -> (output: Output, stream: any ByteStream) {
+        while true {
+            if let accepted = try known() { return accepted }
+            let more = try await base.read(upTo: 64 << 10)
+            try state.withLock { state in
+                guard case .asked(var reader, let decode) = state else { return }
+                do {
+                    guard let (output, rest) = try reader.take(more) else {
+                        state = .asked(reader, decode)
+                        return
+                    }
+                    state = .accepted(try decode(output), rest.isEmpty ? base : PrefixedStream(rest, before: base))
+                } catch let error as KithError {
+                    state = .refused(error)
+                    throw error
+                }
+            }
+        }
+    }
+
+    private func known() throws -> (output: Output, stream: any ByteStream)? {
+        try state.withLock { state in
+            switch state {
+            case .asked: nil
+            case .accepted(let output, let stream): (output, stream)
+            case .refused(let error): throw error
+            }
+        }
+    }
+
+    /// Waits for the answer, then for bytes, as every stream.
+    public func read(upTo limit: Int) async throws -> [UInt8]? { try await accepted().stream.read(upTo: limit) }
+
+    /// Writes at once, whether the service has answered or not.
+    public func write(_ bytes: [UInt8]) async throws { try await base.write(bytes) }
+
+    /// Ends our direction; the service may still answer.
+    public func finish() async throws { try await base.finish() }
+
+    /// Abandons both directions, and the call with them.
+    public func abort(_ code: KithError.Code) { base.abort(code) }
+
+    /// Where a task that waits for the stream beneath goes on.
+    public var executor: (any TaskExecutor)? { base.executor }
+}
