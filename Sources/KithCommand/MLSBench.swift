@@ -56,6 +56,7 @@ struct MLSBench: ParsableCommand {
         guard (sizes + warmSizes).allSatisfy({ 2...100_000 ~= $0 }), 1...64 ~= cores else {
             throw KithError(.invalid, "A group to be measured has 2 to 100,000 members, and 1 to 64 cores work on it.")
         }
+        kith_return_freed_memory()  // as a daemon does
         let bench = GroupBench(suite: suite)
         if let resident { return try bench.hold(resident) }
         let rows = Mutex<[GroupBench.Row]>([])
@@ -143,7 +144,7 @@ private struct GroupBench {
     }
 
     /// How often work for so many members is done, for the mean.
-    private static func rounds(_ members: Int) -> Int { members <= 100 ? 50 : members <= 1_000 ? 10 : 3 }
+    private static func rounds(_ members: Int) -> Int { members <= 100 ? 50 : 10 }
 
     /// Takes in a commit and follows it.
     private func follow(_ bytes: [UInt8], _ group: inout Group) throws(MLSError) {
@@ -218,7 +219,9 @@ extension GroupBench {
         var created = 0.0
         var processed = 0.0
         var size = 0
-        for _ in 0..<rounds {
+        for round in 0...rounds {
+            // The first does not count: a process finds its generic types once.
+            if round == 1 { (created, processed) = (0, 0) }
             var start = Self.spent
             let commit = try anna.stageCommit(at: now).commit
             created += Self.spent - start
@@ -304,8 +307,10 @@ extension GroupBench {
         }
         anna.discardPendingCommit()
         try written(count, &anna, &ben, show)
-        if let megabytes = try residentMegabytes(anna.groupInfo()) {
-            show(Row(work: "\(count) members: memory of a process that is in it", megabytes: megabytes))
+        if let memory = try memory(anna.groupInfo()) {
+            show(Row(work: "\(count) members: memory of the group alone", megabytes: memory.group))
+            show(Row(work: "\(count) members: memory of a process that is in it", megabytes: memory.process))
+            show(Row(work: "\(count) members: most memory while it joined", megabytes: memory.peak))
         }
     }
 
@@ -375,8 +380,18 @@ extension GroupBench {
 
 // Memory.
 extension GroupBench {
-    /// The memory of another process that joins the group and does nothing else, in MB; nil where that cannot be read.
-    private func residentMegabytes(_ info: GroupInfo) throws -> Double? {
+    /// What a group takes of a process that joins it and does nothing else, in MB.
+    private struct Memory: Codable {
+        /// What was allocated by joining and not freed.
+        var group: Double
+        /// What the process has from the system afterwards, its program and libraries with it.
+        var process: Double
+        /// The most that it had while it joined.
+        var peak: Double
+    }
+
+    /// The memory of another process, which joins the group; nil where that cannot be read.
+    private func memory(_ info: GroupInfo) throws -> Memory? {
         guard let program = ProcessInfo.processInfo.arguments.first, FileManager.default.fileExists(atPath: program),
             FileManager.default.fileExists(atPath: "/proc/self/status")
         else { return nil }
@@ -389,13 +404,15 @@ extension GroupBench {
         let output = Pipe()
         process.standardOutput = output
         try process.run()
-        let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        let text = output.fileHandleForReading.readDataToEndOfFile()
         process.waitUntilExit()
-        return Double(text.trimmingCharacters(in: .whitespacesAndNewlines))
+        return try JSONDecoder().decode(Memory.self, from: text)
     }
 
-    /// Joins the group of a group info and says how much memory the process takes then.
+    /// Joins the group of a group info and says how much memory that takes.
     func hold(_ path: String) throws {
+        kith_release_free_memory()
+        let before = kith_allocated_memory()
         let group = try {
             guard case .groupInfo(let info) = try MLSMessage([UInt8](Data(contentsOf: URL(filePath: path)))) else {
                 throw MLSError.unexpectedWireFormat
@@ -404,10 +421,17 @@ extension GroupBench {
         }()
         let joined = group.confirm()
         kith_release_free_memory()
-        let status = try String(contentsOfFile: "/proc/self/status", encoding: .utf8)
-        let line = status.split(separator: "\n").first { $0.hasPrefix("VmRSS:") }
-        let kilobytes = line?.split(separator: " ").dropFirst().first.flatMap { Double($0) } ?? 0
-        say("\(kilobytes / 1_024)")
+        let allocated = kith_allocated_memory() - before
+        let memory = Memory(
+            group: Double(allocated) / 1_048_576, process: try Self.status("VmRSS:"), peak: try Self.status("VmHWM:"))
+        say(try jsonText(memory))
         precondition(joined.epoch > 0, "the group is there until its memory was read")
+    }
+
+    /// A line of what Linux says about this process, in MB.
+    private static func status(_ name: String) throws -> Double {
+        let status = try String(contentsOfFile: "/proc/self/status", encoding: .utf8)
+        let line = status.split(separator: "\n").first { $0.hasPrefix(name) }
+        return (line?.split(separator: " ").dropFirst().first.flatMap { Double($0) } ?? 0) / 1_024
     }
 }

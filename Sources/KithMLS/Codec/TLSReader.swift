@@ -66,10 +66,14 @@ public struct TLSReader: Sendable {
         return Array(bytes[try take(count)])
     }
 
-    /// Passes over `opaque value<V>`.
-    mutating func skipOpaque() throws(MLSError) {
+    /// Passes over `opaque value<V>`; gives how many bytes its length takes.
+    @discardableResult
+    mutating func skipOpaque() throws(MLSError) -> Int {
+        let start = offset
         let count = try length()
+        let header = offset - start
         _ = try take(count)
+        return header
     }
 
     /// Reads a vector's length and gives a reader of exactly its bytes.

@@ -25,7 +25,7 @@ extension PublicState {
             try tree.update(leaf, node)
         }
         for leaf in list.removes {
-            guard tree.leaf(leaf) != nil else { throw .removeOfBlankLeaf }
+            guard tree.hasMember(leaf) else { throw .removeOfBlankLeaf }
             try tree.remove(leaf)
         }
         for item in list.custom {

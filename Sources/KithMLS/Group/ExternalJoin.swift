@@ -43,7 +43,7 @@ extension ExternalJoin {
         guard info.groupContext.version == .mls10 else { throw .unsupportedVersion }
         let suite = try configuration.suite(info.groupContext.cipherSuite)
         guard let external: ExternalPub = try info.extensions.decoded(.externalPub) else { throw .externalKeyMissing }
-        let tree = try info.tree(or: options.tree)
+        let tree = try info.tree(suite, or: options.tree)
         let lifetime = LifetimeRule(now: options.now, maximum: configuration.maximumLifetime)
         try info.validate(
             suite, tree: tree, capabilities: profile.capabilities, lifetime: lifetime, configuration: configuration)

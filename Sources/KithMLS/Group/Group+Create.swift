@@ -7,6 +7,7 @@ extension Group {
         _ suite: any CipherSuite, groupID: [UInt8]? = nil, profile: LeafProfile, signatureKey: SignaturePrivateKey,
         lifetime: Lifetime, extensions: [Extension] = [], configuration: GroupConfiguration
     ) throws(MLSError) {
+        try profile.credential.checkReadable()
         let groupID = groupID ?? randomBytes(suite.secretLength)
         let encryptionKey = suite.generateHPKEKey()
         let leaf = try LeafNode(

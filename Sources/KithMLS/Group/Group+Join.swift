@@ -69,13 +69,14 @@ extension Group {
         guard context.version == .mls10 else { throw .unsupportedVersion }
         guard context.cipherSuite == welcome.cipherSuite else { throw .keyPackageCipherSuiteMismatch }
         guard !options.knownGroups.contains(context.groupID) else { throw .groupAlreadyKnown }
-        let tree = try info.tree(or: options.tree)
+        let tree = try info.tree(suite, or: options.tree)
         try info.validate(
             suite, tree: tree, capabilities: bundle.keyPackage.leafNode.capabilities,
             lifetime: LifetimeRule(now: options.now, maximum: configuration.maximumLifetime),
             configuration: configuration)
         let leaf = bundle.keyPackage.leafNode
-        guard let place = tree.members.first(where: { $0.leaf == leaf })?.index else { throw .ownLeafMissing }
+        let node = RatchetTreeNode.leaf(leaf)
+        guard let place = tree.memberNodes.first(where: { $0.node == node })?.index else { throw .ownLeafMissing }
         var treeKeys = TreeKeys(leafIndex: place, leaf: bundle.encryptionKey)
         switch secrets.pathSecret {
         case .none: break
@@ -152,23 +153,28 @@ struct GroupAncestor {
 }
 
 extension GroupInfo {
-    /// The group's tree, from the info itself or from elsewhere (§12.4.3.3).
-    func tree(or other: RatchetTree?) throws(MLSError) -> RatchetTree {
+    /// The group's tree, from the info itself or from elsewhere, and the check of the info's signature
+    /// (§12.4.3, §12.4.3.3).
+    func tree(_ suite: any CipherSuite, or other: RatchetTree?) throws(MLSError) -> RatchetTree {
         try extensions.checkUnique()
-        if let nodes = try extensions.decoded(.ratchetTree, as: RatchetTreeNodes.self) {
-            return try RatchetTree(nodes)
+        let list = try extensions.decoded(.ratchetTree, as: RatchetTreeNodes.self)
+        let key = list.map { $0.signatureKey(signer) } ?? other?.signatureKey(signer)
+        // A signature over a large tree takes as much memory as the tree, and gives it back before the tree is built.
+        let isSigned = key.map { hasValidSignature(suite, by: $0) } ?? false
+        guard let tree = try list.map({ list throws(MLSError) in try RatchetTree(list) }) ?? other else {
+            throw .treeMissing
         }
-        guard let other else { throw .treeMissing }
-        return other
+        guard tree.hasMember(signer) else { throw .signerNotMember }
+        guard isSigned else { throw .invalidGroupInfoSignature }
+        return tree
     }
 
-    /// Checks everything about a group that a newcomer can, but its confirmation tag (§12.4.3, §12.4.3.1).
+    /// Checks everything about a group that a newcomer can, but the signature that ``tree(_:or:)`` checks, and its
+    /// confirmation tag (§12.4.3, §12.4.3.1).
     func validate(
         _ suite: any CipherSuite, tree: RatchetTree, capabilities: Capabilities, lifetime: LifetimeRule,
         configuration: GroupConfiguration
     ) throws(MLSError) {
-        guard let signer = tree.leaf(signer) else { throw .signerNotMember }
-        guard hasValidSignature(suite, by: signer.signatureKey) else { throw .invalidGroupInfoSignature }
         try groupContext.extensions.checkUnique()
         guard capabilities.supports(groupContext.extensions.map(\.type)) else { throw .extensionNotSupported }
         try tree.validate(suite, context: groupContext, lifetime: lifetime, configuration: configuration)

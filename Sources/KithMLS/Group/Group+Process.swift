@@ -35,7 +35,7 @@ extension Group {
         let suite = state.suite
         let senderData = try message.senderData(suite, senderDataSecret: state.secrets.senderData)
         guard senderData.leafIndex != leafIndex || readsOwn(message) else { return .own(ownMessage(message)) }
-        guard tree.leaf(senderData.leafIndex) != nil else { throw .senderNotMember }
+        guard tree.hasMember(senderData.leafIndex) else { throw .senderNotMember }
         let step = try state.secretTree.key(
             leaf: senderData.leafIndex, RatchetKind(message.contentType), generation: senderData.generation,
             limits: configuration.ratchetLimits)
@@ -61,7 +61,7 @@ extension Group {
         guard senderData.leafIndex != past[index].leafIndex || readsOwn(message) else {
             return .own(ownMessage(message))
         }
-        guard shared.tree.leaf(senderData.leafIndex) != nil else { throw .senderNotMember }
+        guard shared.tree.hasMember(senderData.leafIndex) else { throw .senderNotMember }
         let step = try past[index].secretTree.key(
             leaf: senderData.leafIndex, .application, generation: senderData.generation,
             limits: configuration.ratchetLimits)

@@ -84,17 +84,17 @@ extension RatchetTree {
         guard hash(suite) == context.treeHash else { throw .treeHashMismatch }
         try checkParentHashes(suite)
         let required: RequiredCapabilities? = try context.extensions.decoded(.requiredCapabilities)
-        let members = members
+        let members = memberNodes
         _ = try configuration.workforce.map(members.count) { place throws(MLSError) in
             // A leaf that expired after it came in is its owner's to renew; it is no reason not to join (§7.3).
-            try members[place].leaf.validate(
+            try members[place].node.leaf?.validate(
                 suite, at: LeafPlace(groupID: context.groupID, leafIndex: members[place].index),
                 lifetime: LifetimeRule(now: nil, maximum: lifetime.maximum))
         }
-        for (_, leaf) in members {
+        for (_, node) in members {
             guard
                 configuration.authentication.isValid(
-                    leaf.credential, signatureKey: leaf.signatureKey, for: .joining)
+                    node.credential, signatureKey: node.signatureKey, for: .joining)
             else { throw .credentialRejected }
         }
         try checkCommonSupport(extensions: context.extensions, required: required)

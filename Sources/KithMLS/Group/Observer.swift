@@ -19,9 +19,7 @@ public struct GroupObserver: Sendable {
         _ info: GroupInfo, tree: RatchetTree? = nil, at now: UInt64? = nil, configuration: GroupConfiguration
     ) throws(MLSError) {
         let suite = try configuration.suite(info.groupContext.cipherSuite)
-        let tree = try info.tree(or: tree)
-        guard let signer = tree.leaf(info.signer) else { throw .signerNotMember }
-        guard info.hasValidSignature(suite, by: signer.signatureKey) else { throw .invalidGroupInfoSignature }
+        let tree = try info.tree(suite, or: tree)
         try tree.validate(
             suite, context: info.groupContext, lifetime: LifetimeRule(now: now, maximum: configuration.maximumLifetime),
             configuration: configuration)

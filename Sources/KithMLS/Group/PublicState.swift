@@ -37,8 +37,8 @@ struct PublicState: Sendable {
     func signatureKey(of content: FramedContent) throws(MLSError) -> SignaturePublicKey {
         switch (content.sender, content.content) {
         case (.member(let leaf), _):
-            guard let leaf = tree.leaf(leaf) else { throw .senderNotMember }
-            return leaf.signatureKey
+            guard let key = tree.signatureKey(leaf) else { throw .senderNotMember }
+            return key
         case (.external(let index), .proposal(let proposal)):
             guard proposal.type.isAllowedFromOutside else { throw .proposalNotAllowedFromSender }
             let senders = try externalSenders()

@@ -18,15 +18,6 @@ extension NodeDifference: TLSCodable {
 }
 
 extension TreeNode {
-    /// The node's own content, as a stored row has it.
-    var ownContent: RatchetTreeNode? {
-        switch content {
-        case .blank: nil
-        case .leaf(let leaf): .leaf(leaf.node)
-        case .parent(let parent, _, _): parent.map { .parent($0) }
-        }
-    }
-
     /// The same with more room to its right, or with less where nobody is in what goes.
     func resized(to level: Int) -> TreeNode {
         var node = self
@@ -68,18 +59,14 @@ extension RatchetTree {
         guard old !== new else { return }
         if case .blank = old.content, case .blank = new.content { return }
         guard new.level > 0 else {
-            let content = new.leafNode
-            if old.leafNode != content {
-                found.append(NodeDifference(node: 2 * first, content: content.map { .leaf($0) }))
-            }
+            if old.own != new.own { found.append(NodeDifference(node: 2 * first, content: new.own)) }
             return
         }
         let (oldChildren, newChildren) = (old.children, new.children)
         compare(oldChildren.left, newChildren.left, first: first, leavesOnly: leavesOnly, into: &found)
-        if !leavesOnly, old.parentNode != new.parentNode {
+        if !leavesOnly, old.own != new.own {
             found.append(
-                NodeDifference(
-                    node: TreeMath.ancestor(ofLeaf: first, level: new.level), content: new.ownContent))
+                NodeDifference(node: TreeMath.ancestor(ofLeaf: first, level: new.level), content: new.own))
         }
         compare(
             oldChildren.right, newChildren.right, first: first + UInt32(new.capacity / 2), leavesOnly: leavesOnly,
@@ -99,51 +86,37 @@ extension RatchetTree {
         if let last = changes.last, UInt64(last.node) >= 2 * UInt64(room.capacity) - 1 { throw .misplacedNode }
         var tree = self
         for change in changes {
-            guard let (node, first) = subtree(change.node) else { continue }
-            if let key = node.encryptionKey { tree.encryptionKeys.remove(key) }
-            if let leaf = leaf(first), node.level == 0 { tree.removeSignatureKey(leaf.signatureKey) }
+            if let node = subtree(change.node)?.node.own { tree.removeKeys(of: node) }
         }
         for change in changes {
-            switch change.content {
-            case .leaf(let leaf)?: try tree.insertKeys(of: leaf)
-            case .parent(let parent)?:
-                guard tree.encryptionKeys.insert(parent.encryptionKey) else { throw .duplicateEncryptionKey }
-            case nil: break
-            }
+            if let node = change.content { try tree.insertKeys(of: node) }
         }
-        let patched = try Self.patch(room, first: 0, changes[...])
+        var traits = TraitsTable()
+        let patched = try Self.patch(room, first: 0, changes[...], &traits)
         guard patched.resized(to: level).memberCount == patched.memberCount else { throw .misplacedNode }
         tree.root = patched.resized(to: level)
         return tree
     }
 
     private static func patch(
-        _ node: TreeNode, first: UInt32, _ changes: ArraySlice<NodeDifference>
+        _ node: TreeNode, first: UInt32, _ changes: ArraySlice<NodeDifference>, _ traits: inout TraitsTable
     ) throws(MLSError) -> TreeNode {
         guard let change = changes.first else { return node }
-        guard node.level > 0 else {
-            switch change.content {
-            case .leaf(let leaf)?: return .leaf(TreeNode.Leaf(leaf))
-            case .parent?: throw .misplacedNode
-            case nil: return .leaf(nil)
-            }
-        }
+        if let content = change.content, content.isLeaf != (change.node % 2 == 0) { throw .misplacedNode }
+        guard node.level > 0 else { return .leaf(change.content.map { traits.leaf($0) }) }
         let own = TreeMath.ancestor(ofLeaf: first, level: node.level)
         let middle = changes.firstIndex { $0.node >= own } ?? changes.endIndex
         var right = changes[middle...]
-        var parent = node.parentNode
+        var parent = node.own
         if let change = right.first, change.node == own {
-            switch change.content {
-            case .parent(let content)?: parent = content
-            case .leaf?: throw .misplacedNode
-            case nil: parent = nil
-            }
+            if let content = change.content, content.isLeaf { throw .misplacedNode }
+            parent = change.content
             right = right.dropFirst()
         }
         let children = node.children
         return .parent(
-            parent, try patch(children.left, first: first, changes[..<middle]),
-            try patch(children.right, first: first + UInt32(node.capacity / 2), right))
+            parent, try patch(children.left, first: first, changes[..<middle], &traits),
+            try patch(children.right, first: first + UInt32(node.capacity / 2), right, &traits))
     }
 
     /// Builds a tree with room for 2ᶩᵉᵛᵉˡ leaves from its nodes that are not blank.

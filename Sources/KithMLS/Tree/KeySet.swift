@@ -1,130 +1,105 @@
 /// A set of public keys whose copies share what they have in common.
 ///
-/// A hash trie of 32-way nodes: a copy costs one reference, a change of a shared set one node a level. It answers
-/// "does this key stand in the tree already?" (RFC 9420 §7.3, §12.4.2) without a walk over the tree.
+/// It answers "does this key stand in the tree already?" (RFC 9420 §7.3, §12.4.2) without a walk over the tree. The keys
+/// themselves stand in the tree: the set holds a mark of 128 bits for each, made with a random key of this process, so
+/// that nobody can look for two that agree; by chance two of the keys of a group of 50,000 do in one of 10²⁸ groups.
+///
+/// A trie of 8-way nodes over lists of marks: a copy costs one reference, a change of a shared set one node a level and
+/// one list.
 struct KeySet: Sendable {
-    private var root = Node()
+    private var root = Part.few([])
     private(set) var count = 0
 
-    /// Changed only while one set refers to it, so sharing it between threads is safe.
-    private final class Node: @unchecked Sendable {
-        var bitmap: UInt32 = 0
-        var slots: [Slot] = []
+    private struct Mark: Hashable, Sendable {
+        let high: UInt64
+        let low: UInt64
 
-        func copy() -> Node {
-            let node = Node()
-            node.bitmap = bitmap
-            node.slots = slots
-            return node
+        init(_ key: [UInt8]) {
+            var hasher = Hasher()
+            unsafe key.withUnsafeBytes { unsafe hasher.combine(bytes: $0) }
+            high = UInt64(bitPattern: Int64(hasher.finalize()))
+            // The same bytes with one more behind them: a hash that has nothing to do with the first.
+            hasher = Hasher()
+            unsafe key.withUnsafeBytes { unsafe hasher.combine(bytes: $0) }
+            hasher.combine(1 as UInt8)
+            low = UInt64(bitPattern: Int64(hasher.finalize()))
         }
 
-        /// Where the slot for `bits` is, or would be.
-        func index(_ bits: UInt32) -> Int { (bitmap & ((1 << bits) - 1)).nonzeroBitCount }
+        /// Which of a node's parts the mark is in.
+        func place(_ level: Int) -> Int { Int(truncatingIfNeeded: high >> (3 * level)) & 7 }
     }
 
-    private enum Slot {
-        case key([UInt8])
-        /// Several keys, where all 60 bits of their hashes agree.
-        case keys([[UInt8]])
-        case node(Node)
+    private enum Part: Sendable {
+        case few([Mark])
+        case many([Part])
     }
 
-    private static let depth = 12
-
-    private static func hash(_ key: [UInt8]) -> UInt64 {
-        var hasher = Hasher()
-        unsafe key.withUnsafeBytes { unsafe hasher.combine(bytes: $0) }
-        return UInt64(bitPattern: Int64(hasher.finalize()))
-    }
-
-    private static func bits(_ hash: UInt64, _ level: Int) -> UInt32 {
-        UInt32(truncatingIfNeeded: hash >> (5 * level)) & 31
-    }
+    /// A list that is longer becomes a node, as long as there are bits left to tell its marks apart.
+    private static let most = 128
+    private static let depth = 20
 
     func contains(_ key: [UInt8]) -> Bool {
-        let hash = Self.hash(key)
-        var node = root
-        for level in 0...Self.depth {
-            let bits = Self.bits(hash, level)
-            guard node.bitmap & (1 << bits) != 0 else { return false }
-            switch node.slots[node.index(bits)] {
-            case .key(let other): return other == key
-            case .keys(let keys): return keys.contains(key)
-            case .node(let next): node = next
+        let mark = Mark(key)
+        var part = root
+        var level = 0
+        while true {
+            switch part {
+            case .few(let marks): return marks.contains(mark)
+            case .many(let parts): part = parts[mark.place(level)]
             }
+            level += 1
         }
-        return false
     }
 
     /// Puts a key in; false when it was there.
     mutating func insert(_ key: [UInt8]) -> Bool {
-        if !isKnownUniquelyReferenced(&root) { root = root.copy() }
-        guard Self.insert(key, Self.hash(key), into: root, level: 0) else { return false }
+        guard Self.insert(Mark(key), into: &root, level: 0) else { return false }
         count += 1
         return true
     }
 
-    private static func insert(_ key: [UInt8], _ hash: UInt64, into node: Node, level: Int) -> Bool {
-        let bits = bits(hash, level)
-        let index = node.index(bits)
-        guard node.bitmap & (1 << bits) != 0 else {
-            node.bitmap |= 1 << bits
-            node.slots.insert(.key(key), at: index)
+    private static func insert(_ mark: Mark, into part: inout Part, level: Int) -> Bool {
+        switch part {
+        case .few(var marks):
+            if marks.contains(mark) { return false }
+            part = .few([])  // gives up its reference, so that only what another set has too is copied
+            if marks.count == marks.capacity { marks.reserveCapacity(marks.count + 8) }
+            marks.append(mark)
+            part = marks.count > most && level < depth ? split(marks, level) : .few(marks)
             return true
+        case .many(var parts):
+            part = .few([])
+            let isNew = insert(mark, into: &parts[mark.place(level)], level: level + 1)
+            part = .many(parts)
+            return isNew
         }
-        switch node.slots[index] {
-        case .key(let other):
-            if other == key { return false }
-            if level == depth {
-                node.slots[index] = .keys([other, key])
-                return true
-            }
-            let lower = Node()
-            _ = insert(other, Self.hash(other), into: lower, level: level + 1)
-            node.slots[index] = .node(lower)
-            return insert(key, hash, into: lower, level: level + 1)
-        case .keys(let keys):
-            if keys.contains(key) { return false }
-            node.slots[index] = .keys(keys + [key])
-            return true
-        case .node:
-            return insert(key, hash, into: owned(node, index), level: level + 1)
-        }
+    }
+
+    private static func split(_ marks: [Mark], _ level: Int) -> Part {
+        .many((0..<8).map { place in .few(marks.filter { $0.place(level) == place }) })
     }
 
     /// Takes a key out; false when it was not there.
     @discardableResult
     mutating func remove(_ key: [UInt8]) -> Bool {
-        guard contains(key) else { return false }
-        if !isKnownUniquelyReferenced(&root) { root = root.copy() }
-        let hash = Self.hash(key)
-        var node = root
-        for level in 0...Self.depth {
-            let bits = Self.bits(hash, level)
-            let index = node.index(bits)
-            switch node.slots[index] {
-            case .key:
-                node.slots.remove(at: index)
-                node.bitmap &= ~(1 << bits)
-                count -= 1
-                return true
-            case .keys(let keys):
-                let left = keys.filter { $0 != key }
-                node.slots[index] = left.count == 1 ? .key(left[0]) : .keys(left)
-                count -= 1
-                return true
-            case .node: node = Self.owned(node, index)
-            }
-        }
-        return false
+        guard Self.remove(Mark(key), from: &root, level: 0) else { return false }
+        count -= 1
+        return true
     }
 
-    /// The node in a slot, copied first when another set refers to it too.
-    private static func owned(_ node: Node, _ index: Int) -> Node {
-        guard case .node(var child) = node.slots[index] else { preconditionFailure("asked for a slot that holds keys") }
-        node.slots[index] = .keys([])  // gives up the slot's reference, so that the question below is about others
-        if !isKnownUniquelyReferenced(&child) { child = child.copy() }
-        node.slots[index] = .node(child)
-        return child
+    private static func remove(_ mark: Mark, from part: inout Part, level: Int) -> Bool {
+        switch part {
+        case .few(var marks):
+            guard let index = marks.firstIndex(of: mark) else { return false }
+            part = .few([])
+            marks.remove(at: index)
+            part = .few(marks)
+            return true
+        case .many(var parts):
+            part = .few([])
+            let wasThere = remove(mark, from: &parts[mark.place(level)], level: level + 1)
+            part = .many(parts)
+            return wasThere
+        }
     }
 }

@@ -48,11 +48,3 @@ extension RandomAccessCollection<UInt32> where Index == Int {
         self[lowerBound(range.lowerBound)..<lowerBound(range.upperBound)]
     }
 }
-
-extension [UInt32] {
-    /// Puts `value` into its place in a list in rising order, once.
-    mutating func insertSorted(_ value: UInt32) {
-        let index = lowerBound(value)
-        if index == endIndex || self[index] != value { insert(value, at: index) }
-    }
-}

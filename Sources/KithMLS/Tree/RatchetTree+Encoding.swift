@@ -1,29 +1,3 @@
-/// A node as the `ratchet_tree` extension has it (RFC 9420 §12.4.3.3).
-package indirect enum RatchetTreeNode: Hashable, TLSCodable {
-    case leaf(LeafNode)
-    case parent(ParentNode)
-
-    package init(from reader: inout TLSReader) throws(MLSError) {
-        self =
-            switch try reader.integer(as: UInt8.self) {
-            case 1: .leaf(try LeafNode(from: &reader))
-            case 2: .parent(try ParentNode(from: &reader))
-            default: throw .invalidNodeType
-            }
-    }
-
-    package func encode(into writer: inout TLSWriter) {
-        switch self {
-        case .leaf(let leaf):
-            writer.integer(1 as UInt8)
-            leaf.encode(into: &writer)
-        case .parent(let parent):
-            writer.integer(2 as UInt8)
-            parent.encode(into: &writer)
-        }
-    }
-}
-
 /// The nodes of a tree from left to right, without the blank ones at the end (RFC 9420 §12.4.3.3).
 package struct RatchetTreeNodes: Hashable, TLSCodable {
     package var nodes: [RatchetTreeNode?]
@@ -33,20 +7,13 @@ package struct RatchetTreeNodes: Hashable, TLSCodable {
     package init(from reader: inout TLSReader) throws(MLSError) {
         var inner = try reader.vector()
         nodes = []
-        // Most members support the same, and a tree of thousands need not hold it thousands of times.
-        var common: Capabilities?
-        while !inner.isAtEnd {
-            var node: RatchetTreeNode? = try inner.optional()
-            if case .leaf(var leaf)? = node {
-                if let common, leaf.capabilities == common {
-                    leaf.capabilities = common
-                    node = .leaf(leaf)
-                } else {
-                    common = leaf.capabilities
-                }
-            }
-            nodes.append(node)
-        }
+        while !inner.isAtEnd { nodes.append(try inner.optional()) }
+    }
+
+    /// The key that the member at a leaf signs with.
+    func signatureKey(_ leaf: UInt32) -> SignaturePublicKey? {
+        guard 2 * Int(leaf) < nodes.count, let node = nodes[2 * Int(leaf)], node.isLeaf else { return nil }
+        return node.signatureKey
     }
 
     package func encode(into writer: inout TLSWriter) {
@@ -66,41 +33,26 @@ extension RatchetTree {
         var depth = 0
         while UInt64(1) << depth < leaves { depth += 1 }
         guard depth < TreeMath.maximumDepth else { throw .treeTooLarge }
-        root = try Self.build(nodes, depth: depth, first: 0)
-        for node in nodes {
-            switch node {
-            case .leaf(let leaf)?: try insertKeys(of: leaf)
-            case .parent(let parent)?:
-                guard encryptionKeys.insert(parent.encryptionKey) else { throw .duplicateEncryptionKey }
-            case nil: break
-            }
-        }
+        var traits = TraitsTable()
+        root = try Self.build(nodes, depth: depth, first: 0, &traits)
+        for case let node? in nodes { try insertKeys(of: node) }
         try Self.checkUnmergedLeaves(root, first: 0, above: [])
     }
 
     /// Reads the content of a `ratchet_tree` extension.
     public init(_ bytes: [UInt8]) throws(MLSError) { try self.init(RatchetTreeNodes(decoding: bytes)) }
 
-    private static func build(_ nodes: [RatchetTreeNode?], depth: Int, first: UInt32) throws(MLSError) -> TreeNode {
+    private static func build(
+        _ nodes: [RatchetTreeNode?], depth: Int, first: UInt32, _ traits: inout TraitsTable
+    ) throws(MLSError) -> TreeNode {
         guard 2 * Int(first) < nodes.count else { return .blank(level: depth) }
         let index = Int(TreeMath.ancestor(ofLeaf: first, level: depth))
         let node = index < nodes.count ? nodes[index] : nil
-        guard depth > 0 else {
-            switch node {
-            case .leaf(let leaf)?: return .leaf(TreeNode.Leaf(leaf))
-            case .parent?: throw .misplacedNode
-            case nil: return .leaf(nil)
-            }
-        }
-        var parent: ParentNode?
-        switch node {
-        case .parent(let content)?: parent = content
-        case .leaf?: throw .misplacedNode
-        case nil: break
-        }
+        if let node, node.isLeaf != (depth == 0) { throw .misplacedNode }
+        guard depth > 0 else { return .leaf(node.map { traits.leaf($0) }) }
         return .parent(
-            parent, try build(nodes, depth: depth - 1, first: first),
-            try build(nodes, depth: depth - 1, first: first + 1 << (depth - 1)))
+            node, try build(nodes, depth: depth - 1, first: first, &traits),
+            try build(nodes, depth: depth - 1, first: first + 1 << (depth - 1), &traits))
     }
 
     /// Checks that unmerged leaves are members below the node, and unmerged at every node between (§12.4.3.1).
@@ -116,13 +68,10 @@ extension RatchetTree {
             var expected = above
             if let parent {
                 let range = first..<first + UInt32(node.capacity)
-                guard parent.unmergedLeaves.within(range).count == parent.unmergedLeaves.count else {
-                    throw .invalidUnmergedLeaves
-                }
-                guard above.allSatisfy({ parent.unmergedLeaves.containsSorted($0) }) else {
-                    throw .invalidUnmergedLeaves
-                }
-                expected = parent.unmergedLeaves
+                let unmerged = parent.unmergedLeaves
+                guard unmerged.within(range).count == unmerged.count else { throw .invalidUnmergedLeaves }
+                guard above.allSatisfy({ unmerged.containsSorted($0) }) else { throw .invalidUnmergedLeaves }
+                expected = Array(unmerged)
             }
             let middle = first + UInt32(node.capacity / 2)
             let split = expected.lowerBound(middle)
@@ -146,10 +95,10 @@ extension RatchetTree {
     private static func list(_ node: TreeNode, into nodes: inout [RatchetTreeNode?]) {
         switch node.content {
         case .blank: for _ in 0..<2 * node.capacity - 1 { nodes.append(nil) }
-        case .leaf(let leaf): nodes.append(.leaf(leaf.node))
+        case .leaf(let leaf): nodes.append(leaf.node)
         case .parent(let parent, let left, let right):
             list(left, into: &nodes)
-            nodes.append(parent.map { .parent($0) })
+            nodes.append(parent)
             list(right, into: &nodes)
         }
     }

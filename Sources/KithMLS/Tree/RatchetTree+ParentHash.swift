@@ -45,11 +45,12 @@ extension RatchetTree {
 
     /// Whether a node below `child` was set together with `parent`.
     private func isSet(
-        _ suite: any CipherSuite, _ parent: ParentNode, below child: TreeNode, range: Range<UInt32>,
+        _ suite: any CipherSuite, _ parent: RatchetTreeNode, below child: TreeNode, range: Range<UInt32>,
         beside sibling: TreeNode, range siblingRange: Range<UInt32>
     ) -> Bool {
         // The resolution of the child must be the node itself and the parent's unmerged leaves there.
-        let unmerged = parent.unmergedLeaves.within(range)
+        let leaves = Array(parent.unmergedLeaves)
+        let unmerged = leaves.within(range)
         guard child.resolutionCount == unmerged.count + 1 else { return false }
         var descendant: UInt32?
         var expected = unmerged
@@ -63,18 +64,12 @@ extension RatchetTree {
                 matches = false
             }
         }
-        guard matches, expected.isEmpty, let descendant, let hash = parentHash(of: descendant) else { return false }
+        guard matches, expected.isEmpty, let descendant, let hash = subtree(descendant)?.node.own?.parentHash
+        else { return false }
         let original = sibling.hash(
-            suite, first: siblingRange.lowerBound, without: parent.unmergedLeaves.within(siblingRange))
+            suite, first: siblingRange.lowerBound, without: leaves.within(siblingRange))
         return hash
-            == Self.parentHash(suite, key: parent.encryptionKey, above: parent.parentHash, sibling: original)
-    }
-
-    /// The `parent_hash` field of a node, if it has one.
-    private func parentHash(of node: UInt32) -> [UInt8]? {
-        guard let subtree = subtree(node)?.node else { return nil }
-        if let parent = subtree.parentNode { return parent.parentHash }
-        if case .commit(let hash)? = subtree.leafNode?.source { return hash }
-        return nil
+            == Self.parentHash(
+                suite, key: parent.encryptionKey, above: parent.parentHash ?? [], sibling: original)
     }
 }

@@ -18,7 +18,7 @@ extension RatchetTree {
         case .parent(let parent?, _, _):
             body(TreeMath.ancestor(ofLeaf: first, level: node.level), parent.encryptionKey)
             for leaf in parent.unmergedLeaves {
-                if let key = self.leaf(leaf)?.encryptionKey { body(2 * leaf, key) }
+                if let key = leafContent(leaf)?.node.encryptionKey { body(2 * leaf, key) }
             }
         }
     }

@@ -47,24 +47,44 @@ public struct RatchetTree: Sendable {
     }
 
     /// The member at a leaf.
-    public func leaf(_ index: UInt32) -> LeafNode? {
+    public func leaf(_ index: UInt32) -> LeafNode? { leafContent(index)?.node.leaf }
+
+    /// The key a member signs with.
+    func signatureKey(_ index: UInt32) -> SignaturePublicKey? { leafContent(index)?.node.signatureKey }
+
+    /// Whether a leaf has a member.
+    func hasMember(_ index: UInt32) -> Bool { leafContent(index) != nil }
+
+    /// What the tree has at a leaf.
+    func leafContent(_ index: UInt32) -> TreeNode.Leaf? {
         guard index < leafCapacity else { return nil }
         var current = root
         while case .parent(_, let left, let right) = current.content {
             current = index >> (current.level - 1) & 1 == 0 ? left : right
         }
-        return current.leafNode
+        if case .leaf(let leaf) = current.content { return leaf }
+        return nil
     }
 
     /// The members, from the left.
     public var members: [(index: UInt32, leaf: LeafNode)] {
         var found: [(UInt32, LeafNode)] = []
         found.reserveCapacity(memberCount)
+        Self.visitLeaves(root, first: 0) { index, node in
+            if let leaf = node.leaf { found.append((index, leaf)) }
+        }
+        return found
+    }
+
+    /// The members from the left, as the tree keeps them.
+    var memberNodes: [(index: UInt32, node: RatchetTreeNode)] {
+        var found: [(UInt32, RatchetTreeNode)] = []
+        found.reserveCapacity(memberCount)
         Self.visitLeaves(root, first: 0) { found.append(($0, $1)) }
         return found
     }
 
-    static func visitLeaves(_ node: TreeNode, first: UInt32, _ body: (UInt32, LeafNode) -> Void) {
+    private static func visitLeaves(_ node: TreeNode, first: UInt32, _ body: (UInt32, RatchetTreeNode) -> Void) {
         switch node.content {
         case .blank: break
         case .leaf(let leaf): body(first, leaf.node)
@@ -96,12 +116,12 @@ extension RatchetTree {
     /// Rebuilds the nodes from the root to a leaf; `parent` says what becomes of each parent node on the way.
     private static func rebuild(
         _ node: TreeNode, first: UInt32, index: UInt32, leaf: TreeNode.Leaf?,
-        parent: (ParentNode?, _ level: Int) -> ParentNode?
+        parent: (RatchetTreeNode?, _ level: Int) -> RatchetTreeNode?
     ) -> TreeNode {
         guard node.level > 0 else { return .leaf(leaf) }
         let middle = first + UInt32(node.capacity / 2)
         let children = node.children
-        let own = parent(node.parentNode, node.level)
+        let own = parent(node.own, node.level)
         if index < middle {
             return .parent(
                 own, rebuild(children.left, first: first, index: index, leaf: leaf, parent: parent), children.right)
@@ -120,11 +140,8 @@ extension RatchetTree {
             root = .parent(nil, root, .blank(level: root.level))
         }
         try insertKeys(of: leaf)
-        root = Self.rebuild(root, first: 0, index: index, leaf: TreeNode.Leaf(leaf)) { node, _ in
-            var node = node
-            node?.unmergedLeaves.insertSorted(index)
-            return node
-        }
+        let content = kept(leaf, replacing: nil)
+        root = Self.rebuild(root, first: 0, index: index, leaf: content) { node, _ in node?.adding(unmerged: index) }
         return index
     }
 
@@ -137,45 +154,67 @@ extension RatchetTree {
     package mutating func remove(_ index: UInt32) throws(MLSError) {
         try replace(index, with: nil)
         while case .parent(_, let left, let right) = root.content, right.memberCount == 0 {
-            if let key = root.parentNode?.encryptionKey { encryptionKeys.remove(key) }
+            if let key = root.encryptionKey { encryptionKeys.remove(key) }
             root = left
         }
     }
 
     private mutating func replace(_ index: UInt32, with leaf: LeafNode?) throws(MLSError) {
-        guard let old = self.leaf(index) else { throw .blankLeaf }
-        encryptionKeys.remove(old.encryptionKey)
-        signatureKeys.remove(old.signatureKey)
+        guard let old = leafContent(index) else { throw .blankLeaf }
+        removeKeys(of: old.node)
         if let leaf { try insertKeys(of: leaf) }
+        let content = leaf.map { kept($0, replacing: old) }
         var blanked: [HPKEPublicKey] = []
-        root = Self.rebuild(root, first: 0, index: index, leaf: leaf.map(TreeNode.Leaf.init)) { node, _ in
+        root = Self.rebuild(root, first: 0, index: index, leaf: content) { node, _ in
             if let node { blanked.append(node.encryptionKey) }
             return nil
         }
         for key in blanked { encryptionKeys.remove(key) }
     }
 
-    mutating func insertKeys(of leaf: LeafNode) throws(MLSError) {
-        guard encryptionKeys.insert(leaf.encryptionKey) else { throw .duplicateEncryptionKey }
-        guard signatureKeys.insert(leaf.signatureKey) else {
-            encryptionKeys.remove(leaf.encryptionKey)
+    /// A leaf as the tree keeps it; what it supports it shares with its predecessor or with everybody.
+    private func kept(_ leaf: LeafNode, replacing old: TreeNode.Leaf?) -> TreeNode.Leaf {
+        TreeNode.Leaf(.leaf(leaf), TreeTraits(leaf).shared(with: old?.traits, root.traits))
+    }
+
+    private mutating func insertKeys(of leaf: LeafNode) throws(MLSError) {
+        try leaf.credential.checkReadable()
+        try insertKeys(encryption: leaf.encryptionKey, signature: leaf.signatureKey)
+    }
+
+    private mutating func insertKeys(
+        encryption: HPKEPublicKey, signature: SignaturePublicKey
+    ) throws(MLSError) {
+        guard encryptionKeys.insert(encryption) else { throw .duplicateEncryptionKey }
+        guard signatureKeys.insert(signature) else {
+            encryptionKeys.remove(encryption)
             throw .duplicateSignatureKey
         }
     }
 
-    mutating func removeSignatureKey(_ key: SignaturePublicKey) { signatureKeys.remove(key) }
+    mutating func insertKeys(of node: RatchetTreeNode) throws(MLSError) {
+        if node.isLeaf {
+            try insertKeys(encryption: node.encryptionKey, signature: node.signatureKey)
+        } else {
+            guard encryptionKeys.insert(node.encryptionKey) else { throw .duplicateEncryptionKey }
+        }
+    }
+
+    mutating func removeKeys(of node: RatchetTreeNode) {
+        encryptionKeys.remove(node.encryptionKey)
+        if node.isLeaf { signatureKeys.remove(node.signatureKey) }
+    }
 
     /// Sets the nodes of a committer's path, whose other nodes become blank (§7.5).
     mutating func merge(_ index: UInt32, _ leaf: LeafNode, _ path: [(level: Int, node: ParentNode)]) throws(MLSError) {
-        if let old = self.leaf(index) {
-            encryptionKeys.remove(old.encryptionKey)
-            signatureKeys.remove(old.signatureKey)
-        }
+        let old = leafContent(index)
+        if let old { removeKeys(of: old.node) }
         try insertKeys(of: leaf)
+        let content = kept(leaf, replacing: old)
         var blanked: [HPKEPublicKey] = []
-        root = Self.rebuild(root, first: 0, index: index, leaf: TreeNode.Leaf(leaf)) { node, level in
+        root = Self.rebuild(root, first: 0, index: index, leaf: content) { node, level in
             if let node { blanked.append(node.encryptionKey) }
-            return path.first { $0.level == level }?.node
+            return path.first { $0.level == level }.map { .parent($0.node) }
         }
         for key in blanked { encryptionKeys.remove(key) }
         for step in path {

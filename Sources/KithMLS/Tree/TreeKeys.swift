@@ -21,7 +21,7 @@ package struct TreeKeys: Sendable {
 
     /// Checks that every key belongs to a node of the tree that is not blank (§12.4.3.1).
     package func check(in tree: RatchetTree) throws(MLSError) {
-        guard tree.leaf(leafIndex)?.encryptionKey == leaf.publicKey else { throw .privateKeyMismatch }
+        guard tree.leafContent(leafIndex)?.node.encryptionKey == leaf.publicKey else { throw .privateKeyMismatch }
         for (node, key) in parents where tree.subtree(node)?.node.encryptionKey != key.publicKey {
             throw .privateKeyMismatch
         }

@@ -69,32 +69,63 @@ package struct UpdatePathNode: Hashable, TLSCodable {
 package struct HPKECiphertexts: Hashable, TLSCodable {
     private let content: ArraySlice<UInt8>
     package let count: Int
+    /// How many bytes an entry has, if all have the same number; those of one suite do.
+    private let stride: Int?
 
     package init(_ ciphertexts: [HPKECiphertext]) {
         var writer = TLSWriter(capacity: ciphertexts.count * 88)
         for ciphertext in ciphertexts { ciphertext.encode(into: &writer) }
         content = writer.bytes[...]
         count = ciphertexts.count
+        stride = (try? Self.stride(content)) ?? nil  // what was just written can be read
     }
 
     package init(from reader: inout TLSReader) throws(MLSError) {
         var inner = try reader.vector()
-        let start = inner.offset
-        var count = 0
-        while !inner.isAtEnd {
-            try inner.skipOpaque()
-            try inner.skipOpaque()
-            count += 1
+        content = inner.rest()
+        stride = try Self.stride(content)
+        if let stride {
+            count = content.count / stride
+        } else {
+            var entries = TLSReader(content)
+            var count = 0
+            while !entries.isAtEnd {
+                try entries.skipOpaque()
+                try entries.skipOpaque()
+                count += 1
+            }
+            self.count = count
         }
-        content = inner.read(since: start)
-        self.count = count
+    }
+
+    /// The bytes of an entry when all entries have the lengths of the first, and nothing follows the last.
+    private static func stride(_ content: ArraySlice<UInt8>) throws(MLSError) -> Int? {
+        guard !content.isEmpty else { return nil }
+        var first = TLSReader(content)
+        let kemHeader = try first.skipOpaque()
+        let sealed = first.offset
+        let sealedHeader = try first.skipOpaque()
+        let stride = first.offset
+        guard content.count % stride == 0 else { return nil }
+        let start = content.startIndex
+        for entry in Swift.stride(from: start + stride, to: content.endIndex, by: stride) {
+            for byte in 0..<kemHeader where content[entry + byte] != content[start + byte] { return nil }
+            for byte in sealed..<sealed + sealedHeader where content[entry + byte] != content[start + byte] {
+                return nil
+            }
+        }
+        return stride
     }
 
     package func encode(into writer: inout TLSWriter) { writer.opaque(content) }
 
-    /// The entry at `index`, which is below ``count``; O(index).
+    /// The entry at `index`, which is below ``count``; O(index) if entries differ in their lengths.
     package subscript(index: Int) -> HPKECiphertext {
         get throws(MLSError) {
+            if let stride {
+                var reader = TLSReader(content.dropFirst(index * stride))
+                return try HPKECiphertext(from: &reader)
+            }
             var reader = TLSReader(content)
             for _ in 0..<index {
                 try reader.skipOpaque()

@@ -43,3 +43,11 @@ extension Credential: TLSCodable {
         }
     }
 }
+
+extension Credential {
+    /// Checks that others can read a credential that was put together as one of an unknown kind (§5.3).
+    func checkReadable() throws(MLSError) {
+        guard case .other(let type, _) = self, type == .basic || type == .x509 else { return }
+        _ = try Credential(decoding: encoded)
+    }
+}

@@ -33,18 +33,19 @@ extension GroupInfo: TLSCodable {
         writer.integer(signer)
     }
 
-    /// `GroupInfoTBS`.
-    private var toBeSigned: [UInt8] {
-        var writer = TLSWriter()
-        encodeUnsigned(into: &writer)
+    /// `SignContent` over `GroupInfoTBS`, in one piece: the tree may be large.
+    private var signContent: [UInt8] {
+        var writer = TLSWriter(capacity: extensions.reduce(1_024) { $0 + $1.data.count + 16 })
+        writer.label("GroupInfoTBS")
+        writer.vector { encodeUnsigned(into: &$0) }
         return writer.bytes
     }
 
     package mutating func sign(_ suite: any CipherSuite, with key: SignaturePrivateKey) throws(MLSError) {
-        signature = try suite.sign(toBeSigned, label: "GroupInfoTBS", with: key)
+        signature = try suite.sign(signContent, with: key)
     }
 
     package func hasValidSignature(_ suite: any CipherSuite, by key: SignaturePublicKey) -> Bool {
-        suite.isValid(signature, for: toBeSigned, label: "GroupInfoTBS", by: key)
+        suite.isValid(signature, for: signContent, by: key)
     }
 }

@@ -44,7 +44,7 @@ struct ForgedWelcome {
 
     /// The inventor's leaf, to be changed and signed again.
     mutating func changeLeaf(_ change: (inout LeafNode) -> Void, signed: (inout LeafNode) -> Void = { _ in }) throws {
-        guard case .leaf(var leaf)? = nodes[0] else { return }
+        guard var leaf = nodes[0]?.leaf else { return }
         change(&leaf)
         try leaf.sign(suite, with: inventor.signatureKey, at: LeafPlace(groupID: context.groupID, leafIndex: 0))
         signed(&leaf)

@@ -21,7 +21,7 @@ extension Rule {
     }
 
     private static func parent(_ forged: inout ForgedWelcome, _ change: (inout ParentNode) -> Void) {
-        guard case .parent(var parent)? = forged.nodes[1] else { return }
+        guard var parent = forged.nodes[1]?.parent else { return }
         change(&parent)
         forged.nodes[1] = .parent(parent)
     }
@@ -134,7 +134,7 @@ extension Rule {
         Rule("12.4.3.1", "a parent's key stands in no other node", .duplicateEncryptionKey) { _ in
             try join { forged, _ in
                 // A leaf before it: of one behind it the leaf would be refused.
-                guard case .leaf(let first)? = forged.nodes[0] else { return }
+                guard let first = forged.nodes[0]?.leaf else { return }
                 parent(&forged) { $0.encryptionKey = first.encryptionKey }
             }
         },
@@ -143,7 +143,7 @@ extension Rule {
         },
         Rule("12.4.3.1", "an unmerged leaf has a member", .invalidUnmergedLeaves) { _ in
             try join { forged, _ in
-                guard case .parent(let node)? = forged.nodes[1] else { return }
+                guard let node = forged.nodes[1]?.parent else { return }
                 var top = node
                 top.encryptionKey = cipherSuite().generateHPKEKey().publicKey
                 top.unmergedLeaves = [3]
@@ -155,7 +155,7 @@ extension Rule {
         },
         Rule("12.4.3.1", "an unmerged leaf is unmerged at every node between", .invalidUnmergedLeaves) { _ in
             try join { forged, _ in
-                guard case .parent(let node)? = forged.nodes[1] else { return }
+                guard let node = forged.nodes[1]?.parent else { return }
                 var top = node
                 top.encryptionKey = cipherSuite().generateHPKEKey().publicKey
                 top.unmergedLeaves = [1]
