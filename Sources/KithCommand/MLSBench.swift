@@ -56,7 +56,6 @@ struct MLSBench: ParsableCommand {
         guard (sizes + warmSizes).allSatisfy({ 2...100_000 ~= $0 }), 1...64 ~= cores else {
             throw KithError(.invalid, "A group to be measured has 2 to 100,000 members, and 1 to 64 cores work on it.")
         }
-        kith_return_freed_memory()  // as a daemon does
         let bench = GroupBench(suite: suite)
         if let resident { return try bench.hold(resident) }
         let rows = Mutex<[GroupBench.Row]>([])

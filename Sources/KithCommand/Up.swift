@@ -54,8 +54,6 @@ struct Up: AsyncParsableCommand {
             try await runInBackground()
             return
         }
-        // A large copy leaves a small daemon behind.
-        kith_return_freed_memory()
         kith_raise_descriptor_limit()
         var options = Device.Options()
         options.logger = globals.logger
