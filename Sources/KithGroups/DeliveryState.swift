@@ -40,7 +40,7 @@ struct DeliveryState {
         guard let place = try Self.decode(message).place, place.groupID == groupID else {
             throw DeliveryError("The message is not one of that group.")
         }
-        if try Self.isCommit(message), let epoch = known.epoch, place.epoch != epoch { return (.refused, false) }
+        if let epoch = known.epoch, place.epoch != epoch { return (.refused, false) }
         return (.accepted(position: UInt64(known.all.count)), true)
     }
 

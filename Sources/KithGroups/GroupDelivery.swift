@@ -3,7 +3,10 @@
 /// It sees ciphertexts and names, no keys. It may lose nothing it has answered for; beyond that it is not trusted: what it
 /// hands over is checked. Everything may be sent twice: a message it has already is answered as before.
 public protocol GroupDelivery: Sendable {
-    /// Takes a message of a group. Of the commits of one epoch it takes the first.
+    /// Takes a message of a group, of the epoch that its last commit began: of the commits of one epoch that is the first.
+    ///
+    /// What is refused has no place among the messages and will have none. A service that takes data of past epochs must
+    /// know that members can still read it: none is bound to keep the keys (RFC 9420 §15.3).
     func send(_ message: [UInt8], to groupID: [UInt8]) async throws(DeliveryError) -> DeliveryAnswer
     /// A group's messages from a position on, in their order, at most `limit`.
     func messages(
@@ -40,7 +43,7 @@ public typealias ClientID = String
 public enum DeliveryAnswer: Hashable, Sendable {
     /// It has a place among the group's messages.
     case accepted(position: UInt64)
-    /// It is a commit, and another one of its epoch was first.
+    /// It is of an epoch that is over: another member's commit was first.
     case refused
 }
 

@@ -15,6 +15,9 @@ public enum GroupEvent: Hashable, Sendable {
     case proposed(QueuedProposal)
     /// Something this client sent came back: it has its place among the group's messages.
     case ownEcho(OwnMessage)
+    /// What this client was to send and cannot any more: it was removed, or the group ended, before the delivery service
+    /// had it.
+    case unsent([UInt8], authenticatedData: [UInt8])
     /// A message says to be of a later epoch than this client can reach: it may have to join anew.
     ///
     /// The epoch stands in the clear, and the delivery service could have made it up: a client that can still follow loses
@@ -71,6 +74,10 @@ extension GroupEvent: TLSCodable {
         case .reinitialised(let reInit):
             writer.integer(8 as UInt8)
             reInit.encode(into: &writer)
+        case .unsent(let data, let authenticated):
+            writer.integer(9 as UInt8)
+            writer.opaque(data)
+            writer.opaque(authenticated)
         }
     }
 
@@ -94,6 +101,7 @@ extension GroupEvent: TLSCodable {
         case 6: self = .needsRejoin(epoch: try reader.integer())
         case 7: self = .removed(try EpochChange(from: &reader))
         case 8: self = .reinitialised(try ReInit(from: &reader))
+        case 9: self = .unsent(try reader.opaque(), authenticatedData: try reader.opaque())
         default: throw .invalidContentType
         }
     }

@@ -30,27 +30,35 @@ extension GroupSession {
             try session.reload()
             try await session.drain()
             var result = Synchronisation()
-            while true {
-                guard session.inbox.count < session.client.options.waitingEvents else {
-                    result.isComplete = false
-                    break
-                }
-                let cursor = session.record.cursor
-                let page = try await session.reaching { () throws(DeliveryError) in
-                    try await session.delivery.messages(of: session.groupID, from: cursor, limit: 64)
-                }
-                guard !page.isEmpty else { break }
-                for message in page {
-                    if let reason = try session.take(message) {
-                        result.refused.append(Synchronisation.Refusal(position: message.position, reason: reason))
-                    } else {
-                        result.received += 1
-                    }
-                }
-                guard session.record.cursor > cursor else { break }
+            for _ in 0..<4 {
+                try await session.fetch(into: &result)
+                let isCurrent = result.isComplete && !session.record.needsRejoin
+                guard try await session.drain(encryptingAgain: isCurrent) else { break }
             }
-            try await session.drain()
             return result
+        }
+    }
+
+    /// Takes in what the delivery service has.
+    private func fetch(into result: inout Synchronisation) async throws(GroupError) {
+        while true {
+            guard inbox.count < client.options.waitingEvents else {
+                result.isComplete = false
+                return
+            }
+            let cursor = record.cursor
+            let page = try await reaching { () throws(DeliveryError) in
+                try await delivery.messages(of: groupID, from: cursor, limit: 64)
+            }
+            guard !page.isEmpty else { return }
+            for message in page {
+                if let reason = try take(message) {
+                    result.refused.append(Synchronisation.Refusal(position: message.position, reason: reason))
+                } else {
+                    result.received += 1
+                }
+            }
+            guard record.cursor > cursor else { return }
         }
     }
 
@@ -116,7 +124,7 @@ extension GroupSession {
             // Whoever can follow is not behind, whatever somebody claimed.
             draft.record.needsRejoin = false
             guard !removesUs else {
-                draft.removedOutgoing.formUnion(outbox.map(\.number))
+                draft.removedOutgoing.formUnion(outbox.lazy.filter { !$0.isData }.map(\.number))
                 draft.tell(.removed(change))
                 return
             }
@@ -147,7 +155,7 @@ extension GroupSession {
                 // Refused: somebody was faster, and has published or will have a newer state.
                 guard case .accepted = answer else { continue }
                 try session.begin(join.confirm(), replacing: true, publishes: true)
-                await session.drainQuietly()
+                await session.drainQuietly(encryptingAgain: true)
                 return
             }
             throw .contended

@@ -2,11 +2,12 @@ public import KithMLS
 
 /// What became of something that was sent.
 public struct SentMessage: Hashable, Sendable {
-    /// The message's bytes, as the delivery service gets them.
+    /// The message's bytes; other ones when it goes out later, in an epoch that began meanwhile.
     public let bytes: [UInt8]
-    /// The epoch it was sent in.
+    /// The epoch it was encrypted in.
     public let epoch: UInt64
-    /// Whether the delivery service has it; otherwise it goes out with the next synchronisation.
+    /// Whether the delivery service has it; otherwise it goes out with the next synchronisation, encrypted again if its
+    /// epoch is over by then.
     public let isDelivered: Bool
 }
 
@@ -23,7 +24,9 @@ public enum CommitOutcome: Hashable, Sendable {
 extension GroupSession {
     /// Sends data to the group.
     ///
-    /// When this returns the message is in storage and on its way: it is sent once whatever happens.
+    /// When this returns the message is in storage and on its way: it gets one place among the group's messages whatever
+    /// happens, in the order in which this client sends; or, in a group that is over for this client by then, it comes back
+    /// as ``GroupEvent/unsent(_:authenticatedData:)``.
     ///
     /// - Throws: ``GroupError/refused(_:)`` with `commitRequired` while proposals await a commit.
     public func send(_ data: [UInt8], authenticatedData: [UInt8] = []) async throws(GroupError) -> SentMessage {
@@ -31,7 +34,7 @@ extension GroupSession {
             try session.checkRoom()
             let (number, bytes, epoch) = try session.change { group, draft throws(MLSError) in
                 let message = try group.encrypt(data, authenticatedData: authenticatedData).bytes
-                draft.send(.message, message)
+                draft.send(.data(data, authenticated: authenticatedData), message)
                 return (draft.record.nextOutgoing - 1, message, group.epoch)
             }
             await session.drainQuietly()
@@ -45,7 +48,7 @@ extension GroupSession {
         try await exclusively { session throws(GroupError) in
             try session.checkRoom()
             try session.change { group, draft throws(MLSError) in
-                draft.send(.message, try group.propose(proposal, at: session.now).bytes)
+                draft.send(.proposal, try group.propose(proposal, at: session.now).bytes)
             }
             await session.drainQuietly()
         }
@@ -56,7 +59,7 @@ extension GroupSession {
         try await exclusively { session throws(GroupError) in
             try session.checkRoom()
             try session.change { group, draft throws(MLSError) in
-                draft.send(.message, try group.proposeUpdate().bytes)
+                draft.send(.proposal, try group.proposeUpdate().bytes)
             }
             await session.drainQuietly()
         }
@@ -140,16 +143,39 @@ extension GroupSession {
     // MARK: The outbox
 
     /// Hands the delivery service everything that waits, in its order; what cannot be handed over stays.
-    func drainQuietly() async {
+    func drainQuietly(encryptingAgain: Bool = false) async {
         // What went wrong stays in the outbox, and the next synchronisation says so.
-        _ = try? await drain()
+        _ = try? await drain(encryptingAgain: encryptingAgain)
     }
 
-    /// Hands over everything that waits.
-    func drain() async throws(GroupError) {
-        while let next = outbox.first {
+    /// Hands over what waits.
+    ///
+    /// Data whose epoch was over before it had a place stays, and everything that was said after it, until it is
+    /// encrypted again: worth while for a session that has taken in what there is.
+    ///
+    /// - Returns: whether an epoch ended since, so that what was encrypted again was refused again.
+    @discardableResult
+    func drain(encryptingAgain: Bool = false) async throws(GroupError) -> Bool {
+        var (holdsData, isBehind) = (false, false)
+        var again: UInt64?
+        while let next = outbox.first(where: { !(holdsData && $0.isData) }) {
             switch next.kind {
-            case .message:
+            case .data where next.bytes.isEmpty:
+                again = next.number
+                holdsData = encryptingAgain ? try !encryptAgain(next) : true
+            case .data:
+                let answer = try await reaching { () throws(DeliveryError) in
+                    try await delivery.send(next.bytes, to: groupID)
+                }
+                switch answer {
+                case .accepted: try remove(next)
+                case .refused:
+                    try withdraw(next)
+                    isBehind = again == next.number
+                    holdsData = isBehind || !encryptingAgain
+                }
+            case .proposal:
+                // Refused, it comes back to its maker with the commit that was first.
                 _ = try await reaching { () throws(DeliveryError) in try await delivery.send(next.bytes, to: groupID) }
                 try remove(next)
             case .welcome:
@@ -166,6 +192,32 @@ extension GroupSession {
             }
         }
         if record.publishes { try await publish() }
+        return isBehind
+    }
+
+    /// Notes that a message has no place and will not get one as it is.
+    private func withdraw(_ outgoing: Outgoing) throws(GroupError) {
+        try change { _, draft throws(MLSError) in
+            // Another process may have noted it, and gone on.
+            if outbox.contains(outgoing) { draft.rewrite(outgoing, []) }
+        }
+    }
+
+    /// Encrypts data for the epoch of now, or gives it back to the application when there is none; false when that must
+    /// wait for a commit.
+    private func encryptAgain(_ outgoing: Outgoing) throws(GroupError) -> Bool {
+        guard case .data(let data, let authenticated) = outgoing.kind else { return false }
+        return try change { group, draft throws(MLSError) in
+            guard outbox.contains(outgoing) else { return true }
+            guard !group.isRemoved, group.reInit == nil else {
+                draft.removedOutgoing.insert(outgoing.number)
+                draft.tell(.unsent(data, authenticatedData: authenticated))
+                return true
+            }
+            guard group.queuedProposals.isEmpty else { return false }
+            draft.rewrite(outgoing, try group.encrypt(data, authenticatedData: authenticated).bytes)
+            return true
+        }
     }
 
     private func remove(_ outgoing: Outgoing) throws(GroupError) {

@@ -131,6 +131,13 @@ public actor GroupSession {
             record.nextOutgoing += 1
         }
 
+        /// Replaces a message that waits, at its place.
+        mutating func rewrite(_ outgoing: Outgoing, _ bytes: [UInt8]) {
+            var outgoing = outgoing
+            outgoing.bytes = bytes
+            sent.append(outgoing)
+        }
+
         mutating func tell(_ event: GroupEvent) {
             events.append(NumberedEvent(number: record.nextEvent, event: event))
             record.nextEvent += 1
@@ -198,7 +205,13 @@ public actor GroupSession {
 
     private func apply(_ draft: Draft) {
         record = draft.record
-        outbox += draft.sent
+        for outgoing in draft.sent {
+            if let index = outbox.firstIndex(where: { $0.number == outgoing.number }) {
+                outbox[index] = outgoing
+            } else {
+                outbox.append(outgoing)
+            }
+        }
         outbox.removeAll { draft.removedOutgoing.contains($0.number) }
         inbox += draft.events
         if !draft.events.isEmpty { wake() }
@@ -243,7 +256,12 @@ public actor GroupSession {
         guard !isClosed else { throw .closed }
         var fresh = fresh
         var draft = Draft(record: replacing ? record : SessionRecord())
-        if replacing { draft.removedOutgoing = Set(outbox.map(\.number)) }
+        if replacing {
+            // What was said and not delivered is still to be: in the epoch that begins here.
+            for waiting in outbox {
+                if waiting.isData { draft.rewrite(waiting, []) } else { draft.removedOutgoing.insert(waiting.number) }
+            }
+        }
         draft.record.firstEpoch = fresh.epoch
         draft.record.needsRejoin = false
         draft.record.publishes = publishes

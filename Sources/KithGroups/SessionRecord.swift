@@ -57,17 +57,22 @@ struct SessionRecord: Hashable {
 
 /// A message that is to be handed to the delivery service.
 struct Outgoing: Hashable {
-    enum Kind: UInt8 {
-        /// Data or a proposal.
-        case message = 1
-        /// A commit, which may be refused.
-        case commit = 2
-        case welcome = 3
+    enum Kind: Hashable {
+        /// Of no use once its epoch is over.
+        case proposal
+        /// Refused when another one was first.
+        case commit
+        case welcome
+        /// Encrypted again, from what it says, when its epoch was over before it had a place.
+        case data([UInt8], authenticated: [UInt8])
     }
 
     let number: UInt64
     let kind: Kind
-    let bytes: [UInt8]
+    /// What the delivery service gets: empty for data that is to be encrypted again.
+    var bytes: [UInt8]
+
+    var isData: Bool { if case .data = kind { true } else { false } }
 
     init(number: UInt64, kind: Kind, bytes: [UInt8]) {
         self.number = number
@@ -76,8 +81,15 @@ struct Outgoing: Hashable {
     }
 
     init(_ row: GroupRow) throws(GroupError) {
-        let (kind, bytes) = try row.content.reading { reader throws(MLSError) in
-            guard let kind = Kind(rawValue: try reader.integer()) else { throw .invalidContentType }
+        let (kind, bytes): (Kind, [UInt8]) = try row.content.reading { reader throws(MLSError) in
+            let kind: Kind =
+                switch try reader.integer(as: UInt8.self) {
+                case 1: .proposal
+                case 2: .commit
+                case 3: .welcome
+                case 4: .data(try reader.opaque(), authenticated: try reader.opaque())
+                default: throw .invalidContentType
+                }
             return (kind, try reader.opaque())
         }
         self.init(number: row.key.number, kind: kind, bytes: bytes)
@@ -87,7 +99,15 @@ struct Outgoing: Hashable {
         GroupRow(
             GroupRow.Key(.outbox, number: number),
             StoredBytes { writer in
-                writer.integer(kind.rawValue)
+                switch kind {
+                case .proposal: writer.integer(1 as UInt8)
+                case .commit: writer.integer(2 as UInt8)
+                case .welcome: writer.integer(3 as UInt8)
+                case .data(let data, let authenticated):
+                    writer.integer(4 as UInt8)
+                    writer.opaque(data)
+                    writer.opaque(authenticated)
+                }
                 writer.opaque(bytes)
             })
     }

@@ -160,8 +160,13 @@ private func talkUntilKilled(_ path: String, _ group: [UInt8], _ round: Int, _ m
         tasks.addTask {
             for number in 0... {
                 let text = "anna's other \(round) \(number)"
-                _ = try await other.send(Array(text.utf8))
-                note(sent, text)
+                do throws(GroupError) {
+                    _ = try await other.send(Array(text.utf8))
+                    note(sent, text)
+                } catch {
+                    guard error == .tooMuchWaiting else { throw error }
+                    try await other.synchronise()
+                }
             }
         }
         tasks.addTask {

@@ -150,6 +150,88 @@ import Testing
         #expect(try await anna.agreement() == sessions[1].agreement())
     }
 
+    @Test func `what was said while away is read by all, after more epochs than anybody keeps`() async throws {
+        let delivery = MemoryDelivery()
+        let link = UnreliableDelivery(delivery)
+        let storage = MemoryGroupStorage()
+        let clients = try [client("anna", link, storage), client("ben", delivery), client("cleo", delivery)]
+        let sessions = try await party(clients)
+        link.losesMessages = true
+        for text in ["one", "two"] { #expect(try await !sessions[0].send(Array(text.utf8)).isDelivered) }
+        for _ in 0..<12 { _ = try await sessions[1].commit() }
+        link.losesMessages = false
+        // By another run of the program; before it knows of the new epochs, it says something more.
+        let anna = try #require(try client("anna", link, storage).group(sessions[0].groupID))
+        #expect(try await !anna.send(Array("three".utf8), authenticatedData: [3]).isDelivered)
+        try await anna.synchronise()
+        try await anna.say("four")
+        for session in sessions.dropFirst() {
+            #expect(try await session.synchronise().refused.isEmpty)
+            #expect(try await texts(taken(session)) == ["one", "two", "three", "four"])
+        }
+        #expect(try await anna.synchronise().refused.isEmpty)
+    }
+
+    @Test func `what had its place before its epoch ended is not said twice`() async throws {
+        let delivery = MemoryDelivery()
+        let link = UnreliableDelivery(delivery)
+        let sessions = try await party([client("anna", link), client("ben", delivery)])
+        link.losesAnswers = true
+        #expect(try await !sessions[0].send(Array("one".utf8)).isDelivered)
+        _ = try await sessions[1].commit()
+        link.losesAnswers = false
+        try await sessions[0].synchronise()
+        try await sessions[1].synchronise()
+        #expect(try await texts(taken(sessions[1])) == ["one"])
+    }
+
+    @Test func `data that waits for a commit lets the commit pass, and keeps its order`() async throws {
+        let delivery = MemoryDelivery()
+        let link = UnreliableDelivery(delivery)
+        let sessions = try await party([client("anna", link), client("ben", delivery)])
+        link.losesMessages = true
+        for text in ["one", "two"] { try await sessions[0].say(text) }
+        _ = try await sessions[1].commit()
+        try await sessions[1].proposeUpdate()
+        link.losesMessages = false
+        // It is to be encrypted again, and must not before the proposal is committed.
+        try await sessions[0].synchronise()
+        await #expect(throws: GroupError.refused(.commitRequired)) { try await sessions[0].say("three") }
+        guard case .confirmed = try await sessions[0].commit() else {
+            Issue.record("the commit did not pass")
+            return
+        }
+        try await sessions[0].say("three")
+        try await sessions[0].synchronise()
+        try await sessions[1].synchronise()
+        #expect(try await texts(taken(sessions[1])) == ["one", "two", "three"])
+    }
+
+    @Test func `what a removed client could not send comes back to it, or is said when it joins again`() async throws {
+        let delivery = MemoryDelivery()
+        let link = UnreliableDelivery(delivery)
+        let storage = MemoryGroupStorage()
+        let sessions = try await party([client("anna", delivery), client("ben", link, storage)])
+        link.losesMessages = true
+        _ = try await sessions[1].send(Array("one".utf8), authenticatedData: [1])
+        _ = try await sessions[0].commit(CommitOptions([.remove(1)]))
+        link.losesMessages = false
+        try await sessions[1].synchronise()
+        let told = try await taken(sessions[1])
+        #expect(told.count == 2 && told.last == .unsent(Array("one".utf8), authenticatedData: [1]))
+        // A client whose state is lost does not lose what it was to say.
+        try await sessions[1].rejoin()
+        try await sessions[0].synchronise()
+        _ = try await (taken(sessions[0]), taken(sessions[1]))
+        link.losesMessages = true
+        try await sessions[1].say("two")
+        link.losesMessages = false
+        _ = try await sessions[0].commit()
+        try await sessions[1].rejoin()
+        try await sessions[0].synchronise()
+        #expect(try await texts(taken(sessions[0])) == ["two"])
+    }
+
     @Test func `a commit whose answer was lost is confirmed all the same, once`() async throws {
         let delivery = UnreliableDelivery()
         let storage = MemoryGroupStorage()
@@ -215,7 +297,8 @@ import Testing
             }
             try await tasks.waitForAll()
         }
-        for session in sessions { try await session.synchronise() }
+        // Twice: what anna encrypts again when she is behind, ben hears; and she what he does.
+        for _ in 0..<2 { for session in sessions { try await session.synchronise() } }
         let (anna, ben) = (try await taken(sessions[0]), try await taken(sessions[1]))
         #expect(Set(texts(anna)) == Set((0..<30).map { "\(2 * $0 + 1)" }) && texts(anna).count == 30)
         #expect(Set(texts(ben)) == Set((0..<30).map { "\(2 * $0)" }) && texts(ben).count == 30)

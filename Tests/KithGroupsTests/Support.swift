@@ -67,9 +67,11 @@ func database(_ folder: String, _ name: String) throws -> GroupDatabase {
 
 /// A delivery service whose answers get lost, or that does not do what it is asked.
 final class UnreliableDelivery: GroupDelivery {
-    let base = MemoryDelivery()
+    let base: MemoryDelivery
     nonisolated(unsafe) var losesAnswers = false
     nonisolated(unsafe) var losesMessages = false
+
+    init(_ base: MemoryDelivery = MemoryDelivery()) { self.base = base }
 
     private func losing<Value>(_ value: () async throws(DeliveryError) -> Value) async throws(DeliveryError) -> Value {
         if losesMessages { throw DeliveryError("lost on the way there") }
