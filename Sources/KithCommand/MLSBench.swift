@@ -201,10 +201,22 @@ extension GroupBench {
         try updates("\(count) members: flat update", Self.rounds(count), &anna, &ben, show)
         if cores > 1 {
             anna.configuration = configuration(cores: cores)
-            let passed = try passed { () throws(MLSError) in _ = try anna.stageCommit(at: now) }
+            var bytes: [UInt8] = []
+            var passed = try passed { () throws(MLSError) in bytes = try anna.stageCommit(at: now).commit.bytes }
             anna.discardPendingCommit()
             anna.configuration = configuration
             show(Row(work: "\(count) members: flat update, create, \(cores) cores", milliseconds: passed))
+            let rounds = 2000
+            ben.configuration = configuration(cores: cores)
+            passed = try self.passed { () throws(MLSError) in
+                // Not confirmed: it is the same work again and again.
+                for _ in 0..<rounds { _ = try ben.process(MLSMessage(bytes), at: now) }
+            }
+            ben.configuration = configuration
+            show(
+                Row(
+                    work: "\(count) members: flat update, process, \(cores) cores",
+                    milliseconds: passed / Double(rounds)))
         }
         try changes(count, &anna, show)
         try externalJoin(count, anna, show)

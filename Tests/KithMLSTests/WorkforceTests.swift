@@ -3,15 +3,15 @@ import Testing
 
 @testable import KithMLS
 
+/// All threads that the system gives.
+struct Crowd: Workforce {
+    func perform(_ count: Int, _ body: @Sendable (Int) -> Void) {
+        DispatchQueue.concurrentPerform(iterations: count, execute: body)
+    }
+}
+
 /// Groups whose work for many members is done side by side.
 @Suite struct WorkforceTests {
-    /// All threads that the system gives.
-    private struct Crowd: Workforce {
-        func perform(_ count: Int, _ body: @Sendable (Int) -> Void) {
-            DispatchQueue.concurrentPerform(iterations: count, execute: body)
-        }
-    }
-
     @Test func `what is made side by side stands in its order`() throws {
         for count in [0, 1, 12, 13, 100, 1_000] {
             #expect(try Crowd().map(count) { $0 * 2 } == (0..<count).map { $0 * 2 })
@@ -42,6 +42,45 @@ import Testing
         }
         let update = try members[0].commit().commit
         for member in members.dropFirst() { try member.follow(update) }
+        try agree(members)
+    }
+
+    @Test(arguments: [WireFormat.publicMessage, .privateMessage])
+    func `a large commit is followed by those who check it on two threads`(format: WireFormat) throws {
+        let members = try party(["anna", "ben", "cleo"], handshake: format)
+        members[1].with { $0.configuration.workforce = Crowd() }
+        var large = CommitOptions()
+        large.authenticatedData = [UInt8](repeating: 9, count: 1 << 16)
+        for _ in 0..<3 {
+            let commit = try members[0].commit(large).commit
+            for member in members.dropFirst() { #expect(try member.follow(commit).committer == 0) }
+            // What a commit of one's own or a second one of the epoch would be is not.
+            for member in members { #expect(throws: MLSError.wrongEpoch) { try member.follow(commit) } }
+        }
+        try agree(members)
+    }
+
+    @Test func `a large commit is refused for its tag first, then for its signature`() throws {
+        let members = try party(["anna", "ben"], handshake: .publicMessage)
+        members[1].with { $0.configuration.workforce = Crowd() }
+        var forgery = Forgery()
+        forgery.content = { $0.authenticatedData = [UInt8](repeating: 9, count: 1 << 16) }
+        forgery.tag = { $0[0] ^= 1 }
+        for (breaks, error) in [([0, 1], MLSError.invalidMembershipTag), ([1], .invalidMessageSignature)] {
+            let message = try members[0].with { group throws in
+                guard case .publicMessage(var message) = try group.forged(forgery) else { throw MLSError.truncated }
+                var content = message.authenticated
+                if breaks.contains(1) { content.signature[9] ^= 1 }
+                message = try PublicMessage(
+                    protecting: content, group.state.suite, membershipKey: group.state.secrets.membershipKey,
+                    context: group.state.shared.contextBytes)
+                if breaks.contains(0) { message.membershipTag?[0] ^= 1 }
+                return MLSMessage.publicMessage(message)
+            }
+            #expect(throws: error) { try members[1].follow(message) }
+        }
+        let honest = try members[0].commit().commit
+        try members[1].follow(honest)
         try agree(members)
     }
 

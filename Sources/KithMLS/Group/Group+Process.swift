@@ -1,3 +1,5 @@
+import Synchronization
+
 extension Group {
     /// Takes in a message of the group.
     ///
@@ -21,6 +23,13 @@ extension Group {
         guard content.epoch == epoch else { throw .wrongEpoch }
         if isPending(message) { return .own(OwnMessage(kind: .pendingCommit, epoch: epoch)) }
         if case .member = content.sender, !configuration.acceptsPublicHandshake { throw .publicHandshakeNotAccepted }
+        if let commit = largeCommit(content.authenticated) {
+            let key = state.secrets.membershipKey.shared()
+            return .commit(
+                try stageSideBySide(commit, in: content.authenticated, psks, now) { shared throws(MLSError) in
+                    try content.checkMembership(shared.suite, key, context: shared.contextBytes)
+                })
+        }
         try content.checkMembership(state.suite, state.secrets.membershipKey, context: state.shared.contextBytes)
         try state.shared.checkSignature(content.authenticated)
         return try accept(content.authenticated, psks, now)
@@ -40,6 +49,11 @@ extension Group {
             leaf: senderData.leafIndex, RatchetKind(message.contentType), generation: senderData.generation,
             limits: configuration.ratchetLimits)
         let content = try message.content(suite, senderData: senderData, key: step.key)
+        if let commit = largeCommit(content) {
+            let staged = try stageSideBySide(commit, in: content, psks, now) { _ in }
+            state.secretTree.apply(step)
+            return .commit(staged)
+        }
         try state.shared.checkSignature(content)
         guard case .application(let data) = content.content.content else {
             let received = try accept(content, psks, now)
@@ -100,6 +114,57 @@ extension Group {
         OwnMessage(
             kind: isOwn(message) ? .remembered(message.contentType) : .unknown(message.contentType),
             epoch: message.epoch)
+    }
+
+    /// A commit of somebody who may make one, when it is so large that two threads are worth while: with keys for each of
+    /// a thousand members.
+    private func largeCommit(_ content: AuthenticatedContent) -> Commit? {
+        guard content.contentBytes.count >= 1 << 16, !(configuration.workforce is Alone), reInit == nil,
+            content.content.sender != .member(leafIndex), case .commit(let commit) = content.content.content,
+            (try? state.shared.signatureKey(of: content.content)) != nil
+        else { return nil }
+        return commit
+    }
+
+    /// Checks a commit's signature, which takes as long as all the rest, beside the rest.
+    ///
+    /// What is derived from a commit stays here until its signature is known to be good.
+    private func stageSideBySide(
+        _ commit: Commit, in content: AuthenticatedContent, _ psks: PreSharedKeys, _ now: UInt64?,
+        _ checkTag: @Sendable (PublicState) throws(MLSError) -> Void
+    ) throws(MLSError) -> StagedCommit {
+        let (shared, psks) = (state.shared, allKeys(psks))
+        let outcome = Mutex(Outcome())
+        configuration.workforce.perform(2) { number in
+            if number == 0 {
+                do throws(MLSError) { try shared.checkSignature(content) } catch {
+                    outcome.withLock { $0.signature = error }
+                }
+                return
+            }
+            do throws(MLSError) { try checkTag(shared) } catch {
+                outcome.withLock { $0.tag = error }
+                return
+            }
+            do throws(MLSError) {
+                var staged: StagedCommit? = try stage(commit, in: content, psks: psks, at: now)
+                outcome.withLock { $0.staged = staged.take() }
+            } catch {
+                outcome.withLock { $0.rest = error }
+            }
+        }
+        if let error = outcome.withLock({ $0.tag ?? $0.signature ?? $0.rest }) { throw error }
+        guard let staged = outcome.withLock({ $0.staged.take() }) else {
+            preconditionFailure("a workforce returns when its work is done")
+        }
+        return staged
+    }
+
+    private struct Outcome: ~Copyable {
+        var tag: MLSError?
+        var signature: MLSError?
+        var rest: MLSError?
+        var staged: StagedCommit?
     }
 
     /// Takes in a handshake content whose signature was checked.

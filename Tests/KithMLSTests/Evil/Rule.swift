@@ -30,13 +30,19 @@ final class Stage {
     private var extensions: [Extension] = []
     private var capabilities = Capabilities()
     private(set) var isSet = false
+    /// Whether commits are so large that the victim checks them on two threads.
+    private let isLarge: Bool
+
+    init(isLarge: Bool = false) { self.isLarge = isLarge }
 
     private func start() -> [Member] {
         isSet = true
         do {
-            return try party(
+            let members = try party(
                 ["evil", "victim", "third", "fourth"], extensions: extensions, handshake: .publicMessage,
                 capabilities: capabilities)
+            if isLarge { members[1].with { $0.configuration.workforce = Crowd() } }
+            return members
         } catch { preconditionFailure("the honest group could not be made: \(error)") }
     }
 
@@ -61,6 +67,13 @@ final class Stage {
 
     /// The evil member commits.
     func commit(_ forgery: Forgery) throws {
+        var forgery = forgery
+        if isLarge {
+            forgery.content = { [change = forgery.content] in
+                $0.authenticatedData = [UInt8](repeating: 1, count: 1 << 16)
+                change(&$0)
+            }
+        }
         try deliver(try evil.with { group throws in try group.forged(forgery) })
     }
 
@@ -131,7 +144,13 @@ final class Stage {
 @Suite struct ValidationTests {
     @Test(arguments: Rule.all)
     func `a violation of one rule is refused with its own error, and the group goes on`(rule: Rule) throws {
-        let stage = Stage()
+        try check(rule, Stage())
+    }
+
+    @Test(arguments: Rule.framing + Rule.leaves + Rule.commits)
+    func `of a commit that two threads check, too`(rule: Rule) throws { try check(rule, Stage(isLarge: true)) }
+
+    private func check(_ rule: Rule, _ stage: Stage) throws {
         #expect(throws: rule.error) { try rule.attempt(stage) }
         guard stage.isSet else { return }
         // Nothing has changed: an honest commit is still followed by all.
