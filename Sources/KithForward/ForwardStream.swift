@@ -73,6 +73,8 @@ private final class Core: Sendable {
         var endIsSent = false
         /// Theirs.
         var hasEnded = false
+        /// Nothing more is written.
+        var isClosed = false
     }
 
     private let raw: any ByteStream
@@ -150,7 +152,7 @@ private final class Core: Sendable {
             try incoming.finish()
             // Nothing more will be granted. The other end may have let go of the stream by now, which takes nothing from
             // what has come.
-            if isLast { try? await raw.finish() }
+            if isLast { try? await close() }
             return 0
         default: throw KithError(.invalid, "The other device sent a frame of no known kind.")
         }
@@ -208,7 +210,15 @@ private final class Core: Sendable {
             return state.hasEnded
         }
         // Nothing more will be granted.
-        if isLast { try await raw.finish() }
+        if isLast { try await close() }
+    }
+
+    /// Ends the stream behind the frame that is being written.
+    private func close() async throws {
+        await writing.enter()
+        defer { writing.leave() }
+        state.withLock { $0.isClosed = true }
+        try await raw.finish()
     }
 
     private func send(kind: UInt64, count: Int, _ bytes: [UInt8] = []) async throws {
@@ -216,6 +226,8 @@ private final class Core: Sendable {
         writer.varint(UInt64(count) << 2 | kind)
         await writing.enter()
         defer { writing.leave() }
+        // A reader may find room for more when both directions have just ended.
+        if kind == 1, state.withLock({ $0.isClosed }) { return }
         if bytes.count < 16 << 10 {
             writer.bytes(bytes)
             try await raw.write(writer.bytes)

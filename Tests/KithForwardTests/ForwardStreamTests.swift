@@ -1,6 +1,7 @@
 import KithAPI
 import KithTesting
 import KithWire
+import Synchronization
 import Testing
 
 @testable import KithForward
@@ -55,6 +56,25 @@ import Testing
         #expect(try await right.read(exactly: 1) == [2])
     }
 
+    @Test func `room for more is not granted behind the end`() async throws {
+        let pipe = Pipe()
+        let held = HeldStream(pipe.left)
+        let (left, right) = (ForwardStream(held), ForwardStream(pipe.right))
+        try await left.finish()
+        try await right.write([UInt8](repeating: 1, count: ForwardStream.firstWindow))
+        // The reader grants what it has read; before that is written, the other direction ends as well.
+        held.isHolding.store(true, ordering: .sequentiallyConsistent)
+        let reading = Task { try await left.read(exactly: ForwardStream.firstWindow).count }
+        while held.waiting.load(ordering: .sequentiallyConsistent) == 0 { await Task.yield() }
+        try await right.finish()
+        for _ in 0..<1_000 { await Task.yield() }
+        held.isHolding.store(false, ordering: .sequentiallyConsistent)
+        #expect(try await reading.value == ForwardStream.firstWindow)
+        #expect(try await left.read(upTo: 1) == nil)
+        #expect(try await right.read(upTo: 1) == nil)
+        while held.isFinished.load(ordering: .sequentiallyConsistent) == false { await Task.yield() }
+    }
+
     @Test func `an abandoned connection is abandoned at both ends`() async throws {
         let pipe = Pipe()
         let (left, right) = (ForwardStream(pipe.left), ForwardStream(pipe.right))
@@ -96,4 +116,28 @@ import Testing
         #expect(try await right.readAll().count == 4 << 20)
         try await sending.value
     }
+}
+
+/// A stream whose writes wait while it is told to hold them.
+private final class HeldStream: ByteStream {
+    let isHolding = Atomic(false)
+    let waiting = Atomic(0)
+    let isFinished = Atomic(false)
+    private let base: any ByteStream
+
+    init(_ base: any ByteStream) { self.base = base }
+
+    func read(upTo limit: Int) async throws -> [UInt8]? { try await base.read(upTo: limit) }
+    func write(_ bytes: [UInt8]) async throws {
+        while isHolding.load(ordering: .sequentiallyConsistent) {
+            waiting.store(1, ordering: .sequentiallyConsistent)
+            await Task.yield()
+        }
+        try await base.write(bytes)
+    }
+    func finish() async throws {
+        try await base.finish()
+        isFinished.store(true, ordering: .sequentiallyConsistent)
+    }
+    func abort(_ code: KithError.Code) { base.abort(code) }
 }
