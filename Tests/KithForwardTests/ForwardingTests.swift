@@ -157,7 +157,7 @@ import Testing
     @Test func `a port that is taken is a conflict, and nothing of the set stays`() async throws {
         let taken = try Peer("echo")
         let client = Client(try LocalCarrier("forward"))
-        let free = try SocketListener(at: NetworkAddress(ipv4: 0x7F00_0001, port: 0), on: try SocketLoop()).place
+        let free = try unusedPlace()
         let set = ForwardSet([
             Forward.Rule(.local, listen: free, target: free),
             Forward.Rule(.local, listen: try #require(Forward.Place(taken.place)), target: free),
@@ -168,6 +168,15 @@ import Testing
         #expect(try await client.call(Forward.List.self, Nothing()).running.isEmpty)
         let again = ForwardSet([Forward.Rule(.local, listen: free, target: free)])
         try await again.whileUp(to: "laptop", client: client) { _ in }
+    }
+
+    /// Where nothing listens, and nothing will: the system hands out higher ports to those who leave the choice to it.
+    private func unusedPlace() throws -> Forward.Place {
+        for _ in 0..<100 {
+            let address = NetworkAddress(ipv4: 0x7F00_0001, port: .random(in: 20_000..<32_000))
+            if let listener = try? SocketListener(at: address, on: try SocketLoop()) { return listener.place }
+        }
+        throw KithError(.conflict, "No port is free.")
     }
 
     @Test func `started forwards stay until stopped`() async throws {

@@ -1,11 +1,12 @@
 import Crypto
 import Foundation
 import KithIdentity
-import KithNet
 import KithQUIC
 import KithWire
 import Synchronization
 import Testing
+
+@testable import KithNet
 
 /// The interop runner's cases over an emulated link; `Plan` says which peer does which.
 @Suite(.printsReport, .timeLimit(.minutes(10)), .enabled(if: Link.isPossible)) struct LinkCaseTests {
@@ -302,6 +303,7 @@ import Testing
                                 try await tasks.waitForAll()
                             }
                             await ends.events.note(connection)
+                            if round + 1 < scenario.rounds { try await client.ticket() }
                             connection.close()
                             _ = await connection.closed()
                         }
@@ -362,6 +364,17 @@ import Testing
 }
 
 extension Endpoint {
+    /// Waits, for a while, until somebody gave a ticket: it may come after the answer.
+    fileprivate func ticket() async throws {
+        for _ in 0..<250 {
+            let answer = OneShot<Bool>()
+            let driver = self.driver
+            driver.loop.execute { answer.fulfil(driver.memory.entries.values.contains { !$0.tickets.isEmpty }) }
+            if await answer.value() { return }
+            try await Task.sleep(for: .milliseconds(20))
+        }
+    }
+
     fileprivate func connect(to peer: DeviceID, at address: NetworkAddress, isEarly: Bool) async throws -> Connection {
         isEarly
             ? try await connectEarly(to: peer, at: [address], timeout: .seconds(60))
