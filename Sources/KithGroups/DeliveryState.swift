@@ -37,7 +37,8 @@ struct DeliveryState {
     func answer(_ message: [UInt8], to groupID: [UInt8]) throws(DeliveryError) -> (DeliveryAnswer, isNew: Bool) {
         let known = groups[groupID] ?? Messages()
         if let position = known.positions[SHA256.hash(data: message)] { return (.accepted(position: position), false) }
-        guard let place = try Self.decode(message).place, place.groupID == groupID else {
+        let parsed = try Self.decode(message)
+        guard parsed.isFramed, let place = parsed.place, place.groupID == groupID else {
             throw DeliveryError("The message is not one of that group.")
         }
         if let epoch = known.epoch, place.epoch != epoch { return (.refused, false) }
@@ -85,10 +86,7 @@ struct DeliveryState {
                 clients[name]?.welcomes.append(message)
             }
         case .keyPackage(let client, let bytes):
-            guard case .keyPackage(let package) = try Self.decode(bytes),
-                let suite = CipherSuites[id: package.cipherSuite]
-            else { throw DeliveryError("That is no key package of a known cipher suite.") }
-            let reference = package.reference(suite)
+            let (reference, package) = try Self.reference(bytes)
             guard clients[client, default: Client()].references.insert(reference).inserted else { return }
             if package.isLastResort {
                 clients[client]?.lastResort = bytes
@@ -100,6 +98,40 @@ struct DeliveryState {
         case .groupInfo(let groupID, let info):
             groups[groupID, default: Messages()].info = info
         }
+    }
+
+    /// Checks that a record can be applied: what was written and cannot be read again would be the end of the service.
+    static func check(_ record: Record) throws(DeliveryError) {
+        switch record {
+        case .message(_, let message): _ = try isCommit(message)
+        case .welcome(let message):
+            guard case .welcome = try decode(message) else { throw DeliveryError("That is no Welcome.") }
+        case .keyPackage(_, let bytes): _ = try reference(bytes)
+        case .groupInfo(let groupID, let info): _ = try epoch(info, groupID)
+        case .taken: break
+        }
+    }
+
+    /// Whether a group's public state is of the epoch that its last commit began, as far as is known.
+    func isCurrent(info: [UInt8], of groupID: [UInt8]) throws(DeliveryError) -> Bool {
+        let epoch = try Self.epoch(info, groupID)
+        guard let known = groups[groupID] else { return true }
+        if let current = known.epoch { return epoch == current }
+        guard let last = known.info else { return true }
+        return try epoch >= Self.epoch(last, groupID)
+    }
+
+    private static func epoch(_ info: [UInt8], _ groupID: [UInt8]) throws(DeliveryError) -> UInt64 {
+        guard case .groupInfo(let info) = try decode(info), info.groupContext.groupID == groupID else {
+            throw DeliveryError("That is no public state of that group.")
+        }
+        return info.groupContext.epoch
+    }
+
+    private static func reference(_ bytes: [UInt8]) throws(DeliveryError) -> (reference: [UInt8], KeyPackage) {
+        guard case .keyPackage(let package) = try decode(bytes), let suite = CipherSuites[id: package.cipherSuite]
+        else { throw DeliveryError("That is no key package of a known cipher suite.") }
+        return (package.reference(suite), package)
     }
 
     private static func page(_ all: [[UInt8]], _ position: UInt64, _ limit: Int) -> [DeliveredMessage] {
@@ -118,6 +150,16 @@ struct DeliveryState {
         case .publicMessage(let message): message.contentType == .commit
         case .privateMessage(let message): message.contentType == .commit
         default: false
+        }
+    }
+}
+
+extension MLSMessage {
+    /// Whether it is a message of a group's members, and not about a group.
+    fileprivate var isFramed: Bool {
+        switch self {
+        case .publicMessage, .privateMessage: true
+        case .welcome, .groupInfo, .keyPackage: false
         }
     }
 }
@@ -236,7 +278,9 @@ extension StateDelivery {
 
     /// Takes a group's public state.
     public func publish(groupInfo: [UInt8], of groupID: [UInt8]) async throws(DeliveryError) {
-        try await ask { state in ((), [.groupInfo(groupID: groupID, groupInfo)]) }
+        try await ask { state throws(DeliveryError) in
+            ((), try state.isCurrent(info: groupInfo, of: groupID) ? [.groupInfo(groupID: groupID, groupInfo)] : [])
+        }
     }
 
     /// The last public state of a group.

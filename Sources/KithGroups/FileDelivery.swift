@@ -51,7 +51,9 @@ public final class FileDelivery: StateDelivery {
                 guard !records.isEmpty else { return .success(value) }
                 var bytes: [UInt8] = []
                 for record in records {
+                    try DeliveryState.check(record)
                     let encoded = record.encoded
+                    guard encoded.count <= Self.limit else { throw DeliveryError("The message is too large.") }
                     for shift in [24, 16, 8, 0] { bytes.append(UInt8(truncatingIfNeeded: encoded.count >> shift)) }
                     bytes += encoded
                 }

@@ -11,7 +11,17 @@ public final class GroupClient: Sendable {
         public var suite: any CipherSuite = CipherSuites.all[0]
         /// What it decides in each group, who says who is who, and what works for many members at once: four threads by
         /// default.
+        ///
+        /// Nobody comes in unasked: unlike the engine's own defaults, those here take no commit by which a stranger joins and
+        /// no proposal of somebody to be added. Members may replace a lost appearance of theirs.
         public var configuration: GroupConfiguration
+        /// Whether a credential is that of the client who is to be added under a name: by default a basic one with the
+        /// name's bytes.
+        ///
+        /// The delivery service hands out the key packages; without this it could have another one added.
+        public var isCredential: @Sendable (_ credential: Credential, _ client: ClientID) -> Bool = {
+            $0 == .basic(identity: Array($1.utf8))
+        }
         /// What it supports.
         public var capabilities = Capabilities()
         /// How many key packages it keeps published.
@@ -24,6 +34,10 @@ public final class GroupClient: Sendable {
         public var waitingEvents = 10_000
         /// How many messages of a group may wait for the delivery service; beyond that nothing more is taken for it.
         public var waitingMessages = 1_000
+        /// How many bytes one message may have: 16 MiB by default.
+        ///
+        /// A delivery service may take less.
+        public var largestMessage = 16 << 20
         /// The time in seconds since 1970.
         public var now: @Sendable () -> UInt64
 
@@ -31,6 +45,8 @@ public final class GroupClient: Sendable {
         public init(authentication: any AuthenticationService, now: @escaping @Sendable () -> UInt64) {
             configuration = GroupConfiguration(authentication: authentication)
             configuration.workforce = Threads(width: width)
+            configuration.acceptsExternalCommits = false
+            configuration.acceptsNewMemberProposals = false
             self.now = now
         }
     }
@@ -103,7 +119,8 @@ public final class GroupClient: Sendable {
     /// Joins the group of a Welcome.
     ///
     /// - Throws: ``GroupError/notForUs`` when it names no key package of this client's,
-    ///   ``GroupError/refused(_:)`` with `groupAlreadyKnown` when the client is a member already.
+    ///   ``GroupError/refused(_:)`` with `groupAlreadyKnown` when the client is a member already, or was one in that epoch or
+    ///   later.
     public func join(_ welcome: [UInt8]) async throws(GroupError) -> GroupSession {
         let parsed: Welcome
         do throws(MLSError) {
@@ -114,9 +131,15 @@ public final class GroupClient: Sendable {
         let group = try join(parsed, bundle)
         let session = session(group.groupID)
         let isKnown = try storing { () throws(GroupStorageError) in try storage.version(of: group.groupID) } != nil
-        if isKnown { try await session.checkReplaceable() }
+        if isKnown { try await session.checkReplaceable(by: group.epoch) }
+        // A key package that is used once goes; what one of last resort has opened is remembered instead.
+        var used = try UsedWelcomes(storage)
+        if item.kind == .lastResort {
+            guard used.insert(welcome) else { throw .refused(.groupAlreadyKnown) }
+        }
         try await session.begin(
-            group, replacing: isKnown, taken: item.kind == .keyPackage ? [item] : [], publishes: false)
+            group, replacing: isKnown, taken: item.kind == .keyPackage ? [item] : [],
+            items: item.kind == .lastResort ? [used.item] : [], publishes: false)
         return session
     }
 
@@ -169,9 +192,11 @@ public final class GroupClient: Sendable {
         var result: [GroupLineage] = []
         for name in try storing({ () throws(GroupStorageError) in try storage.groups() }) {
             result += try storing { () throws(GroupStorageError) -> [GroupLineage] in
-                guard let stored = try storage.load(name) else { return [] }
-                let group = try Group.restored(from: stored, configuration: options.configuration)
-                return [group.lineage]
+                // One that is damaged is no ancestor of another.
+                guard let stored = try? storage.load(name),
+                    let lineage = try? Group.restored(from: stored, configuration: options.configuration).lineage
+                else { return [] }
+                return [lineage]
             }
         }
         return result
@@ -236,59 +261,26 @@ public final class GroupClient: Sendable {
 
     // MARK: Together
 
-    /// Joins what it was added to, synchronises all groups, a few at a time, and makes up for used key packages.
+    /// Synchronises all groups, a few at a time, joins what it was added to, and makes up for used key packages.
     ///
-    /// - Throws: the first error of a group, after all were tried.
+    /// - Throws: the first error of a group, after everything was tried.
     public func synchronise() async throws(GroupError) {
-        try await receiveWelcomes()
-        let results = await concurrently(try groups(), width: options.width) { session -> GroupError? in
+        // The groups first: a Welcome may follow from what happened there, as one back into a group that removed this client.
+        let failure = await synchronise(try groups())
+        let failureInNew = await synchronise(try await receiveWelcomes())
+        try await replenishKeyPackages()
+        _ = try storing { () throws(GroupStorageError) in try storage.maintain(limit: 256) }
+        if let error = failure ?? failureInNew { throw error }
+    }
+
+    private func synchronise(_ sessions: [GroupSession]) async -> GroupError? {
+        let results = await concurrently(sessions, width: options.width) { session -> GroupError? in
             do throws(GroupError) {
                 try await session.synchronise()
                 return nil
             } catch { return error }
         }
-        if let error = results.compactMap({ $0 }).first { throw error }
-        try await replenishKeyPackages()
-        _ = try storing { () throws(GroupStorageError) in try storage.maintain(limit: 256) }
-    }
-
-    /// Joins the groups that others have added this client to.
-    @discardableResult
-    public func receiveWelcomes() async throws(GroupError) -> [GroupSession] {
-        let note = StorageItem.Key(.note, Array("welcomes".utf8))
-        var cursor: UInt64 = 0
-        if let item = try storing({ () throws(GroupStorageError) in try storage.item(note) }) {
-            cursor = try item.content.reading { reader throws(MLSError) in try reader.integer() }
-        }
-        var joined: [GroupSession] = []
-        while true {
-            let from = cursor
-            let page = try await reaching { () throws(DeliveryError) in
-                try await delivery.welcomes(for: name, from: from, limit: 16)
-            }
-            guard !page.isEmpty else { return joined }
-            for message in page {
-                do throws(GroupError) { joined.append(try await join(message.bytes)) } catch {
-                    switch error {
-                    // Junk, a repetition, or for another: the next one may be good.
-                    case .refused, .notForUs: break
-                    default: throw error
-                    }
-                }
-                cursor = message.position + 1
-            }
-            let next = cursor
-            try storing { () throws(GroupStorageError) in
-                try storage.put([StorageItem(note, StoredBytes { $0.integer(next) })])
-            }
-        }
-    }
-}
-
-extension GroupSession {
-    /// Checks that the group may be joined anew: the client is out, or behind for good.
-    fileprivate func checkReplaceable() throws(GroupError) {
-        guard try isRemoved() || record.needsRejoin else { throw .refused(.groupAlreadyKnown) }
+        return results.compactMap { $0 }.first
     }
 }
 

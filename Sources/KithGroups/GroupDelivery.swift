@@ -27,7 +27,8 @@ public protocol GroupDelivery: Sendable {
     /// How many key packages of a client are left, those of last resort not counted, and whether there is one of those.
     func keyPackageCount(of client: ClientID) async throws(DeliveryError) -> (count: Int, hasLastResort: Bool)
 
-    /// Takes a group's public state, for those who join by their own commit.
+    /// Takes a group's public state, for those who join by their own commit; not that of an epoch before the current one,
+    /// which would lock them out.
     func publish(groupInfo: [UInt8], of groupID: [UInt8]) async throws(DeliveryError)
     /// The last public state of a group.
     func groupInfo(of groupID: [UInt8]) async throws(DeliveryError) -> [UInt8]?

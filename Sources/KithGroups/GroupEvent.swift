@@ -121,6 +121,8 @@ public enum GroupError: Error, Hashable, Sendable {
     case contended
     /// Too much waits for the delivery service already.
     case tooMuchWaiting
+    /// The data is larger than the client sends.
+    case tooLarge
     /// A client has no key package left.
     case noKeyPackage(ClientID)
     /// No key package of this client's is named by the Welcome.

@@ -21,44 +21,48 @@ public struct Synchronisation: Hashable, Sendable {
 extension GroupSession {
     /// Sends what waits to be sent, and takes in what the delivery service has; see ``events`` for what it was.
     ///
-    /// A message that is refused changes nothing and is passed over.
+    /// A message that is refused changes nothing and is passed over. What the delivery service does not take keeps nothing
+    /// from coming in.
     ///
     /// - Throws: ``GroupError/unreachable(_:)``; what was taken in before stays.
     @discardableResult
     public func synchronise() async throws(GroupError) -> Synchronisation {
         try await exclusively { session throws(GroupError) in
-            try session.reload()
-            try await session.drain()
-            var result = Synchronisation()
+            try session.change { group, _ throws(MLSError) in group.dropPastEpochs(at: session.now) }
+            await session.drainQuietly(isCurrent: false)
+            var isComplete = true
             for _ in 0..<4 {
-                try await session.fetch(into: &result)
-                let isCurrent = result.isComplete && !session.record.needsRejoin
-                guard try await session.drain(encryptingAgain: isCurrent) else { break }
+                isComplete = try await session.fetch()
+                let isCurrent = isComplete && !session.record.needsRejoin
+                // A commit that came meanwhile may have ended the epoch of what was encrypted just now.
+                guard try await session.drain(isCurrent: isCurrent) else { break }
             }
+            var result = session.fetched
+            session.fetched = Synchronisation()
+            result.isComplete = isComplete
             return result
         }
     }
 
-    /// Takes in what the delivery service has.
-    private func fetch(into result: inout Synchronisation) async throws(GroupError) {
+    /// Takes in what the delivery service has; false when too many events wait for the application to take all.
+    func fetch() async throws(GroupError) -> Bool {
         while true {
-            guard inbox.count < client.options.waitingEvents else {
-                result.isComplete = false
-                return
-            }
+            guard inbox.count < client.options.waitingEvents else { return false }
             let cursor = record.cursor
             let page = try await reaching { () throws(DeliveryError) in
-                try await delivery.messages(of: groupID, from: cursor, limit: 64)
+                try await delivery.messages(of: groupID, from: cursor, limit: 64).following(cursor)
             }
-            guard !page.isEmpty else { return }
+            guard !page.isEmpty else { return true }
             for message in page {
                 if let reason = try take(message) {
-                    result.refused.append(Synchronisation.Refusal(position: message.position, reason: reason))
+                    if fetched.refused.count < 1_000 {
+                        fetched.refused.append(Synchronisation.Refusal(position: message.position, reason: reason))
+                    }
                 } else {
-                    result.received += 1
+                    fetched.received += 1
                 }
             }
-            guard record.cursor > cursor else { return }
+            guard record.cursor > cursor else { return true }
         }
     }
 
@@ -77,10 +81,6 @@ extension GroupSession {
                 // Another process was here first.
                 guard draft.record.cursor <= message.position else { return }
                 draft.record.cursor = message.position + 1
-                if let index = draft.record.ownCommits.firstIndex(of: message.position) {
-                    draft.record.ownCommits.remove(at: index)
-                    return
-                }
                 guard !group.isRemoved else { return }
                 guard let place = parsed.place, place.groupID == groupID else { throw .wrongGroup }
                 guard place.epoch >= draft.record.firstEpoch else { return }
@@ -120,7 +120,9 @@ extension GroupSession {
             let own = pending?.retry(as: group.leafIndex) ?? []
             let (change, leftOut) = try group.confirm(staged, at: now)
             draft.removeCommits(outbox)
-            draft.record.publishes = false
+            // Whoever joins by its own commit may end before it has published, or before it has stored anything: a few of
+            // the others do so too, and it finds a state that it can join.
+            draft.record.publishes = change.isExternal && Int.random(in: 0..<max(1, group.tree.memberCount)) < 8
             // Whoever can follow is not behind, whatever somebody claimed.
             draft.record.needsRejoin = false
             guard !removesUs else {
@@ -136,30 +138,62 @@ extension GroupSession {
     /// Joins the group by a commit of this client's own, in place of its earlier appearance if there is one: after its
     /// state was lost, or when it is behind for good.
     ///
-    /// - Throws: ``GroupError/unreachable(_:)`` when the delivery service has no public state of the group, too.
+    /// What waits to be sent is sent afterwards. A group whose rows are damaged is given up, with what waited in it.
+    ///
+    /// - Throws: ``GroupError/unreachable(_:)`` when the delivery service has no public state of the group, too;
+    ///   ``GroupError/refused(_:)`` with `wrongEpoch` when what it has is older than what this client knows, with
+    ///   `externalCommitsNotAccepted` when this client is no member there and its groups take no strangers;
+    ///   ``GroupError/contended`` when others commit again and again, or when an earlier attempt was accepted and nobody
+    ///   has published a state since.
     public func rejoin() async throws(GroupError) {
         try await exclusively { session throws(GroupError) in
-            // What is left of the earlier membership, if anything, is replaced; that it cannot be opened is no obstacle.
-            try? session.reload()
+            var isDamaged = false
+            do throws(GroupError) {
+                try session.reload()
+                await session.drainQuietly(isCurrent: false)
+            } catch {
+                // What is left of the earlier membership is replaced; that there is nothing is no obstacle.
+                guard error != .closed else { throw error }
+                isDamaged = error == .storage(.corrupt)
+            }
             for _ in 0..<8 {
-                guard
-                    let bytes = try await session.reaching({ () throws(DeliveryError) in
-                        try await session.delivery.groupInfo(of: session.groupID)
-                    })
-                else { throw .unreachable(DeliveryError("The delivery service has no public state of the group.")) }
-                let join = try session.externalJoin(bytes)
-                let commit = join.commit.bytes
+                var bytes = session.unansweredJoin?.commit.bytes
+                if bytes == nil {
+                    let join = try await session.prepareJoin()
+                    bytes = join.commit.bytes
+                    session.unansweredJoin = consume join
+                }
+                guard let commit = bytes else { break }
+                // Without an answer the same is sent again the next time.
                 let answer = try await session.reaching { () throws(DeliveryError) in
                     try await session.delivery.send(commit, to: session.groupID)
                 }
+                guard let join = session.unansweredJoin.take() else { break }
                 // Refused: somebody was faster, and has published or will have a newer state.
                 guard case .accepted = answer else { continue }
-                try session.begin(join.confirm(), replacing: true, publishes: true)
-                await session.drainQuietly(encryptingAgain: true)
+                if isDamaged { try session.delete() }
+                try session.begin(join.confirm(), replacing: !isDamaged, publishes: true)
+                await session.drainQuietly(isCurrent: true)
                 return
             }
             throw .contended
         }
+    }
+
+    private func prepareJoin() async throws(GroupError) -> ExternalJoin {
+        guard
+            let bytes = try await reaching({ () throws(DeliveryError) in
+                try await delivery.groupInfo(of: groupID)
+            })
+        else { throw .unreachable(DeliveryError("The delivery service has no public state of the group.")) }
+        return try externalJoin(bytes)
+    }
+
+    /// Whether a group that somebody shows is not behind the one that is here: an old one is a fork, made to be read along.
+    private func isNews(_ context: GroupContext) -> Bool {
+        guard let (known, isRemoved) = try? lastKnown() else { return true }
+        if context.epoch == known.epoch { return !isRemoved && context == known }
+        return context.epoch > known.epoch
     }
 
     /// The group that a ReInit asked for, still without its first commit's confirmation.
@@ -185,11 +219,16 @@ extension GroupSession {
             guard case .groupInfo(let info) = try MLSMessage(bytes), info.groupContext.groupID == groupID else {
                 throw .wrongGroup
             }
+            guard isNews(info.groupContext) else { throw .wrongEpoch }
             var options = ExternalJoinOptions()
             options.now = now
             if let data = info.extensions.first(where: { $0.type == .ratchetTree })?.data {
                 let key = client.signatureKey.publicKey
                 options.replacing = try RatchetTree(data).members.first { $0.leaf.signatureKey == key }?.index
+            }
+            // The others would not take it, and the delivery service no other commit of the epoch.
+            guard options.replacing != nil || client.options.configuration.acceptsExternalCommits else {
+                throw .externalCommitsNotAccepted
             }
             return try ExternalJoin(
                 info, profile: client.profile, signatureKey: client.signatureKey, options,
@@ -211,5 +250,17 @@ extension MLSMessage {
         case .privateMessage(let message): message.contentType == .commit
         default: false
         }
+    }
+}
+
+extension [DeliveredMessage] {
+    /// The messages, if they are the next ones after so many, one after the other: a gap would be passed over for good.
+    func following(_ cursor: UInt64) throws(DeliveryError) -> Self {
+        for (index, message) in enumerated() {
+            guard cursor < 1 << 62, message.position == cursor + UInt64(index) else {
+                throw DeliveryError("The delivery service hands messages over out of their order.")
+            }
+        }
+        return self
     }
 }

@@ -3,12 +3,24 @@ public import KithMLS
 /// What became of something that was sent.
 public struct SentMessage: Hashable, Sendable {
     /// The message's bytes; other ones when it goes out later, in an epoch that began meanwhile.
+    ///
+    /// Empty when others must go out before it is encrypted.
     public let bytes: [UInt8]
     /// The epoch it was encrypted in.
     public let epoch: UInt64
     /// Whether the delivery service has it; otherwise it goes out with the next synchronisation, encrypted again if its
     /// epoch is over by then.
     public let isDelivered: Bool
+}
+
+/// Data that waits for the delivery service.
+public struct WaitingMessage: Hashable, Sendable {
+    /// Its number in ``GroupSession/withdraw(_:)``.
+    public let number: UInt64
+    /// The data.
+    public let data: [UInt8]
+    /// What is sent with it, in the clear.
+    public let authenticatedData: [UInt8]
 }
 
 /// What became of a commit.
@@ -28,18 +40,49 @@ extension GroupSession {
     /// happens, in the order in which this client sends; or, in a group that is over for this client by then, it comes back
     /// as ``GroupEvent/unsent(_:authenticatedData:)``.
     ///
-    /// - Throws: ``GroupError/refused(_:)`` with `commitRequired` while proposals await a commit.
+    /// - Throws: ``GroupError/refused(_:)`` with `commitRequired` while proposals await a commit;
+    ///   ``GroupError/tooLarge`` beyond ``GroupClient/Options/largestMessage``.
     public func send(_ data: [UInt8], authenticatedData: [UInt8] = []) async throws(GroupError) -> SentMessage {
         try await exclusively { session throws(GroupError) in
             try session.checkRoom()
+            guard data.count + authenticatedData.count <= session.client.options.largestMessage else {
+                throw .tooLarge
+            }
             let (number, bytes, epoch) = try session.change { group, draft throws(MLSError) in
-                let message = try group.encrypt(data, authenticatedData: authenticatedData).bytes
+                var message: [UInt8] = []
+                // Behind data that is to be encrypted again it is not encrypted yet: its key must not come before theirs.
+                if session.outbox.contains(where: { $0.isData && $0.bytes.isEmpty }) {
+                    try group.checkSending()
+                } else {
+                    message = try group.encrypt(data, authenticatedData: authenticatedData).bytes
+                }
                 draft.send(.data(data, authenticated: authenticatedData), message)
                 return (draft.record.nextOutgoing - 1, message, group.epoch)
             }
             await session.drainQuietly()
             let isDelivered = !session.outbox.contains { $0.number == number }
             return SentMessage(bytes: bytes, epoch: epoch, isDelivered: isDelivered)
+        }
+    }
+
+    /// The data that waits to be sent, in its order.
+    public func waitingMessages() throws(GroupError) -> [WaitingMessage] {
+        try reload()
+        return outbox.compactMap { outgoing in
+            guard case .data(let data, let authenticated) = outgoing.kind else { return nil }
+            return WaitingMessage(number: outgoing.number, data: data, authenticatedData: authenticated)
+        }
+    }
+
+    /// Takes back data that waits to be sent: what the delivery service does not take, or what is no longer wanted.
+    ///
+    /// It may have been delivered all the same, when the service's answer was lost.
+    public func withdraw(_ number: UInt64) async throws(GroupError) {
+        try await exclusively { session throws(GroupError) in
+            try session.change { _, draft throws(MLSError) in
+                let isThere = session.outbox.contains { $0.number == number && $0.isData }
+                if isThere { draft.removedOutgoing.insert(number) }
+            }
         }
     }
 
@@ -136,28 +179,34 @@ extension GroupSession {
         do throws(GroupError) { try await drain() } catch {
             guard case .unreachable = error else { throw error }
         }
-        if try pendingCommit() == staged.change { return .pending(staged.change) }
-        return record.confirmed.contains(staged.change.epoch) ? .confirmed(staged.change) : .lost(retry: staged.retry)
+        let isPending = try pendingCommit() == staged.change
+        if isPending, outbox.contains(where: { $0.kind == .commit }) { return .pending(staged.change) }
+        if record.confirmed.contains(staged.change.epoch) { return .confirmed(staged.change) }
+        // Its maker learns it here, and not with the winner.
+        if isPending { try change { group, _ throws(MLSError) in group.discardPendingCommit() } }
+        return .lost(retry: staged.retry)
     }
 
     // MARK: The outbox
 
     /// Hands the delivery service everything that waits, in its order; what cannot be handed over stays.
-    func drainQuietly(encryptingAgain: Bool = false) async {
+    func drainQuietly(isCurrent: Bool? = nil) async {
         // What went wrong stays in the outbox, and the next synchronisation says so.
-        _ = try? await drain(encryptingAgain: encryptingAgain)
+        _ = try? await drain(isCurrent: isCurrent)
     }
 
     /// Hands over what waits.
     ///
     /// Data whose epoch was over before it had a place stays, and everything that was said after it, until it is
-    /// encrypted again: worth while for a session that has taken in what there is.
+    /// encrypted again: worth while for a session that is current, having taken in what there is. One that is not does
+    /// not publish the group's state either.
     ///
     /// - Returns: whether an epoch ended since, so that what was encrypted again was refused again.
     @discardableResult
-    func drain(encryptingAgain: Bool = false) async throws(GroupError) -> Bool {
+    func drain(isCurrent: Bool? = nil) async throws(GroupError) -> Bool {
         var (holdsData, isBehind) = (false, false)
         var again: UInt64?
+        let encryptingAgain = isCurrent ?? false
         while let next = outbox.first(where: { !(holdsData && $0.isData) }) {
             switch next.kind {
             case .data where next.bytes.isEmpty:
@@ -186,12 +235,17 @@ extension GroupSession {
                     try await delivery.send(next.bytes, to: groupID)
                 }
                 switch answer {
+                case .accepted(let position) where position > record.cursor:
+                    // What was said before its epoch ended is read first; then the commit itself comes.
+                    _ = try await fetch()
+                    guard !outbox.contains(next) else { return isBehind }
                 case .accepted(let position): try confirm(next, at: position)
-                case .refused: try giveUp(next)
+                // It stays in the group until the winner comes, with which its proposals are told.
+                case .refused: try remove(next)
                 }
             }
         }
-        if record.publishes { try await publish() }
+        if record.publishes, isCurrent ?? true { try await publish() }
         return isBehind
     }
 
@@ -229,7 +283,7 @@ extension GroupSession {
         try change { group, draft throws(MLSError) in
             draft.removedOutgoing.insert(commit.number)
             guard let pending = group.pendingCommit, pending.commit.bytes == commit.bytes else { return }
-            if position >= draft.record.cursor { draft.record.ownCommits.append(position) }
+            draft.record.cursor = max(draft.record.cursor, position + 1)
             try begin(&group, &draft, pending)
         }
     }
@@ -241,30 +295,24 @@ extension GroupSession {
         let change = try group.confirmPendingCommit(at: now)
         if let welcome = pending.welcome { draft.send(.welcome, welcome.bytes) }
         draft.record.publishes = true
+        draft.record.needsRejoin = false
         draft.record.confirm(change.epoch)
         draft.tell(.epochChanged(change, isOwn: true, retry: leftOut.map(SentProposal.init)))
         if let reInit = change.reInit { draft.tell(.reinitialised(reInit)) }
     }
 
-    /// Drops the own commit, which lost.
-    private func giveUp(_ commit: Outgoing) throws(GroupError) {
-        try change { group, draft throws(MLSError) in
-            draft.removedOutgoing.insert(commit.number)
-            guard let pending = group.pendingCommit, pending.commit.bytes == commit.bytes else { return }
-            group.discardPendingCommit()
-        }
-    }
-
     /// Publishes the group's state, so that others can join by their own commit.
     private func publish() async throws(GroupError) {
-        let info = try change { group, _ throws(MLSError) -> [UInt8]? in
-            guard !group.isRemoved, group.reInit == nil else { return nil }
-            return MLSMessage.groupInfo(try group.groupInfo()).bytes
+        let (info, epoch) = try change { group, _ throws(MLSError) -> ([UInt8]?, UInt64) in
+            guard !group.isRemoved, group.reInit == nil else { return (nil, group.epoch) }
+            return (MLSMessage.groupInfo(try group.groupInfo()).bytes, group.epoch)
         }
         if let info {
             try await reaching { () throws(DeliveryError) in try await delivery.publish(groupInfo: info, of: groupID) }
         }
-        try change { _, draft throws(MLSError) in draft.record.publishes = false }
+        try change { group, draft throws(MLSError) in
+            if group.epoch == epoch { draft.record.publishes = false }
+        }
     }
 
     func reaching<Value>(

@@ -25,6 +25,10 @@ public actor GroupSession {
     private(set) var outbox: [Outgoing] = []
     private(set) var inbox: [NumberedEvent] = []
     private var isClosed = false
+    /// What was taken in since the last synchronisation said so.
+    var fetched = Synchronisation()
+    /// A commit to join by that was sent, and not answered.
+    var unansweredJoin: ExternalJoin?
 
     private var isBusy = false
     private var queue: [CheckedContinuation<Void, Never>] = []
@@ -97,6 +101,11 @@ public actor GroupSession {
             guard case .application(let data) = try copy.process(MLSMessage(message), at: now) else { return nil }
             return data
         } catch { throw .refused(error) }
+    }
+
+    /// The newest state that is known of the group, and whether this client is out of it.
+    func lastKnown() throws(GroupError) -> (context: GroupContext, isRemoved: Bool) {
+        try look { ($0.context, $0.isRemoved) }
     }
 
     private func look<Value>(_ body: (borrowing Group) -> Value) throws(GroupError) -> Value {
@@ -251,16 +260,17 @@ public actor GroupSession {
 
     /// Writes a group that was made or joined just now, where `replacing` in place of what is left of an earlier membership.
     func begin(
-        _ fresh: consuming Group, replacing: Bool, taken: [StorageItem.Key] = [], publishes: Bool
+        _ fresh: consuming Group, replacing: Bool, taken: [StorageItem.Key] = [], items: [StorageItem] = [],
+        publishes: Bool
     ) throws(GroupError) {
         guard !isClosed else { throw .closed }
         var fresh = fresh
+        // Another process may have gone on meanwhile.
+        if replacing { try? reload() }
         var draft = Draft(record: replacing ? record : SessionRecord())
         if replacing {
-            // What was said and not delivered is still to be: in the epoch that begins here.
-            for waiting in outbox {
-                if waiting.isData { draft.rewrite(waiting, []) } else { draft.removedOutgoing.insert(waiting.number) }
-            }
+            // What was said and not delivered is still to be, and who was added waits for the Welcome.
+            draft.removedOutgoing = Set(outbox.filter { $0.kind == .commit || $0.kind == .proposal }.map(\.number))
         }
         draft.record.firstEpoch = fresh.epoch
         draft.record.needsRejoin = false
@@ -271,6 +281,7 @@ public actor GroupSession {
         var changes = StorageChanges(rows(fresh.takeChanges(), draft))
         changes.groups[0].replacesState = stored != nil
         changes.taken = taken
+        changes.items = items
         do throws(GroupStorageError) { try storage.commit(changes) } catch {
             version = nil
             throw error == .conflict ? .refused(.groupAlreadyKnown) : .storage(error)
@@ -314,17 +325,24 @@ public actor GroupSession {
     /// Deletes the group here, with everything that is kept of it; its members are told nothing.
     public func forget() async throws(GroupError) {
         try await exclusively { session throws(GroupError) in
-            try session.reload()
-            var changes = GroupChanges(session.groupID, expectedVersion: session.version)
-            changes.deletesGroup = true
-            try session.storing { () throws(GroupStorageError) in
-                try session.storage.commit(StorageChanges(changes))
-            }
+            try session.delete()
             session.isClosed = true
-            session.group = nil
             session.wake()
         }
         client.dropped(groupID)
+    }
+
+    /// Deletes what is stored, whether it can be read or not.
+    func delete() throws(GroupError) {
+        guard !isClosed else { throw .closed }
+        guard let stored = try storing({ () throws(GroupStorageError) in try storage.version(of: groupID) }) else {
+            throw .unknownGroup
+        }
+        var changes = GroupChanges(groupID, expectedVersion: stored)
+        changes.deletesGroup = true
+        try storing { () throws(GroupStorageError) in try storage.commit(StorageChanges(changes)) }
+        (version, record, outbox, inbox) = (nil, SessionRecord(), [], [])
+        group = nil
     }
 
     // MARK: Events

@@ -28,6 +28,7 @@ public final class MemoryDelivery: StateDelivery {
             guard !content.isDown else { return .failure(DeliveryError("The delivery service cannot be reached.")) }
             do throws(DeliveryError) {
                 let (value, records) = try body(content.state)
+                for record in records { try DeliveryState.check(record) }
                 for record in records { try content.state.apply(record) }
                 let count = content.state.count
                 let woken = content.waiting.filter { $0.value.after < count }

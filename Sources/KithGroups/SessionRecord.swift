@@ -12,8 +12,6 @@ struct SessionRecord: Hashable {
     var needsRejoin = false
     /// Whether the group's public state is to be published, as this client has begun its epoch.
     var publishes = false
-    /// The places of own commits that were confirmed already and will come with the messages.
-    var ownCommits: [UInt64] = []
     /// The last epochs that commits of this client's began: who made one may find that another process has settled it.
     private(set) var confirmed: [UInt64] = []
 
@@ -31,7 +29,6 @@ struct SessionRecord: Hashable {
             record.nextEvent = try reader.integer()
             record.needsRejoin = try reader.flag()
             record.publishes = try reader.flag()
-            for _ in 0..<(try reader.integer(as: UInt32.self)) { record.ownCommits.append(try reader.integer()) }
             for _ in 0..<(try reader.integer(as: UInt8.self)) { record.confirmed.append(try reader.integer()) }
             return record
         }
@@ -47,8 +44,6 @@ struct SessionRecord: Hashable {
                 writer.integer(nextEvent)
                 writer.flag(needsRejoin)
                 writer.flag(publishes)
-                writer.integer(UInt32(ownCommits.count))
-                for position in ownCommits { writer.integer(position) }
                 writer.integer(UInt8(confirmed.count))
                 for epoch in confirmed { writer.integer(epoch) }
             })

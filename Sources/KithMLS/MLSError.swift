@@ -227,6 +227,8 @@ public enum MLSError: Error, Hashable, Sendable {
     case externalCommitsNotAccepted
     /// An external commit that replaces a member, where the client takes none.
     case resyncNotAccepted
+    /// Somebody proposes to be added, and the client takes no such proposals.
+    case newMemberProposalsNotAccepted
     /// An epoch after which no number is left.
     case epochExhausted
     /// An own commit awaits its confirmation.

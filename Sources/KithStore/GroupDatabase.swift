@@ -106,13 +106,17 @@ public final class GroupDatabase: GroupStorage {
                 sql: "SELECT epoch, kind, number, seal, content FROM group_rows WHERE group_number = ?",
                 arguments: [number])
             while let row = try cursor.next() {
-                guard let kind = UInt8(exactly: row["kind"] as Int64).flatMap(GroupRow.Kind.init(rawValue:)) else {
+                guard
+                    let kind = UInt8(exactly: try row.decode(Int64.self, forColumn: "kind"))
+                        .flatMap(GroupRow.Kind.init(rawValue:))
+                else {
                     throw GroupStorageError.laterFormat
                 }
                 let key = GroupRow.Key(
-                    kind, epoch: UInt64(bitPattern: row["epoch"]), number: UInt64(bitPattern: row["number"]))
+                    kind, epoch: UInt64(bitPattern: try row.decode(forColumn: "epoch")),
+                    number: UInt64(bitPattern: try row.decode(forColumn: "number")))
                 let place = GroupRowPlace(group: groupID, kind: kind.rawValue, epoch: key.epoch, number: key.number)
-                rows.append(GroupRow(key, try self.open(row["content"], row["seal"], place)))
+                rows.append(GroupRow(key, try self.content(row, place)))
             }
             return StoredGroup(groupID: groupID, version: UInt64(bitPattern: version), rows: rows)
         }
@@ -147,10 +151,14 @@ public final class GroupDatabase: GroupStorage {
     }
 
     private func item(_ kind: StorageItem.Kind, _ row: Row) throws -> StorageItem {
-        let name = Array(row["name"] as Data)
+        let name = Array(try row.decode(Data.self, forColumn: "name"))
         return StorageItem(
-            StorageItem.Key(kind, name),
-            try open(row["content"], row["seal"], GroupRowPlace(item: kind.rawValue, name: name)))
+            StorageItem.Key(kind, name), try content(row, GroupRowPlace(item: kind.rawValue, name: name)))
+    }
+
+    /// What a row holds, opened; a damaged file may have anything in any column.
+    private func content(_ row: Row, _ place: GroupRowPlace) throws -> StoredBytes {
+        try open(row.decode(forColumn: "content"), row.decode(forColumn: "seal"), place)
     }
 
     private func read<Value>(_ body: (Database) throws -> Value) throws(GroupStorageError) -> Value {
@@ -210,7 +218,8 @@ public final class GroupDatabase: GroupStorage {
     private func write<Value>(_ body: (Database) throws -> Value) throws(GroupStorageError) -> Value {
         do {
             let value = try database.write(body)
-            try forgetOldKeys()
+            // The change is on the disk, whatever becomes of the old keys; the next one tries again.
+            try? forgetOldKeys()
             return value
         } catch { throw Self.failure(error) }
     }
@@ -288,6 +297,7 @@ public final class GroupDatabase: GroupStorage {
 
     static func failure(_ error: any Error) -> GroupStorageError {
         if let error = error as? GroupStorageError { return error }
+        if error is RowDecodingError { return .corrupt }
         let known = error as? KithError ?? Store.failure("use the groups' database", error)
         return known.code == .corrupt ? .corrupt : .unavailable(known.message)
     }
@@ -367,15 +377,17 @@ extension GroupDatabase {
                     """), arguments: [generation, limit])
         for row in rows {
             let place = GroupRowPlace(
-                group: Array(row["id"] as Data), kind: UInt8(truncatingIfNeeded: row["kind"] as Int64),
-                epoch: UInt64(bitPattern: row["epoch"]), number: UInt64(bitPattern: row["number"]))
+                group: Array(try row.decode(Data.self, forColumn: "id")),
+                kind: UInt8(truncatingIfNeeded: try row.decode(Int64.self, forColumn: "kind")),
+                epoch: UInt64(bitPattern: try row.decode(forColumn: "epoch")),
+                number: UInt64(bitPattern: try row.decode(forColumn: "number")))
             try database.cachedStatement(
                 sql: """
                     UPDATE group_rows SET seal = ?, content = ?
                     WHERE group_number = ? AND epoch = ? AND kind = ? AND number = ?
                     """
             ).execute(arguments: [
-                generation, try seal(open(row["content"], row["seal"], place), generation, place),
+                generation, try seal(content(row, place), generation, place),
                 row["group_number"] as Int64, row["epoch"] as Int64, row["kind"] as Int64, row["number"] as Int64,
             ])
         }
@@ -384,12 +396,12 @@ extension GroupDatabase {
             database.cachedStatement(sql: "SELECT * FROM items WHERE seal > 0 AND seal < ? LIMIT ?"),
             arguments: [generation, limit - rows.count])
         for row in items {
-            let name: Data = row["name"]
-            let kind: Int64 = row["kind"]
+            let name = try row.decode(Data.self, forColumn: "name")
+            let kind = try row.decode(Int64.self, forColumn: "kind")
             let place = GroupRowPlace(item: UInt8(truncatingIfNeeded: kind), name: Array(name))
             try database.cachedStatement(sql: "UPDATE items SET seal = ?, content = ? WHERE kind = ? AND name = ?")
                 .execute(arguments: [
-                    generation, try seal(open(row["content"], row["seal"], place), generation, place), kind, name,
+                    generation, try seal(content(row, place), generation, place), kind, name,
                 ])
         }
     }

@@ -103,10 +103,40 @@ import Testing
     @Test(arguments: Implementation.allCases)
     func `a group's last public state is the one there is`(implementation: Implementation) async throws {
         let delivery = try make(implementation)
-        #expect(try await delivery.groupInfo(of: [1]) == nil)
-        for state in [[1], [2, 2]] as [[UInt8]] { try await delivery.publish(groupInfo: state, of: [1]) }
-        #expect(try await delivery.groupInfo(of: [1]) == [2, 2])
-        await #expect(throws: DeliveryError.self) { try await delivery.publish(keyPackages: [[1, 2]], for: "ben") }
+        var sender = try Sender()
+        let id = sender.group.groupID
+        #expect(try await delivery.groupInfo(of: id) == nil)
+        var states: [[UInt8]] = []
+        for _ in 0..<3 {
+            states.append(MLSMessage.groupInfo(try sender.group.groupInfo()).bytes)
+            try await delivery.publish(groupInfo: states[states.count - 1], of: id)
+            #expect(try await delivery.groupInfo(of: id) == states.last)
+            try sender.move()
+        }
+        // What comes late would lock out who joins by it.
+        try await delivery.publish(groupInfo: states[0], of: id)
+        #expect(try await delivery.groupInfo(of: id) == states[2])
+        _ = try await delivery.send(sender.commit(), to: id)
+        try await delivery.publish(groupInfo: MLSMessage.groupInfo(try sender.group.groupInfo()).bytes, of: id)
+        #expect(try await delivery.groupInfo(of: id) == states[2])
+    }
+
+    @Test(arguments: Implementation.allCases)
+    func `what is none of what it should be is refused, and the service goes on`(implementation: Implementation)
+        async throws
+    {
+        let delivery = try make(implementation)
+        var sender = try Sender()
+        let id = sender.group.groupID
+        let info = MLSMessage.groupInfo(try sender.group.groupInfo()).bytes
+        for junk in [[], [1, 2], info] {
+            await #expect(throws: DeliveryError.self) { try await delivery.publish(keyPackages: [junk], for: "ben") }
+            await #expect(throws: DeliveryError.self) { try await delivery.send(welcome: junk) }
+            await #expect(throws: DeliveryError.self) { try await delivery.send(junk, to: id) }
+            await #expect(throws: DeliveryError.self) { try await delivery.publish(groupInfo: junk, of: [7]) }
+        }
+        #expect(try await delivery.send(sender.message("good"), to: id) == .accepted(position: 0))
+        #expect(try await delivery.messages(of: id, from: 0, limit: 9).count == 1)
     }
 
     @Test func `a record that a killed process left unfinished is cut off, and two programs see the same`() async throws

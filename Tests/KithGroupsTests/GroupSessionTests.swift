@@ -211,7 +211,9 @@ import Testing
         let delivery = MemoryDelivery()
         let link = UnreliableDelivery(delivery)
         let storage = MemoryGroupStorage()
-        let sessions = try await party([client("anna", delivery), client("ben", link, storage)])
+        let sessions = try await party([
+            client("anna", delivery, takesStrangers: true), client("ben", link, storage, takesStrangers: true),
+        ])
         link.losesMessages = true
         _ = try await sessions[1].send(Array("one".utf8), authenticatedData: [1])
         _ = try await sessions[0].commit(CommitOptions([.remove(1)]))
@@ -460,16 +462,26 @@ import Testing
         try await ben.synchronise()
     }
 
-    @Test func `key packages whose time is over are forgotten`() async throws {
+    @Test func `key packages whose time is over are forgotten, and made up for before`() async throws {
         let storage = MemoryGroupStorage()
         let delivery = MemoryDelivery()
         _ = try await client("ben", delivery, storage).replenishKeyPackages()
         #expect(try storage.items(.keyPackage).count == 3)
         var later = options()
-        later.now = { noon + 12 * 7 * 86_400 + 7 * 86_400 + 1 }
+        later.now = { noon + 7 * 7 * 86_400 }
+        #expect(
+            try await GroupClient(name: "ben", storage: storage, delivery: delivery, options: later)
+                .replenishKeyPackages() == 4)
+        #expect(try storage.items(.keyPackage).count == 6 && storage.items(.lastResort).count == 2)
+        // The first ones are still handed out first; whoever adds Ben then takes the next.
+        later.now = { noon + 13 * 7 * 86_400 + 1 }
         let ben = try GroupClient(name: "ben", storage: storage, delivery: delivery, options: later)
+        let anna = try GroupClient(
+            name: "anna", storage: MemoryGroupStorage(), delivery: delivery, options: later)
+        _ = try await anna.createGroup().add(["ben"])
+        #expect(try await ben.receiveWelcomes().count == 1)
         _ = try await ben.replenishKeyPackages()
-        #expect(try storage.items(.keyPackage).isEmpty)
+        #expect(try storage.items(.keyPackage).count == 5 && storage.items(.lastResort).count == 2)
     }
 
     @Test func `damaged rows of a session are refused and never trap`() async throws {
@@ -512,7 +524,7 @@ import Testing
                     #expect(error == .storage(.corrupt) || error == .storage(.laterFormat))
                     refused += 1
                 }
-                #expect(try damaged.version(of: group) == 1)
+                #expect(try damaged.version(of: group) == changes.nextVersion)
             }
         }
         #expect(refused > 200, "\(random)")

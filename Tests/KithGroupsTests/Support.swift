@@ -16,9 +16,11 @@ func options(keyPackages: Int = 3) -> GroupClient.Options {
 
 func client(
     _ name: String, _ delivery: any GroupDelivery, _ storage: any GroupStorage = MemoryGroupStorage(),
-    keyPackages: Int = 3
+    keyPackages: Int = 3, takesStrangers: Bool = false
 ) throws -> GroupClient {
-    try GroupClient(name: name, storage: storage, delivery: delivery, options: options(keyPackages: keyPackages))
+    var options = options(keyPackages: keyPackages)
+    options.configuration.acceptsExternalCommits = takesStrangers
+    return try GroupClient(name: name, storage: storage, delivery: delivery, options: options)
 }
 
 /// Clients with key packages published, in a group that the first has made.
@@ -70,6 +72,12 @@ final class UnreliableDelivery: GroupDelivery {
     let base: MemoryDelivery
     nonisolated(unsafe) var losesAnswers = false
     nonisolated(unsafe) var losesMessages = false
+    /// What it does not take.
+    nonisolated(unsafe) var refuses: @Sendable ([UInt8]) -> Bool = { _ in false }
+    /// What it shows as every group's public state.
+    nonisolated(unsafe) var info: [UInt8]?
+    /// What it makes of what it hands out.
+    nonisolated(unsafe) var changes: @Sendable (DeliveredMessage) -> DeliveredMessage = { $0 }
 
     init(_ base: MemoryDelivery = MemoryDelivery()) { self.base = base }
 
@@ -81,7 +89,8 @@ final class UnreliableDelivery: GroupDelivery {
     }
 
     func send(_ message: [UInt8], to groupID: [UInt8]) async throws(DeliveryError) -> DeliveryAnswer {
-        try await losing { () throws(DeliveryError) in try await base.send(message, to: groupID) }
+        if refuses(message) { throw DeliveryError("That is too large.") }
+        return try await losing { () throws(DeliveryError) in try await base.send(message, to: groupID) }
     }
     func send(welcome: [UInt8]) async throws(DeliveryError) {
         try await losing { () throws(DeliveryError) in try await base.send(welcome: welcome) }
@@ -89,12 +98,12 @@ final class UnreliableDelivery: GroupDelivery {
     func messages(
         of groupID: [UInt8], from position: UInt64, limit: Int
     ) async throws(DeliveryError) -> [DeliveredMessage] {
-        try await base.messages(of: groupID, from: position, limit: limit)
+        try await base.messages(of: groupID, from: position, limit: limit).map(changes)
     }
     func welcomes(
         for client: ClientID, from position: UInt64, limit: Int
     ) async throws(DeliveryError) -> [DeliveredMessage] {
-        try await base.welcomes(for: client, from: position, limit: limit)
+        try await base.welcomes(for: client, from: position, limit: limit).map(changes)
     }
     func publish(keyPackages: [[UInt8]], for client: ClientID) async throws(DeliveryError) {
         try await base.publish(keyPackages: keyPackages, for: client)
@@ -109,7 +118,8 @@ final class UnreliableDelivery: GroupDelivery {
         try await losing { () throws(DeliveryError) in try await base.publish(groupInfo: groupInfo, of: groupID) }
     }
     func groupInfo(of groupID: [UInt8]) async throws(DeliveryError) -> [UInt8]? {
-        try await base.groupInfo(of: groupID)
+        if let info { return info }
+        return try await base.groupInfo(of: groupID)
     }
     func news(after count: UInt64) async throws(DeliveryError) -> UInt64 { try await base.news(after: count) }
 }

@@ -175,18 +175,18 @@ extension Group {
         try stored.write()
         var mine = try stored.load()
         var theirs = try stored.load()
-        var changes = GroupChanges(mine.groupID, expectedVersion: 1)
+        var changes = GroupChanges(mine.groupID, expectedVersion: stored.version)
         _ = try theirs.encrypt([1])
         changes = theirs.takeChanges()
-        changes.expectedVersion = 1
+        changes.expectedVersion = stored.version
         try stored.storage.commit(StorageChanges(changes))
         _ = try mine.encrypt([2])
         changes = mine.takeChanges()
-        changes.expectedVersion = 1
+        changes.expectedVersion = stored.version
         #expect(throws: GroupStorageError.conflict) { try stored.storage.commit(StorageChanges(changes)) }
         changes.expectedVersion = nil
         #expect(throws: GroupStorageError.conflict) { try stored.storage.commit(StorageChanges(changes)) }
-        #expect(try stored.storage.version(of: mine.groupID) == 2)
+        #expect(try stored.storage.version(of: mine.groupID) == stored.version.map { $0 + 1 })
     }
 
     @Test func `damaged rows are refused and never trap`() throws {

@@ -33,7 +33,8 @@ import Testing
             row(.ratchet, epoch: 8, number: 1, "b"), row(.past, epoch: .max, "last"), row(.inbox, number: 7, "in"),
         ]
         try storage.commit(StorageChanges(changes))
-        changes = GroupChanges([1], expectedVersion: 1)
+        let first = changes.nextVersion
+        changes = GroupChanges([1], expectedVersion: first)
         changes.rows = [row(.state, "other")]
         changes.removed = [GroupRow.Key(.node, number: .max), GroupRow.Key(.node, number: 5)]
         // An epoch's number is no group's row's number.
@@ -43,18 +44,20 @@ import Testing
             try texts(storage, [1]) == [
                 "state 0 0 other", "inbox 0 7 in", "past \(UInt64.max) 0 last", "ratchet 8 1 b",
             ])
-        #expect(try storage.version(of: [1]) == 2)
+        #expect(try storage.version(of: [1]) == first + 1)
         // The engine's rows are replaced, those of the layer above stay.
-        changes = GroupChanges([1], expectedVersion: 2)
+        changes = GroupChanges([1], expectedVersion: first + 1)
         changes.replacesState = true
         changes.rows = [row(.member, "new")]
         try storage.commit(StorageChanges(changes))
         #expect(try texts(storage, [1]) == ["member 0 0 new", "inbox 0 7 in"])
-        changes = GroupChanges([1], expectedVersion: 3)
+        changes = GroupChanges([1], expectedVersion: first + 2)
         changes.deletesGroup = true
         try storage.commit(StorageChanges(changes))
         #expect(try storage.groups().isEmpty)
         #expect(try storage.version(of: [1]) == nil)
+        // A new group of that name is not at a version that the old one had.
+        #expect(GroupChanges([1]).nextVersion != first)
     }
 
     @Test(arguments: Implementation.allCases)
@@ -68,7 +71,7 @@ import Testing
         first.rows = [row(.state, "one")]
         try storage.commit(StorageChanges(first))
         #expect(throws: GroupStorageError.conflict) { try storage.commit(StorageChanges(first)) }
-        var later = GroupChanges([1], expectedVersion: 2)
+        var later = GroupChanges([1], expectedVersion: first.nextVersion + 1)
         later.rows = [row(.state, "two")]
         var other = GroupChanges([2])
         other.rows = [row(.state, "three")]
@@ -76,7 +79,7 @@ import Testing
         both.groups = [other, later]
         both.taken = [key]
         #expect(throws: GroupStorageError.conflict) { try storage.commit(both) }
-        later.expectedVersion = 1
+        later.expectedVersion = first.nextVersion
         both.groups = [other, later]
         both.taken = [key, StorageItem.Key(.keyPackage, [8])]
         #expect(throws: GroupStorageError.itemMissing) { try storage.commit(both) }
@@ -142,6 +145,7 @@ private func texts(_ storage: any GroupStorage, _ group: [UInt8]) throws -> [Str
 
     private func write(_ database: GroupDatabase, _ version: UInt64?, _ rows: [GroupRow]) throws {
         var changes = GroupChanges([1], expectedVersion: version)
+        changes.firstVersion = 1
         changes.rows = rows
         try database.commit(StorageChanges(changes))
     }
@@ -248,7 +252,7 @@ private func texts(_ storage: any GroupStorage, _ group: [UInt8]) throws -> [Str
         var ends = 0
         // Each group that goes makes the key step, as soon as nothing is under the one before.
         for group in 2...9 as ClosedRange<UInt8> {
-            var changes = GroupChanges([group], expectedVersion: 1)
+            var changes = GroupChanges([group], expectedVersion: try database.version(of: [group]))
             changes.deletesGroup = true
             for attempt in 0..<2 {
                 keys.end(after: attempt)

@@ -182,6 +182,9 @@ extension Group {
             guard content.content.sender != .member(leafIndex) else {
                 return .own(OwnMessage(kind: .unknown(.proposal), epoch: epoch))
             }
+            if content.content.sender == .newMemberProposal, !configuration.acceptsNewMemberProposals {
+                throw .newMemberProposalsNotAccepted
+            }
             guard proposals.all.count < configuration.queuedProposals else { throw .tooManyProposals }
             try check(SentProposal(proposal: proposal, sender: content.content.sender), at: now)
             let queued = QueuedProposal(

@@ -36,8 +36,11 @@ extension PublicState {
         if case .member(let leaf) = sender {
             committer = leaf
         } else {
-            guard configuration.acceptsExternalCommits else { throw .externalCommitsNotAccepted }
-            guard list.removes.isEmpty || configuration.acceptsResync else { throw .resyncNotAccepted }
+            if list.removes.isEmpty {
+                guard configuration.acceptsExternalCommits else { throw .externalCommitsNotAccepted }
+            } else {
+                guard configuration.acceptsResync else { throw .resyncNotAccepted }
+            }
             committer = try applied.tree.reserveLeaf()
         }
         var tree = applied.tree

@@ -5,10 +5,17 @@ extension Group {
     public mutating func encrypt(
         _ data: [UInt8], authenticatedData: [UInt8] = []
     ) throws(MLSError) -> MLSMessage {
-        try checkUsable()
-        guard proposals.all.isEmpty else { throw .commitRequired }
+        try checkSending()
         var content = try signed(.application(data), authenticatedData, .privateMessage)
         return try protect(&content)
+    }
+
+    /// Checks that data could be encrypted now.
+    ///
+    /// - Throws: what ``encrypt(_:authenticatedData:)`` would.
+    package func checkSending() throws(MLSError) {
+        try checkUsable()
+        guard proposals.all.isEmpty else { throw .commitRequired }
     }
 
     /// Forgets the proposals of this epoch, which nobody will then commit here.

@@ -8,10 +8,13 @@ public struct GroupConfiguration: Sendable {
     public var handshakeFormat: WireFormat = .privateMessage
     /// Whether proposals and commits of members that are not encrypted are taken.
     public var acceptsPublicHandshake = true
-    /// Whether others may join by their own commit.
+    /// Whether others may join by their own commit who are no members: whoever has the group's public state, and a
+    /// credential that ``authentication`` takes for a committer's.
     public var acceptsExternalCommits = true
-    /// Whether others may replace a lost appearance of theirs by their own commit (§12.4.3.2).
+    /// Whether members may replace a lost appearance of theirs by their own commit (§12.4.3.2).
     public var acceptsResync = true
+    /// Whether others may propose that they be added (§12.1.8).
+    public var acceptsNewMemberProposals = true
     /// How much is added to encrypted messages.
     public var padding: PaddingPolicy = .sizeClasses
     /// How far messages may come out of their order.

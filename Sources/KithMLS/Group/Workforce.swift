@@ -6,6 +6,8 @@ import Synchronization
 /// engine starts no threads; a client that has some to spare hands it a workforce (``GroupConfiguration/workforce``).
 public protocol Workforce: Sendable {
     /// Calls `body` with every number below `count`, in any order, and returns when all calls have returned.
+    ///
+    /// A call of `body` may itself give work.
     func perform(_ count: Int, _ body: @Sendable (Int) -> Void)
 }
 

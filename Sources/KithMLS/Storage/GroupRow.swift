@@ -124,6 +124,9 @@ public struct GroupChanges: Sendable {
     /// Whether the group goes, with all it has.
     public var deletesGroup = false
 
+    /// The version of a new group: not the one that an earlier group of this name had, which another process may remember.
+    package var firstVersion = UInt64.random(in: 1..<1 << 48)
+
     /// Changes nothing yet.
     public init(_ groupID: [UInt8], expectedVersion: UInt64? = nil) {
         self.groupID = groupID
@@ -136,7 +139,7 @@ public struct GroupChanges: Sendable {
     }
 
     /// The version that the stored group has afterwards.
-    public var nextVersion: UInt64 { (expectedVersion ?? 0) + 1 }
+    public var nextVersion: UInt64 { expectedVersion.map { $0 &+ 1 } ?? firstVersion }
 
     /// How many bytes of rows are written, with 17 for each row's key.
     public var byteCount: Int { rows.reduce(removed.count * 17) { $0 + $1.content.count + 17 } }
@@ -146,7 +149,7 @@ public struct GroupChanges: Sendable {
 public struct StoredGroup: Sendable {
     /// The group's name.
     public let groupID: [UInt8]
-    /// Which state of it this is: every change adds one.
+    /// Which state of it this is: every change adds one to what a new group began with.
     public let version: UInt64
     /// Its rows, in any order.
     public let rows: [GroupRow]

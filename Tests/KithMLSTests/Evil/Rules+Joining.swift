@@ -412,6 +412,13 @@ extension Rule {
                 _ = try group.export(label: "x", context: [], count: 8_161)
             }
         },
+        Rule("12.1.8", "the client takes proposals of others to be added", .newMemberProposalsNotAccepted) { stage in
+            stage.victim.with { $0.configuration.acceptsNewMemberProposals = false }
+            let (group, epoch) = stage.victim.with { ($0.groupID, $0.epoch) }
+            try stage.deliver(
+                MLSMessage(
+                    proposingToJoin: Member("joiner").keyPackage(), cipherSuite(), groupID: group, epoch: epoch))
+        },
         Rule("6.2", "the client takes proposals that are not encrypted", .publicHandshakeNotAccepted) { stage in
             let message = try stage.evil.with { group throws in try group.forged(.proposal(.remove(2))) }
             stage.victim.with { $0.configuration.acceptsPublicHandshake = false }

@@ -1,0 +1,164 @@
+import Crypto
+import KithMLS
+
+extension GroupClient {
+    /// Joins the groups that others have added this client to.
+    ///
+    /// A Welcome that cannot be used yet is tried again: the group it leads back into may not have said that this client is
+    /// out of it, or a key that it names may still come.
+    @discardableResult
+    public func receiveWelcomes() async throws(GroupError) -> [GroupSession] {
+        var place = try WelcomePlace(storage)
+        var joined: [GroupSession] = []
+        for waiting in place.waiting {
+            let (name, position) = (name, waiting.position)
+            let page = try await reaching { () throws(DeliveryError) in
+                try await delivery.welcomes(for: name, from: position, limit: 1).following(position)
+            }
+            guard let message = page.first else { continue }
+            let (session, mayYet) = try await take(message.bytes)
+            if let session { joined.append(session) }
+            place.tried(waiting, mayYet: mayYet)
+            try keep(place)
+        }
+        while true {
+            let (name, from) = (name, place.cursor)
+            let page = try await reaching { () throws(DeliveryError) in
+                try await delivery.welcomes(for: name, from: from, limit: 16).following(from)
+            }
+            guard !page.isEmpty else { return joined }
+            for message in page {
+                let (session, mayYet) = try await take(message.bytes)
+                if let session { joined.append(session) }
+                place.passed(message.position, mayYet: mayYet)
+            }
+            try keep(place)
+        }
+    }
+
+    private func keep(_ place: WelcomePlace) throws(GroupError) {
+        try storing { () throws(GroupStorageError) in try storage.put([place.item]) }
+    }
+
+    /// Joins by a Welcome, if it is good; otherwise says whether it may become so.
+    private func take(_ welcome: [UInt8]) async throws(GroupError) -> (session: GroupSession?, mayYet: Bool) {
+        do throws(GroupError) { return (try await join(welcome), false) } catch {
+            switch error {
+            case .refused(.groupAlreadyKnown), .refused(.unknownPSK), .refused(.credentialRejected): return (nil, true)
+            // Junk, a repetition, or for another: the next one may be good.
+            case .refused, .notForUs: return (nil, false)
+            default: throw error
+            }
+        }
+    }
+}
+
+/// Where a client is among its Welcomes.
+private struct WelcomePlace {
+    /// One that could not be used yet.
+    struct Waiting: Hashable {
+        let position: UInt64
+        /// How often it is tried.
+        var triesLeft: UInt8
+    }
+
+    private static let key = StorageItem.Key(.note, Array("welcomes".utf8))
+    /// How many are kept: the delivery service could send any number.
+    private static let limit = 64
+    private static let tries: UInt8 = 16
+
+    /// The first that was not looked at.
+    private(set) var cursor: UInt64 = 0
+    private(set) var waiting: [Waiting] = []
+
+    init(_ storage: any GroupStorage) throws(GroupError) {
+        let item: StorageItem?
+        do throws(GroupStorageError) { item = try storage.item(Self.key) } catch { throw .storage(error) }
+        guard let item else { return }
+        (cursor, waiting) = try item.content.reading { reader throws(MLSError) in
+            let cursor: UInt64 = try reader.integer()
+            var waiting: [Waiting] = []
+            for _ in 0..<(try reader.integer(as: UInt8.self)) {
+                waiting.append(Waiting(position: try reader.integer(), triesLeft: try reader.integer()))
+            }
+            return (cursor, waiting)
+        }
+    }
+
+    /// Notes that a Welcome was looked at for the first time.
+    mutating func passed(_ position: UInt64, mayYet: Bool) {
+        cursor = position + 1
+        guard mayYet else { return }
+        waiting.append(Waiting(position: position, triesLeft: Self.tries))
+        if waiting.count > Self.limit { waiting.removeFirst() }
+    }
+
+    /// Notes that it was looked at again.
+    mutating func tried(_ one: Waiting, mayYet: Bool) {
+        guard let index = waiting.firstIndex(of: one) else { return }
+        if mayYet, one.triesLeft > 1 {
+            waiting[index].triesLeft -= 1
+        } else {
+            waiting.remove(at: index)
+        }
+    }
+
+    var item: StorageItem {
+        StorageItem(
+            Self.key,
+            StoredBytes { writer in
+                writer.integer(cursor)
+                writer.integer(UInt8(waiting.count))
+                for one in waiting {
+                    writer.integer(one.position)
+                    writer.integer(one.triesLeft)
+                }
+            })
+    }
+}
+
+/// The Welcomes that a key package of last resort has opened: it would open them again, with keys that were used.
+struct UsedWelcomes {
+    private static let key = StorageItem.Key(.note, Array("used welcomes".utf8))
+    private static let limit = 1_000
+
+    private var digests: [[UInt8]] = []
+
+    init(_ storage: any GroupStorage) throws(GroupError) {
+        let item: StorageItem?
+        do throws(GroupStorageError) { item = try storage.item(Self.key) } catch { throw .storage(error) }
+        guard let item else { return }
+        digests = try item.content.reading { reader throws(MLSError) in
+            var digests: [[UInt8]] = []
+            for _ in 0..<(try reader.integer(as: UInt16.self)) { digests.append(try reader.opaque()) }
+            return digests
+        }
+    }
+
+    /// Notes a Welcome; false when it is known.
+    mutating func insert(_ welcome: [UInt8]) -> Bool {
+        let digest = Array(SHA256.hash(data: welcome))
+        guard !digests.contains(digest) else { return false }
+        digests = digests.suffix(Self.limit - 1) + [digest]
+        return true
+    }
+
+    var item: StorageItem {
+        StorageItem(
+            Self.key,
+            StoredBytes { writer in
+                writer.integer(UInt16(digests.count))
+                for digest in digests { writer.opaque(digest) }
+            })
+    }
+}
+
+extension GroupSession {
+    /// Checks that the group may be joined anew: this client is out of it, and the Welcome is from after that.
+    ///
+    /// That it is behind is no reason: who delivers the messages could make it believe so.
+    func checkReplaceable(by epoch: UInt64) throws(GroupError) {
+        let (known, isRemoved) = try lastKnown()
+        guard isRemoved, epoch > known.epoch else { throw .refused(.groupAlreadyKnown) }
+    }
+}

@@ -1,0 +1,265 @@
+import KithGroups
+import KithMLS
+import Testing
+
+/// What goes wrong on the way, and is made good.
+@Suite struct RecoveryTests {
+    @Test func `what others said before an own commit is read, however many commits follow`() async throws {
+        let delivery = MemoryDelivery()
+        let sessions = try await party([client("anna", delivery), client("ben", delivery)])
+        try await sessions[1].say("first")
+        for _ in 0..<8 {
+            guard case .confirmed = try await sessions[0].commit() else {
+                Issue.record("a commit without a rival was not confirmed")
+                return
+            }
+        }
+        #expect(try await texts(taken(sessions[0])) == ["first"])
+        #expect(try await sessions[0].synchronise().refused.isEmpty)
+    }
+
+    @Test func `hundreds of messages wait behind one that is to be encrypted again, and all are read`() async throws {
+        let delivery = MemoryDelivery()
+        let link = UnreliableDelivery(delivery)
+        let sessions = try await party([client("anna", link), client("ben", delivery)])
+        link.losesMessages = true
+        try await sessions[0].say("0")
+        _ = try await sessions[1].commit()
+        link.losesMessages = false
+        for number in 1...300 { try await sessions[0].say("\(number)") }
+        let last = try await sessions[0].send(Array("301".utf8))
+        #expect(!last.isDelivered && last.bytes.isEmpty)
+        try await sessions[0].synchronise()
+        #expect(try await sessions[1].synchronise().refused.isEmpty)
+        #expect(try await texts(taken(sessions[1])) == (0...301).map { "\($0)" })
+    }
+
+    @Test func `what the service does not take keeps nothing from coming in, and can be taken back`() async throws {
+        let delivery = MemoryDelivery()
+        let link = UnreliableDelivery(delivery)
+        let sessions = try await party([client("anna", link), client("ben", delivery)])
+        link.refuses = { $0.count > 2_000 }
+        #expect(try await !sessions[0].send([UInt8](repeating: 1, count: 3_000), authenticatedData: [2]).isDelivered)
+        try await sessions[0].say("behind it")
+        try await sessions[1].say("hello")
+        await #expect(throws: GroupError.unreachable(DeliveryError("That is too large."))) {
+            try await sessions[0].synchronise()
+        }
+        #expect(try await texts(taken(sessions[0])) == ["hello"])
+        let waiting = try await sessions[0].waitingMessages()
+        #expect(waiting.count == 2 && waiting[0].data.count == 3_000 && waiting[0].authenticatedData == [2])
+        try await sessions[0].withdraw(waiting[0].number)
+        try await sessions[0].synchronise()
+        #expect(try await sessions[0].waitingMessages().isEmpty)
+        try await sessions[1].synchronise()
+        #expect(try await texts(taken(sessions[1])) == ["behind it"])
+        await #expect(throws: GroupError.tooLarge) {
+            try await sessions[0].send([UInt8](repeating: 0, count: 16 << 20 | 1))
+        }
+    }
+
+    @Test func `a commit that waited and lost is told with the winner`() async throws {
+        let delivery = MemoryDelivery()
+        let link = UnreliableDelivery(delivery)
+        let storage = MemoryGroupStorage()
+        let clients = try [client("anna", link, storage), client("ben", delivery), client("cleo", delivery)]
+        let sessions = try await party(clients)
+        link.losesMessages = true
+        guard case .pending = try await sessions[0].commit(CommitOptions([.remove(2)])) else {
+            Issue.record("not pending")
+            return
+        }
+        _ = try await sessions[1].commit()
+        link.losesMessages = false
+        // By another run of the program.
+        let anna = try #require(try client("anna", link, storage).group(sessions[0].groupID))
+        try await anna.synchronise()
+        guard case .epochChanged(_, isOwn: false, let retry)? = try await taken(anna).last else {
+            Issue.record("no new epoch")
+            return
+        }
+        #expect(retry == [SentProposal(proposal: .remove(2), sender: .member(0))])
+        #expect(try await anna.pendingCommit() == nil)
+        guard case .confirmed = try await anna.commit(CommitOptions([.remove(2)])) else {
+            Issue.record("the second attempt was not confirmed")
+            return
+        }
+    }
+
+    @Test func `a client that was away is let in again by a Welcome that came before it knew it was out`() async throws
+    {
+        let delivery = MemoryDelivery()
+        let ben = try client("ben", delivery)
+        let sessions = try await party([client("anna", delivery), ben])
+        _ = try await sessions[0].commit(CommitOptions([.remove(1)]))
+        _ = try await sessions[0].add(["ben"])
+        // Nothing can be made of it yet.
+        #expect(try await ben.receiveWelcomes().isEmpty)
+        try await ben.synchronise()
+        #expect(try await sessions[1].isRemoved() == false)
+        try await sessions[0].say("welcome back")
+        try await ben.synchronise()
+        #expect(try await texts(taken(sessions[1])) == ["welcome back"])
+    }
+
+    @Test func `a successor that was founded meanwhile is joined by those who were away`() async throws {
+        let delivery = MemoryDelivery()
+        let clients = try [client("anna", delivery), client("ben", delivery)]
+        let sessions = try await party(clients)
+        let reInit = ReInit(groupID: [4, 4], cipherSuite: CipherSuites.all[0].id)
+        _ = try await sessions[0].commit(CommitOptions([.reInit(reInit)]))
+        let (successor, _) = try await clients[0].foundSuccessor(of: sessions[0], with: ["ben"])
+        #expect(try await clients[1].receiveWelcomes().isEmpty)
+        try await clients[1].synchronise()
+        let joined = try #require(try clients[1].group([4, 4]))
+        #expect(try await joined.agreement() == successor.agreement())
+    }
+
+    @Test func `a commit to join by whose answer was lost does not lock its maker out`() async throws {
+        let delivery = MemoryDelivery()
+        let link = UnreliableDelivery(delivery)
+        let storage = MemoryGroupStorage()
+        let sessions = try await party([client("anna", delivery), client("ben", link, storage)])
+        // Once in one run, which sends the same again; once with the program gone in between.
+        for isGone in [false, true] {
+            link.losesAnswers = true
+            let first = try #require(try client("ben", link, storage).group(sessions[0].groupID))
+            await #expect(throws: GroupError.self) { try await first.rejoin() }
+            link.losesAnswers = false
+            let second = isGone ? try #require(try client("ben", link, storage).group(sessions[0].groupID)) : first
+            if isGone { try await sessions[0].synchronise() }
+            try await second.rejoin()
+            try await sessions[0].synchronise()
+            try await second.synchronise()
+            #expect(try await second.agreement() == sessions[0].agreement())
+            #expect(try await second.members().count == 2)
+        }
+    }
+
+    @Test func `what had its place before its sender joined anew is not said twice`() async throws {
+        let delivery = MemoryDelivery()
+        let link = UnreliableDelivery(delivery)
+        let sessions = try await party([client("anna", delivery), client("ben", link)])
+        link.losesAnswers = true
+        try await sessions[1].say("one")
+        link.losesAnswers = false
+        try await sessions[1].rejoin()
+        try await sessions[1].synchronise()
+        try await sessions[0].synchronise()
+        #expect(try await texts(taken(sessions[0])) == ["one"])
+    }
+
+    @Test func `a group whose rows are damaged can be forgotten, or joined anew`() async throws {
+        let delivery = MemoryDelivery()
+        let storage = MemoryGroupStorage()
+        let ben = try client("ben", delivery, storage)
+        let sessions = try await party([client("anna", delivery), ben])
+        let group = sessions[0].groupID
+        for forgets in [false, true] {
+            var changes = GroupChanges(group, expectedVersion: try storage.version(of: group))
+            changes.rows = [
+                GroupRow(GroupRow.Key(.state), StoredBytes(copying: [1, 2])),
+                GroupRow(GroupRow.Key(.inbox, number: 1 << 40), StoredBytes(copying: [1])),
+            ]
+            try storage.commit(StorageChanges(changes))
+            let session = try #require(try ben.group(group))
+            await #expect(throws: GroupError.storage(.corrupt)) { try await session.synchronise() }
+            if forgets {
+                try await session.forget()
+                #expect(try ben.groups().isEmpty)
+            } else {
+                try await session.rejoin()
+                try await sessions[0].synchronise()
+                #expect(try await session.agreement() == sessions[0].agreement())
+            }
+        }
+    }
+}
+
+/// What the delivery service, or somebody with its help, would like a client to believe.
+@Suite struct TrustTests {
+    @Test func `a Welcome does not replace a group that the client is in, though it seems to be behind`() async throws {
+        let delivery = MemoryDelivery()
+        let clients = try ["anna", "ben"].map { try client($0, delivery) }
+        let sessions = try await party(clients)
+        let id = PreSharedKeyID(key: .external(id: [5]), nonce: [UInt8](repeating: 3, count: 32))
+        try clients[0].addPresharedKey([5], Secret(copying: [1]))
+        _ = try await sessions[0].commit(CommitOptions([.psk(id)]))
+        _ = try await sessions[0].commit(CommitOptions([.remove(1)]))
+        _ = try await sessions[0].add(["ben"])
+        // It cannot follow, is told so, and whoever let it in again might be anybody.
+        await #expect(throws: Never.self) { try await sessions[1].synchronise() }
+        #expect(try await clients[1].receiveWelcomes().isEmpty)
+        #expect(try await sessions[1].epoch() == 1)
+        try await sessions[1].rejoin()
+        try await sessions[0].synchronise()
+        #expect(try await sessions[1].agreement() == sessions[0].agreement())
+    }
+
+    @Test func `a Welcome for a key package of last resort opens a group once`() async throws {
+        let delivery = MemoryDelivery()
+        let ben = try client("ben", delivery, keyPackages: 0)
+        let sessions = try await party([client("anna", delivery), ben])
+        let welcome = try #require(try await delivery.welcomes(for: "ben", from: 0, limit: 1).first).bytes
+        _ = try await sessions[0].commit(CommitOptions([.remove(1)]))
+        try await sessions[1].synchronise()
+        await #expect(throws: GroupError.refused(.groupAlreadyKnown)) { try await ben.join(welcome) }
+        try await sessions[1].forget()
+        await #expect(throws: GroupError.refused(.groupAlreadyKnown)) { try await ben.join(welcome) }
+        #expect(try ben.groups().isEmpty)
+    }
+
+    @Test func `an old state of the group is not joined`() async throws {
+        let delivery = MemoryDelivery()
+        let link = UnreliableDelivery(delivery)
+        let sessions = try await party([client("anna", delivery), client("ben", link)])
+        link.info = try await delivery.groupInfo(of: sessions[0].groupID)
+        _ = try await sessions[0].commit()
+        try await sessions[1].synchronise()
+        await #expect(throws: GroupError.refused(.wrongEpoch)) { try await sessions[1].rejoin() }
+        #expect(try await sessions[1].epoch() == 2)
+        link.info = nil
+        try await sessions[1].rejoin()
+        #expect(try await sessions[1].epoch() == 3)
+    }
+
+    @Test func `a stranger does not come in by its own commit, and a name is not another's`() async throws {
+        let delivery = MemoryDelivery()
+        let sessions = try await party([client("anna", delivery), client("ben", delivery)])
+        await #expect(throws: GroupError.refused(.externalCommitsNotAccepted)) {
+            try await client("dora", delivery).joinExternally(sessions[0].groupID)
+        }
+        let dora = try client("dora", delivery, takesStrangers: true)
+        _ = try await dora.joinExternally(sessions[0].groupID)
+        #expect(try await sessions[1].synchronise().refused.map(\.reason) == [.externalCommitsNotAccepted])
+        #expect(try await sessions[1].members().count == 2)
+
+        let mallory = CipherSuites.all[0]
+        let bundle = try KeyPackageBundle(
+            mallory, profile: LeafProfile(credential: .basic(identity: Array("mallory".utf8))),
+            signatureKey: mallory.generateSignatureKey(), lifetime: Lifetime(notBefore: noon - 1, notAfter: noon + 9))
+        let message = MLSMessage.keyPackage(bundle.keyPackage).bytes
+        try await delivery.publish(keyPackages: [message], for: "emma")
+        let session = try await client("frida", delivery).createGroup()
+        await #expect(throws: GroupError.refused(.credentialRejected)) { try await session.add(["emma"]) }
+    }
+
+    @Test(arguments: [UInt64.max, UInt64.max - 1, UInt64(1) << 63, 5, 0])
+    func `messages out of their order are not passed over`(position: UInt64) async throws {
+        let delivery = MemoryDelivery()
+        let link = UnreliableDelivery(delivery)
+        let ben = try client("ben", link)
+        let sessions = try await party([client("anna", delivery), ben])
+        try await sessions[0].say("one")
+        link.changes = { DeliveredMessage(position: position, bytes: $0.bytes) }
+        await #expect(throws: GroupError.self) { try await sessions[1].synchronise() }
+        if position > 0 {
+            _ = try await client("cleo", delivery).createGroup().add(["ben"])
+            await #expect(throws: GroupError.self) { try await ben.receiveWelcomes() }
+        }
+        link.changes = { $0 }
+        try await sessions[1].synchronise()
+        #expect(try await texts(taken(sessions[1])) == ["one"])
+        #expect(try await ben.receiveWelcomes().count == (position > 0 ? 1 : 0))
+    }
+}
