@@ -229,6 +229,11 @@ public final class Device: Sendable {
         return try result.get()
     }
 
+    /// Whether a data directory holds a device's key; looks and makes nothing.
+    ///
+    /// Of a device whose ``Options/keyStore`` is elsewhere it cannot tell.
+    public static func exists(directory: String) -> Bool { FileKeyStore.holdsDeviceKey(directory: directory) }
+
     /// The process that has a data directory open now, if any does.
     public static func isRunning(directory: String) -> Bool { Store.holder(of: directory) != nil }
 

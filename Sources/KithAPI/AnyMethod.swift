@@ -58,7 +58,9 @@ public struct AnyMethod: Sendable {
                 do {
                     switch payload {
                     case .cbor(let bytes): return try CBORDecoder().decode(type, from: bytes)
-                    case .json(let bytes): return try JSONText.decode(type, from: bytes)
+                    case .json(let bytes):
+                        let completed = try (type as? any OmissibleInput.Type)?.completed(JSONText(bytes)).bytes
+                        return try JSONText.decode(type, from: completed ?? bytes)
                     case .value(let value): return try Self.cast(value, to: type, what: what)
                     }
                 } catch let error as KithError where error.code != .invalid {

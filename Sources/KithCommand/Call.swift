@@ -16,6 +16,8 @@ struct Call: AsyncParsableCommand {
 
               kith call api.describe
               kith call files.list '{"path": "/srv"}' --on laptop
+
+            Members of the input that have a default may be left out.
             """))
 
     @OptionGroup var globals: GlobalOptions
@@ -31,6 +33,7 @@ struct Call: AsyncParsableCommand {
 
     func run() async throws {
         guard let carrier = try await SocketCarrier.connect(directory: globals.directory) else {
+            try globals.requireDevice()
             throw KithError(.notFound, "This device is not up. `kith up` starts it.")
         }
         defer { carrier.close() }

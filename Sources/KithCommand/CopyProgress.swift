@@ -57,14 +57,35 @@ struct ProgressLine {
         return String((name.isEmpty ? numbers : "\(name)  \(numbers)").prefix(max(width - 1, 1)))
     }
 
+    /// What of a copy arrives or would: files, folders, links.
+    private static func things(_ summary: Files.Summary) -> [String] {
+        var parts = [count(summary.files, "file")]
+        if summary.folders > 0 { parts.append(count(summary.folders, "folder")) }
+        if summary.links > 0 { parts.append(count(summary.links, "link")) }
+        return parts
+    }
+
+    /// `1 file`, `2 files`.
+    private static func count(_ number: UInt64, _ one: String) -> String {
+        number == 1 ? "1 \(one)" : "\(number) \(one)s"
+    }
+
+    /// One line about a copy that was only asked about.
+    static func plan(_ summary: Files.Summary) -> String {
+        var text =
+            "Nothing was changed. To be sent: \(things(summary).joined(separator: ", ")), \(size(summary.bytes))"
+        if summary.deleted > 0 { text += "; to be deleted: \(summary.deleted)" }
+        if summary.unchanged > 0 { text += "; there already: \(count(summary.unchanged, "file"))" }
+        if summary.skipped > 0 { text += "; left out: \(summary.skipped)" }
+        return text + "."
+    }
+
     /// One line about a copy that is done.
     static func summary(_ summary: Files.Summary, took time: Duration) -> String {
         let seconds = max(time / .seconds(1), 0.001)
-        var parts = [summary.files == 1 ? "1 file" : "\(summary.files) files"]
-        if summary.folders > 0 { parts.append(summary.folders == 1 ? "1 folder" : "\(summary.folders) folders") }
+        var parts = things(summary)
         if summary.unchanged > 0 { parts.append("\(summary.unchanged) unchanged") }
         if summary.deleted > 0 { parts.append("\(summary.deleted) deleted") }
-        if summary.links > 0 { parts.append(summary.links == 1 ? "1 link" : "\(summary.links) links") }
         if summary.skipped > 0 { parts.append("\(summary.skipped) left out") }
         let saved = summary.bytes > summary.sent ? ", \(size(summary.bytes - summary.sent)) of it not sent" : ""
         let wire = summary.wire.map { summary.sent > 0 && $0 < summary.sent / 100 * 98 ? $0 : nil } ?? nil

@@ -31,11 +31,11 @@ struct DevicesCommand: AsyncParsableCommand {
         }
         say(
             table(
-                ["NAME", "DEVICE", "ONLINE", "PATH", "RTT", "MAY DO HERE"],
+                ["NAME", "DEVICE", "ONLINE", "LAST SEEN", "PATH", "RTT", "MAY DO HERE"],
                 devices.map { device in
                     [
                         printable(device.name), device.id.short,
-                        device.isOnline ? "yes" : device.lastSeen.map { relative($0) } ?? "never",
+                        device.isOnline ? "yes" : "no", device.lastSeen.map { relative($0) } ?? "never",
                         device.path ?? "-",
                         device.roundTripMilliseconds.map { String(format: "%.2f ms", $0) } ?? "-",
                         device.grants.isEmpty ? "nothing" : device.grants.map(\.description).joined(separator: " "),

@@ -113,10 +113,7 @@ struct ForwardCommand: AsyncParsableCommand {
 
     /// Hands the rules to the daemon.
     private func start(_ forwards: ForwardSet, _ device: String) async throws {
-        guard let client = try await daemonClient(globals) else {
-            throw KithError(
-                .notFound, "This device is not up, so nothing can stay in it. `kith up --detach` starts it.")
-        }
+        let client = try await runningClient(globals, ", so nothing can stay in it")
         let running = try await client.call(
             Forward.Start.self, Forward.Plan(device: device, rules: forwards.rules))
         if globals.json { return say(try jsonText(running)) }

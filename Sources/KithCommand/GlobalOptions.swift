@@ -44,6 +44,14 @@ struct GlobalOptions: ParsableArguments {
         return URL(fileURLWithPath: (chosen as NSString).expandingTildeInPath).standardizedFileURL.path
     }
 
+    /// Sees to it that there is a device in the data directory.
+    ///
+    /// - Throws: `.notFound`, saying how to start one.
+    func requireDevice() throws {
+        guard !Device.exists(directory: directory) else { return }
+        throw KithError(.notFound, "There is no device at \(directory). Start one: kith up --data \(directory)")
+    }
+
     /// Whether nothing shown may change or move: asked for, or on a terminal that cannot.
     var isPlain: Bool { plain || isPlainTerminal }
 
@@ -74,13 +82,16 @@ extension Grant: ExpressibleByArgument {
 
 /// Runs `body` with a client of this device: of the daemon that runs on the data directory, or, when none does,
 /// of a device opened in this process for as long as `body` takes.
+///
+/// - Throws: `.notFound` when there is no device and it is not `creating` one; nothing is written then.
 func withClient<Result>(
-    _ globals: GlobalOptions, listening: Bool = false, _ body: (Client) async throws -> Result
+    _ globals: GlobalOptions, listening: Bool = false, creating: Bool = false, _ body: (Client) async throws -> Result
 ) async throws -> Result {
     if let client = try await daemonClient(globals) {
         try globals.refuseToTraceDaemon()
         return try await body(client)
     }
+    if !creating { try globals.requireDevice() }
     var options = Device.Options()
     globals.trace(&options)
     options.logger = globals.logger
@@ -105,6 +116,16 @@ func daemonClient(_ globals: GlobalOptions) async throws -> Client? {
         }
         try await Task.sleep(for: .milliseconds(20))
     }
+}
+
+/// A client of the daemon that must run on the data directory.
+///
+/// - Throws: `.notFound` when there is no device, or it is down; `purpose` says what it is needed for.
+func runningClient(_ globals: GlobalOptions, _ purpose: String = "") async throws -> Client {
+    if let client = try await daemonClient(globals) { return client }
+    try globals.requireDevice()
+    throw KithError(
+        .notFound, "This device is not up (\(globals.directory))\(purpose). `kith up` starts it.")
 }
 
 /// The passphrase that seals the identity, from `$KITH_PASSPHRASE`; `nil` when the machine's key seals it.

@@ -53,7 +53,7 @@ struct Invite: AsyncParsableCommand {
                 try await $0.call(Invitations.Revoke.self, Invitations.Revoke.Input(id: revoke))
             }
         } else {
-            try await withClient(globals, listening: true) { try await invite($0) }
+            try await withClient(globals, listening: true, creating: true) { try await invite($0) }
         }
     }
 
@@ -160,7 +160,7 @@ struct Pair: AsyncParsableCommand {
 
     func run() async throws {
         let text = invitation == "-" ? (readLine() ?? "") : invitation
-        try await withClient(globals) { client in
+        try await withClient(globals, creating: true) { client in
             let opened = try await client.open(
                 PairingMethods.Join.self, PairingMethods.Join.Input(invitation: text, grants: grants))
             let messages = MessageStream(opened.stream)
@@ -169,6 +169,7 @@ struct Pair: AsyncParsableCommand {
                 switch event {
                 case .compare(let code, let name, let id):
                     note("Connected to \(styled(printable(name), .bold, on: STDERR_FILENO)), DeviceID \(id).")
+                    noteHeldGrants(try await heldGrants(of: id, client))
                     note("Both devices must show the code  \(styled(code, .bold, on: STDERR_FILENO))")
                     let accept = try await yes ? true : answer("Do they, and do you want this?")
                     try await messages.send(PairingMethods.Decision(accept: accept))
@@ -188,6 +189,18 @@ struct Pair: AsyncParsableCommand {
             throw KithError(.closed, "The connection ended before the pairing did. Ask for a new invitation.")
         }
     }
+
+    /// What a device may do here already; `nil` when it is not paired.
+    private func heldGrants(of id: DeviceID, _ client: Client) async throws -> [Grant]? {
+        try await client.call(Devices.List.self, Devices.List.Input(probe: false)).first { $0.id == id }?.grants
+    }
+}
+
+/// Says what becomes of the grants of a device that is paired already; `nil`: it is not.
+func noteHeldGrants(_ held: [Grant]?) {
+    guard let held else { return }
+    let grants = held.map(\.description).joined(separator: ", ")
+    note("It is paired already, and keeps what it may do here: \(grants.isEmpty ? "nothing" : grants).")
 }
 
 /// `kith accept`.
@@ -205,9 +218,7 @@ struct Accept: AsyncParsableCommand {
     var refuse = false
 
     func run() async throws {
-        guard let client = try await daemonClient(globals) else {
-            throw KithError(.notFound, "This device is not up, so no pairing waits. `kith up` starts it.")
-        }
+        let client = try await runningClient(globals, ", so no pairing waits")
         _ = try await client.call(PairingMethods.Decide.self, PairingMethods.Decide.Input(id: id, accept: !refuse))
     }
 }

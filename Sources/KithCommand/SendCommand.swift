@@ -75,7 +75,11 @@ struct SendCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("How long to wait for an answer, at most 1h.", valueName: "time"))
     var wait = TimeArgument(seconds: 600)
     @Flag(name: [.customShort("q"), .long], help: "Show no progress.") var quiet = false
-    @Argument(help: "The files and folders, then the device.", completion: .file()) var words: [String]
+    @Argument(
+        help: ArgumentHelp(
+            "The files and folders, then the device.", valueName: CommandDescription.Argument.filesThenDevice),
+        completion: .file())
+    var words: [String]
 
     /// What `--json` prints last.
     private struct Report: Encodable {

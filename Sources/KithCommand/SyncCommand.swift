@@ -87,8 +87,9 @@ struct TransferOptions: ParsableArguments {
         try events.result(summary)
         let isSaying = input.landing.report && !globals.json
         if isShowing(globals) || (isSaying && !quiet) {
-            let words = ProgressLine.summary(summary, took: ContinuousClock.now - start)
-            note(input.landing.dryRun ? "Nothing was changed. It would be: \(words)" : words)
+            note(
+                input.landing.dryRun
+                    ? ProgressLine.plan(summary) : ProgressLine.summary(summary, took: ContinuousClock.now - start))
         }
     }
 

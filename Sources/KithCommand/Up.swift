@@ -193,12 +193,14 @@ func watchPairings(_ client: Client, asks: Bool, while goesOn: (PairingMethods.E
         case .requested(let request) where request.isAutomatic:
             note(
                 "\(printable(request.name)) uses an invitation; code \(styled(request.code, .bold, on: STDERR_FILENO))")
+            noteHeldGrants(request.held)
         case .requested(let request):
             let grants = request.grants.map(\.description).joined(separator: ", ")
             note("")
             note(
                 "\(styled(printable(request.name), .bold, on: STDERR_FILENO)) wants to pair. Its DeviceID is \(request.device)."
             )
+            noteHeldGrants(request.held)
             note("It may then: \(grants.isEmpty ? "nothing yet" : grants)")
             note("Both devices must show the code  \(styled(request.code, .bold, on: STDERR_FILENO))")
             if asks {
@@ -234,9 +236,7 @@ struct Down: AsyncParsableCommand {
     @OptionGroup var globals: GlobalOptions
 
     func run() async throws {
-        guard let client = try await daemonClient(globals) else {
-            throw KithError(.notFound, "This device is not up (\(globals.directory)).")
-        }
+        let client = try await runningClient(globals)
         _ = try await client.call(ThisDevice.Stop.self, Nothing())
         let deadline = ContinuousClock.now + .seconds(10)
         while Device.isRunning(directory: globals.directory), ContinuousClock.now < deadline {
@@ -298,7 +298,8 @@ struct Status: AsyncParsableCommand {
 /// `kith audit`.
 struct AuditLog: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "audit", abstract: "Show what other devices did here, and what they were refused.")
+        commandName: "audit",
+        abstract: "Show what was changed here, what other devices did, and what they were refused.")
 
     @OptionGroup var globals: GlobalOptions
 
@@ -318,9 +319,14 @@ struct AuditLog: AsyncParsableCommand {
                 ["WHEN", "DEVICE", "WHAT", "DECISION", "DETAIL"],
                 entries.map { entry in
                     [
-                        relative(entry.time), printable(entry.device), printable(entry.method), entry.decision,
+                        relative(entry.time), Self.who(entry), printable(entry.method), entry.decision,
                         printable(entry.detail),
                     ]
                 }))
+    }
+
+    /// The device's name; how its DeviceID begins when it has none.
+    private static func who(_ entry: Audit.Entry) -> String {
+        DeviceID(entry.device)?.short ?? printable(entry.device)
     }
 }

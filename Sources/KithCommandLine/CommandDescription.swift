@@ -217,6 +217,14 @@ extension CommandDescription.Argument {
     /// A convention: it is called so in help.
     package var namesDevice: Bool { kind != .flag && valueName == "device" && values == .any }
 
+    /// Whether the last of its values names a device, and those before it files of this one.
+    ///
+    /// A convention: it is called so in help.
+    package var endsInDevice: Bool { kind == .positional && isRepeating && valueName == Self.filesThenDevice }
+
+    /// What stands in help for files and then a device.
+    package static let filesThenDevice = "file-or-device"
+
     /// Whether its value is `DEVICE:PATH`.
     package var namesRemotePath: Bool { values == .source(Self.remotePaths) }
 

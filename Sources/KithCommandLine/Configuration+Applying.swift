@@ -170,8 +170,8 @@ extension Configuration {
     /// The devices a command line names, as typed, in order.
     private static func devices(in words: [String], _ scan: ArgumentScan, _ command: CommandDescription) -> [String] {
         var result: [String] = []
-        for (word, role) in zip(words, scan.roles) {
-            guard let (name, _) = device(in: word, role, command), !result.contains(name) else { continue }
+        for (index, word) in words.enumerated() {
+            guard let (name, _) = device(in: word, at: index, scan, command), !result.contains(name) else { continue }
             result.append(name)
         }
         return result
@@ -179,8 +179,9 @@ extension Configuration {
 
     /// The device a word names, and where in the word.
     private static func device(
-        in word: String, _ role: ArgumentScan.Role, _ command: CommandDescription
+        in word: String, at place: Int, _ scan: ArgumentScan, _ command: CommandDescription
     ) -> (name: String, range: Range<String.Index>)? {
+        let role = scan.roles[place]
         var value = word.startIndex..<word.endIndex
         let index: Int
         switch role {
@@ -198,6 +199,9 @@ extension Configuration {
                 colon > value.lowerBound
             else { return nil }
             value = value.lowerBound..<colon
+        } else if argument.endsInDevice {
+            guard !scan.roles[(place + 1)...].contains(role) else { return nil }
+            if word[value].hasSuffix(":") { value = value.lowerBound..<word.index(before: value.upperBound) }
         } else if !argument.namesDevice {
             return nil
         }
@@ -205,8 +209,9 @@ extension Configuration {
     }
 
     private func replacingNames(in words: [String], _ scan: ArgumentScan, _ command: CommandDescription) -> [String] {
-        zip(words, scan.roles).map { word, role in
-            guard let (name, range) = Self.device(in: word, role, command), let meaning = meaning(of: name) else {
+        words.enumerated().map { index, word in
+            guard let (name, range) = Self.device(in: word, at: index, scan, command), let meaning = meaning(of: name)
+            else {
                 return word
             }
             return word.replacingSubrange(range, with: meaning.name)

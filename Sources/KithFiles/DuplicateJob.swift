@@ -84,7 +84,9 @@ struct DuplicateJob: Sendable {
         var (around, name): (Descriptor, [UInt8]?) = (opened, nil)
         if let folder = try? place.open([.path, .folder]) {
             (around, name) = (folder, landing.exact ? nil : source.name)
-        } else if let (folder, last) = try place.around() {
+        } else if let (folder, last) = try attempt(
+            "copy to", place.shown, confined: place.isConfined, { () throws(Errno) in try place.around() })
+        {
             (around, name) = (folder, last)
         }
         let above = try Self.ancestors(of: around, place.shown)
@@ -96,7 +98,8 @@ struct DuplicateJob: Sendable {
             throw KithError(.conflict, "\(source.shown) is there already: it is the same.")
         }
         guard landing.delete, source.opened != nil, own.kind == .folder else { return }
-        if try Self.ancestors(of: opened, source.shown).contains(Identity(try around.info())) {
+        let target = try attempt("look at", place.shown) { () throws(Errno) in try around.info() }
+        if try Self.ancestors(of: opened, source.shown).contains(Identity(target)) {
             throw KithError(.conflict, "\(source.shown) is in \(place.shown), where it would be deleted.")
         }
     }

@@ -143,6 +143,9 @@ public struct FilesService: Service {
     }
 
     private func rename(_ input: Files.Rename.Input, _ context: CallContext) throws -> Nothing {
+        try context.narrow("rename to \(input.to)") { [caller = context.caller] grants in
+            input.to.access(.write).refusal(of: caller, holding: grants, method: Files.Rename.name)
+        }
         let (from, to) = (try Place(input.from, .write, for: context), try Place(input.to, .write, for: context))
         let (source, target) = (try from.parent(), try to.parent())
         try attempt("rename \(from.shown) to", to.shown) { () throws(Errno) in

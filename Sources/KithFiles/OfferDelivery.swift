@@ -12,8 +12,9 @@ struct OfferDelivery: Sendable {
     private let status = Status()
 
     private final class Status: Sendable {
-        private let state = Mutex(Offers.State.waiting)
-        var current: Offers.State {
+        private let state = Mutex(Offers.State?.none)
+        /// How the offer stands; `nil` before the other device has it.
+        var current: Offers.State? {
             get { state.withLock { $0 } }
             set { state.withLock { $0 = newValue } }
         }
@@ -38,7 +39,9 @@ struct OfferDelivery: Sendable {
                 group.addTask { try await deliver(sources, offer) }
                 group.addTask {
                     while true {
-                        try await messages.send(Offers.Delivery(state: status.current, progress: progress.report()))
+                        if let state = status.current {
+                            try await messages.send(Offers.Delivery(state: state, progress: progress.report()))
+                        }
                         try await Task.sleep(for: .milliseconds(100))
                     }
                 }
@@ -111,7 +114,7 @@ struct OfferDelivery: Sendable {
         while let answer = try await messages.receive(Offers.Answer.self) {
             if let failure = answer.failure { throw failure.error }
             switch answer.state {
-            case .waiting: continue
+            case .waiting: status.current = .waiting
             case .accepted:
                 guard let id = answer.id else { throw KithError(.invalid, "The other end accepted without a number.") }
                 return try await push(sources, id, messages)

@@ -192,7 +192,6 @@ final class TreeLanding {
         let parent = level
         let name = landedName(attributes.name)
         let extended = takeExtended()
-        summary.folders += 1
         parent.open += 1
         func begin(
             _ descriptor: Descriptor?, isNew: Bool, isHidden: Bool, partial: Partial? = nil
@@ -216,6 +215,7 @@ final class TreeLanding {
         }
         guard let around = parent.descriptor else {
             _ = begin(nil, isNew: true, isHidden: true)
+            summary.folders += 1
             note(parent, name, .new)
             return
         }
@@ -240,6 +240,7 @@ final class TreeLanding {
         guard existing == nil || options.delete else {
             throw KithError(.conflict, "Cannot make the folder \(shownPath): a file of that name is there.")
         }
+        summary.folders += 1
         note(parent, name, existing == nil ? .new : .changed)
         if options.dryRun {
             _ = begin(nil, isNew: true, isHidden: true)
@@ -370,8 +371,10 @@ final class TreeLanding {
         let parent = level
         let name = landedName(attributes.name)
         let path = shown(name, in: parent)
-        summary.links += 1
-        guard let folder = parent.descriptor else { return note(parent, name, .new) }
+        guard let folder = parent.descriptor else {
+            summary.links += 1
+            return note(parent, name, .new)
+        }
         var existing = parent.isNew ? nil : try present(name, in: parent)
         if existing == .link, (try? folder.target(ofLink: name)) == target {
             guard options.preserve, !options.dryRun, options.overwrite || parent.isHidden else { return }
@@ -387,9 +390,9 @@ final class TreeLanding {
             throw KithError(.conflict, "Cannot make the link \(path): a folder of that name is there.")
         }
         if existing != nil, !options.overwrite, !parent.isHidden {
-            summary.links -= 1
             return leaveOut(path)
         }
+        summary.links += 1
         note(parent, name, existing == nil ? .new : .changed)
         if options.dryRun { return }
         try attempt("make the link", path) { () throws(Errno) in

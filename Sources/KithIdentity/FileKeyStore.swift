@@ -35,6 +35,11 @@ public struct FileKeyStore: KeyStore {
         self.seal = seal
     }
 
+    /// Whether a folder holds the key of a device; looks and makes nothing.
+    ///
+    /// One that may not be looked into is taken to: opening it says why not.
+    public static func holdsDeviceKey(directory: String) -> Bool { SecretFile.exists("\(directory)/identity.sealed") }
+
     /// The secret of that name, or `nil` when there is none.
     public func secret(named name: String) throws(KithError) -> [UInt8]? {
         try check(name)

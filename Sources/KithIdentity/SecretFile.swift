@@ -10,6 +10,11 @@ import Darwin
 
 /// Small files that only their owner may read, written whole or not at all.
 public enum SecretFile {
+    /// Whether there is a file, as far as this process may know.
+    static func exists(_ path: String) -> Bool {
+        unsafe access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR)
+    }
+
     /// The bytes of a file, or `nil` when there is none.
     ///
     /// - Throws: `KithError` `.denied` when others than its owner may read or change it, or when we may not;

@@ -20,6 +20,8 @@ extension Store {
     }
 
     /// Adds a device, or replaces the one with its key; returns it with the name it got, which may end in a number.
+    ///
+    /// One that is paired already keeps its grants, and gets those of `device` besides.
     public func add(_ device: PairedDevice) throws(KithError) -> PairedDevice {
         try transaction("add a device") { database in try Self.insert(device, database) }
     }
@@ -86,6 +88,7 @@ extension Store {
     }
 
     static func insert(_ device: PairedDevice, _ database: Database) throws -> PairedDevice {
+        let held = try find(device.id, database)?.grants ?? []
         try database.execute(sql: "DELETE FROM devices WHERE id = ?", arguments: [Data(device.id.bytes)])
         var device = device
         let wanted = PairedDevice.plainName(device.name)
@@ -102,7 +105,7 @@ extension Store {
                 Data(device.id.bytes), device.name, text(device.addresses.prefix(addressLimit)),
                 device.relays.joined(separator: "\n"), device.pairedAt, device.lastSeen,
             ])
-        try write(device.grants, of: device.id, database)
+        try write(held + device.grants, of: device.id, database)
         // As it will be read from now on: limits applied, grants in order and each once.
         return try find(device.id, database) ?? device
     }

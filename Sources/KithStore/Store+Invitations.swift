@@ -60,6 +60,8 @@ extension Store {
 
     /// Uses an invitation up and adds the device that used it, both or neither.
     ///
+    /// One that is paired already keeps its grants, and gets those of `device` besides.
+    ///
     /// - Throws: `KithError` `.unpaired` when it cannot be used any more.
     public func pair(_ device: PairedDevice, invitation id: String, now: Int64) throws(KithError) -> PairedDevice {
         try transaction("pair a device") { database in

@@ -34,6 +34,18 @@ enum Add: Method {
         }
     }
 
+    @Test func `members with a default may be left out of JSON, and those that are needed may not`() throws {
+        let list = AnyMethod(Files.List.self)
+        let given = try list.input.decode(.json(Array(#"{"path":"/srv"}"#.utf8))) as? Files.List.Input
+        #expect(given == Files.List.Input(path: "/srv"))
+        #expect(throws: KithError(.invalid, "")) { try list.input.decode(.json(Array(#"{"limit":3}"#.utf8))) }
+        let copy = AnyMethod(Files.Copy.self)
+        let text = #"{"sources":[{"path":"/a"}],"destination":{"device":"d","path":"/b"},"landing":{"sync":true}}"#
+        let input = try copy.input.decode(.json(Array(text.utf8))) as? Files.Copy.Input
+        #expect(input?.landing == Files.Landing(sync: true))
+        #expect(input?.sources == [Files.Location(device: nil, path: "/a")])
+    }
+
     @Test func `access is asked for the very input`() throws {
         #expect(try method.access(Add.Input(a: 1, b: 2)) == .paired)
         #expect(try method.access(Add.Input(a: -1, b: 2)) == .owner)

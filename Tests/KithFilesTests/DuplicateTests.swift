@@ -46,6 +46,35 @@ import Darwin
     }
 
     @Test(arguments: ["here", "there"])
+    func `a copy into a folder that is not there says so, and one that finds all there counts nothing`(
+        on: String
+    ) async throws {
+        let folders = try Folders()
+        let top = on == "there" ? folders.srv : folders.local
+        try FileManager.default.createDirectory(atPath: top + "/a/b", withIntermediateDirectories: true)
+        try Data("x".utf8).write(to: URL(fileURLWithPath: top + "/a/file"))
+        #expect(symlink("file", top + "/a/link") == 0)
+        await #expect(throws: KithError(.notFound, "")) {
+            try await folders.client().copy([place(on, folders, "a/file")], to: place(on, folders, "none/y"))
+        }
+        func sync(dryRun: Bool) async throws -> Files.Summary {
+            try await folders.client().follow(
+                Files.Copy.Input(
+                    sources: [place(on, folders, "a")], destination: place(on, folders, "c"), recursive: true,
+                    landing: .init(exact: true, dryRun: dryRun))
+            ) { _ in }.0
+        }
+        for dryRun in [true, false] {
+            let first = try await sync(dryRun: dryRun)
+            #expect(first.files == 1 && first.folders == 2 && first.links == 1 && first.unchanged == 0)
+        }
+        for dryRun in [true, false] {
+            let second = try await sync(dryRun: dryRun)
+            #expect(second.files == 0 && second.folders == 0 && second.links == 0 && second.unchanged == 1)
+        }
+    }
+
+    @Test(arguments: ["here", "there"])
     func `nothing is copied into itself or onto itself, whatever its path`(on: String) async throws {
         let folders = try Folders()
         let top = on == "there" ? folders.srv : folders.local

@@ -241,11 +241,14 @@ public enum ThisDevice {
 
 /// What happened on this device, and who was refused what.
 public enum Audit {
+    /// Who did what was typed here; no other device can have this name, for it has a blank.
+    public static let thisDevice = "this device"
+
     /// One line of the log.
     public struct Entry: Codable, Hashable, Sendable {
         /// When, in seconds since 1970.
         public var time: Int64
-        /// Who, by name, or by DeviceID when it has none.
+        /// Who, by name, by DeviceID when it has none, or ``Audit/thisDevice``.
         public var device: String
         /// Which method, or which event.
         public var method: String
@@ -282,7 +285,7 @@ public enum Audit {
         /// How it is called.
         public static let kind = MethodKind.query
         /// One line for a person.
-        public static let summary = "Lists what other devices did here, and what they were refused."
+        public static let summary = "Lists what was changed here, what other devices did, and what they were refused."
         /// Who may call it with this input.
         public static func access(for input: Input) -> Access { .owner }
     }

@@ -405,7 +405,7 @@ extension Files {
         public var files: UInt64
         /// Files that were there already.
         public var unchanged: UInt64
-        /// Folders made or found.
+        /// Folders made.
         public var folders: UInt64
         /// Symbolic links made.
         public var links: UInt64

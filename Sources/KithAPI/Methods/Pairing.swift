@@ -174,15 +174,17 @@ public enum PairingMethods {
         public var device: DeviceID
         /// The code to compare.
         public var code: String
-        /// What it will be allowed to do here.
+        /// What it will be allowed to do here: what it may do already, and what the invitation gives.
         public var grants: [Grant]
+        /// What it may do here already; `nil` when it is not paired yet.
+        public var held: [Grant]?
         /// Whether this end will not be asked.
         public var isAutomatic: Bool
 
         /// Makes a request.
         public init(
             id: String, invitation: String, name: String, device: DeviceID, code: String, grants: [Grant],
-            isAutomatic: Bool
+            held: [Grant]? = nil, isAutomatic: Bool
         ) {
             self.id = id
             self.invitation = invitation
@@ -190,6 +192,7 @@ public enum PairingMethods {
             self.device = device
             self.code = code
             self.grants = grants
+            self.held = held
             self.isAutomatic = isAutomatic
         }
     }

@@ -89,7 +89,8 @@ public struct DevicesService: Service {
             device.grants.filter { !input.remove.contains($0) } + input.add.filter { !device.grants.contains($0) }
         try store.setGrants(grants, of: device.id)
         node.grantsChanged(for: device.id)
-        try record("devices.grant", device, grants.map(\.description).joined(separator: " "))
+        try record(
+            "devices.grant", device, grants.isEmpty ? "nothing" : grants.map(\.description).joined(separator: " "))
         return await info(try find(device.id.description))
     }
 
@@ -111,9 +112,12 @@ public struct DevicesService: Service {
         return device
     }
 
+    /// Notes what this device's own person did about another one.
     private func record(_ method: String, _ device: PairedDevice, _ detail: String) throws {
         try store.record(
-            AuditEntry(time: now(), device: device.name, method: method, decision: .allowed, detail: detail))
+            AuditEntry(
+                time: now(), device: Audit.thisDevice, method: method, decision: .allowed,
+                detail: "\(device.name): \(detail)"))
     }
 
     private func info(_ device: PairedDevice) async -> Devices.Info { await Devices.Info(device, node: node) }

@@ -121,10 +121,13 @@ public final class PairingService: Service {
             throw KithError(.invalid, "The other device left the order of a pairing.")
         }
         let name = PairedDevice.plainName(present.name)
+        let held = try store.device(channel.joiner)?.grants
+        let fresh = invitation.grants.filter { held?.contains($0) != true }
         let request = PairingMethods.Request(
             id: Hex.encode((0..<4).map { _ in UInt8.random(in: 0 ... .max) }), invitation: invitation.id, name: name,
             device: channel.joiner,
-            code: try inviter.code(for: reveal), grants: invitation.grants, isAutomatic: invitation.isAutomatic)
+            code: try inviter.code(for: reveal), grants: (held ?? []) + fresh, held: held,
+            isAutomatic: invitation.isAutomatic)
         do {
             let device = try await agree(on: request, messages, present, invitation)
             desk.report(.paired(request))
