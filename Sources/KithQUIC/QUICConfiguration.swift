@@ -58,6 +58,9 @@ public struct QUICConfiguration: Sendable {
     public var connectionWindow = 3 << 19
     /// The bound of ``connectionWindow``'s growth.
     public var maxConnectionWindow = 64 << 20
+    /// How many bytes of all streams may wait for their readers before that slows the connection down: readers that stand
+    /// still do not stop the others.
+    public var unreadAllowance = 16 << 20
     /// How many written and unacknowledged bytes one stream holds before `write` takes no more.
     public var sendCapacity = 1 << 20
     /// How many bidirectional streams the peer may have open.
@@ -119,6 +122,7 @@ public struct QUICConfiguration: Sendable {
         configuration.maxStreamWindow = UInt64(max(streamWindow, maxStreamWindow))
         configuration.connectionWindow = UInt64(max(0, connectionWindow))
         configuration.maxConnectionWindow = UInt64(max(connectionWindow, maxConnectionWindow))
+        configuration.unreadAllowance = UInt64(max(0, unreadAllowance))
         configuration.maxStreamsBidirectional = UInt64(max(0, maxIncomingBidirectionalStreams))
         configuration.maxStreamsUnidirectional = UInt64(max(0, maxIncomingUnidirectionalStreams))
         configuration.sendCapacity = sendCapacity

@@ -137,7 +137,7 @@ import Testing
         let folders = try Folders()
         try folders.write("srv/tree/file", bytes(400_000, seed: 51))
         for frames: [TransferFrame] in [
-            [.send(files: 3)], [.notNeeded(files: .max)], [.sendDifference, .sendDifference],
+            [.send(files: 3)], [.notNeeded(files: .max)],
             [.acknowledgement(Files.Summary())], [.data([1])], [.folderEnd(isComplete: true)],
             [TransferFrame](
                 repeating: .leaves([UInt8](repeating: 0, count: 32 * 1_900)[...]), count: 1_200),

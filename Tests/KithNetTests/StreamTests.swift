@@ -54,6 +54,24 @@ import Testing
         }
     }
 
+    @Test func `readers that stand still stop nobody else`() async throws {
+        try await withPair { pair in
+            var still: [(QUICStream, QUICStream)] = []
+            for _ in 0..<4 { still.append(try await pair.stream()) }
+            let writers = still.map { near, _ in
+                Task { while true { try await near.write([UInt8](repeating: 1, count: 1 << 20)) } }
+            }
+            let (near, far) = try await pair.stream()
+            for _ in 0..<100 {
+                try await near.write([UInt8](repeating: 2, count: 100_000))
+                var count = 0
+                while count < 100_000 { count += try #require(try await far.read(upTo: 100_000 - count)).count }
+            }
+            for writer in writers { writer.cancel() }
+            for (near, _) in still { near.abort(.cancelled) }
+        }
+    }
+
     @Test func `each direction ends on its own`() async throws {
         try await withPair { pair in
             let (near, far) = try await pair.stream()

@@ -4,15 +4,25 @@
 struct ReceiveWindow: Sendable {
     /// The offset the peer may not pass, as last announced.
     private(set) var limit: UInt64
+    /// How much the peer has sent.
+    private(set) var arrived: UInt64 = 0
     private(set) var consumed: UInt64 = 0
     private(set) var window: UInt64
     private let maximum: UInt64
+    /// How many bytes may wait for their readers without counting against the window.
+    private let allowance: UInt64
     private var lastUpdate: Timestamp?
 
-    init(window: UInt64, maximum: UInt64) {
+    init(window: UInt64, maximum: UInt64, allowance: UInt64 = 0) {
         self.window = window
         self.maximum = max(window, maximum)
+        self.allowance = allowance
         limit = window
+    }
+
+    /// Notes that `count` bytes have come.
+    mutating func arrive(_ count: UInt64) {
+        arrived += count
     }
 
     /// Notes that the reader took `count` bytes, or that they were thrown away.
@@ -20,17 +30,21 @@ struct ReceiveWindow: Sendable {
         consumed += count
     }
 
-    /// Whether a new limit is worth a frame.
-    var needsUpdate: Bool { limit - consumed <= window / 2 }
+    /// What the limit moves on with.
+    private var credited: UInt64 { max(consumed, min(arrived, consumed + allowance)) }
 
-    /// Moves the limit up, widening the window if it was used up fast.
+    /// Whether a new limit is worth a frame.
+    var needsUpdate: Bool { limit - credited <= window / 2 }
+
+    /// Moves the limit up, widening the window if it was used up fast, by readers that keep up.
     mutating func update(at now: Timestamp, rtt: Int64) {
-        if let lastUpdate, now - lastUpdate < 2 * max(rtt, 1) {
+        let keepsUp = credited - consumed <= window / 4
+        if let lastUpdate, keepsUp, now - lastUpdate < 2 * max(rtt, 1) {
             // A short path needs no more than half of what a long fat one may: 8 MiB in 10 ms are 6 Gbit/s.
             window = max(window, min(window * 2, rtt < .milliseconds(10) ? maximum / 2 : maximum))
         }
         lastUpdate = now
-        limit = max(limit, consumed + window)
+        limit = max(limit, credited + window)
     }
 
     /// Raises the window to at least `other`, as the connection's must not be smaller than a stream's.
@@ -87,6 +101,8 @@ package struct StreamConfiguration: Hashable, Sendable {
     package var connectionWindow: UInt64 = 3 << 19
     /// What the connection's window grows to at most.
     package var maxConnectionWindow: UInt64 = 64 << 20
+    /// How many bytes of all streams may wait for their readers besides.
+    package var unreadAllowance: UInt64 = 16 << 20
     /// How many bidirectional streams the peer may have open at once.
     package var maxStreamsBidirectional: UInt64 = 128
     /// How many unidirectional streams the peer may have open at once.

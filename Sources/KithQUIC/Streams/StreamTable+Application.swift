@@ -127,10 +127,16 @@ extension StreamTable {
                 queue(.maxStreamData, slot)
             }
         }
-        if receiveWindow.needsUpdate {
-            receiveWindow.update(at: now, rtt: rtt)
-            pendingControl.insert(.maxData)
-        }
+        moveConnectionWindow()
+    }
+
+    /// Says how much more may come on all streams, when that is worth a frame.
+    ///
+    /// What waits for a reader that stands still does not stop the others (RFC 9000 §4.1): each stream's own window bounds it.
+    mutating func moveConnectionWindow() {
+        guard receiveWindow.needsUpdate else { return }
+        receiveWindow.update(at: now, rtt: rtt)
+        pendingControl.insert(.maxData)
     }
 
     /// Sets how urgent a stream is: 0 goes first, 255 last, 128 is where streams start.

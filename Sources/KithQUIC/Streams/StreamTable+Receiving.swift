@@ -40,10 +40,11 @@ extension StreamTable {
     /// Charges new bytes to both windows (RFC 9000 §4.1).
     private mutating func account(_ slot: Int, from before: UInt64, to end: UInt64) throws(StreamViolation) {
         guard end > before else { return }
-        guard end <= streams[slot].receiveWindow.limit, end - before <= receiveWindow.limit - received else {
-            throw .flowControl
-        }
-        received += end - before
+        guard end <= streams[slot].receiveWindow.limit,
+            end - before <= receiveWindow.limit - receiveWindow.arrived
+        else { throw .flowControl }
+        receiveWindow.arrive(end - before)
+        moveConnectionWindow()
     }
 
     /// A stopped stream is done once the peer has said how much it sent in all.

@@ -37,7 +37,6 @@ package struct StreamTable: Sendable {
     var peerLimits = PeerStreamLimits()
     var sendWindow = SendWindow(limit: 0)
     var receiveWindow: ReceiveWindow
-    var received: UInt64 = 0
     var scheduler = StreamScheduler()
     var controlQueue = SlotQueue()
     var waitingForConnection: [Int] = []
@@ -56,7 +55,8 @@ package struct StreamTable: Sendable {
         self.configuration = configuration
         sendCapacity = configuration.sendCapacity
         receiveWindow = ReceiveWindow(
-            window: configuration.connectionWindow, maximum: configuration.maxConnectionWindow)
+            window: configuration.connectionWindow, maximum: configuration.maxConnectionWindow,
+            allowance: configuration.unreadAllowance)
         theirs[0].limit = configuration.maxStreamsBidirectional
         theirs[1].limit = configuration.maxStreamsUnidirectional
     }

@@ -140,6 +140,7 @@ struct Conversation {
         if random.chance(0.5) {
             configuration.streamWindow = Int.random(in: 1_000...40_000, using: &random)
             configuration.connectionWindow = Int.random(in: 2_000...60_000, using: &random)
+            configuration.unreadAllowance = Int.random(in: -30_000...60_000, using: &random)
         }
         if random.chance(0.5) { configuration.sendCapacity = Int.random(in: 500...50_000, using: &random) }
         configuration.maxIncomingBidirectionalStreams = Int.random(in: 1...20, using: &random)
