@@ -11,16 +11,40 @@ import Glibc
 struct ProgressLine {
     /// Whether there is a terminal that wants it.
     let isShown: Bool
+    /// The device at the other end.
+    private let peer: String?
     private var rate = TransferRate()
+    /// How much was done when it last became more, and when that was.
+    private var moved: (bytes: UInt64, at: ContinuousClock.Instant)?
+    /// What was done when it last went on.
+    private var reached: Files.Progress?
     private var isDrawn = false
     private var plain = StatusLine(isShown: true, isPlain: true)
 
-    init(isShown: Bool) { self.isShown = isShown }
+    /// Nothing has moved for so long: there is no rate to speak of, and nobody knows how long it will take.
+    private static let stall = Duration.seconds(2)
+
+    init(isShown: Bool, peer: String? = nil) {
+        self.isShown = isShown
+        self.peer = peer
+    }
 
     /// Draws the line anew.
     mutating func show(_ progress: Files.Progress, at now: ContinuousClock.Instant) {
         guard isShown, progress.summary == nil, progress.failure == nil else { return }
         rate.note(progress.bytes, at: now)
+        if moved?.bytes != progress.bytes { moved = (progress.bytes, now) }
+        var progress = progress
+        if let waiting = progress.waiting {
+            // A copy that begins anew has nothing done; what had arrived is found again.
+            progress = reached ?? progress
+            progress.waiting = waiting
+        } else {
+            reached = progress
+        }
+        if let moved, now - moved.at >= Self.stall, progress.bytes != progress.totalBytes {
+            progress.waiting = progress.waiting ?? "waiting for \(peer ?? "the other end")…"
+        }
         if isPlainTerminal { return plain.show(Self.text(progress, rate: rate.bytesPerSecond, width: 200)) }
         write("\r\u{1B}[K" + Self.text(progress, rate: rate.bytesPerSecond, width: Self.width))
         isDrawn = true

@@ -221,71 +221,8 @@ enum Editor {
         let environment = ProcessInfo.processInfo.environment
         let command =
             ["VISUAL", "EDITOR"].lazy.compactMap { environment[$0] }.first { !$0.isEmpty } ?? "vi"
-        // Keys that interrupt are the editor's.
-        let before = (signal(SIGINT, SIG_IGN), signal(SIGQUIT, SIG_IGN))
-        defer {
-            signal(SIGINT, before.0)
-            signal(SIGQUIT, before.1)
-        }
         // The variable is a line for a shell: it may hold options.
-        let process = try start(["/bin/sh", "-c", "\(command) \"$1\"", "sh", path])
-        return await withCheckedContinuation { continuation in
-            Thread.detachNewThread {
-                var status: Int32 = 0
-                while unsafe waitpid(process, &status, 0) < 0, errno == EINTR {}
-                let signal = status & 0x7F
-                continuation.resume(returning: signal == 0 ? (status >> 8) & 0xFF : 128 + signal)
-            }
-        }
-    }
-
-    /// Starts a program in this process's own group, so that the terminal is its.
-    private static func start(_ words: [String]) throws -> pid_t {
-        var attributes = posix_spawnattr_t()
-        unsafe posix_spawnattr_init(&attributes)
-        defer { unsafe posix_spawnattr_destroy(&attributes) }
-        var signals = sigset_t()
-        unsafe sigemptyset(&signals)
-        for signal in [SIGINT, SIGQUIT, SIGPIPE] { unsafe sigaddset(&signals, signal) }
-        unsafe posix_spawnattr_setsigdefault(&attributes, &signals)
-        unsafe posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGDEF))
-        let arguments = CStrings(words)
-        let environment = CStrings(ProcessInfo.processInfo.environment.map { "\($0.key)=\($0.value)" })
-        var process: pid_t = 0
-        let failure = unsafe arguments.withPointers { arguments in
-            unsafe environment.withPointers {
-                unsafe posix_spawn(&process, words[0], nil, &attributes, arguments, $0)
-            }
-        }
-        guard failure == 0 else {
-            throw KithError(.notFound, "Cannot start the editor: \(unsafe String(cString: strerror(failure))).")
-        }
-        return process
-    }
-}
-
-/// Strings as C wants a list of them: each ended by a NUL, the list by a null pointer.
-private struct CStrings {
-    private var bytes: [CChar] = []
-    private var starts: [Int] = []
-
-    init(_ strings: [String]) {
-        for string in strings {
-            starts.append(bytes.count)
-            bytes += string.utf8CString
-        }
-    }
-
-    /// Lends the list for as long as `body` runs.
-    func withPointers<Result>(_ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> Result) -> Result {
-        var bytes = bytes
-        return unsafe bytes.withUnsafeMutableBufferPointer { buffer in
-            var pointers = unsafe starts.map { start in unsafe buffer.baseAddress.map { unsafe $0 + start } }
-            unsafe pointers.append(nil)
-            return unsafe pointers.withUnsafeBufferPointer { list in
-                guard let base = list.baseAddress else { preconditionFailure("a list with its end is not empty") }
-                return unsafe body(base)
-            }
-        }
+        return try await ChildProcess.run(
+            ["/bin/sh", "-c", "\(command) \"$1\"", "sh", path], environment: environment)
     }
 }

@@ -226,7 +226,7 @@ struct FindCommand: AsyncParsableCommand {
                 while let found = try await messages.receive(Files.Found.self) {
                     var output = Data()
                     for entry in found.entries where action == nil || print { try append(entry, in: path, to: &output) }
-                    if !output.isEmpty { try TerminalText.put(output) }
+                    if !output.isEmpty { try writeOutput(output) }
                     for entry in found.entries { try await action?.take(joined(path, entry.name, withDevice: true)) }
                     tell(found.skipped, in: path)
                     if found.skippedCount > 0 { isComplete = false }
@@ -392,7 +392,7 @@ struct UsageCommand: AsyncParsableCommand {
                         }
                         output += try line(item, joined(path, item.path, withDevice: false).description) + "\n"
                     }
-                    if !output.isEmpty { try TerminalText.put(Data(output.utf8)) }
+                    if !output.isEmpty { try writeOutput(Data(output.utf8)) }
                     tell(used.skipped, in: path)
                     if used.skippedCount > 0 { isComplete = false }
                     if let failure = used.failure { throw failure.error }

@@ -318,7 +318,7 @@ struct TailCommand: AsyncParsableCommand {
             }
             try await withThrowingTaskGroup { group in
                 for (path, messages) in open {
-                    group.addTask { try await printer.print(messages, of: path, until: nil) }
+                    group.addTask { try await printer.follow(messages, of: path) }
                 }
                 try await group.waitForAll()
             }
@@ -338,6 +338,19 @@ private final class TailPrinter: Sendable {
 
     init(headings: FileHeadings, raw: Bool) {
         state = Mutex(State(headings: headings, output: TerminalText(raw: raw)))
+    }
+
+    /// Prints what is added to one file; says what ended it.
+    func follow(_ messages: MessageStream, of path: RemotePath) async throws {
+        do {
+            try await print(messages, of: path, until: nil)
+        } catch let error as KithError where [.closed, .unreachable, .timedOut].contains(error.code) {
+            let device = path.device ?? "the device"
+            throw KithError(
+                .closed,
+                "\(path) is followed no more: the connection to \(device) was lost, or kith was stopped there.",
+                cause: error)
+        }
     }
 
     /// Prints the messages about one file, until `event` or the end.

@@ -137,6 +137,9 @@ struct FindAction {
     }
 
     private mutating func run(_ words: [String]) async throws {
-        if try await ChildProcess.run(words, environment: ProcessInfo.processInfo.environment) != 0 { isGood = false }
+        let status = try await ChildProcess.run(words, environment: ProcessInfo.processInfo.environment)
+        // A key that ends the command ends what runs it again and again.
+        guard ![128 + SIGINT, 128 + SIGQUIT].contains(status) else { throw ExitCode(status) }
+        if status != 0 { isGood = false }
     }
 }

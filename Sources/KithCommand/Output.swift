@@ -40,12 +40,40 @@ func note(_ line: String) {
 
 /// Writes a line to standard output at once, also into a pipe.
 ///
-/// When the reader has enough (`| head`), the process ends as one that a broken pipe ends.
+/// Where that cannot be done, the process ends: what follows would be missing a line.
 func say(_ line: String = "") {
-    do {
-        try FileHandle.standardOutput.write(contentsOf: Data((line + "\n").utf8))
+    do throws(KithError) {
+        try writeOutput(Data((line + "\n").utf8))
     } catch {
-        leave(128 + SIGPIPE)
+        report(error, json: false)
+        leave(error.code.exitStatus)
+    }
+}
+
+/// Writes bytes to standard output, all of them.
+///
+/// When the reader has enough (`| head`), the process ends in silence as one that a broken pipe ends.
+///
+/// - Throws: `.exhausted` when the disk is full, `.internal` for another failure of it.
+func writeOutput(_ data: Data) throws(KithError) {
+    var rest = data[...]
+    while !rest.isEmpty {
+        let count = unsafe rest.withUnsafeBytes { unsafe write(STDOUT_FILENO, $0.baseAddress, $0.count) }
+        if count > 0 {
+            rest = rest.dropFirst(count)
+            continue
+        }
+        switch errno {
+        case EINTR: continue
+        case EAGAIN:
+            // Somebody made it non-blocking for us all.
+            var ready = pollfd(fd: STDOUT_FILENO, events: Int16(POLLOUT), revents: 0)
+            _ = unsafe poll(&ready, 1, -1)
+        case EPIPE: leave(128 + SIGPIPE)
+        case ENOSPC, EDQUOT: throw KithError(.exhausted, "The output cannot be written: the disk is full.")
+        case let number:
+            throw unsafe KithError(.internal, "The output cannot be written: \(String(cString: strerror(number))).")
+        }
     }
 }
 

@@ -160,6 +160,9 @@ struct ShellCommand: AsyncParsableCommand {
         }
         guard !ends || session != nil else { throw ValidationError("--end takes the name of a shell (--list).") }
         guard !views || attaches else { throw ValidationError("--view goes with --attach.") }
+        guard !views || escape != "none" else {
+            throw ValidationError("A window that only looks is left by an escape: --view takes no --escape none.")
+        }
     }
 
     func run() async throws {
@@ -173,6 +176,9 @@ struct ShellCommand: AsyncParsableCommand {
         let usesTerminal =
             attaches || wantsTerminal || (!wantsNoTerminal && command.isEmpty && isatty(STDIN_FILENO) == 1)
         let forwards = try forwarding.forwards()
+        // Before anything runs there: a command whose recording cannot be made is not to have been run.
+        let recording = try record.map { try ShellRecording(path: $0) }
+        defer { recording?.discardIfEmpty() }
         let status = try await withClient(globals) { client in
             try await forwards.status(whileUp: device, client: client) { running in
                 for status in running.rules { note(ForwardDisplay.route(status)) }
@@ -180,10 +186,10 @@ struct ShellCommand: AsyncParsableCommand {
                     try await attaches
                     ? attach(client, to: device) : open(client, on: device, usesTerminal: usesTerminal)
                 let frontEnd = try ShellTerminal(
-                    session: session, device: device, isTerminal: usesTerminal,
+                    session: session, device: device, isTerminal: usesTerminal, onlyLooks: views,
                     escape: escape == "none" ? nil : escape.utf8.first,
                     options: ShellWindow.Options(
-                        prediction: predict, clipboard: clipboard, recording: record,
+                        prediction: predict, clipboard: clipboard, recording: recording,
                         command: command.isEmpty ? nil : command.joined(separator: " ")))
                 return try await frontEnd.run()
             }

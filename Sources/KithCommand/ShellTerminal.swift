@@ -23,23 +23,29 @@ struct ShellTerminal: Sendable {
     private let device: String
     /// Whether the other end has a terminal.
     private let isTerminal: Bool
+    /// Whether nothing that is typed goes to the other end.
+    private let onlyLooks: Bool
     private let escape: UInt8?
     /// Whether ours is one, to be put into raw mode.
     private let isRaw: Bool
     private let window: ShellWindow
     /// Whether the device says what it has echoed.
     private let tellsSilence: Bool
+    /// Keys of somebody who only looks.
+    private let uselessKeys = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
 
     /// The status when the connection is lost or given up.
     static let lost: Int32 = 255
 
     /// Attaches to a session.
     init(
-        session: ShellSession, device: String, isTerminal: Bool, escape: UInt8?, options: ShellWindow.Options
+        session: ShellSession, device: String, isTerminal: Bool, onlyLooks: Bool, escape: UInt8?,
+        options: ShellWindow.Options
     ) throws {
         self.session = session
         self.device = device
         self.isTerminal = isTerminal
+        self.onlyLooks = onlyLooks
         self.escape = escape
         isRaw = isTerminal && isatty(STDIN_FILENO) == 1
         tellsSilence = isRaw && options.prediction != .never
@@ -77,7 +83,12 @@ struct ShellTerminal: Sendable {
         }
         defer { kith_terminal_restore() }
         let (happenings, mailbox) = AsyncStream.makeStream(of: Happening.self)
-        readSignals(into: mailbox)
+        // Without a raw terminal also the requests to end.
+        let arriving = Signals.arriving(endings: !isRaw)
+        let signals = Task(name: "kith signals") {
+            for await number in arriving { mailbox.yield(.signal(number)) }
+        }
+        defer { signals.cancel() }
         readInput(into: mailbox)
 
         return await withTaskExecutorPreference(session.executor) { await carry(happenings) }
@@ -91,6 +102,12 @@ struct ShellTerminal: Sendable {
                 // Ends with the others: what cannot be shown is met by show() as well.
                 try? await window.watchPredictions()
                 return await Self.never()
+            }
+            if onlyLooks {
+                group.addTask {
+                    try? await hint()
+                    return await Self.never()
+                }
             }
             if tellsSilence {
                 group.addTask {
@@ -137,23 +154,44 @@ struct ShellTerminal: Sendable {
                 case .exited(let exit): return exit.shellStatus
                 }
             }
+            // This end has left: the key that said so has the status.
+            return await Self.never()
         } catch is CancellationError {
             return Self.lost
         } catch is ShellWindow.BrokenPipe {
             return 128 + SIGPIPE
         } catch let error as KithError {
-            kith_terminal_restore()
+            await giveBack()
             let start = isRaw ? "\n" : ""
-            if error.code == .closed || error.code == .unreachable || error.code == .timedOut {
+            if (error.cause as? KithError)?.code == .notFound {
+                note("\(start)kith: \(printable(error.message))")
+            } else if error.code == .closed || error.code == .unreachable || error.code == .timedOut {
                 note("\(start)kith: the connection to \(device) was lost. \(printable(error.message))")
             } else {
                 note("\(start)kith: \(printable(error.message))")
             }
         } catch {
-            kith_terminal_restore()
+            await giveBack()
             note("kith: the shell's output could not be written: \(error).")
         }
         return Self.lost
+    }
+
+    /// Gives the terminal back to the person: nothing more is shown, and what programs there have switched on is
+    /// switched off.
+    private func giveBack() async {
+        await window.close()
+        kith_terminal_restore()
+    }
+
+    /// Says once, for a while, why keys do nothing.
+    private func hint() async throws {
+        for await _ in uselessKeys.stream {
+            let key = escape.map { String(UnicodeScalar($0)) } ?? ""
+            try await window.showBanner("kith: looking only; \(key)d leaves")
+            try await Task.sleep(for: .seconds(3))
+            return try await window.hideBanner()
+        }
     }
 
     /// Says so when what was typed is not answered: the network is silent long before a connection counts as lost.
@@ -187,7 +225,7 @@ struct ShellTerminal: Sendable {
                         await session.detach()
                         return 128 + SIGHUP
                     }
-                    try await session.endInput()
+                    if !onlyLooks { try await session.endInput() }
                 case .signal(SIGWINCH):
                     if isTerminal, let size = Self.size() {
                         try await window.resize(columns: Int(size.columns), rows: Int(size.rows))
@@ -200,7 +238,7 @@ struct ShellTerminal: Sendable {
                         await session.detach()
                         return 128 + number
                     }
-                    if interrupts > 1 { return 128 + number }
+                    if interrupts > 1 || onlyLooks { return 128 + number }
                     try await session.signal(ShellSignal(number: number))
                 }
             }
@@ -219,22 +257,26 @@ struct ShellTerminal: Sendable {
     /// Does what a key asks for; returns whether to disconnect.
     private func perform(_ action: EscapeKeys.Action) async throws -> Bool {
         switch action {
+        case .send where onlyLooks: uselessKeys.continuation.yield()
         case .send(let bytes):
             if isRaw { try await window.typed(bytes, at: session.inputPosition) }
             try await session.write(bytes)
         case .disconnect:
-            kith_terminal_restore()
-            note("\nkith: hung up; the shell on \(device) has ended.")
+            await giveBack()
+            note(onlyLooks ? "\nkith: looking no more." : "\nkith: hung up; the shell on \(device) has ended.")
             return true
         case .detach:
-            kith_terminal_restore()
+            await giveBack()
             await session.detach()
-            note("\nkith: detached. Go on with: kith shell \(device) --attach \(session.id)")
+            let looking = onlyLooks ? " --view" : ""
+            note("\nkith: detached. Go on with: kith shell \(device) --attach \(session.id)\(looking)")
             return true
         case .suspend:
-            kith_terminal_restore()
-            kith_terminal_suspend()
-            kith_terminal_raw(STDIN_FILENO)
+            try await window.whileAway {
+                kith_terminal_restore()
+                kith_terminal_suspend()
+                kith_terminal_raw(STDIN_FILENO)
+            }
             if let size = Self.size() { try await session.resize(size) }
         case .help:
             let key = escape.map { String(UnicodeScalar($0)) } ?? ""
@@ -261,7 +303,7 @@ struct ShellTerminal: Sendable {
     /// Reads standard input on a thread of its own, and sends it, until it ends or somebody leaves.
     private func readInput(into mailbox: AsyncStream<Happening>.Continuation) {
         let thread = Thread {
-            var keys = EscapeKeys(escape: isRaw ? escape : nil)
+            var keys = EscapeKeys(escape: isRaw ? escape : nil, anywhere: onlyLooks)
             let isSent = DispatchSemaphore(value: 0)
             let isOver = Locked(false)
             var buffer = [UInt8](repeating: 0, count: 32 << 10)
@@ -296,25 +338,6 @@ struct ShellTerminal: Sendable {
             mailbox.yield(.endOfInput)
         }
         thread.name = "kith-keys"
-        thread.start()
-    }
-
-    /// Turns signals into happenings: a new size, and without a raw terminal also the requests to end.
-    private func readSignals(into mailbox: AsyncStream<Happening>.Continuation) {
-        let signals = kith_terminal_signals(isRaw ? 0 : 1)
-        guard signals >= 0 else { return }
-        let thread = Thread {
-            var number: UInt8 = 0
-            while true {
-                let count = unsafe read(signals, &number, 1)
-                if count == 1 {
-                    mailbox.yield(.signal(Int32(number)))
-                } else if !(count < 0 && errno == EINTR) {
-                    return
-                }
-            }
-        }
-        thread.name = "kith-signals"
         thread.start()
     }
 }

@@ -1,3 +1,4 @@
+import CKithSystem
 import Foundation
 import KithAPI
 import KithShell
@@ -17,8 +18,8 @@ final class ShellWindow: Sendable {
     struct Options {
         var prediction = PredictiveEcho.Mode.adaptive
         var clipboard = OutputFilter.Policy.ask
-        /// The file that gets a recording.
-        var recording: String?
+        /// What gets a recording.
+        var recording: ShellRecording?
         /// What the recording says it shows.
         var command: String?
     }
@@ -29,18 +30,21 @@ final class ShellWindow: Sendable {
         /// `nil` unless our terminal is the other end's.
         var echo: PredictiveEcho?
         var recorder: Asciicast.Writer?
-        var hasBanner = false
+        /// How the terminal is given back to the person, should this process end now.
+        var farewell: [UInt8] = []
+        /// The person has left: nothing more is shown.
+        var isClosed = false
         /// What a program last wanted on the clipboard.
         var offered: (selection: String, text: [UInt8])?
     }
 
     private let state: Mutex<State>
-    private let recording: FileHandle?
+    private let recording: ShellRecording?
     private let readiness: Readiness
     private let turn = Turnstile()
     private let start = ContinuousClock.now
 
-    /// - Throws: `KithError` `.conflict` when the recording's file is there already.
+    /// - Throws: `KithError` `.exhausted` when there is no room for the recording.
     init(isRaw: Bool, size: (columns: Int, rows: Int)?, options: Options) throws {
         readiness = try Readiness()
         var state = State()
@@ -50,27 +54,17 @@ final class ShellWindow: Sendable {
             state.echo = PredictiveEcho(
                 terminal: Terminal(columns: columns, rows: rows, scrollbackLimit: 0), mode: options.prediction)
         }
-        if let file = options.recording {
-            let descriptor = unsafe Foundation.open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-            guard descriptor >= 0 else {
-                guard errno != EEXIST else {
-                    throw KithError(.conflict, "\(file) is there already: give the recording another name.")
-                }
-                throw unsafe KithError(.invalid, "Cannot record into \(file): \(String(cString: strerror(errno))).")
-            }
-            let recording = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        recording = options.recording
+        if let recording {
             let writer = Asciicast.Writer()
             let environment = ProcessInfo.processInfo.environment
             try recording.write(
-                contentsOf: writer.header(
+                writer.header(
                     Asciicast.Header(
                         columns: columns, rows: rows, timestamp: Int(Date().timeIntervalSince1970),
                         command: options.command,
                         environment: environment.filter { ["TERM", "SHELL"].contains($0.key) })))
             state.recorder = writer
-            self.recording = recording
-        } else {
-            recording = nil
         }
         self.state = Mutex(state)
     }
@@ -88,7 +82,9 @@ final class ShellWindow: Sendable {
                 state.offered = (selection, text)
             }
             recorded.set(state.recorder?.output(passed, at: now) ?? [])
-            return state.echo?.arrived(passed, now: now) ?? passed
+            let shown = state.echo?.arrived(passed, now: now) ?? passed
+            Self.noteFarewell(&state)
+            return shown
         }
         try record(recorded.value)
     }
@@ -133,31 +129,22 @@ final class ShellWindow: Sendable {
         let (now, recorded) = (now, Locked<[UInt8]>([]))
         try await write(to: STDOUT_FILENO) { state in
             recorded.set(state.recorder?.resize(columns: columns, rows: rows, at: now) ?? [])
-            return state.echo?.resize(columns: columns, rows: rows) ?? []
+            return state.echo?.resize(columns: columns, rows: rows, now: now) ?? []
         }
         try record(recorded.value)
     }
 
-    /// Says in the first row that the connection is gone.
+    /// Says something in a row of its own, as that the connection is gone, until more output comes.
     func showBanner(_ text: String) async throws {
         guard !isPlainTerminal else { return note("\r\nkith: \(text)\r") }
-        try await write(to: STDOUT_FILENO) { state in
-            guard let echo = state.echo else { return [] }
-            state.hasBanner = true
-            let line = String(text.prefix(max(1, echo.terminal.columns - 1)))
-            return Array("\u{1B}7\u{1B}[1;1H\u{1B}[0;7m\(line)\u{1B}[0m\u{1B}[K\u{1B}8".utf8)
-        }
+        let now = now
+        try await write(to: STDOUT_FILENO) { $0.echo?.showNotice(text, now: now) ?? [] }
     }
 
-    /// Takes the banner away.
+    /// Takes the banner away, and shows again what it covers.
     func hideBanner() async throws {
-        try await write(to: STDOUT_FILENO) { state in
-            guard state.hasBanner, let echo = state.echo else { return [] }
-            state.hasBanner = false
-            // What a full-screen program shows is known; what a person's terminal showed before the shell is not.
-            return echo.terminal.isAlternate
-                ? echo.terminal.snapshot(scrollbackLines: 0) : Array("\u{1B}7\u{1B}[1;1H\u{1B}[0m\u{1B}[K\u{1B}8".utf8)
-        }
+        let now = now
+        try await write(to: STDOUT_FILENO) { $0.echo?.hideNotice(now: now) ?? [] }
     }
 
     /// Puts on the clipboard what a program offered; returns whether there was anything.
@@ -178,7 +165,33 @@ final class ShellWindow: Sendable {
         let now = now
         // A disk that is full has said so before.
         try? record(state.withLock { $0.recorder?.finish(at: now) ?? [] })
-        try? recording?.close()
+        recording?.close()
+    }
+
+    // MARK: - Leaving
+
+    /// Shows nothing from now on: the terminal is about to be the person's again.
+    func close() async {
+        state.withLock { $0.isClosed = true }
+        // Whoever is in the middle of a write ends it soon.
+        await turn.enter()
+        turn.leave()
+    }
+
+    /// Shows nothing while `body` has the terminal be the person's, and then brings back what programs had switched on.
+    func whileAway(_ body: () -> Void) async throws {
+        await turn.enter()
+        defer { turn.leave() }
+        body()
+        try await put(state.withLock { $0.echo?.terminal.returning() ?? [] }, to: STDOUT_FILENO)
+    }
+
+    /// Has ``kith_terminal_restore`` leave the terminal as programs found it.
+    private static func noteFarewell(_ state: inout State) {
+        guard let farewell = state.echo?.terminal.leaving(), farewell != state.farewell else { return }
+        state.farewell = farewell
+        guard isatty(STDOUT_FILENO) == 1 else { return }
+        unsafe farewell.withUnsafeBytes { unsafe kith_terminal_farewell(STDOUT_FILENO, $0.baseAddress, $0.count) }
     }
 
     // MARK: - Writing
@@ -186,10 +199,10 @@ final class ShellWindow: Sendable {
     private func record(_ bytes: [UInt8]) throws {
         guard !bytes.isEmpty, let recording else { return }
         do {
-            try recording.write(contentsOf: bytes)
+            try recording.write(bytes)
         } catch {
             state.withLock { $0.recorder = nil }
-            throw KithError(.exhausted, "The recording could not be written: \(error.localizedDescription)")
+            throw error
         }
     }
 
@@ -197,8 +210,12 @@ final class ShellWindow: Sendable {
     private func write(to descriptor: Int32, _ make: (inout State) -> [UInt8]) async throws {
         await turn.enter()
         defer { turn.leave() }
-        var rest = state.withLock { make(&$0) }[...]
-        while !rest.isEmpty {
+        try await put(state.withLock { $0.isClosed ? [] : make(&$0) }, to: descriptor)
+    }
+
+    private func put(_ bytes: [UInt8], to descriptor: Int32) async throws {
+        var rest = bytes[...]
+        while !rest.isEmpty, !state.withLock({ $0.isClosed }) {
             var ready = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
             if unsafe poll(&ready, 1, 0) == 0 {
                 try await readiness.wait(anyOf: [descriptor], .writing)

@@ -83,7 +83,10 @@ struct TransferOptions: ParsableArguments {
         }
         let events = TransferEvents(isOn: globals.json, showsProgress: !quiet)
         let start = ContinuousClock.now
-        let summary = try await events.whileWatching { try await follow(input, globals, events) }
+        let ending = try await Signals.untilInterrupted {
+            try await events.whileWatching { try await follow(input, globals, events) }
+        }
+        guard case .done(let summary) = ending else { throw interrupted(ending, input) }
         try events.result(summary)
         let isSaying = input.landing.report && !globals.json
         if isShowing(globals) || (isSaying && !quiet) {
@@ -91,6 +94,12 @@ struct TransferOptions: ParsableArguments {
                 input.landing.dryRun
                     ? ProgressLine.plan(summary) : ProgressLine.summary(summary, took: ContinuousClock.now - start))
         }
+    }
+
+    /// Says how a copy goes on that a person has ended; returns the status a shell expects.
+    private func interrupted(_ ending: Signals.Ending<Files.Summary>, _ input: Files.Copy.Input) -> ExitCode {
+        if !quiet, !input.landing.dryRun { note("kith: interrupted. The same command goes on where it stopped.") }
+        return ExitCode(128 + (ending.signal ?? SIGINT))
     }
 
     /// Whether a line shows how far it is: not between lines of JSON.
@@ -101,7 +110,7 @@ struct TransferOptions: ParsableArguments {
     private func follow(
         _ input: Files.Copy.Input, _ globals: GlobalOptions, _ begun: TransferEvents
     ) async throws -> Files.Summary {
-        var (line, events) = (ProgressLine(isShown: isShowing(globals)), begun)
+        var (line, events) = (ProgressLine(isShown: isShowing(globals), peer: Self.peer(of: input)), begun)
         // However it ends: the reason is not to stand behind it.
         defer { line.clear() }
         let last = try await withClient(globals) { client in
@@ -128,6 +137,10 @@ struct TransferOptions: ParsableArguments {
         if let failure = last.failure { throw failure.error }
         guard let summary = last.summary else { throw KithError(.closed, "The copy was cut off. Try it again.") }
         return summary
+    }
+
+    private static func peer(of input: Files.Copy.Input) -> String? {
+        input.destination.device ?? input.sources.lazy.compactMap(\.device).first
     }
 
     private static func words(_ change: Files.Change) -> String {

@@ -15,30 +15,21 @@ struct TerminalText: ~Copyable {
 
     /// Writes some bytes.
     ///
-    /// - Throws: `.closed` when nobody reads them any more.
+    /// - Throws: `.exhausted` when they are for a disk that is full.
     mutating func write(_ bytes: some Collection<UInt8>) throws {
-        guard isFiltered else { return try Self.put(Data(bytes)) }
+        guard isFiltered else { return try writeOutput(Data(bytes)) }
         pending += bytes
         let whole = Self.wholeLength(pending)
         let text = Self.visible(String(decoding: pending[..<whole], as: UTF8.self))
         pending.removeFirst(whole)
-        try Self.put(Data(text.utf8))
+        try writeOutput(Data(text.utf8))
     }
 
     /// Writes what is left of a character that never came whole.
     mutating func finish() throws {
         guard !pending.isEmpty else { return }
-        try Self.put(Data(Self.visible(String(decoding: pending, as: UTF8.self)).utf8))
+        try writeOutput(Data(Self.visible(String(decoding: pending, as: UTF8.self)).utf8))
         pending = []
-    }
-
-    /// Writes to standard output; a reader that has gone is `.closed`.
-    static func put(_ data: Data) throws {
-        do {
-            try FileHandle.standardOutput.write(contentsOf: data)
-        } catch {
-            throw KithError(.closed, "Nobody reads the output any more.", cause: error)
-        }
     }
 
     /// How many of the bytes are whole characters of UTF-8, or none that could become one.

@@ -135,7 +135,7 @@ struct CopyJob: Sendable {
     private func push(
         _ sources: [TreeSource], _ progress: TransferProgress, over streams: Int
     ) async throws -> Files.Summary {
-        try await lasting(progress) {
+        try await lasting(progress, with: Self.name(input.destination.device)) {
             let (lanes, device) = (Self.lanes(streams), input.destination.device)
             // What there is to send is listed while the other device still thinks about the call.
             let opening = try await client.begin(
@@ -158,7 +158,7 @@ struct CopyJob: Sendable {
     private func pull(
         _ source: Files.Location, _ progress: TransferProgress, over streams: Int
     ) async throws -> Files.Summary {
-        try await lasting(progress) {
+        try await lasting(progress, with: Self.name(source.device)) {
             let place = try Place(ownPath: input.destination.path)
             let lanes = Self.lanes(streams)
             let stream = try await openPull(source, lanes)
@@ -174,7 +174,7 @@ struct CopyJob: Sendable {
 
     /// Copies between two other devices: the messages pass through this one, its disk sees nothing.
     private func relay(_ source: Files.Location, _ progress: TransferProgress) async throws -> Files.Summary {
-        try await lasting(progress) {
+        try await lasting(progress, with: "\(Self.name(source.device)) and \(Self.name(input.destination.device))") {
             let from = try await openPull(source)
             let to = try await openPush()
             progress.connected()
@@ -204,7 +204,7 @@ struct CopyJob: Sendable {
     /// Has a device copy from one of its places to another: no byte passes through this one.
     private func duplicate(_ source: Files.Location, _ progress: TransferProgress) async throws -> Files.Summary {
         do {
-            return try await lasting(progress) {
+            return try await lasting(progress, with: Self.name(source.device)) {
                 let stream = try await on(source.device) {
                     try await client.open(
                         Files.Duplicate.self,
@@ -264,11 +264,13 @@ struct CopyJob: Sendable {
         limit.map { LimitedStream(stream, limit: $0) } ?? stream
     }
 
+    private static func name(_ device: String?) -> String { device ?? "this device" }
+
     /// Runs a transfer, and begins it again when its connection is lost: what has arrived is not sent again.
     ///
     /// A device that cannot be reached in the first place is an error at once.
     private func lasting(
-        _ progress: TransferProgress, _ body: () async throws -> Files.Summary
+        _ progress: TransferProgress, with devices: String, _ body: () async throws -> Files.Summary
     ) async throws -> Files.Summary {
         let mark = progress.mark
         let patience = Duration.seconds(Int64(input.retrySeconds))
@@ -293,7 +295,7 @@ struct CopyJob: Sendable {
                     (done, lastMove, pause) = (progress.moved, now, .milliseconds(250))
                 }
                 guard now - lastMove < patience else { throw error }
-                progress.wait("connection lost, trying again")
+                progress.wait("waiting for \(devices)…")
                 try await Task.sleep(for: pause)
                 pause = min(pause * 2, .seconds(10))
                 progress.restart(from: mark)

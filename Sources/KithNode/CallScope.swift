@@ -10,6 +10,12 @@ final class CallScope: Sendable {
         var stream: (any ByteStream)?
     }
     private let state = Mutex(State())
+    /// What it means that the task which serves the call is cancelled.
+    private let cancellation: KithError
+
+    init(whenCancelled cancellation: KithError = KithError(.cancelled, "The call was cancelled.")) {
+        self.cancellation = cancellation
+    }
 
     /// Why it was called off, if it was.
     var reason: KithError? { state.withLock { $0.reason } }
@@ -23,8 +29,9 @@ final class CallScope: Sendable {
             state.reason = reason
             return (state.cancel, state.stream)
         }
-        cancel?()
+        // First: work that is cancelled abandons its stream as well, and knows no reason.
         stream?.abort(reason.code)
+        cancel?()
     }
 
     /// The stream to abandon when the call is called off.
@@ -69,7 +76,7 @@ final class CallScope: Sendable {
             return try await withTaskCancellationHandler {
                 try await task.value
             } onCancel: {
-                cancel(KithError(.cancelled, "The call was cancelled."))
+                cancel(cancellation)
             }
         } catch {
             throw reason ?? error

@@ -119,7 +119,7 @@ extension Node {
         do {
             try await run(header, reply: reply, isEarly: isEarly, in: session)
         } catch {
-            let failure = Self.outward(error)
+            let failure = Self.outward(error is CancellationError ? Self.stopping : error)
             if failure.code == .internal {
                 logger.error(
                     "a call failed", metadata: ["method": "\(header.method)", "error": "\(failure.cause ?? failure)"])
@@ -149,7 +149,8 @@ extension Node {
                 throw KithError(.closed, "The other device never completed the handshake.")
             }
         }
-        let scope = CallScope()
+        // Whoever calls from another device is told that this one stops, so that it can come back.
+        let scope = CallScope(whenCancelled: Self.stopping)
         let handler: Handler
         let input: any Sendable
         let access: Access

@@ -22,11 +22,17 @@ package struct EscapeKeys: Sendable {
     }
 
     private let escape: UInt8?
+    /// Whether an escape is one wherever it is typed: nothing of what is typed goes anywhere, so there are no lines.
+    private let isAnywhere: Bool
     private var isAtLineStart = true
     private var sawEscape = false
 
-    /// Watches for `escape` (an ASCII character); `nil` lets everything through.
-    package init(escape: UInt8? = 0x7E) { self.escape = escape }
+    /// Watches for `escape` (an ASCII character), at the beginning of a line or `anywhere`; `nil` lets everything
+    /// through.
+    package init(escape: UInt8? = 0x7E, anywhere isAnywhere: Bool = false) {
+        self.escape = escape
+        self.isAnywhere = isAnywhere
+    }
 
     /// Takes in what was typed.
     package mutating func typed(_ bytes: [UInt8]) -> [Action] {
@@ -67,7 +73,7 @@ package struct EscapeKeys: Sendable {
                 case escape: break
                 default: plain.append(escape)
                 }
-            } else if byte == escape, isAtLineStart {
+            } else if byte == escape, isAtLineStart || isAnywhere {
                 sawEscape = true
                 continue
             }

@@ -192,7 +192,7 @@ public struct ShellService: Service {
     ) async throws {
         guard input.viewer.id.count == 16 else { throw KithError(.invalid, "The viewer's name is not 16 bytes.") }
         let (shell, mayDrive) = try find(input.session, context)
-        guard mayDrive || !input.drives else { throw HostedShell.onlyLooks }
+        guard mayDrive || !input.drives else { throw Self.sharedForLooking(shell) }
         let (wakes, wake) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         let admitted = try shell.admit(
             input.viewer, caller: context.caller, drives: input.drives, size: input.size, position: input.position,
@@ -251,6 +251,11 @@ public struct ShellService: Service {
             if reason == nil { return KithError(.cancelled, "The caller is gone.", cause: error) }
         }
         return reason ?? (error as? KithError) ?? KithError(.closed, "The call was called off.")
+    }
+
+    private static func sharedForLooking(_ shell: HostedShell) -> KithError {
+        KithError(
+            .denied, "This shell is shared for looking only. Attach to it with --attach \(shell.profile.id) --view.")
     }
 
     private func change(_ input: Shell.Change.Input, context: CallContext) async throws -> Shell.Session {

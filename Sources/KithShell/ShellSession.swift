@@ -173,7 +173,7 @@ public final class ShellSession: Sendable {
     /// What comes from the device, in order, until it has exited.
     public var events: Events { Events(session: self) }
 
-    /// Waits for the next event; `nil` after `exited`.
+    /// Waits for the next event; `nil` after `exited`, and once this end has closed or detached.
     ///
     /// - Throws: `KithError` `.closed` and the like when the connection was lost and nothing brings it back.
     public func next() async throws -> Event? {
@@ -191,13 +191,10 @@ public final class ShellSession: Sendable {
                     }
                     link.decoder.withLock { $0.append(bytes) }
                 } catch let error as KithError {
+                    if state.withLock({ $0.isClosed }) { return nil }
                     guard returning != nil, Self.isPassing(error) else { throw error }
                     link.stream.abort(.closed)
-                    let isClosed = state.withLock { state in
-                        state.lost = (.now, error, 0)
-                        return state.isClosed
-                    }
-                    if isClosed { throw error }
+                    state.withLock { $0.lost = (.now, error, 0) }
                     return .interrupted(error)
                 }
             }
@@ -311,13 +308,13 @@ public final class ShellSession: Sendable {
     // MARK: - The way back
 
     /// Makes one attempt to go on, after a pause when one has just failed.
-    private func comeBack() async throws -> Event {
+    private func comeBack() async throws -> Event? {
         guard var input = returning?.input, let returning else { throw HostedShell.gone }
         guard let lost = state.withLock({ $0.lost }) else { return .resumed }
         if lost.attempts > 0 {
             try await Task.sleep(for: .milliseconds(min(3_000, 100 << min(lost.attempts, 6))))
         }
-        if state.withLock({ $0.isClosed }) { throw lost.error }
+        if state.withLock({ $0.isClosed }) { return nil }
         guard ContinuousClock.now - lost.since < returning.patience else {
             throw KithError(
                 .closed, "The device could not be reached for as long as it keeps the shell.", cause: lost.error)

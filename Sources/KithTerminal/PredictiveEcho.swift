@@ -80,6 +80,7 @@ package struct PredictiveEcho: Sendable {
     /// What is drawn on the person's terminal now.
     private var drawn: [Int: Cell] = [:]
     private var drawnCursor: Int?
+    private var hasNotice = false
 
     /// Begins with the person's terminal in the state of `terminal`, at least what its row of the cursor is concerned.
     package init(terminal: Terminal, mode: Mode = .adaptive) {
@@ -125,7 +126,7 @@ package struct PredictiveEcho: Sendable {
 
     /// Output came; answers it with what takes drawn guesses back before it and puts those that still stand after it.
     package mutating func arrived(_ output: [UInt8], now: Duration) -> [UInt8] {
-        var bytes = undraw()
+        var bytes = hideNotice(now: now) + undraw()
         terminal.feed(output)
         bytes += output
         review(acknowledged: nil)
@@ -147,8 +148,41 @@ package struct PredictiveEcho: Sendable {
     /// The ``deadline`` passed; answers what to draw.
     package mutating func timedOut(now: Duration) -> [UInt8] { draw(now: now) }
 
+    /// Answers what shows a line of our own: in the first row of what the device has shown, or at the right of the
+    /// cursor when that is in it.
+    ///
+    /// Rows above may hold what stood there before; nobody could bring that back. In the middle of a sequence nothing
+    /// is shown. More output takes the notice away first.
+    package mutating func showNotice(_ text: String, now: Duration) -> [UInt8] {
+        guard isAtRest, !terminal.modes.insert, isASCII else { return [] }
+        let bytes = undraw()
+        var painter = SnapshotPainter(terminal: terminal, style: terminal.cursor.style)
+        painter.write(notice: text, rowsUp: noticeDistance)
+        hasNotice = true
+        return bytes + painter.bytes + draw(now: now)
+    }
+
+    /// Answers what takes the notice away and shows again what it covers.
+    package mutating func hideNotice(now: Duration) -> [UInt8] {
+        guard hasNotice else { return [] }
+        hasNotice = false
+        let bytes = undraw()
+        var painter = SnapshotPainter(terminal: terminal, style: terminal.cursor.style)
+        painter.repaint(rowsUp: noticeDistance)
+        return bytes + painter.bytes + draw(now: now)
+    }
+
+    /// How far above the cursor the notice stands; the cursor does not leave its margins upwards.
+    private var noticeDistance: Int {
+        let (row, margin) = (terminal.cursor.row, terminal.topMargin)
+        return row >= margin ? row - margin : row
+    }
+
+    private var isASCII: Bool { terminal.cursor.charsets[terminal.cursor.charset] == Charset.ascii.rawValue }
+
     /// The person's terminal has a new size; answers what to draw.
-    package mutating func resize(columns: Int, rows: Int) -> [UInt8] {
+    package mutating func resize(columns: Int, rows: Int, now: Duration) -> [UInt8] {
+        let notice = hideNotice(now: now)
         let hadDrawn = isShowing
         terminal.resize(columns: columns, rows: rows)
         lose(until: typedUpTo)
@@ -156,7 +190,7 @@ package struct PredictiveEcho: Sendable {
         cursors = []
         drawn = drawn.filter { $0.key < terminal.columns }
         row = terminal.cursor.row
-        return hadDrawn && isAtRest ? undraw() : []
+        return notice + (hadDrawn && isAtRest ? undraw() : [])
     }
 
     // MARK: - Guessing
@@ -234,7 +268,7 @@ package struct PredictiveEcho: Sendable {
     private var isPlain: Bool {
         let cursor = terminal.cursor
         return isAtRest && !terminal.modes.insert && !cursor.wrapsNext && terminal.modes.cursorVisible
-            && cursor.charsets[cursor.charset] == Charset.ascii.rawValue
+            && isASCII
     }
 
     /// Makes a guess from where the last ended; what cannot be guessed ends the epoch.
@@ -390,9 +424,7 @@ package struct PredictiveEcho: Sendable {
         guard isAtRest else { return [] }
         var wanted: [Int: Cell] = [:]
         var wantedCursor: Int?
-        let cursor = terminal.cursor
-        let isDrawable =
-            !terminal.modes.insert && cursor.charsets[cursor.charset] == Charset.ascii.rawValue
+        let isDrawable = !terminal.modes.insert && isASCII
         if isShown(now: now), isDrawable {
             for (index, column) in columns {
                 guard let step = column.steps.last(where: { $0.epoch <= confirmedEpoch }) else { continue }
@@ -450,6 +482,38 @@ extension SnapshotPainter {
         blank.background = cell.background
         set(style: blank)
         control("X")
+    }
+
+    /// Writes a line of our own, inverted, and brings the cursor back.
+    mutating func write(notice text: String, rowsUp: Int) {
+        let start =
+            rowsUp > 0 ? 0 : max(terminal.cursor.column + 4, terminal.columns - 1 - text.count)
+        let room = terminal.columns - 1 - start
+        guard room > 0 else { return }
+        move(rowsUp: rowsUp)
+        moveTo(column: start)
+        forceStyle(Cell())
+        control("7m")
+        write(String(text.prefix(room)))
+        control("0m")
+        control("K")
+        move(rowsUp: -rowsUp)
+        restoreCursorInRow()
+    }
+
+    /// Paints the row again that is so far above the cursor, and brings the cursor back.
+    mutating func repaint(rowsUp: Int) {
+        move(rowsUp: rowsUp)
+        moveTo(column: 0)
+        forceStyle(Cell())
+        control("K")
+        paint([terminal.screen[terminal.cursor.row - rowsUp]])
+        move(rowsUp: -rowsUp)
+        restoreCursorInRow()
+    }
+
+    private mutating func move(rowsUp count: Int) {
+        if count != 0 { control(count > 0 ? "\(count)A" : "\(-count)B") }
     }
 
     /// Brings the cursor to its column, behind the last one when it waits there, and its style on.

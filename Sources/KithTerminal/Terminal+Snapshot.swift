@@ -51,7 +51,7 @@ struct SnapshotPainter {
         style = new
     }
 
-    private mutating func write(_ text: String) { bytes += Array(text.utf8) }
+    mutating func write(_ text: String) { bytes += Array(text.utf8) }
     mutating func control(_ text: String) { write("\u{1B}[" + text) }
 
     /// A known state, an empty screen; titles and colours.
@@ -240,6 +240,8 @@ struct SnapshotPainter {
         for number in Terminal.flagNumbers where number != 2026 {
             control("?\(number)\(terminal.mode(number) == true ? "h" : "l")")
         }
+        // Not every terminal knows mode 66.
+        write(modes.applicationKeypad ? "\u{1B}=" : "\u{1B}>")
         for mode in [MouseTracking.presses, .buttons, .drags, .movement] { control("?\(mode.rawValue)l") }
         if modes.mouse != .off { control("?\(modes.mouse.rawValue)h") }
         for encoding in [MouseEncoding.utf8, .sgr, .decimal, .pixels] { control("?\(encoding.rawValue)l") }

@@ -25,7 +25,8 @@ enum FuzzedTerminal {
             if piece[0] & 3 == 0 { _ = echo.echoed(upTo: UInt64(start), now: .milliseconds(start)) }
             if piece[0] == 0x7F {
                 terminal.resize(columns: Int(piece.count) + columns / 2, rows: rows)
-                _ = echo.resize(columns: Int(piece.count) + columns / 2, rows: rows)
+                _ = echo.showNotice("notice", now: .milliseconds(start))
+                _ = echo.resize(columns: Int(piece.count) + columns / 2, rows: rows, now: .milliseconds(start))
             }
             start += size
         }

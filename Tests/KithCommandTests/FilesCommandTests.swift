@@ -103,6 +103,9 @@ import Testing
                 #expect(outcome.status == 64 && !outcome.error.isEmpty, "\(words): \(outcome)")
             }
             // {} is what other commands take; without -print nothing else is printed.
+            let mask = try await phone.expect(
+                "find", "laptop:\(srv)", "-name", "a.jpg", "-exec", "grep", "SigBlk", "/proc/self/status", ";")
+            #expect(mask == "SigBlk:\t0000000000000000\n")
             let each = try await phone.expect("find", "laptop:\(srv)", "-name", "*.txt", "-exec", "echo", "<{}>", ";")
             #expect(
                 each.split(separator: "\n").sorted()

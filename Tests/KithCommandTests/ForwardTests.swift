@@ -206,6 +206,9 @@ import Testing
             #expect(try await phone.kith(["via", "laptop", "--", "sh", "-c", "kill -9 $$"]).status == 137)
             #expect(try await phone.kith(["via", "laptop", "--", "kith-no-such-program"]).status == 3)
 
+            let mask = try await phone.expect("via", "laptop", "--", "grep", "SigBlk", "/proc/self/status")
+            #expect(mask == "SigBlk:\t0000000000000000\n")
+
             let marker = phone.path("signalled")
             let trapping = try phone.start([
                 "via", "laptop", "--", "sh", "-c", "trap 'exit 7' TERM; touch \(marker); while :; do sleep 0.05; done",

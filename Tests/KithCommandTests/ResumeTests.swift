@@ -49,6 +49,31 @@ import Testing
         }
     }
 
+    @Test func `a copy whose receiver is stopped in order finishes when it is up again`() async throws {
+        try await withTwoMachines { laptop, phone in
+            let (served, source, bytes) = try await prepare(laptop, phone)
+            let copy = try phone.start(["cp", "--json", "--limit", "4M", source, "laptop:\(served)/"])
+            try await arrived(step, in: served)
+            try await laptop.expect("down")
+            try await laptop.up()
+            let outcome = try await copy.outcome(seconds: 120)
+            #expect(outcome.status == 0, "\(outcome.error)")
+            #expect(outcome.output.contains("\"waiting\":\"waiting for laptop…\""))
+            #expect(try Data(contentsOf: URL(fileURLWithPath: served + "/source")) == bytes)
+        }
+    }
+
+    @Test func `a copy that is interrupted says how it goes on`() async throws {
+        try await withTwoMachines { laptop, phone in
+            let (served, source, _) = try await prepare(laptop, phone)
+            let terminal = try Tmux(phone, ["cp", "--limit", "1M", source, "laptop:\(served)/"])
+            defer { terminal.end() }
+            try await terminal.show("left")
+            try terminal.press("C-c")
+            try await terminal.show("kith: interrupted. The same command goes on where it stopped.")
+        }
+    }
+
     @Test func `a folder that is sent over several streams goes on after kill -9, and its mirror is exact`()
         async throws
     {

@@ -105,6 +105,76 @@ import Testing
         }
     }
 
+    @Test func `nothing runs there when its recording cannot be made`() async throws {
+        try await withTwoMachines { laptop, phone in
+            try await laptop.invite(phone, "shell")
+            let (marker, there) = (laptop.path("ran"), phone.path("there.cast"))
+            try Data().write(to: URL(fileURLWithPath: there))
+            for file in [there, phone.path("no/such/folder.cast")] {
+                let outcome = try await phone.kith(["shell", "laptop", "--record", file, "--", "touch \(marker)"])
+                #expect(outcome.status == 64 && outcome.error.contains("Cannot record"), "\(outcome)")
+            }
+            #expect(!FileManager.default.fileExists(atPath: marker))
+            let unused = phone.path("unused.cast")
+            #expect(try await phone.kith(["shell", "nobody", "--record", unused, "--", "true"]).status == 3)
+            #expect(!FileManager.default.fileExists(atPath: unused))
+        }
+    }
+
+    @Test func `whoever leaves a full-screen program has the terminal as it was before`() async throws {
+        try await withTwoMachines { laptop, phone in
+            try await laptop.invite(phone, "shell")
+            let program = "printf '\\033[?1049h\\033[?25l\\033[?1h\\033=\\033[?1002h\\033[31mfull screen'; sleep 100"
+            let terminal = try Tmux(phone, ["shell", "-t", "laptop", "--", program.replacing("'", with: "'\\''")])
+            defer { terminal.end() }
+            let modes = "#{alternate_on}#{cursor_flag}#{keypad_cursor_flag}#{keypad_flag}#{mouse_any_flag}"
+            try await terminal.show("full screen")
+            #expect(try terminal.value(modes) == "10111")
+            try terminal.send("~d")
+            try await terminal.show("detached")
+            #expect(try terminal.value(modes) == "01000")
+            let screen = try terminal.screen()
+            #expect(!screen.contains("lost") && !screen.contains("full screen"), "\(screen)")
+        }
+    }
+
+    @Test func `the keys of one who only looks are ignored, but for the escapes`() async throws {
+        try await withTwoMachines { laptop, phone in
+            try await laptop.invite(phone, "shell")
+            let shell = try Tmux(phone, ["shell", "laptop", "--share", "view"])
+            defer { shell.end() }
+            try shell.type("echo $((40 + 2))")
+            try await shell.show("\n42\n")
+            let looking = try Tmux(phone, ["shell", "laptop", "--attach", "--view"])
+            defer { looking.end() }
+            try await looking.show("\n42\n")
+            try looking.press("x", "C-c")
+            try await looking.show("looking only; ~d leaves")
+            try shell.type("echo $((40 + 3))")
+            try await looking.show("\n43\n")
+            try looking.send("~d")
+            try await looking.show("--view")
+            #expect(try !looking.screen().contains("abandoned"))
+        }
+    }
+
+    @Test func `output that cannot be written is told of by what became of it`() async throws {
+        try await withTwoMachines { laptop, phone in
+            let file = laptop.path("big")
+            try CopyTests.bytes(3_000_000, seed: 4).write(to: URL(fileURLWithPath: file))
+            try await laptop.invite(phone, "files:read=\(laptop.folder.path)")
+            let cat = "KITH_DATA='\(phone.data)' '\(Machine.program.path)' cat laptop:'\(file)'"
+            let terminal = try Tmux(
+                line: "bash -c \"\(cat) | head -c 5 > /dev/null; echo pipe \\${PIPESTATUS[0]}; "
+                    + "\(cat) > /dev/full; echo full \\$?; sleep 100\"")
+            defer { terminal.end() }
+            try await terminal.show("full 11")
+            let screen = try terminal.screen()
+            #expect(screen.hasPrefix("pipe 141\n"), "\(screen)")
+            #expect(screen.contains("the disk is full"), "\(screen)")
+        }
+    }
+
     @Test func `a shell goes on when its device's daemon has been silent for a while`() async throws {
         try await withTwoMachines { laptop, phone in
             try await laptop.invite(phone, "shell")

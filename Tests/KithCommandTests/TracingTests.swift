@@ -85,7 +85,7 @@ import Testing
             try await laptop.up()
             try await laptop.invite(phone, "shell")
             let secrets = phone.path("secrets")
-            let running = try phone.start(["ping", "laptop"], environment: ["SSLKEYLOGFILE": secrets])
+            let running = try phone.start(["ping", "laptop", "--count", "4"], environment: ["SSLKEYLOGFILE": secrets])
             let outcome = try await running.outcome(seconds: 60)
             #expect(outcome.status == 0, "\(outcome)")
             #expect(try String(contentsOfFile: secrets, encoding: .utf8).contains("CLIENT_TRAFFIC_SECRET_0 "))

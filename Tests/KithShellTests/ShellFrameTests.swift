@@ -87,6 +87,11 @@ struct EscapeKeysTests {
         #expect(typed("~.", escape: nil) == [.send(Array("~.".utf8))])
     }
 
+    @Test func `where nothing typed goes anywhere a tilde is an escape everywhere`() {
+        var keys = EscapeKeys(anywhere: true)
+        #expect(keys.typed(Array("x~d".utf8)) == [.send(Array("x".utf8)), .detach])
+    }
+
     @Test func `help and suspend are asked for and not sent`() {
         #expect(typed("~?~\u{1A}ok") == [.help, .suspend, .send(Array("ok".utf8))])
     }

@@ -87,6 +87,29 @@ private func lineEditor(_ terminal: inout Terminal, _ bytes: [UInt8]) -> [UInt8]
 }
 
 @Suite struct PredictiveEchoTests {
+    @Test func `a notice covers only what can be shown again`() {
+        var session = Session { _, _ in [] }
+        // The person's terminal showed something before, of which nothing is known here.
+        session.person.feed(Array("before\r\n".utf8))
+        session.show("first\r\nsecond\r\n$ ")
+        let before = (0..<6).map { session.person.line($0) }
+        session.person.feed(session.echo.showNotice("no answer", now: .zero))
+        #expect(session.person.line(0) == before[0])
+        #expect(session.person.line(1).contains("no answer"))
+        session.person.feed(session.echo.showNotice("no answer for longer", now: .zero))
+        session.show("x")
+        #expect((0..<6).map { session.person.line($0) } == Array(before[..<3]) + ["$ x"] + before[4...])
+    }
+
+    @Test func `a notice on the cursor's own row stands beside what is there`() {
+        var session = Session(columns: 40) { _, _ in [] }
+        session.show("$ ls")
+        session.person.feed(session.echo.showNotice("no answer", now: .zero))
+        #expect(session.person.line(0).hasPrefix("$ ls") && session.person.line(0).contains("no answer"))
+        session.person.feed(session.echo.hideNotice(now: .zero))
+        #expect(session.difference == "")
+    }
+
     @Test func `typed characters are underlined until the device shows them`() {
         var session = Session { lineEditor(&$0, $1) }
         session.show("$ ")
