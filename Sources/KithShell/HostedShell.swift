@@ -99,6 +99,8 @@ final class HostedShell: Sendable {
 
     /// How much the process may run ahead of the senders.
     private static let ahead = 128 << 10
+    /// Beyond how much unread input the terminal's own answers are left out.
+    private static let repliesAhead = 64 << 10
     /// How much is held for somebody who comes back.
     private var retained: Int { process.isTerminal ? 1 << 20 : 4 << 20 }
     /// How many ends' input positions are remembered.
@@ -251,10 +253,9 @@ final class HostedShell: Sendable {
     /// Whether more output may be taken from the process.
     private var mayRead: Bool {
         state.withLock { state in
-            let drivers = state.viewers.values.filter { $0.drives && $0.redraw == nil && !isDrawn($0, state) }
             // Nothing of a pipe may be lost; on a terminal there is the screen.
             if !process.isTerminal, state.log.count >= retained { return false }
-            return drivers.allSatisfy {
+            return state.viewers.values.filter { getsBytes($0, state) }.allSatisfy {
                 state.log.end - $0.window.sent < Self.ahead && state.log.end - $0.window.received < retained
             }
         }
@@ -273,7 +274,8 @@ final class HostedShell: Sendable {
             let replies = state.screen?.takeReplies() ?? []
             return state.viewers.values.contains { $0.drives && !isDrawn($0, state) } ? [] : replies
         }
-        if !replies.isEmpty { give(replies, of: nil) }
+        // A program that does not read what it asks for is not told more.
+        if !replies.isEmpty, input.count < Self.repliesAhead { give(replies, of: nil) }
     }
 
     private func paused() {
@@ -285,20 +287,26 @@ final class HostedShell: Sendable {
 
     /// Lets go of what nobody will ask for.
     private func trim(_ state: inout State) {
-        var keepFrom = state.log.end
-        for viewer in state.viewers.values where viewer.drives { keepFrom = min(keepFrom, viewer.window.received) }
-        if state.viewers.values.contains(where: \.drives) {
-            state.log.forget(before: keepFrom)
+        // Those who are drawn the screen need no bytes, and may stand still for hours.
+        let received = state.viewers.values.filter { getsBytes($0, state) }.map(\.window.received).min()
+        if let received {
+            state.log.forget(before: min(received, state.log.end))
         } else if profile.size != nil {
             // Whoever comes back within this goes on byte for byte.
             state.log.forget(before: state.log.end - min(state.log.end, UInt64(retained)))
         }
     }
 
+    /// Whether a viewer drives and is sent every byte, and not the screen as it is.
+    private func getsBytes(_ viewer: Viewer, _ state: borrowing State) -> Bool {
+        guard viewer.drives, viewer.redraw == nil else { return false }
+        return !isDrawn(viewer, state)
+    }
+
     /// Writes what viewers typed to the process.
     private func feed() async throws {
         for await chunk in input.chunks {
-            defer { input.oneIsDone() }
+            defer { input.isDone(chunk) }
             guard let bytes = chunk.bytes else {
                 try await process.endInput()
                 continue
@@ -402,14 +410,18 @@ final class HostedShell: Sendable {
     /// Lets a viewer go; returns whether that was the last that drove.
     @discardableResult
     func dismiss(_ key: UInt64) -> Bool {
-        let wasLast = state.withLock { state -> Bool in
-            guard let viewer = state.viewers.removeValue(forKey: key) else { return false }
+        let (wasLast, size) = state.withLock { state -> (Bool, Shell.Size?) in
+            guard let viewer = state.viewers.removeValue(forKey: key) else { return (false, nil) }
             viewer.wake.finish()
-            let wasLast = viewer.drives && !state.viewers.values.contains(where: \.drives)
+            let drivers = state.viewers.filter { $0.value.drives }
+            let wasLast = viewer.drives && drivers.isEmpty
             if wasLast { state.abandoned = .now }
             trim(&state)
-            return wasLast
+            // The size was that of who leaves: then of the one that came last.
+            let isOfOther = drivers.values.contains { !isDrawn($0, state) }
+            return (wasLast, viewer.drives && !isOfOther ? drivers.max { $0.key < $1.key }?.value.size : nil)
         }
+        if let size { resize(size) }
         room.continuation.yield()
         watch()
         return wasLast
@@ -576,6 +588,9 @@ final class HostedShell: Sendable {
         }
     }
 
+    /// How much output and how much input is held.
+    var held: (output: Int, input: Int) { (state.withLock { $0.log.count }, input.count) }
+
     // MARK: - The end
 
     /// Ends it, with all its processes, and returns when they are gone.
@@ -683,8 +698,11 @@ private final class InputQueue: Sendable {
     let chunks: AsyncStream<Chunk>
     private let continuation: AsyncStream<Chunk>.Continuation
 
-    /// How many have been queued and are not yet done.
-    private let waiting = Mutex(0)
+    /// How many have been queued and are not yet done, and how many bytes they have.
+    private let waiting = Mutex((chunks: 0, bytes: 0))
+
+    /// How many bytes wait.
+    var count: Int { waiting.withLock { $0.bytes } }
 
     init() { (chunks, continuation) = AsyncStream.makeStream(of: Chunk.self) }
 
@@ -692,8 +710,9 @@ private final class InputQueue: Sendable {
     func append(_ chunk: Chunk, now: (Chunk) -> Chunk?) {
         guard chunk.bytes?.isEmpty != true else { return }
         waiting.withLock { waiting in
-            guard let rest = waiting == 0 ? now(chunk) : chunk else { return }
-            waiting += 1
+            guard let rest = waiting.chunks == 0 ? now(chunk) : chunk else { return }
+            waiting.chunks += 1
+            waiting.bytes += rest.bytes?.count ?? 0
             continuation.yield(rest)
         }
     }
@@ -701,7 +720,12 @@ private final class InputQueue: Sendable {
     func appendEnd() { append(Chunk()) { $0 } }
 
     /// One that was queued has been dealt with.
-    func oneIsDone() { waiting.withLock { $0 -= 1 } }
+    func isDone(_ chunk: Chunk) {
+        waiting.withLock { waiting in
+            waiting.chunks -= 1
+            waiting.bytes -= chunk.bytes?.count ?? 0
+        }
+    }
 
     func finish() { continuation.finish() }
 }

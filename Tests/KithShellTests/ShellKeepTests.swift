@@ -185,6 +185,58 @@ struct ShellKeepTests {
         other.close()
     }
 
+    @Test func `when one of two windows is closed the terminal has the other one's size`() async throws {
+        let carrier = CuttableCarrier(service)
+        let session = try await open(carrier, "exec sh", terminal: Self.terminal)
+        let talk = Conversation(session)
+        try await talk.type("PS1=; stty -echo; echo beg''un\n")
+        try await talk.expect("begun\r\n")
+        let other = try await ShellSession.attach(
+            .init(session: session.id, size: Shell.Size(columns: 40, rows: 10)), on: nil, client: Client(carrier))
+        try await Conversation(other).expect("begun")
+        await other.detach()
+        var size: Shell.Size?
+        for _ in 0..<500 where size != Self.terminal.size {
+            size = try await Client(carrier).call(Shell.Sessions.self, Nothing()).first?.size
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        #expect(size == Self.terminal.size)
+        session.close()
+    }
+
+    @Test func `a window of another size that stands still holds nothing back and fills no memory`() async throws {
+        let carrier = CuttableCarrier(service)
+        let still = try await open(carrier, "exec sh", terminal: Self.terminal)
+        let session = try await ShellSession.attach(
+            .init(session: still.id, size: Shell.Size(columns: 40, rows: 10)), on: nil, client: Client(carrier))
+        try await session.write(Array("head -c 4000000 /dev/zero | tr '\\0' x; sleep 60\n".utf8))
+        var count = 0
+        while count < 4_000_000, let event = try await session.next() {
+            if case .output(let bytes) = event { count += bytes.count }
+        }
+        #expect(try #require(service.running.all.first).held.output <= 2 << 20)
+        session.close()
+        still.close()
+    }
+
+    @Test func `a program that asks its terminal and never reads is not answered without end`() async throws {
+        let folder = try TemporaryFolder()
+        let carrier = CuttableCarrier(service)
+        let session = try await open(carrier, "exec sh", terminal: Self.terminal)
+        let talk = Conversation(session)
+        try await talk.type("PS1=; stty raw -echo; echo beg''un\n")
+        try await talk.expect("begun")
+        // All of it is shown before the shell goes on, and nobody reads the answers.
+        let asking = "awk 'BEGIN { for (i = 0; i < 100000; i++) printf \"\\033[c\" }'"
+        try await talk.type("\(asking); : >'\(folder.path)/asked'; sleep 60\n")
+        await session.detach()
+        while !FileManager.default.fileExists(atPath: folder.path + "/asked") {
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        #expect(try #require(service.running.all.first).held.input <= 128 << 10)
+        session.close()
+    }
+
     @Test func `a shell nobody comes back to is ended`() async throws {
         let carrier = CuttableCarrier(service)
         let session = try await open(carrier, "exec sleep 1000", terminal: Self.terminal, keep: 1)
