@@ -103,8 +103,7 @@ struct ConfigShow: ParsableCommand {
     private func effective(_ settings: Settings, _ root: CommandDescription) throws -> [Row] {
         let found = root.find(command)
         guard found.path.count == command.count else {
-            throw KithError(
-                .invalid, "There is no command \(command.joined(separator: " ")); `kith --help` lists them.")
+            throw try Root.noCommand(command)
         }
         let commands =
             command.isEmpty

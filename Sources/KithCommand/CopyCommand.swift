@@ -13,6 +13,7 @@ struct CopyCommand: AsyncParsableCommand {
             """
               kith cp big.iso laptop:/srv/
               kith cp -r laptop:/srv/photos .
+              kith cp 'laptop:/srv/d/*.txt' .          what matches there
               kith cp -r laptop:/srv/photos desktop:/backup/
               kith cp -r laptop:/srv/photos laptop:/srv/old      the laptop copies by itself
               kith cp -r --exclude '*.o' --limit 2M src laptop:
@@ -28,12 +29,17 @@ struct CopyCommand: AsyncParsableCommand {
             changes are. A lost connection is tried again by itself, and a copy that was interrupted goes on where it
             was when it is run again: until then, what has arrived lies beside as .kith-resume-…, for a week.
 
+            Options of cp, scp and rsync that ask for what is done anyway are taken: -p, --progress; -a is -r, and in
+            letters written together, as in -avz, v is -i.
+
             \(TransferEvents.help)
             """))
 
     @OptionGroup var globals: GlobalOptions
     @Flag(name: [.customShort("r"), .customShort("R"), .long], help: "Copy folders with what is in them.")
     var recursive = false
+    @Flag(name: [.customShort("p"), .customLong("preserve")], help: "Keep modes and times; done anyway.")
+    var preserves = false
     @Flag(name: [.customShort("n"), .long], help: "Leave files alone that are there already.") var noClobber = false
     @Flag(name: .long, help: "Give new files the current time and the default mode.") var noPreserve = false
     @Flag(name: .long, help: "Change nothing; say what would be. (-n is --no-clobber here, as with cp.)")
@@ -48,15 +54,17 @@ struct CopyCommand: AsyncParsableCommand {
     func run() async throws {
         let locations = try paths.map { try $0.location() }
         guard let destination = locations.last else { return }
+        let sources = try await transfer.expanded(locations.dropLast(), globals)
         try await transfer.run(
             Files.Copy.Input(
-                sources: Array(locations.dropLast()), destination: destination, recursive: recursive,
+                sources: sources, destination: destination,
+                recursive: recursive || transfer.archives,
                 selection: try transfer.selection(),
                 landing: Files.Landing(
                     overwrite: !noClobber, preserve: !noPreserve, sync: transfer.sync, checksum: transfer.checksum,
                     update: transfer.update, wholeFile: transfer.wholeFile, dryRun: dryRun,
                     report: dryRun || transfer.itemizes),
                 limit: transfer.limit?.bytes, retrySeconds: transfer.retryFor, compress: transfer.compression,
-                parallel: transfer.parallel), globals)
+                parallel: transfer.parallel), globals, localNames: paths.filter { $0.device == nil }.map(\.path))
     }
 }

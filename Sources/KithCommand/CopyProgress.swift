@@ -124,11 +124,7 @@ struct ProgressLine {
     /// `1:05`, `12 s`.
     static func duration(_ seconds: Double) -> String { Wording.duration(seconds) }
 
-    private static var width: Int {
-        var size = winsize()
-        guard unsafe ioctl(STDERR_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return 80 }
-        return Int(size.ws_col)
-    }
+    private static var width: Int { terminalColumns(STDERR_FILENO) }
 
     private func write(_ text: String) { FileHandle.standardError.write(Data(text.utf8)) }
 }

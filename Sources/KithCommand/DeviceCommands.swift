@@ -18,9 +18,13 @@ struct DevicesCommand: AsyncParsableCommand {
     var cached = false
 
     func run() async throws {
-        let devices = try await withClient(globals) {
-            try await $0.call(Devices.List.self, Devices.List.Input(probe: !cached))
+        let (devices, waiting) = try await withClient(globals) { client in
+            (
+                try await client.call(Devices.List.self, Devices.List.Input(probe: !cached)),
+                try await WaitingThings(client)
+            )
         }
+        defer { if !globals.json { waiting.tell() } }
         if globals.json {
             say(try jsonText(devices))
             return
@@ -35,12 +39,19 @@ struct DevicesCommand: AsyncParsableCommand {
                 devices.map { device in
                     [
                         printable(device.name), device.id.short,
-                        device.isOnline ? "yes" : "no", device.lastSeen.map { relative($0) } ?? "never",
+                        device.isOnline ? "yes" : "no", Self.lastSeen(device),
                         device.path ?? "-",
                         device.roundTripMilliseconds.map { String(format: "%.2f ms", $0) } ?? "-",
                         device.grants.isEmpty ? "nothing" : device.grants.map(\.description).joined(separator: " "),
                     ]
                 }))
+    }
+}
+
+extension DevicesCommand {
+    /// When a device was connected: now, while it is.
+    private static func lastSeen(_ device: Devices.Info) -> String {
+        device.isOnline ? "now" : device.lastSeen.map { relative($0) } ?? "never"
     }
 }
 

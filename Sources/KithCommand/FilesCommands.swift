@@ -55,7 +55,9 @@ struct RemotePath: Hashable {
     /// The one thing on a device that a command is about.
     func remote() throws -> (device: String, path: Files.Path) {
         guard let device else {
-            throw KithError(.invalid, "\(path) is on this device; name another one: DEVICE:\(path)")
+            throw KithError(
+                .invalid, "\(path) is on this device; name another one: DEVICE:\(path)",
+                cause: LocalPaths(paths: [path]))
         }
         return (device, Files.Path(path))
     }
@@ -65,64 +67,4 @@ extension RemotePath: ExpressibleByArgument {
     init?(argument: String) { self.init(argument) }
 
     static var defaultCompletionKind: CompletionKind { .shellCommand(CommandDescription.Argument.remotePaths) }
-}
-
-/// `kith ls`.
-struct ListFiles: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "ls",
-        abstract: "List a folder on a device.",
-        discussion: helpText(
-            """
-              kith ls laptop:/srv
-              kith ls -l laptop:            with mode, size and time, of the home folder there
-            """))
-
-    @OptionGroup var globals: GlobalOptions
-    @Flag(name: .shortAndLong, help: "Show mode, size and time.") var long = false
-    @Flag(name: .shortAndLong, help: "Show names that begin with a dot too.") var all = false
-    @Argument(help: "The folder: DEVICE:PATH.") var path: RemotePath
-
-    func run() async throws {
-        let (device, folder) = try path.remote()
-        let entries = try await withClient(globals) { client in
-            var entries: [Files.Entry] = []
-            while true {
-                let page = try await client.call(
-                    Files.List.self, Files.List.Input(path: folder, after: entries.last?.name), on: device)
-                entries += page.entries
-                guard page.hasMore, !page.entries.isEmpty else { return entries }
-            }
-        }.filter { all || globals.json || !$0.name.bytes.starts(with: [UInt8(ascii: ".")]) }
-        if globals.json { return say(try jsonText(entries)) }
-        for entry in entries { say(long ? Self.line(entry) : Self.name(entry)) }
-    }
-
-    static func line(_ entry: Files.Entry) -> String {
-        let size = String(entry.size)
-        let padding = String(repeating: " ", count: max(0, 13 - size.count))
-        let target = entry.target.map { " -> " + printable($0.description) } ?? ""
-        return "\(modeText(entry)) \(padding)\(size)  \(timeText(entry.modified))  \(name(entry))\(target)"
-    }
-
-    private static func name(_ entry: Files.Entry) -> String {
-        let name = printable(entry.name.description)
-        return entry.kind == .folder ? styled(name, .bold) + "/" : name
-    }
-
-    /// `drwxr-xr-x`.
-    static func modeText(_ entry: Files.Entry) -> String {
-        let kind = [Files.Kind.file: "-", .folder: "d", .link: "l", .special: "?"][entry.kind] ?? "?"
-        return kind
-            + (0..<9).map { bit in
-                entry.mode & (0o400 >> UInt32(bit)) == 0 ? "-" : ["r", "w", "x"][bit % 3]
-            }.joined()
-    }
-
-    static func timeText(_ seconds: Int64) -> String {
-        let formatter = DateFormatter()
-        formatter.locale = Locale(identifier: "en_US_POSIX")
-        formatter.dateFormat = "yyyy-MM-dd HH:mm"
-        return formatter.string(from: Date(timeIntervalSince1970: Double(seconds)))
-    }
 }

@@ -60,7 +60,7 @@ func forEach(
         do {
             try await body(path)
         } catch let error as KithError where paths.count > 1 && error.code != .closed {
-            report(error, json: globals.json)
+            report(await suggestingColon(error, globals), json: globals.json)
             if status == nil { status = error.code.exitStatus }
         }
     }

@@ -227,9 +227,5 @@ final class ForwardDisplay: Sendable {
         return String(line.prefix(max(width - 1, 1)))
     }
 
-    private static var width: Int {
-        var size = winsize()
-        guard unsafe ioctl(STDERR_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return 80 }
-        return Int(size.ws_col)
-    }
+    private static var width: Int { terminalColumns(STDERR_FILENO) }
 }

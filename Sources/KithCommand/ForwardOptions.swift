@@ -28,9 +28,17 @@ struct ForwardOptions: ParsableArguments {
     /// The forwards, in the order of the options' kinds.
     func forwards() throws -> ForwardSet {
         ForwardSet(
-            try local.map { try Forward.Rule(.local, parsing: $0) }
-                + remote.map { try Forward.Rule(.remote, parsing: $0) }
-                + dynamic.map { try Forward.Rule(.dynamic, parsing: $0) })
+            try local.map { try Self.rule(.local, $0) } + remote.map { try Self.rule(.remote, $0) }
+                + dynamic.map { try Self.rule(.dynamic, $0) })
+    }
+
+    /// Reads one; a wrong one is a wrong command line.
+    private static func rule(_ option: Forward.Rule.Option, _ text: String) throws -> Forward.Rule {
+        do throws(KithError) {
+            return try Forward.Rule(option, parsing: text)
+        } catch {
+            throw ValidationError(error.message)
+        }
     }
 }
 

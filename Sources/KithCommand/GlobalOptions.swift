@@ -37,6 +37,22 @@ struct GlobalOptions: ParsableArguments {
         completion: .file())
     var keyLog: String?
 
+    /// What a command line says of the data directory, and nothing else of it.
+    static func dataAlone(of words: [String]) throws -> GlobalOptions {
+        try parse(data(in: words).map { ["--data", $0] } ?? [])
+    }
+
+    /// The data directory that a command line names.
+    static func data(in words: [String]) -> String? {
+        let words = words.prefix { $0 != "--" }
+        var data: String?
+        for (word, next) in zip(words, words.dropFirst() + [""]) {
+            if word == "--data" { data = next }
+            if word.hasPrefix("--data=") { data = String(word.dropFirst(7)) }
+        }
+        return data
+    }
+
     /// The data directory, absolute.
     var directory: String {
         let environment = ProcessInfo.processInfo.environment
@@ -89,7 +105,7 @@ func withClient<Result>(
 ) async throws -> Result {
     if let client = try await daemonClient(globals) {
         try globals.refuseToTraceDaemon()
-        return try await body(client)
+        return try await sayingWhoIsAwaited(globals, client) { try await body(client) }
     }
     if !creating { try globals.requireDevice() }
     var options = Device.Options()
@@ -98,7 +114,9 @@ func withClient<Result>(
     options.listens = listening
     options.passphrase = passphraseFromEnvironment()
     let device = try await Device.open(directory: globals.directory, options: options)
-    return try await device.whileRunning { try await body(device.client) }
+    return try await device.whileRunning {
+        try await sayingWhoIsAwaited(globals, device.client) { try await body(device.client) }
+    }
 }
 
 /// A client of the daemon that runs on the data directory; `nil` when none does.

@@ -24,8 +24,7 @@ struct Manual: ParsableCommand {
         guard let into else {
             let name = (["kith"] + command).joined(separator: "-") + ".1"
             guard let page = pages.first(where: { $0.fileName == name }) else {
-                throw KithError(
-                    .notFound, "There is no command \(command.joined(separator: " ")); `kith --help` lists them.")
+                throw try Root.noCommand(command)
             }
             FileHandle.standardOutput.write(Data(page.text.utf8))
             return

@@ -207,18 +207,36 @@ func noteHeldGrants(_ held: [Grant]?) {
 struct Accept: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Answer a pairing that waits at this device.",
-        discussion: "Needed only when `kith up` has no terminal to ask on. Its log names the pairing and the code.")
+        discussion: helpText(
+            """
+            Needed only when `kith up` has no terminal to ask on. Without the pairing's number it takes the only one that
+            waits, or lists them.
+            """))
 
     @OptionGroup var globals: GlobalOptions
 
-    @Argument(help: "The pairing, as shown with its code.")
-    var id: String
+    @Argument(help: "The pairing, as shown with its code. Default: the only one that waits.")
+    var id: String?
 
     @Flag(help: "Refuse it.")
     var refuse = false
 
     func run() async throws {
         let client = try await runningClient(globals, ", so no pairing waits")
+        let id = if let id { id } else { try await onlyOne(client) }
         _ = try await client.call(PairingMethods.Decide.self, PairingMethods.Decide.Input(id: id, accept: !refuse))
+    }
+
+    /// The pairing that waits.
+    ///
+    /// - Throws: `.notFound` when none does, `.invalid` with all of them when several do.
+    private func onlyOne(_ client: Client) async throws -> String {
+        let waiting = try await client.call(PairingMethods.Waiting.self, Nothing())
+        guard let request = waiting.first else { throw KithError(.notFound, "No pairing waits.") }
+        for request in waiting { note(WaitingThings.line(request)) }
+        guard waiting.count == 1 else {
+            throw KithError(.invalid, "\(waiting.count) pairings wait. Say which one: kith accept \(request.id)")
+        }
+        return request.id
     }
 }

@@ -21,8 +21,8 @@ struct Root: AsyncParsableCommand {
               kith cp -r laptop:/srv/photos .         files from there
               kith browse laptop                      both, side by side
 
-            Every command takes --data DIR (or $KITH_DATA): the folder that holds this device's key and state.
-            Two folders on one machine are two devices.
+            Every command takes --data DIR (or $KITH_DATA): the folder that holds this device's key and state. It may
+            stand before the command, too. Two folders on one machine are two devices.
 
             Exit status: 0 done; 1 a fault of kith; 3 not found; 4 conflict; 5 not permitted; 6 not paired;
             7 unreachable; 8 timed out; 9 cancelled; 10 not supported; 11 no room left; 12 data damaged;
@@ -60,11 +60,17 @@ struct Root: AsyncParsableCommand {
         } catch let status as ExitCode {
             leave(status.rawValue)
         } catch let error as KithError {
+            let error = await suggestingColon(error, in: CommandLine.arguments)
             report(error, json: json)
             leave(error.code.exitStatus)
         } catch is CancellationError {
             leave(KithError.Code.cancelled.exitStatus)
         } catch {
+            let typed = Array(CommandLine.arguments.dropFirst())
+            if let unknown = try? unknownCommand(in: typed) {
+                report(unknown, json: json)
+                leave(unknown.code.exitStatus)
+            }
             // A wrong command line, --help or --version: the parser words it and knows the status.
             exit(withError: error)
         }

@@ -54,14 +54,8 @@ struct Settings {
         if let path = environment["KITH_CONFIG"], !path.isEmpty {
             return ((path as NSString).expandingTildeInPath, true, false)
         }
-        var data: String?
-        let words = arguments.prefix { $0 != "--" }
-        for (word, next) in zip(words, words.dropFirst() + [""]) {
-            if word == "--data" { data = next }
-            if word.hasPrefix("--data=") { data = String(word.dropFirst(7)) }
-        }
         let chosen =
-            data ?? environment["KITH_DATA"].flatMap { $0.isEmpty ? nil : $0 }
+            GlobalOptions.data(in: arguments) ?? environment["KITH_DATA"].flatMap { $0.isEmpty ? nil : $0 }
             ?? Device.defaultDirectory(environment: environment)
         let inData = (chosen as NSString).expandingTildeInPath + "/config"
         let manager = FileManager.default
@@ -116,13 +110,13 @@ extension Root {
     private static let unsettled: Set<String> = ["config", "completions", "complete", "manual", "help"]
 
     /// Commands of which `-h` asks for no help.
-    private static let ownShortH: Set<String> = ["du"]
+    private static let ownShortH: Set<String> = ["du", "ls"]
 
     /// Parses a command line with the settings put in.
     ///
     /// Costs nothing when there is no settings file.
     static func parse(withSettings typed: [String]) throws -> (command: any ParsableCommand, words: [String]) {
-        let words = try WordForms.understood(typed)
+        let words = try WordForms.understood(withCommonOptionsBehind(typed))
         let own = words.prefix { $0 != "--" }
         guard let first = words.first, !unsettled.contains(first), !first.hasPrefix("-"),
             !own.contains("--help"), !own.contains("-h") || ownShortH.contains(first)

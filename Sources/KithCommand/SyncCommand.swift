@@ -50,6 +50,11 @@ struct TransferOptions: ParsableArguments {
     @Flag(name: [.customShort("i"), .customLong("itemize")], help: "Name each file that is sent or deleted.")
     var itemizes = false
     @Flag(name: [.customShort("q"), .long], help: "Show no progress.") var quiet = false
+    @Flag(
+        name: [.customShort("a"), .customLong("archive")],
+        help: "As with rsync: folders with all in them, modes, times and links kept.")
+    var archives = false
+    @Flag(name: .long, help: "Show how far it is; done on a terminal anyway.") var progress = false
 
     func validate() throws {
         guard parallel.map({ (1...16).contains($0) }) ?? true else {
@@ -74,12 +79,26 @@ struct TransferOptions: ParsableArguments {
         return Files.Selection(exclude: patterns + exclude, attributes: xattrs, hardLinks: hardLinks)
     }
 
+    /// The sources, with what their patterns stand for on the other devices.
+    func expanded(_ sources: some Collection<Files.Location>, _ globals: GlobalOptions) async throws -> [Files.Location]
+    {
+        guard sources.contains(where: RemotePatterns.mayBeOne) else { return Array(sources) }
+        return try await withClient(globals) { client in
+            var all: [Files.Location] = []
+            for source in sources { all += try await RemotePatterns.expanded(source, client) }
+            return all
+        }
+    }
+
     /// Runs a copy, shows how it goes, and says what it did.
-    func run(_ input: Files.Copy.Input, _ globals: GlobalOptions) async throws {
+    ///
+    /// `localNames` are the paths as typed that name no device, one of which may lack a colon.
+    func run(_ input: Files.Copy.Input, _ globals: GlobalOptions, localNames: [String]) async throws {
         // Far more likely a colon that is missing than a wish.
         if input.destination.device == nil, input.sources.contains(where: { $0.device == nil }) {
             throw KithError(
-                .invalid, "Both ends of the copy are on this device. Use cp, or name a device: laptop:/path.")
+                .invalid, "Both ends of the copy are on this device. Use cp, or name a device: laptop:/path.",
+                cause: LocalPaths(paths: localNames))
         }
         let events = TransferEvents(isOn: globals.json, showsProgress: !quiet)
         let start = ContinuousClock.now
@@ -210,6 +229,7 @@ struct SyncCommand: AsyncParsableCommand {
                     sync: transfer.sync, exact: true, checksum: transfer.checksum, update: transfer.update,
                     wholeFile: transfer.wholeFile, delete: delete, dryRun: dryRun, report: dryRun || transfer.itemizes),
                 limit: transfer.limit?.bytes, retrySeconds: transfer.retryFor, compress: transfer.compression,
-                parallel: transfer.parallel), globals)
+                parallel: transfer.parallel), globals,
+            localNames: [source, destination].filter { $0.device == nil }.map(\.path))
     }
 }

@@ -102,6 +102,7 @@ struct Up: AsyncParsableCommand {
             say("  \(index == 0 ? "listens on" : "          ") \(address)")
         }
         say("  data       \(globals.directory)")
+        try await WaitingThings(client).tell()
         if let invitation { show(invitation) }
     }
 
@@ -276,8 +277,10 @@ struct Status: AsyncParsableCommand {
 
     func run() async throws {
         let isUp = try await daemonClient(globals) != nil
-        let status = Description(
-            try await withClient(globals) { try await $0.call(ThisDevice.Status.self, Nothing()) }, isUp: isUp)
+        let (answer, waiting) = try await withClient(globals) { client in
+            (try await client.call(ThisDevice.Status.self, Nothing()), try await WaitingThings(client))
+        }
+        let status = Description(answer, isUp: isUp)
         if globals.json {
             say(try jsonText(status))
             return
@@ -292,6 +295,7 @@ struct Status: AsyncParsableCommand {
         say("  devices    \(status.devices)")
         if let ticket = status.ticket { say("  ticket     \(ticket)") }
         say("  data       \(globals.directory)")
+        waiting.tell()
     }
 }
 

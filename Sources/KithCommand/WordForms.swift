@@ -3,7 +3,7 @@ import Foundation
 
 /// Forms of words on the command line that the parser has no way to say, put into ones it has.
 ///
-/// `head -20` is `head -n 20`; the tests of `find`, as soon as it matters how they are joined, become one word that says so.
+/// `head -20` is `head -n 20`; `cp -avz` is `cp -aiz`; the tests of `find`, as soon as it matters how they are joined, become one word that says so.
 enum WordForms {
     /// The words for the parser.
     ///
@@ -12,6 +12,7 @@ enum WordForms {
         switch words.first {
         case "head", "tail": counted(words)
         case "find": try joined(words)
+        case "cp", "sync": words.map(transferring)
         default: words
         }
     }
@@ -34,6 +35,15 @@ enum WordForms {
             if !rest.isEmpty { result.append("-" + rest) }
         }
         return result
+    }
+
+    /// `-avz` as `-aiz`: a `v` among other letters asks for names, as rsync's; alone it is the log of every command.
+    private static func transferring(_ word: String) -> String {
+        let letters = word.dropFirst()
+        guard word.hasPrefix("-"), letters.count > 1, letters.contains("v"),
+            letters.allSatisfy({ "avzrRpinucqHWX".contains($0) })
+        else { return word }
+        return "-" + letters.map { $0 == "v" ? "i" : String($0) }.joined()
     }
 
     /// The tests and what joins them as `--expression`, and what is to be run as `--each` or `--together`.

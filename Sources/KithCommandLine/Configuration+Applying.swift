@@ -114,6 +114,11 @@ extension Configuration {
         return nil
     }
 
+    /// The devices that the words behind a command's name name, as typed, in order.
+    package static func devices(in words: [String], of command: CommandDescription) -> [String] {
+        devices(in: words, ArgumentScan(words, of: command), command)
+    }
+
     // MARK: - Parts
 
     /// The sections that are for a command, those that count first at the front.

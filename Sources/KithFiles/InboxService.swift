@@ -93,7 +93,7 @@ public final class InboxService: Service {
             .stream(Offers.Deliver.self) { input, context, pending in
                 try await OfferDelivery(input, client: context.client, disk: self.disk).run(pending)
             },
-            .call(Inbox.List.self) { _, _ in self.state.withLock { $0.table.entries } },
+            .call(Inbox.List.self) { _, _ in self.state.withLock { $0.table.entries(at: self.memory.now()) } },
             .stream(Inbox.Watch.self) { _, _, pending in try await self.watch(pending) },
             .call(Inbox.Decide.self) { input, _ in try await self.disk.run { try self.decide(input) } },
             .call(Inbox.SetRule.self) { input, _ in try self.rule(input) },

@@ -26,6 +26,8 @@ struct InboxTable {
         static let listed = 20
         /// How long anybody may wait for a decision, in seconds.
         static let wait: Int64 = 3_600
+        /// How long one that came to nothing by itself stays listed after it would have expired, in seconds.
+        static let remembered: Int64 = 86_400
         /// How long an offer that was accepted may take to begin, in seconds.
         static let begin: Int64 = 60
     }
@@ -50,6 +52,13 @@ struct InboxTable {
 
     /// All that is listed.
     var entries: [Inbox.Entry] { past + open.map(\.entry) }
+
+    /// All that is listed at a time: what expired or was withdrawn leaves after a day.
+    func entries(at now: Int64) -> [Inbox.Entry] {
+        entries.filter { entry in
+            (entry.state != .expired && entry.state != .withdrawn) || entry.expiresAt + Limit.remembered > now
+        }
+    }
 
     /// Takes an offer in.
     ///

@@ -136,6 +136,7 @@ extension Node {
         deadline: ContinuousClock.Instant?, trace: TraceContext?
     ) async throws -> (link: any PeerLink, output: [UInt8], stream: any ByteStream) {
         var isRetry = false
+        let start = ContinuousClock.now
         while true {
             let (link, stream) = try await freshStream(
                 to: target, isEarly: kind == .query && !isRetry, deadline: deadline)
@@ -151,7 +152,9 @@ extension Node {
                 // Asked early, but it never answered there: another attempt to reach it was faster, or none was.
                 let wasAnswered = link.isOpen ? true : await link.handshakeCompleted()
                 let isUnanswered = code != nil && !wasAnswered
-                if isUnanswered, code == .timedOut { throw Self.unreachable(target, error) }
+                if code == .timedOut, isUnanswered || (!link.isOpen && kind != .action) {
+                    throw Self.unanswered(target, since: start, error)
+                }
                 let isHarmless =
                     switch kind {
                     case .query: isLost || isUnanswered || link.isUndelivered(stream)
@@ -178,7 +181,9 @@ extension Node {
     ) async throws -> (any PeerLink, any ByteStream) {
         var isRetry = false
         while true {
-            let timeout = min(options.connectTimeout, deadline.map { $0 - .now } ?? options.connectTimeout)
+            // A little less than what is left: the caller is to learn which device did not answer, not that time is up.
+            let left = deadline.map { ($0 - .now) * 0.98 }
+            let timeout = min(options.connectTimeout, left ?? options.connectTimeout)
             let link = try await link(to: target, isEarly: isEarly && !isRetry, timeout: timeout)
             do {
                 return (link, try await link.openStream())
@@ -201,16 +206,21 @@ extension Node {
         guard timeout > .zero else {
             throw KithError(.timedOut, "The deadline passed before \(target.name) was reached.")
         }
+        let start = ContinuousClock.now
         do {
             return try await dialer.dial(target.id, at: target.addresses, isEarly: isEarly, timeout: timeout)
         } catch let error as KithError where error.code == .timedOut {
-            throw Self.unreachable(target, error)
+            throw Self.unanswered(target, since: start, error)
         }
     }
 
-    private static func unreachable(_ target: KnownDevice, _ error: any Error) -> KithError {
-        KithError(
-            .unreachable, "\(target.name) cannot be reached now: \((error as? KithError)?.message ?? "no answer")",
-            cause: error)
+    /// The device did not answer, for as long as has passed since `start`.
+    private static func unanswered(
+        _ target: KnownDevice, since start: ContinuousClock.Instant, _ error: any Error
+    ) -> KithError {
+        let seconds = max(1, Int(((ContinuousClock.now - start) / .seconds(1)).rounded()))
+        return KithError(
+            .unreachable,
+            "\(target.name) did not answer within \(seconds) s. `kith doctor \(target.name)` says why.", cause: error)
     }
 }

@@ -54,6 +54,28 @@ import Testing
         }
     }
 
+    @Test func `pairing again keeps what a device may do, adds what is new, and says so at both ends`() async throws {
+        try await withTwoMachines { laptop, phone in
+            try await laptop.invite(phone, "shell")
+            let invitation = try await laptop.expect("invite", "--text", "--grant", "forward")
+                .trimmingCharacters(in: .newlines)
+            let joining = try phone.start(["pair", invitation, "--yes"])
+            // The only one that waits; the daemon's log says what it keeps.
+            _ = try await laptop.waitForLog(/It is paired already, and keeps what it may do here: (shell)/)
+            _ = try await laptop.waitForLog(/kith accept (\S+)/)
+            #expect(try await laptop.kith(["status"]).error.contains("wants to pair"))
+            let accepted = try await laptop.kith(["accept"])
+            #expect(accepted.status == 0 && accepted.error.contains("wants to pair"), "\(accepted)")
+            let outcome = try await joining.outcome(seconds: 30)
+            #expect(outcome.status == 0 && outcome.error.contains("It is paired already"), "\(outcome)")
+            #expect(try await laptop.expect("devices").contains("forward shell"))
+            #expect(try await laptop.kith(["accept"]).status == 3)
+            let audit = try await laptop.kith(["grant", "phone", "--remove", "shell"])
+            #expect(audit.status == 0)
+            #expect(try await laptop.expect("audit").contains(/this device +devices\.grant +allowed +phone: forward/))
+        }
+    }
+
     @Test func `no terminal and no --yes pairs nobody`() async throws {
         try await withTwoMachines { laptop, phone in
             let invitation = try await laptop.expect("invite", "--yes", "--text").trimmingCharacters(in: .newlines)

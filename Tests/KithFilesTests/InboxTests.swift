@@ -78,6 +78,17 @@ import Testing
         #expect(table.entries.count == InboxTable.Limit.past && table.open.isEmpty)
     }
 
+    @Test func `what expired or was withdrawn leaves the list after a day, and the rest stays`() throws {
+        var table = InboxTable()
+        for (id, end) in [("a", Offers.State.expired), ("b", .withdrawn), ("c", .rejected), ("d", .arrived)] {
+            let entry = try table.offer(offer("a"), id: id, from: try device(1), name: "ana", at: 100)
+            #expect(entry.expiresAt == 700)
+            _ = table.end(id, end)
+        }
+        #expect(table.entries(at: 700 + 86_399).map(\.id) == ["a", "b", "c", "d"])
+        #expect(table.entries(at: 700 + 86_400).map(\.id) == ["c", "d"])
+    }
+
     @Test func `an offer of what are no names is none`() throws {
         var table = InboxTable()
         let ana = try device(1)

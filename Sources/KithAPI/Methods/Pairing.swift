@@ -223,6 +223,22 @@ public enum PairingMethods {
         public static func access(for input: Input) -> Access { .owner }
     }
 
+    /// Lists the pairings that wait for this device's person.
+    public enum Waiting: Method {
+        /// What the caller sends.
+        public typealias Input = Nothing
+        /// What the service answers.
+        public typealias Output = [Request]
+        /// The stable name on every wire.
+        public static let name = "pairing.waiting"
+        /// How it is called.
+        public static let kind = MethodKind.query
+        /// One line for a person.
+        public static let summary = "Lists the pairings that wait for this device's person."
+        /// Who may call it with this input.
+        public static func access(for input: Input) -> Access { .owner }
+    }
+
     /// Answers a pairing that waits.
     public enum Decide: Method {
         /// Which pairing, and the answer.

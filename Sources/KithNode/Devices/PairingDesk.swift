@@ -15,6 +15,11 @@ final class PairingDesk: Sendable {
 
     private let state = Mutex(State())
 
+    /// The requests that wait, by their numbers.
+    var waiting: [PairingMethods.Request] {
+        state.withLock { $0.waiting.values.map(\.request) }.sorted { $0.id < $1.id }
+    }
+
     /// Events from now on, beginning with the requests that wait; the newest 64 are kept for a slow watcher.
     func watch() -> AsyncStream<PairingMethods.Event> {
         let (stream, continuation) = AsyncStream.makeStream(

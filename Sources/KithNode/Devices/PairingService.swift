@@ -47,6 +47,7 @@ public final class PairingService: Service {
                 }
                 return Nothing()
             },
+            .call(PairingMethods.Waiting.self) { _, _ in self.desk.waiting },
             .call(PairingMethods.Decide.self) { input, _ in
                 try self.desk.decide(input.id, accept: input.accept)
                 return Nothing()

@@ -1,0 +1,53 @@
+import Foundation
+import KithCommandLine
+import KithWire
+
+/// What every command takes, where it stands before the command: `kith --data DIR devices`.
+extension Root {
+    /// Common options with a value.
+    private static let commonOptions: Set<String> = ["--data", "--qlog", "--key-log"]
+    /// Common options without one.
+    private static let commonFlags: Set<String> = ["--json", "--plain", "--verbose", "-v"]
+
+    /// The common options at the front of a command line, and how many words they are.
+    private static func leading(_ words: [String]) -> Int {
+        var count = 0
+        while count < words.count {
+            if commonFlags.contains(words[count]) {
+                count += 1
+            } else if commonOptions.contains(words[count]) {
+                count += 2
+            } else if commonOptions.contains(ArgumentScan.split(words[count]).name) {
+                count += 1
+            } else {
+                break
+            }
+        }
+        return min(count, words.count)
+    }
+
+    /// The same command line with the common options behind the command, where its parser takes them.
+    static func withCommonOptionsBehind(_ words: [String]) throws -> [String] {
+        let count = leading(words)
+        let rest = words[count...]
+        guard count > 0, !rest.isEmpty else { return words }
+        let path = try description().find(rest).path
+        return path.isEmpty ? words : path + words[..<count] + rest.dropFirst(path.count)
+    }
+
+    /// What is wrong with a command line that names no command there is; `nil` when it names one, or none at all.
+    static func unknownCommand(in words: [String]) throws -> KithError? {
+        var rest = words[leading(words)...]
+        if rest.first == "help" { rest.removeFirst() }
+        guard let first = rest.first, !first.hasPrefix("-") else { return nil }
+        return try description().subcommands.contains { $0.name == first } ? nil : noCommand([first])
+    }
+
+    /// There is no such command, and which one was meant.
+    static func noCommand(_ words: [String]) throws -> KithError {
+        let names = try description().all.map { $0.path.joined(separator: " ") }
+        let typed = words.joined(separator: " ")
+        let nearest = Wording.nearest(to: typed, in: names).map { "Did you mean kith \($0)?" }
+        return KithError(.invalid, "There is no command \(typed). \(nearest ?? "`kith --help` lists them.")")
+    }
+}

@@ -1,0 +1,31 @@
+extension Wording {
+    /// The one of `words` that `typed` was most likely meant to be; `nil` when none is near enough.
+    ///
+    /// Near enough is one slip in a word of up to four letters, two in a longer one.
+    package static func nearest(to typed: String, in words: some Sequence<String>) -> String? {
+        let limit = typed.count <= 4 ? 1 : 2
+        return words.map { (word: $0, slips: slips(typed, $0)) }
+            .filter { $0.slips <= limit }.min { ($0.slips, $0.word) < ($1.slips, $1.word) }?.word
+    }
+
+    /// How many slips lie between two words: a letter too many, too few, wrong, or changed with the next one.
+    ///
+    /// The optimal string alignment distance; costs the product of their lengths.
+    package static func slips(_ left: String, _ right: String) -> Int {
+        let (left, right) = (Array(left), Array(right))
+        var (before, last) = ([Int](), Array(0...right.count))
+        for row in left.indices {
+            var current = [row + 1]
+            for column in right.indices {
+                let isSame = left[row] == right[column]
+                var best = min(last[column + 1] + 1, current[column] + 1, last[column] + (isSame ? 0 : 1))
+                if row > 0, column > 0, left[row] == right[column - 1], left[row - 1] == right[column] {
+                    best = min(best, before[column - 1] + 1)
+                }
+                current.append(best)
+            }
+            (before, last) = (last, current)
+        }
+        return last[right.count]
+    }
+}
