@@ -174,7 +174,7 @@ let tests: [Target] = [
     test("KithSocket", "KithTesting", "KithRPC", "KithAPI", logging),
     test("KithNode", "KithTesting", "KithIdentity", "KithAPI", "KithNet", "KithStore", logging),
     test("KithShell", "KithTesting", "KithIdentity", "KithAPI", "KithNode", logging),
-    test("KithFiles", "KithIdentity", "KithAPI", "KithNode", crypto, logging),
+    test("KithFiles", "CKithSystem", "KithIdentity", "KithAPI", "KithNode", crypto, logging),
     test("KithGroups", "KithMLS", "KithIdentity", "KithStore", "KithTesting"),
     test("KithBrowser", "KithAPI", "KithTerminal", "KithTesting"),
     test("KithForward", "KithIdentity", "KithAPI", "KithNode", "KithTesting", logging),

@@ -183,18 +183,54 @@ int kith_file_symlink(const char *target, int directory, const char *name) {
     return symlinkat(target, directory, name) < 0 ? -errno : 0;
 }
 
+// Whether a file system says so of a call it does not have.
+static int is_missing(int failure) {
+    return failure == ENOSYS || failure == EINVAL || failure == ENOTSUP || failure == EOPNOTSUPP;
+}
+
+// A folder that replaces at most an empty one, which nobody misses.
+static int rename_folder(int from_directory, const char *from, int to_directory, const char *to) {
+    struct stat there;
+    if (fstatat(to_directory, to, &there, AT_SYMLINK_NOFOLLOW) == 0) return -EEXIST;
+    if (errno != ENOENT) return -errno;
+    return renameat(from_directory, from, to_directory, to) < 0 ? -errno : 0;
+}
+
+// A file that replaces nothing but an empty one made here for that.
+static int rename_over_placeholder(int from_directory, const char *from, int to_directory, const char *to) {
+    int placeholder;
+    RETRY(placeholder, openat(to_directory, to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (placeholder < 0) return -errno;
+    close(placeholder);
+    if (renameat(from_directory, from, to_directory, to) == 0) return 0;
+    int failure = errno;
+    unlinkat(to_directory, to, 0);
+    return -failure;
+}
+
+int kith_file_rename_in_steps(int from_directory, const char *from, int to_directory, const char *to) {
+    struct stat status;
+    if (fstatat(from_directory, from, &status, AT_SYMLINK_NOFOLLOW) < 0) return -errno;
+    if (S_ISDIR(status.st_mode)) return rename_folder(from_directory, from, to_directory, to);
+    // A second name is refused when the name is taken, which is as atomic.
+    if (linkat(from_directory, from, to_directory, to, 0) == 0) {
+        return unlinkat(from_directory, from, 0) < 0 ? -errno : 0;
+    }
+    // EPERM: a file system without second names.
+    if (!is_missing(errno) && errno != EPERM) return -errno;
+    return rename_over_placeholder(from_directory, from, to_directory, to);
+}
+
 int kith_file_rename(int from_directory, const char *from, int to_directory, const char *to, int overwrite) {
     if (overwrite) return renameat(from_directory, from, to_directory, to) < 0 ? -errno : 0;
 #if defined(__APPLE__)
-    return renameatx_np(from_directory, from, to_directory, to, RENAME_EXCL) < 0 ? -errno : 0;
+    if (renameatx_np(from_directory, from, to_directory, to, RENAME_EXCL) == 0) return 0;
 #else
     // RENAME_NOREPLACE is 1.
     if (syscall(SYS_renameat2, from_directory, from, to_directory, to, 1) == 0) return 0;
-    if (errno != ENOSYS && errno != EINVAL) return -errno;
-    // A file system without it: a second name is refused when the name is taken, which is as atomic.
-    if (linkat(from_directory, from, to_directory, to, 0) < 0) return -errno;
-    return unlinkat(from_directory, from, 0) < 0 ? -errno : 0;
 #endif
+    if (!is_missing(errno)) return -errno;
+    return kith_file_rename_in_steps(from_directory, from, to_directory, to);
 }
 
 int kith_file_unlink(int directory, const char *name, int is_directory) {

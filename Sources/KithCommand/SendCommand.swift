@@ -117,6 +117,15 @@ struct SendCommand: AsyncParsableCommand {
         }
     }
 
+    /// Says what was left out.
+    private func tellSkipped(_ progress: Files.Progress, _ line: inout DeliveryLine) {
+        guard !quiet, !globals.json, !progress.skipped.isEmpty else { return }
+        line.clear()
+        for skipped in progress.skipped {
+            note("kith: left out \(printable(skipped.path.description)): \(printable(skipped.failure.message))")
+        }
+    }
+
     /// Waits until all has arrived; returns how much that was.
     private func follow(_ input: Offers.Deliver.Input, _ begun: TransferEvents) async throws -> Files.Progress {
         var (line, events) = (DeliveryLine(isShown: !quiet && !globals.json), begun)
@@ -127,6 +136,7 @@ struct SendCommand: AsyncParsableCommand {
             var isTold = false
             while let delivery = try await messages.receive(Offers.Delivery.self) {
                 last = delivery
+                tellSkipped(delivery.progress, &line)
                 switch delivery.state {
                 case .waiting:
                     try events.report(delivery.state)
@@ -136,6 +146,9 @@ struct SendCommand: AsyncParsableCommand {
                     try events.report(delivery.state)
                     try events.report(delivery.progress)
                     line.show(DeliveryLine.progress(delivery.progress.bytes, of: delivery.progress.totalBytes ?? 0))
+                case .arrived:
+                    try events.report(delivery.progress)
+                    return last
                 default: return last
                 }
             }

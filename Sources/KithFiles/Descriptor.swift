@@ -40,6 +40,14 @@ final class Descriptor: Sendable {
         var links: UInt64
         /// The bytes it takes on the disk.
         var allocated: UInt64
+
+        /// Which file it is, by whatever name.
+        struct Identity: Hashable {
+            let device: UInt64
+            let inode: UInt64
+        }
+
+        var identity: Identity { Identity(device: device, inode: inode) }
     }
 
     /// Opens a path by the system's own rules, following links.

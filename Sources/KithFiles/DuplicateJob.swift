@@ -68,13 +68,6 @@ struct DuplicateJob: Sendable {
 
     // MARK: - Copies into themselves
 
-    private struct Identity: Hashable {
-        let device: UInt64
-        let inode: UInt64
-
-        init(_ info: Descriptor.Info) { (device, inode) = (info.device, info.inode) }
-    }
-
     /// Refuses a source that would be copied into or onto itself, or be deleted as what the source does not have.
     private func check(_ source: TreeSource) throws {
         // A link that is copied as one must not take the place of what it leads to; one to nowhere may.
@@ -83,33 +76,35 @@ struct DuplicateJob: Sendable {
         // Where it is put: a folder that is there, or the one around its new name.
         var (around, name): (Descriptor, [UInt8]?) = (opened, nil)
         if let folder = try? place.open([.path, .folder]) {
-            (around, name) = (folder, landing.exact ? nil : source.name)
+            // Only a folder becomes the folder that is there; anything else is put into it.
+            let isItself = landing.exact && source.opened != nil && own.kind == .folder
+            (around, name) = (folder, isItself ? nil : source.name)
         } else if let (folder, last) = try attempt(
             "copy to", place.shown, confined: place.isConfined, { () throws(Errno) in try place.around() })
         {
             (around, name) = (folder, last)
         }
         let above = try Self.ancestors(of: around, place.shown)
-        if source.opened != nil, own.kind == .folder, above.contains(Identity(own)) {
+        if source.opened != nil, own.kind == .folder, above.contains(own.identity) {
             throw KithError(.conflict, "Cannot copy \(source.shown) into itself.")
         }
         // Nothing is there yet: nothing can be the same.
-        if let name, let there = try? around.info(name), Identity(there) == Identity(own) {
+        if let name, let there = try? around.info(name), there.identity == own.identity {
             throw KithError(.conflict, "\(source.shown) is there already: it is the same.")
         }
         guard landing.delete, source.opened != nil, own.kind == .folder else { return }
         let target = try attempt("look at", place.shown) { () throws(Errno) in try around.info() }
-        if try Self.ancestors(of: opened, source.shown).contains(Identity(target)) {
+        if try Self.ancestors(of: opened, source.shown).contains(target.identity) {
             throw KithError(.conflict, "\(source.shown) is in \(place.shown), where it would be deleted.")
         }
     }
 
     /// A folder and all around it, to the top of the file system.
-    private static func ancestors(of folder: Descriptor, _ shown: Files.Path) throws -> Set<Identity> {
+    private static func ancestors(of folder: Descriptor, _ shown: Files.Path) throws -> Set<Descriptor.Info.Identity> {
         try attempt("look at", shown) { () throws(Errno) in
-            var found: Set<Identity> = []
+            var found: Set<Descriptor.Info.Identity> = []
             var current = folder
-            while found.insert(Identity(try current.info())).inserted {
+            while found.insert(try current.info().identity).inserted {
                 current = try current.open(name: Array("..".utf8), [.path, .folder])
             }
             return found

@@ -36,6 +36,12 @@ struct Errno: Error, Hashable {
     static let noAttribute = Errno(ENODATA)
     #endif
 
+    /// Whether the caller may not do that here.
+    var isDenial: Bool { [EACCES, EPERM, EROFS].contains(number) }
+
+    /// Whether it is the disk that is full, or the share of it.
+    var isFullDisk: Bool { [ENOSPC, EDQUOT].contains(number) }
+
     /// The result of a call that answers with the negated number.
     static func check(_ result: Int32) throws(Errno) -> Int32 {
         guard result >= 0 else { throw Errno(-result) }

@@ -9,6 +9,12 @@ enum ExtendedAttributes {
     private static let lists = ["system.posix_acl_access", "system.posix_acl_default"].map { Array($0.utf8) }
     private static let user = Array("user.".utf8)
 
+    /// About how many bytes they take in memory.
+    static func cost(of attributes: [TransferFrame.ExtendedAttribute]) -> Int {
+        // Two arrays each, with their heads.
+        attributes.reduce(0) { $0 + $1.name.count + $1.value.count + 96 }
+    }
+
     static func mayTravel(_ name: [UInt8]) -> Bool { name.starts(with: user) || lists.contains(name) }
 
     /// Those of an open file, by name; none where the file system has none.

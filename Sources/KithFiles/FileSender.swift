@@ -86,10 +86,7 @@ import KithWire
             return
         }
         let isDifference = !basis.leaves.isEmpty || !basis.chunks.isEmpty
-        if !isDifference, info.size <= UInt64(TransferFrame.maximumSmall) {
-            try await sendSmall(file, info)
-            return
-        }
+        if !isDifference, info.size <= UInt64(TransferFrame.maximumSmall), try await sendSmall(file, info) { return }
         var hash = TreeHash(leafSize: leafSize)
         if try await sendLeaves(of: file, besides: basis.leaves, &hash) {
             // The file ended among them.
@@ -114,14 +111,17 @@ import KithWire
         }
     }
 
-    private func sendSmall(_ file: Descriptor, _ info: Descriptor.Info) async throws {
+    /// Sends a file in one message; false when it turns out to be larger than one holds, and nothing was sent.
+    private func sendSmall(_ file: Descriptor, _ info: Descriptor.Info) async throws -> Bool {
         // What it has grown by since it was opened is left to the next transfer. Zero may be a file of the system's
         // own whose size nobody knows.
         let wanted = info.size == 0 ? TransferFrame.maximumSmall : Int(info.size)
         let count = try unsafe file.readFully(into: UnsafeMutableRawBufferPointer(rebasing: scratch[..<wanted]), at: 0)
+        guard info.size > 0 || count < wanted else { return false }
         let data = unsafe UnsafeRawBufferPointer(rebasing: scratch[..<count])
         try unsafe await put(type: 12, TreeHash.leaf(data), data)
         progress.add(bytes: UInt64(count))
+        return true
     }
 
     /// Sends all there is from where the hash is, with its holes as holes.

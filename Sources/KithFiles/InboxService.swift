@@ -317,6 +317,9 @@ public final class InboxService: Service {
                 try await group.next()
             }
             try Self.check(progress.report(), against: offer.entry)
+            if let (error, count) = progress.failure {
+                self.logger.info("the sender left out \(count) things", metadata: ["first": "\(error)"])
+            }
             let count = try staging.removeLinksThatLeave()
             if count > 0 { self.logger.info("left out \(count) links that lead elsewhere") }
             return try staging.deliver(offer.items)

@@ -27,8 +27,8 @@ final class LandingFolder {
     let isHidden: Bool
     /// How much of it is not done: its listing, its files, its folders.
     var open = 1
-    /// The names that were listed, by hash, where what was not is to go; two names of one hash are both kept.
-    var seen: Set<Int>?
+    /// The names that were listed, where what was not is to go.
+    var listed: ListedNames?
     /// Whether the sender could list all of it.
     var isListedWhole = true
 

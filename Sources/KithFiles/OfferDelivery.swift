@@ -51,6 +51,7 @@ struct OfferDelivery: Sendable {
                 throw CancellationError()
             }
             last = Offers.Delivery(state: state, progress: progress.report())
+            if state == .arrived { last.failure = progress.failure.map(Files.Failure.init(leftOut:count:)) }
         } catch {
             last = Offers.Delivery(state: .failed, progress: progress.report(), failure: Files.Failure(error))
         }

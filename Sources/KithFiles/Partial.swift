@@ -303,31 +303,47 @@ enum Removal {
         return count + 1
     }
 
+    /// What became of something that was to be deleted.
+    struct Outcome {
+        /// How many things were deleted, or would be.
+        var count: UInt64 = 0
+        /// Whether nothing of it was spared.
+        var isWhole = true
+    }
+
     /// Deletes a name in a folder with everything beneath but what the rules leave out, and the folders that holds.
     ///
-    /// Returns how many things it deleted.
+    /// A dry run deletes nothing and answers the same.
     static func removeTree(
-        _ name: [UInt8], from folder: Descriptor, sparing rules: IgnoreRules, relative: [UInt8], depth: Int = 0
-    ) throws -> UInt64 {
-        if rules.isEmpty { return try removeTree(name, from: folder) }
+        _ name: [UInt8], from folder: Descriptor, sparing rules: IgnoreRules, relative: [UInt8], dryRun: Bool = false,
+        depth: Int = 0
+    ) throws -> Outcome {
+        if rules.isEmpty, !dryRun { return Outcome(count: try removeTree(name, from: folder)) }
         let info = try folder.info(name)
-        if rules.excludes(relative, isFolder: info.kind == .folder) { return 0 }
+        if rules.excludes(relative, isFolder: info.kind == .folder) { return Outcome(isWhole: false) }
         guard info.kind == .folder else {
-            try folder.remove(name)
-            return 1
+            if !dryRun { try folder.remove(name) }
+            return Outcome(count: 1)
         }
         guard depth < TreeSource.maximumDepth else {
             throw KithError(.exhausted, "Folders nest deeper than \(TreeSource.maximumDepth) levels.")
         }
         let inner = try folder.open(name: name, [.folder, .noFollow])
-        var count: UInt64 = 0
+        var outcome = Outcome()
         for child in try inner.names() {
-            count += try removeTree(
-                child, from: inner, sparing: rules, relative: relative + [UInt8(ascii: "/")] + child, depth: depth + 1)
+            let part = try removeTree(
+                child, from: inner, sparing: rules, relative: relative + [UInt8(ascii: "/")] + child, dryRun: dryRun,
+                depth: depth + 1)
+            outcome.count += part.count
+            if !part.isWhole { outcome.isWhole = false }
         }
-        // One that holds something spared stays.
-        guard try inner.firstNames(1).isEmpty else { return count }
-        try folder.remove(name, isFolder: true)
-        return count + 1
+        // One that holds something spared stays, and one that something new came into.
+        guard outcome.isWhole, try dryRun || inner.firstNames(1).isEmpty else {
+            outcome.isWhole = false
+            return outcome
+        }
+        if !dryRun { try folder.remove(name, isFolder: true) }
+        outcome.count += 1
+        return outcome
     }
 }

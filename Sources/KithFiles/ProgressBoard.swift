@@ -39,10 +39,7 @@ final class ProgressBoard: Sendable {
                 throw CancellationError()
             }
             last = try await lastReport(to: messages)
-            if let (error, count) = failure {
-                let more = count > 1 ? " (and \(count - 1) more left out)" : ""
-                last.failure = Files.Failure(code: error.code, message: error.message + more)
-            }
+            last.failure = failure.map { Files.Failure(leftOut: $0.error, count: $0.count) }
             last.summary = summary
         } catch {
             last = try await lastReport(to: messages)

@@ -353,10 +353,17 @@ enum Transfer {
             }
             throw StreamFailure(error: KithError(.closed, "The other end stopped in the middle of a transfer."))
         } catch {
-            let isInterrupted = error is StreamFailure || error is CancellationError || isPassing(error)
+            let isInterrupted =
+                error is StreamFailure || error is CancellationError || isPassing(error) || canBePutRight(error)
             landing.with { $0.isInterrupted = isInterrupted }
             throw (error as? Errno)?.failure("copy to", place.shown) ?? error
         }
+    }
+
+    /// Whether this end's disk has refused for want of room or permission, so that what has come is worth keeping.
+    private static func canBePutRight(_ error: any Error) -> Bool {
+        guard let error = error as? Errno ?? (error as? KithError)?.cause as? Errno else { return false }
+        return error.isFullDisk || error.isDenial
     }
 
     /// Whether the sender has ended for a reason that may pass, so that what has come is worth keeping.

@@ -151,6 +151,9 @@ package enum TransferFrame: Hashable, Sendable {
     package static let maximumListed = 4_096
     /// The most folders that may be begun and not done.
     package static let maximumFolders = 256
+    /// The most further names that may wait for files not in place, and about how many bytes of extended attributes.
+    package static let maximumWaitingLinks = 1 << 16
+    package static let maximumWaitingExtended = 32 << 20
     /// The most data one message carries.
     package static let maximumData = 1 << 20
     /// The largest file that goes in one message.

@@ -149,9 +149,7 @@ package final class TransferProgress: Sendable {
         state.withLock { state in
             state.skippedCount &+= 1
             if state.progress.skipped.count < Self.maximumSkipped / share { state.progress.skipped.append(skipped) }
-            if skipped.failure.code != .unsupported, skipped.failure.code != .conflict, state.failure == nil {
-                state.failure = skipped.failure.error
-            }
+            if !skipped.isHarmless, state.failure == nil { state.failure = skipped.failure.error }
         }
     }
 
@@ -186,5 +184,13 @@ package final class TransferProgress: Sendable {
             state.changes.removeFirst(count)
             return report
         }
+    }
+}
+
+extension Files.Failure {
+    /// What a transfer that left something out ends with: the first reason, and how many more things there were.
+    init(leftOut error: KithError, count: UInt64) {
+        let more = count > 1 ? " (and \(count - 1) more left out)" : ""
+        self.init(code: error.code, message: error.message + more)
     }
 }

@@ -45,6 +45,7 @@ extension TreeLanding {
 
     private func want(_ file: LandingFile) throws {
         if options.dryRun {
+            guard try isFree(file) else { return try leave(file, isThere: false) }
             note(file.folder, file.name, file.plan.existing == nil ? .new : .changed)
             summary.files += 1
             summary.bytes += file.size
@@ -112,14 +113,17 @@ extension TreeLanding {
             existing.nanoseconds == attributes.nanoseconds, !options.checksum || file.folder.isHidden
         else { return false }
         let isOther = options.preserve && existing.mode & 0o777 != attributes.mode & 0o777
-        if !options.dryRun, isOther || file.extended != nil {
-            try attempt("change", path) { () throws(Errno) in
-                guard let opened = try file.folder.descriptor?.open(name: file.name, .noFollow) else { return }
-                if let extended = file.extended { try ExtendedAttributes.write(extended, to: opened) }
-                if isOther { try opened.setMode(attributes.mode & 0o777) }
-            }
+        guard !options.dryRun, isOther || file.extended != nil else { return true }
+        do throws(Errno) {
+            guard let opened = try file.folder.descriptor?.open(name: file.name, .noFollow) else { return true }
+            if let extended = file.extended { try ExtendedAttributes.write(extended, to: opened) }
+            if isOther { try opened.setMode(attributes.mode & 0o777) }
+            return true
+        } catch {
+            // One that may not be opened or changed is replaced by one that is sent whole.
+            guard error.isDenial else { throw error.failure("change", path) }
+            return false
         }
-        return true
     }
 
     /// Looks for what an interrupted transfer has left of the file, and says which leaves it has.
@@ -294,7 +298,10 @@ extension TreeLanding {
         let before = current.arriving.position
         do {
             try body(&current.arriving)
-        } catch let error as Errno {
+        } catch {
+            // Until it is known whether it is worth keeping.
+            contents = current
+            guard let error = error as? Errno else { throw error }
             throw ArrivingContents.failure(error, shown(current.file.name, in: current.file.folder))
         }
         contents = current
@@ -368,6 +375,24 @@ extension TreeLanding {
         try release(file.folder)
     }
 
+    /// Makes a file all that it was at the source, but for its name.
+    private func complete(_ done: LandingContents) throws(Errno) {
+        let (file, descriptor) = (done.file, done.arriving.descriptor)
+        try done.arriving.end()
+        if let extended = file.extended { try ExtendedAttributes.write(extended, to: descriptor) }
+        if options.preserve {
+            try descriptor.setMode(file.attributes.mode & 0o777)
+            try descriptor.setModified(file.attributes.seconds, file.attributes.nanoseconds)
+        }
+        if options.sync { try descriptor.sync() }
+    }
+
+    /// Sees that no folder has the name of a file; false when one has and stays.
+    private func isFree(_ file: LandingFile) throws -> Bool {
+        guard file.plan.existing == .folder, let around = file.folder.descriptor else { return true }
+        return try makeWay(for: file.name, in: file.folder, around)
+    }
+
     func finish(_ done: LandingContents, _ root: [UInt8]) throws {
         let (file, folder) = (done.file, done.file.folder)
         let path = shown(file.name, in: folder)
@@ -375,17 +400,13 @@ extension TreeLanding {
             throw KithError(
                 .corrupt, "What arrived of \(path) is not what was sent (SHA-256). Nothing was put in place.")
         }
+        try attempt("put in place", path) { () throws(Errno) in try complete(done) }
+        guard try done.partial == nil || isFree(file) else {
+            done.partial?.discard()
+            try settle(file, isThere: false)
+            return try release(folder)
+        }
         do throws(Errno) {
-            try done.arriving.end()
-            if let extended = file.extended { try ExtendedAttributes.write(extended, to: done.arriving.descriptor) }
-            if options.preserve {
-                try done.arriving.descriptor.setMode(file.attributes.mode & 0o777)
-                try done.arriving.descriptor.setModified(file.attributes.seconds, file.attributes.nanoseconds)
-            }
-            if options.sync { try done.arriving.descriptor.sync() }
-            if file.plan.existing == .folder, done.partial != nil, let around = folder.descriptor {
-                try removeLeft(file.name, from: around)
-            }
             try done.partial?.commit(as: file.name, overwrite: options.overwrite || folder.isHidden)
         } catch .exists where !options.overwrite {
             leaveOut(path)

@@ -13,8 +13,8 @@ final class TreeLanding {
     let active: ActivePartials
     let takenOver: @Sendable () -> Void
     let keeping = Partial.Keeping()
-    private let rules: IgnoreRules
-    private let destination: Files.Path
+    let rules: IgnoreRules
+    let destination: Files.Path
     /// Where the folder sent goes when the destination is a folder that becomes it.
     private let exactFolder: Descriptor?
     /// The new name of the one thing sent, when the destination is not a folder.
@@ -23,6 +23,8 @@ final class TreeLanding {
     private var folderCount = 0
     private var topCount = 0
     private var extended: [TransferFrame.ExtendedAttribute]?
+    /// About how many bytes those of the files and folders take that are not done.
+    private var extendedCost = 0
     private var hasGreeted = false
     /// Whether the next thing left out is the file just given up.
     private var hasAbandoned = false
@@ -50,7 +52,7 @@ final class TreeLanding {
     private var targets: [UInt64: LinkTarget] = [:]
     private var waitingLinks = 0
     /// What the source does not have.
-    private var doomed: [(folder: LandingFolder, name: [UInt8])] = []
+    var doomed: [(folder: LandingFolder, name: [UInt8])] = []
     private var isSourceComplete = true
     var summary = Files.Summary()
 
@@ -73,7 +75,6 @@ final class TreeLanding {
     }
 
     private static let maximumTargets = 1 << 20
-    private static let maximumDoomed = 1 << 20
 
     /// Opens the destination: a folder that is there, or the folder around a name that is not.
     init(
@@ -94,8 +95,8 @@ final class TreeLanding {
         let folder: Descriptor
         do throws(Errno) {
             folder = try place.open(.folder)
-            newName = options.exact ? place.name ?? [] : nil
             exactFolder = options.exact ? folder : nil
+            newName = nil
         } catch {
             guard error == .notFound || error == .notAFolder, !options.intoFolder, !place.isFolder || options.exact
             else {
@@ -131,7 +132,7 @@ final class TreeLanding {
         case .fileAbandoned:
             try abandonFile()
             hasAbandoned = true
-        case .skipped(let skipped): skip(skipped)
+        case .skipped(let skipped): try skip(skipped)
         case .total(let bytes, let files): progress.addTotal(bytes: bytes, files: files)
         case .extended(let attributes): extended = attributes
         case .folder(let attributes):
@@ -164,11 +165,11 @@ final class TreeLanding {
     private func beginEntry(_ name: [UInt8]) throws {
         if levels.count == 1 {
             topCount += 1
-            guard newName == nil || topCount == 1 else {
+            guard newName == nil && exactFolder == nil || topCount == 1 else {
                 throw KithError(.conflict, "Cannot copy several things to \(destination): it is not a folder.")
             }
         }
-        level.seen?.insert(name.hashValue)
+        try noteListed(name)
     }
 
     /// The name something gets in the folder being filled.
@@ -176,9 +177,26 @@ final class TreeLanding {
 
     private var level: LandingFolder { levels[levels.count - 1] }
 
-    private func takeExtended() -> [TransferFrame.ExtendedAttribute]? {
+    /// Notes that the source has a name, in the folder being filled.
+    private func noteListed(_ name: [UInt8]) throws {
+        guard level.listed != nil, let descriptor = level.descriptor else { return }
+        try attempt("look at", shown(name, in: level)) { () throws(Errno) in
+            try level.listed?.insert(name, in: descriptor)
+        }
+    }
+
+    /// The extended attributes of what is listed now, counted until ``giveBack(_:)``.
+    private func takeExtended() throws -> [TransferFrame.ExtendedAttribute]? {
         defer { extended = nil }
+        extendedCost += ExtendedAttributes.cost(of: extended ?? [])
+        guard extendedCost <= TransferFrame.maximumWaitingExtended else {
+            throw KithError(.exhausted, "The other end lists too many extended attributes at once.")
+        }
         return extended
+    }
+
+    private func giveBack(_ extended: [TransferFrame.ExtendedAttribute]?) {
+        extendedCost -= ExtendedAttributes.cost(of: extended ?? [])
     }
 
     // MARK: - Folders
@@ -191,30 +209,31 @@ final class TreeLanding {
         guard folderCount <= TransferFrame.maximumFolders else { throw Self.outOfOrder }
         let parent = level
         let name = landedName(attributes.name)
-        let extended = takeExtended()
+        let extended = try takeExtended()
         parent.open += 1
-        func begin(
+        let isExact = levels.count == 1 && exactFolder != nil
+        let shownPath = isExact ? Files.Path(bytes: parent.path) : shown(name, in: parent)
+        @discardableResult func begin(
             _ descriptor: Descriptor?, isNew: Bool, isHidden: Bool, partial: Partial? = nil
-        ) -> LandingFolder {
+        ) throws -> LandingFolder {
             let folder = LandingFolder(
-                descriptor, in: parent, name: name, path: path(of: name, in: parent),
+                descriptor, in: parent, name: name, path: shownPath.bytes,
                 relative: parent.relative(of: name) ?? [], isNew: isNew, isHidden: isHidden)
             folder.partial = partial
-            if isHidden || (options.exact && options.preserve) {
-                folder.attributes = attributes
-                folder.extended = extended
+            folder.extended = extended
+            if isHidden || (options.exact && options.preserve) { folder.attributes = attributes }
+            if let descriptor, !isNew, isHidden || options.delete {
+                folder.listed = try attempt("list", shownPath) { () throws(Errno) in try ListedNames(in: descriptor) }
             }
-            if !isNew, isHidden || options.delete { folder.seen = [] }
             levels.append(folder)
             return folder
         }
-        let shownPath = shown(name, in: parent)
-        if levels.count == 1, let exactFolder {
-            begin(exactFolder, isNew: false, isHidden: false).isItsParent = true
+        if isExact {
+            try begin(exactFolder, isNew: false, isHidden: false).isItsParent = true
             return
         }
         guard let around = parent.descriptor else {
-            _ = begin(nil, isNew: true, isHidden: true)
+            try begin(nil, isNew: true, isHidden: true)
             summary.folders += 1
             note(parent, name, .new)
             return
@@ -230,7 +249,7 @@ final class TreeLanding {
             } else if !options.dryRun {
                 Partial.removeStale(in: descriptor)
             }
-            _ = begin(descriptor, isNew: false, isHidden: parent.isHidden)
+            try begin(descriptor, isNew: false, isHidden: parent.isHidden)
             return
         }
         if existing != nil, parent.isHidden {
@@ -243,13 +262,13 @@ final class TreeLanding {
         summary.folders += 1
         note(parent, name, existing == nil ? .new : .changed)
         if options.dryRun {
-            _ = begin(nil, isNew: true, isHidden: true)
+            try begin(nil, isNew: true, isHidden: true)
         } else if parent.isHidden {
             let descriptor = try attempt("make the folder", shownPath) { () throws(Errno) in
                 try around.makeFolder(name, mode: 0o700)
                 return try around.open(name: name, [.folder, .noFollow])
             }
-            _ = begin(descriptor, isNew: true, isHidden: true)
+            try begin(descriptor, isNew: true, isHidden: true)
         } else {
             let key = Partial.Key(name: name, identity: attributes.identity)
             let partial = try attempt("make the folder", shownPath) { () throws(Errno) in
@@ -257,7 +276,7 @@ final class TreeLanding {
                     key, in: around, isFolder: true, mode: 0o700, keeping: keeping, active: active,
                     takenOver: takenOver)
             }
-            let folder = begin(partial.descriptor, isNew: !partial.isResumed, isHidden: true, partial: partial)
+            let folder = try begin(partial.descriptor, isNew: !partial.isResumed, isHidden: true, partial: partial)
             folder.replaces = existing != nil
         }
     }
@@ -278,16 +297,17 @@ final class TreeLanding {
         guard folder.open == 0 else { return }
         folderCount -= 1
         if let descriptor = folder.descriptor { try complete(folder, descriptor) }
+        giveBack(folder.extended)
         folder.close()
         if let parent = folder.parent { try release(parent) }
     }
 
     private func complete(_ folder: LandingFolder, _ descriptor: Descriptor) throws {
-        if let seen = folder.seen, folder.isListedWhole {
+        if let listed = folder.listed, folder.isListedWhole {
             if folder.isHidden {
-                try removeUnseen(seen, from: descriptor)
+                try removeOthers(than: listed, from: descriptor)
             } else if folder.relative != nil {
-                try doom(seen, in: folder, descriptor)
+                try doomOthers(than: listed, in: folder, descriptor)
             }
         }
         guard !options.dryRun else { return }
@@ -303,120 +323,70 @@ final class TreeLanding {
         }
     }
 
-    /// Removes what an earlier transfer has left and the source does not have any more.
-    private func removeUnseen(_ seen: Set<Int>, from descriptor: Descriptor) throws {
-        var gone: [[UInt8]] = []
-        try descriptor.forEachName { name throws(Errno) in if !seen.contains(name.hashValue) { gone.append(name) } }
-        for name in gone { _ = try Removal.removeTree(name, from: descriptor) }
-    }
-
-    // MARK: - Deleting
-
-    private func doom(_ seen: Set<Int>, in folder: LandingFolder, _ descriptor: Descriptor) throws {
-        try descriptor.forEachName { name throws(Errno) in
-            guard !seen.contains(name.hashValue), !Partial.isPartial(name: name) else { return }
-            guard doomed.count < Self.maximumDoomed else { throw .tooMany }
-            doomed.append((folder, name))
-        }
-    }
-
-    private func deleteDoomed(_ isComplete: Bool) throws {
-        guard options.delete, !doomed.isEmpty else { return }
-        guard isComplete else {
-            skip(
-                Files.Skipped(
-                    path: destination,
-                    failure: Files.Failure(
-                        code: .conflict,
-                        message: "Nothing was deleted, because not all of the source could be read.")))
-            return
-        }
-        var changed: [LandingFolder] = []
-        defer { for folder in changed { restoreTime(of: folder) } }
-        for (folder, name) in doomed {
-            try Task.checkCancellation()
-            let descriptor = try folder.reopened()
-            // Those of one folder follow each other.
-            if changed.last !== folder { changed.append(folder) }
-            guard let info = try? descriptor.info(name) else { continue }  // gone already
-            guard let relative = folder.relative(of: name), !rules.excludes(relative, isFolder: info.kind == .folder)
-            else { continue }
-            if !options.dryRun {
-                let path = shown(name, in: folder)
-                do {
-                    let count = try Removal.removeTree(name, from: descriptor, sparing: rules, relative: relative)
-                    guard count > 0 else { continue }
-                    summary.deleted += count
-                } catch let error as Errno {
-                    throw error.failure("delete", path)
-                }
-            } else {
-                summary.deleted += 1
-            }
-            note(folder, name, .deleted)
-        }
-    }
-
-    /// Gives a folder the source's time again, after something in it was deleted.
-    private func restoreTime(of folder: LandingFolder) {
-        guard let attributes = folder.attributes, options.preserve, !options.dryRun else { return }
-        // A folder that is gone by now needs no time.
-        try? folder.reopened().setModified(attributes.seconds, attributes.nanoseconds)
-    }
-
     // MARK: - Links
 
     private func makeLink(_ attributes: TransferFrame.Attributes, _ target: [UInt8]) throws {
-        _ = takeExtended()
+        extended = nil
         let parent = level
         let name = landedName(attributes.name)
         let path = shown(name, in: parent)
-        guard let folder = parent.descriptor else {
-            summary.links += 1
-            return note(parent, name, .new)
-        }
-        var existing = parent.isNew ? nil : try present(name, in: parent)
+        guard let folder = parent.descriptor else { return noteLink(parent, name, .new) }
+        let existing = parent.isNew ? nil : try present(name, in: parent)
         if existing == .link, (try? folder.target(ofLink: name)) == target {
             guard options.preserve, !options.dryRun, options.overwrite || parent.isHidden else { return }
             return try attempt("change", path) { () throws(Errno) in
                 try folder.setModified(attributes.seconds, attributes.nanoseconds, of: name)
             }
         }
-        if existing == .folder, parent.isHidden || options.delete {
-            if !options.dryRun { _ = try Removal.removeTree(name, from: folder) }
-            existing = nil
-        }
-        guard existing != .folder else {
+        guard existing != .folder || parent.isHidden || options.delete else {
             throw KithError(.conflict, "Cannot make the link \(path): a folder of that name is there.")
         }
-        if existing != nil, !options.overwrite, !parent.isHidden {
-            return leaveOut(path)
+        if existing != nil, !options.overwrite, !parent.isHidden { return leaveOut(path) }
+        if options.dryRun {
+            guard try existing != .folder || makeWay(for: name, in: parent, folder) else { return }
+            return noteLink(parent, name, existing == nil ? .new : .changed)
         }
-        summary.links += 1
-        note(parent, name, existing == nil ? .new : .changed)
-        if options.dryRun { return }
+        let made = existing == nil ? name : Partial.freshName()
+        var isInPlace = false
+        // What cannot be removed is a link under a name nobody asks for.
+        defer { if !isInPlace, existing != nil { try? folder.remove(made) } }
         try attempt("make the link", path) { () throws(Errno) in
-            let made = existing == nil ? name : Partial.freshName()
             try folder.makeLink(made, to: target)
             if options.preserve { try folder.setModified(attributes.seconds, attributes.nanoseconds, of: made) }
-            if existing != nil { try folder.rename(made, to: name, in: folder, overwrite: true) }
         }
+        if existing != nil {
+            guard try existing != .folder || makeWay(for: name, in: parent, folder) else { return }
+            try attempt("make the link", path) { () throws(Errno) in
+                try folder.rename(made, to: name, in: folder, overwrite: true)
+            }
+        }
+        isInPlace = true
+        noteLink(parent, name, existing == nil ? .new : .changed)
+    }
+
+    private func noteLink(_ folder: LandingFolder, _ name: [UInt8], _ kind: Files.Change.Kind) {
+        summary.links += 1
+        note(folder, name, kind)
     }
 
     private func makeHardLink(_ name: [UInt8], to target: UInt64) throws {
-        _ = takeExtended()
+        extended = nil
         guard let target = targets[target] else {
             throw KithError(.invalid, "The other end sent a second name of a file that was not listed.")
         }
         let (folder, name) = (level, landedName(name))
         if target.isDone { return try link(target, to: name, in: folder) }
+        guard waitingLinks < TransferFrame.maximumWaitingLinks else {
+            throw KithError(.exhausted, "The other end lists too many further names of files it has not sent.")
+        }
         folder.open += 1
         waitingLinks += 1
         target.waiting.append((folder, name))
     }
 
-    /// Notes that the files of this number, if it may be linked to, is in place, or will never be.
+    /// Notes that a file is done: in place, or never to be; the further names that wait for it get their due.
     func settle(_ file: LandingFile, isThere: Bool) throws {
+        giveBack(file.extended)
         guard let target = targets[file.index] else { return }
         target.isDone = true
         if !isThere { targets[file.index] = nil }
@@ -461,7 +431,8 @@ final class TreeLanding {
         var attributes = attributes
         attributes.name = landedName(attributes.name)
         let file = LandingFile(
-            folder: level, attributes: attributes, size: size, flags: flags, extended: takeExtended(), index: listed)
+            folder: level, attributes: attributes, size: size, flags: flags, extended: try takeExtended(),
+            index: listed)
         if flags.contains(.linked) {
             guard targets.count < Self.maximumTargets else { throw Self.outOfOrder }
             targets[listed] = LinkTarget(level, attributes.name)
@@ -484,21 +455,27 @@ final class TreeLanding {
         }
     }
 
-    private func skip(_ skipped: Files.Skipped) {
+    func skip(_ skipped: Files.Skipped) throws {
         summary.skipped += 1
         progress.skip(skipped)
         if hasAbandoned {
             hasAbandoned = false
         } else if let name = skipped.path.bytes.split(separator: UInt8(ascii: "/")).last {
             // What the source has and cannot send is not what it does not have.
-            level.seen?.insert(Array(name).hashValue)
+            try noteListed(Array(name))
         }
     }
 
-    /// Says to both ends that something stays as it is.
+    /// Says to both ends that something stays as it is, because it is there.
     func leaveOut(_ path: Files.Path) {
-        let skipped = Files.Skipped(
-            path: path, failure: Files.Failure(code: .conflict, message: "It is there already."))
+        leaveOut(
+            Files.Skipped(
+                path: path, failure: Files.Failure(code: .conflict, message: "It is there already."),
+                isHarmless: true))
+    }
+
+    /// Says to both ends that something is left out.
+    func leaveOut(_ skipped: Files.Skipped) {
         summary.skipped += 1
         progress.skip(skipped)
         // What cannot be queued any more has its count in the summary.

@@ -41,9 +41,11 @@ final class TreeSender {
     /// So many second names are remembered; further ones are sent as files of their own.
     private static let maximumHardLinks = 1 << 20
 
-    private struct Identity: Hashable {
-        var device: UInt64
-        var inode: UInt64
+    /// A file that is listed and not answered for.
+    private struct Pending {
+        let file: TreeWalk.File
+        /// About how many bytes of extended attributes the receiver holds for it.
+        let cost: Int
     }
 
     private let sender: FileSender
@@ -56,9 +58,13 @@ final class TreeSender {
 
     private var isListed = false
     private var isComplete = true
-    private var pending = Ring<TreeWalk.File>()
+    private var pending = Ring<Pending>()
     private var listed: UInt64 = 0
-    private var linked: [Identity: UInt64] = [:]
+    private var linked: [Descriptor.Info.Identity: UInt64] = [:]
+    /// What the receiver holds for the files pending: their extended attributes, and their further names.
+    private var pendingCost = 0
+    private var pendingLinks = 0
+    private var linksOfPending: [UInt64: Int] = [:]
 
     init(
         _ sources: [TreeSource], selection: Files.Selection, output: BoundedChannel<FileSender.Outgoing>,
@@ -109,7 +115,7 @@ final class TreeSender {
     private func listAhead(_ limit: Int) throws -> Int {
         var count = 0
         while count < limit, !isListed, pending.count < TransferFrame.maximumListed,
-            walk.open.count < Self.maximumFolders || pending.isEmpty
+            pending.isEmpty || mayListMore
         {
             guard let step = try walk.next() else {
                 isListed = true
@@ -121,10 +127,16 @@ final class TreeSender {
         return count
     }
 
+    /// Whether what is listed and not answered for leaves room for more; the receiver bears twice as much.
+    private var mayListMore: Bool {
+        walk.open.count < Self.maximumFolders && pendingCost < TransferFrame.maximumWaitingExtended / 2
+            && pendingLinks < TransferFrame.maximumWaitingLinks / 2
+    }
+
     private func list(_ step: TreeWalk.Step) throws {
         switch step {
         case .folder(let folder, let name, let info):
-            try putExtended(of: folder.descriptor)
+            _ = try putExtended(of: folder.descriptor)
             try put(.folder(Self.attributes(name, info)))
         case .folderEnd(let isComplete):
             if !isComplete {
@@ -143,21 +155,22 @@ final class TreeSender {
         let info = file.info
         if info.allocated < info.size, info.size > UInt64(TransferFrame.maximumSmall) { flags.insert(.sparse) }
         if selection.hardLinks, info.links > 1 {
-            let identity = Identity(device: info.device, inode: info.inode)
-            if let first = linked[identity] {
+            if let first = linked[info.identity] {
                 try put(.hardLink(name: file.name, to: first))
+                noteLink(to: first)
                 progress.add(bytes: info.size, files: 1)
                 return
             }
             if linked.count < Self.maximumHardLinks {
-                linked[identity] = listed
+                linked[info.identity] = listed
                 flags.insert(.linked)
             }
         }
+        var cost = 0
         if selection.attributes {
             do {
                 let opened = try file.opened ?? file.folder?.descriptor.open(name: file.name, .noFollow)
-                if let opened { try putExtended(of: opened) }
+                if let opened { cost = try putExtended(of: opened) }
             } catch let error as Errno {
                 try skip(file.path, error.failure("read", Files.Path(bytes: file.path)))
                 return
@@ -165,12 +178,23 @@ final class TreeSender {
         }
         try put(.file(Self.attributes(file.name, info), size: info.size, flags))
         listed += 1
-        pending.append(file)
+        pendingCost += cost
+        pending.append(Pending(file: file, cost: cost))
     }
 
-    private func putExtended(of file: Descriptor) throws {
-        guard selection.attributes else { return }
-        try put(.extended(try ExtendedAttributes.read(file)))
+    /// Notes a further name of a file, which waits at the receiver until that file is there.
+    private func noteLink(to first: UInt64) {
+        guard first >= listed - UInt64(pending.count) else { return }
+        linksOfPending[first, default: 0] += 1
+        pendingLinks += 1
+    }
+
+    /// Sends the extended attributes of what is listed next; returns about how many bytes they take there.
+    private func putExtended(of file: Descriptor) throws -> Int {
+        guard selection.attributes else { return 0 }
+        let attributes = try ExtendedAttributes.read(file)
+        try put(.extended(attributes))
+        return ExtendedAttributes.cost(of: attributes)
     }
 
     // MARK: - Sending
@@ -196,10 +220,13 @@ final class TreeSender {
     }
 
     private func nextPending() throws(KithError) -> TreeWalk.File {
-        guard let file = pending.popFirst() else {
+        let index = listed - UInt64(pending.count)
+        guard let next = pending.popFirst() else {
             throw KithError(.invalid, "The other end answered for more files than were listed.")
         }
-        return file
+        pendingCost -= next.cost
+        pendingLinks -= linksOfPending.removeValue(forKey: index) ?? 0
+        return next.file
     }
 
     /// Sends what is in the file when it is read, whatever size it had before.
@@ -211,7 +238,11 @@ final class TreeSender {
             }
             // It may have become something else since it was listed.
             let info = try opened.info()
-            guard info.kind == .file else { throw Errno.notRegular }
+            guard info.kind == .file else {
+                try put(.fileAbandoned)
+                return try skip(
+                    file.path, Errno.notRegular.failure("read", Files.Path(bytes: file.path)), isHarmless: true)
+            }
             if try await deal(file, opened, info, basis) { return }
             try await sender.sendContents(of: opened, info, announced: file.info.size, basis)
         } catch let error as Errno {
@@ -241,12 +272,12 @@ final class TreeSender {
 
     // MARK: - Words
 
-    private func skip(_ path: [UInt8], _ error: KithError) throws {
-        try skip(Files.Skipped(path: Files.Path(bytes: path), failure: Files.Failure(error)))
+    private func skip(_ path: [UInt8], _ error: KithError, isHarmless: Bool = false) throws {
+        try skip(Files.Skipped(path: Files.Path(bytes: path), failure: Files.Failure(error), isHarmless: isHarmless))
     }
 
     private func skip(_ skipped: Files.Skipped) throws {
-        if skipped.failure.code != .unsupported { isComplete = false }
+        if !skipped.isHarmless { isComplete = false }
         progress.skip(skipped)
         try put(.skipped(skipped))
     }

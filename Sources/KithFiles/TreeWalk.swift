@@ -144,7 +144,8 @@ final class TreeWalk {
             }
             switch listed.kind {
             case .link: return try link(name, in: folder.descriptor)
-            case .special: throw KithError(.unsupported, "It is a pipe, a socket or a device.")
+            case .special:
+                return skip(path, KithError(.unsupported, "It is a pipe, a socket or a device."), isHarmless: true)
             case .file: return .file(File(folder: folder, opened: nil, name: name, info: listed, path: path))
             case .folder:
                 guard levels.count < TreeSource.maximumDepth else {
@@ -166,7 +167,8 @@ final class TreeWalk {
         return .link(name: name, info, target: try folder.target(ofLink: name))
     }
 
-    private func skip(_ path: [UInt8], _ error: KithError) -> Step {
-        .skipped(Files.Skipped(path: Files.Path(bytes: path), failure: Files.Failure(error)))
+    private func skip(_ path: [UInt8], _ error: KithError, isHarmless: Bool = false) -> Step {
+        .skipped(
+            Files.Skipped(path: Files.Path(bytes: path), failure: Files.Failure(error), isHarmless: isHarmless))
     }
 }

@@ -182,23 +182,48 @@ import Testing
     }
 
     @Test(.enabled(if: geteuid() == 0, "needs root: mounts a small file system"))
-    func `a full disk is told, and nothing is left`() async throws {
+    func `a full disk is told, and with room again the copy goes on where it was`() async throws {
         let folders = try Folders()
-        let mounted = mount("tmpfs", folders.srv, "tmpfs", 0, "size=1m")
+        let mounted = mount("tmpfs", folders.srv, "tmpfs", 0, "size=8m")
         guard mounted == 0 else {
             print("skipped: this root may not mount a file system")
             return
         }
         defer { umount2(folders.srv, 2) }
-        try folders.write("local/large", bytes(4_000_000, seed: 5))
-        try folders.write("local/tree/small", "small")
-        try folders.write("local/tree/large", bytes(4_000_000, seed: 6))
-        for name in ["large", "tree"] {
-            await #expect(throws: KithError(.exhausted, "")) {
-                try await folders.client().copy([here(folders.local + "/" + name)], to: there(folders.srv))
-            }
-            #expect(try folders.names("srv").isEmpty)
+        try folders.write("local/tree/one", bytes(6_000_000, seed: 5))
+        try folders.write("local/tree/two", bytes(6_000_000, seed: 6))
+        let source = here(folders.local + "/tree")
+        await #expect(throws: KithError(.exhausted, "")) {
+            try await folders.client().copy([source], to: there(folders.srv))
         }
+        // Nothing has its name, and nothing is lost.
+        let left = try folders.names("srv")
+        #expect(left.count == 1 && left[0].hasPrefix(".kith-resume-"), "\(left)")
+        #expect(try folders.names("srv/" + left[0]).contains("one"))
+        #expect(mount("tmpfs", folders.srv, "tmpfs", UInt(MS_REMOUNT), "size=20m") == 0)
+        let (summary, _) = try await folders.client().copy([source], to: there(folders.srv))
+        #expect(summary.unchanged == 1 && summary.files == 1 && summary.sent < 5_000_000, "\(summary)")
+        #expect(try folders.names("srv") == ["tree"])
+        #expect(try Snapshot(folders.srv + "/tree") == Snapshot(folders.local + "/tree"))
+    }
+
+    @Test(.enabled(if: (try? FileHandle(forReadingAtPath: "/proc/kallsyms")?.read(upToCount: 1)) != nil))
+    func `a file of the system's own that says no size arrives whole`() async throws {
+        let folders = try Folders()
+        let content = try #require(try FileHandle(forReadingAtPath: "/proc/kallsyms")?.readToEnd())
+        try #require(content.count > 200_000)
+        try await folders.client().copy([here("/proc/kallsyms")], to: there(folders.srv))
+        #expect(try folders.data("srv/kallsyms") == content)
+    }
+
+    @Test(.enabled(if: FileManager.default.fileExists(atPath: "/sys/class/net/lo/phys_port_id")))
+    func `a regular file that cannot be read makes the copy a failure, whatever the system says`() async throws {
+        let folders = try Folders()
+        // Opens, and says at the first byte that it does not support that.
+        await #expect(throws: KithError(.unsupported, "")) {
+            try await folders.client().copy([here("/sys/class/net/lo/phys_port_id")], to: there(folders.srv))
+        }
+        #expect(try folders.names("srv").isEmpty)
     }
 
     @Test func `what a killed transfer left is removed by the next one`() async throws {

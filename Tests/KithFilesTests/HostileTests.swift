@@ -87,6 +87,32 @@ import Testing
         #expect(try await stream.refusal(of: files)?.code == .invalid)
     }
 
+    @Test func `a sender that lists further names, or attributes, without end is stopped`() async throws {
+        let folders = try Folders()
+        var stream = try await push(folders)
+        let links = (0...TransferFrame.maximumWaitingLinks).map {
+            TransferFrame.hardLink(name: Array("\($0)".utf8), to: 0)
+        }
+        let refusal = try await stream.refusal(of: [.file(attributes("file"), size: 1, .linked)] + links)
+        #expect(refusal?.code == .exhausted)
+        // Few large attributes, and many small ones.
+        for (size, count) in [(60_000, 1), (1, 1_500)] {
+            let extended = (0..<count).map {
+                TransferFrame.ExtendedAttribute(
+                    name: Array("user.\($0)".utf8), value: [UInt8](repeating: 1, count: size))
+            }
+            let each = ExtendedAttributes.cost(of: extended)
+            stream = try await push(folders)
+            var frames: [TransferFrame] = []
+            for index in 0...(TransferFrame.maximumWaitingExtended / each) {
+                frames += [.extended(extended), .file(attributes("\(index)"), size: 1, [])]
+            }
+            #expect(frames.count / 2 < TransferFrame.maximumListed)
+            #expect(try await stream.refusal(of: frames)?.code == .exhausted)
+        }
+        #expect(try folders.names("srv").isEmpty)
+    }
+
     @Test func `modes of more than the nine bits, and the attributes of the system, are not taken over`() async throws {
         let folders = try Folders()
         let stream = try await push(folders)

@@ -84,6 +84,25 @@ import Darwin
         }
     }
 
+    @Test func `what is left out fails a copy unless it is harmless, and an older kith says that by the code`() throws {
+        for code in [KithError.Code.conflict, .unsupported, .denied] {
+            for isHarmless in [false, true] {
+                let progress = TransferProgress()
+                let skipped = Files.Skipped(
+                    path: "x", failure: Files.Failure(code: code, message: "no"), isHarmless: isHarmless)
+                progress.skip(try CBORDecoder().decode(Files.Skipped.self, from: CBOREncoder().encode(skipped)))
+                #expect((progress.failure == nil) == isHarmless)
+            }
+            struct Older: Codable {
+                var path: Files.Path
+                var failure: Files.Failure
+            }
+            let older = try CBOREncoder().encode(
+                Older(path: "x", failure: Files.Failure(code: code, message: "no")))
+            #expect(try CBORDecoder().decode(Files.Skipped.self, from: older).isHarmless == (code != .denied))
+        }
+    }
+
     @Test(arguments: ["link", "pipe", "folder", "nothing"])
     func `a file that has become another thing since it was listed is left out`(kind: String) async throws {
         let folders = try Folders()

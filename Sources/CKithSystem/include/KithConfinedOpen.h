@@ -55,6 +55,9 @@ int kith_file_symlink(const char *target, int directory, const char *name);
 int kith_file_rename(int from_directory, const char *from, int to_directory, const char *to, int overwrite);
 int kith_file_unlink(int directory, const char *name, int is_directory);
 
+/// Renames to a name nothing has, where the file system has no call for that: NFS, 9p, many a FUSE; exFAT on macOS.
+int kith_file_rename_in_steps(int from_directory, const char *from, int to_directory, const char *to);
+
 /// Sets the permission bits of an open file.
 int kith_file_chmod(int descriptor, uint32_t mode);
 

@@ -381,14 +381,25 @@ extension Files {
         /// What, from the source named on.
         public var path: Path
         /// Why.
-        ///
-        /// With code `.unsupported` or `.conflict` the copy counts as good all the same.
         public var failure: Failure
+        /// Whether the copy counts as good all the same: it is no file, or it stayed because it was there already.
+        public var isHarmless: Bool
 
         /// Makes an entry.
-        public init(path: Path, failure: Failure) {
+        public init(path: Path, failure: Failure, isHarmless: Bool = false) {
             self.path = path
             self.failure = failure
+            self.isHarmless = isHarmless
+        }
+
+        /// Reads an entry; one of an older kith says by its code alone whether it is harmless.
+        public init(from decoder: any Decoder) throws {
+            let container = try decoder.container(keyedBy: CodingKeys.self)
+            path = try container.decode(Path.self, forKey: .path)
+            failure = try container.decode(Failure.self, forKey: .failure)
+            isHarmless =
+                try container.decodeIfPresent(Bool.self, forKey: .isHarmless)
+                ?? [.unsupported, .conflict].contains(failure.code)
         }
     }
 

@@ -163,7 +163,7 @@ public enum Offers {
         public var state: State
         /// How far the transfer is.
         public var progress: Files.Progress
-        /// Why it ended.
+        /// Why it ended, or the first reason for which something of what arrived was left out.
         public var failure: Files.Failure?
 
         /// Makes a message.
