@@ -206,7 +206,7 @@ extension GroupBench {
             anna.discardPendingCommit()
             anna.configuration = configuration
             show(Row(work: "\(count) members: flat update, create, \(cores) cores", milliseconds: passed))
-            let rounds = 2000
+            let rounds = Self.rounds(count)
             ben.configuration = configuration(cores: cores)
             passed = try self.passed { () throws(MLSError) in
                 // Not confirmed: it is the same work again and again.
