@@ -29,13 +29,13 @@ extension GroupSession {
     public func synchronise() async throws(GroupError) -> Synchronisation {
         try await exclusively { session throws(GroupError) in
             try session.change { group, _ throws(MLSError) in group.dropPastEpochs(at: session.now) }
-            await session.drainQuietly(isCurrent: false)
+            await session.drainQuietly(.unknown)
             var isComplete = true
             for _ in 0..<4 {
                 isComplete = try await session.fetch()
                 let isCurrent = isComplete && !session.record.needsRejoin
                 // A commit that came meanwhile may have ended the epoch of what was encrypted just now.
-                guard try await session.drain(isCurrent: isCurrent) else { break }
+                guard try await session.drain(isCurrent ? .current : .unknown) else { break }
             }
             var result = session.fetched
             session.fetched = Synchronisation()
@@ -150,7 +150,7 @@ extension GroupSession {
             var isDamaged = false
             do throws(GroupError) {
                 try session.reload()
-                await session.drainQuietly(isCurrent: false)
+                await session.drainQuietly(.unknown)
             } catch {
                 // What is left of the earlier membership is replaced; that there is nothing is no obstacle.
                 guard error != .closed else { throw error }
@@ -173,7 +173,7 @@ extension GroupSession {
                 guard case .accepted = answer else { continue }
                 if isDamaged { try session.delete() }
                 try session.begin(join.confirm(), replacing: !isDamaged, publishes: true)
-                await session.drainQuietly(isCurrent: true)
+                await session.drainQuietly(.current)
                 return
             }
             throw .contended

@@ -189,29 +189,37 @@ extension GroupSession {
 
     // MARK: The outbox
 
+    /// How far a session is when it hands over what waits.
+    enum Standing {
+        /// It has not looked yet: the state it has is not worth publishing.
+        case unknown
+        /// It goes on from what it has just done.
+        case acting
+        /// It has taken in all there was: what it encrypts again will be taken.
+        case current
+    }
+
     /// Hands the delivery service everything that waits, in its order; what cannot be handed over stays.
-    func drainQuietly(isCurrent: Bool? = nil) async {
+    func drainQuietly(_ standing: Standing = .acting) async {
         // What went wrong stays in the outbox, and the next synchronisation says so.
-        _ = try? await drain(isCurrent: isCurrent)
+        _ = try? await drain(standing)
     }
 
     /// Hands over what waits.
     ///
-    /// Data whose epoch was over before it had a place stays, and everything that was said after it, until it is
-    /// encrypted again: worth while for a session that is current, having taken in what there is. One that is not does
-    /// not publish the group's state either.
+    /// Data whose epoch was over before it had a place stays, and everything that was said after it, until a session that
+    /// is current encrypts it again.
     ///
     /// - Returns: whether an epoch ended since, so that what was encrypted again was refused again.
     @discardableResult
-    func drain(isCurrent: Bool? = nil) async throws(GroupError) -> Bool {
+    func drain(_ standing: Standing = .acting) async throws(GroupError) -> Bool {
         var (holdsData, isBehind) = (false, false)
         var again: UInt64?
-        let encryptingAgain = isCurrent ?? false
         while let next = outbox.first(where: { !(holdsData && $0.isData) }) {
             switch next.kind {
             case .data where next.bytes.isEmpty:
                 again = next.number
-                holdsData = encryptingAgain ? try !encryptAgain(next) : true
+                holdsData = standing == .current ? try !encryptAgain(next) : true
             case .data:
                 let answer = try await reaching { () throws(DeliveryError) in
                     try await delivery.send(next.bytes, to: groupID)
@@ -221,7 +229,7 @@ extension GroupSession {
                 case .refused:
                     try withdraw(next)
                     isBehind = again == next.number
-                    holdsData = isBehind || !encryptingAgain
+                    holdsData = isBehind || standing != .current
                 }
             case .proposal:
                 // Refused, it comes back to its maker with the commit that was first.
@@ -245,7 +253,7 @@ extension GroupSession {
                 }
             }
         }
-        if record.publishes, isCurrent ?? true { try await publish() }
+        if record.publishes, standing != .unknown { try await publish() }
         return isBehind
     }
 
