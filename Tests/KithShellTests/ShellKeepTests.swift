@@ -27,6 +27,15 @@ struct ShellKeepTests {
             client: Client(carrier))
     }
 
+    /// A shell on a terminal that echoes nothing and has no prompt.
+    private func quietShell(_ carrier: CuttableCarrier) async throws -> (ShellSession, Conversation) {
+        let session = try await open(carrier, "exec sh", terminal: Self.terminal)
+        let talk = Conversation(session)
+        try await talk.type("PS1=; stty -echo; echo beg''un\n")
+        try await talk.expect("begun\r\n")
+        return (session, talk)
+    }
+
     @Test(arguments: [1 as UInt64, 2, 3])
     func `a command's output and input are whole however often the connection is cut`(seed: UInt64) async throws {
         var random = SeededRandom(seed: seed)
@@ -165,10 +174,7 @@ struct ShellKeepTests {
 
     @Test func `both of two windows type, the larger one's bytes are not for the smaller`() async throws {
         let carrier = CuttableCarrier(service)
-        let session = try await open(carrier, "exec sh", terminal: Self.terminal)
-        let talk = Conversation(session)
-        try await talk.type("PS1=; stty -echo; echo beg''un\n")
-        try await talk.expect("begun\r\n")
+        let (session, talk) = try await quietShell(carrier)
         let other = try await ShellSession.attach(
             .init(session: session.id, size: Shell.Size(columns: 40, rows: 10)), on: nil, client: Client(carrier))
         let second = Conversation(other)
@@ -187,10 +193,7 @@ struct ShellKeepTests {
 
     @Test func `when one of two windows is closed the terminal has the other one's size`() async throws {
         let carrier = CuttableCarrier(service)
-        let session = try await open(carrier, "exec sh", terminal: Self.terminal)
-        let talk = Conversation(session)
-        try await talk.type("PS1=; stty -echo; echo beg''un\n")
-        try await talk.expect("begun\r\n")
+        let (session, _) = try await quietShell(carrier)
         let other = try await ShellSession.attach(
             .init(session: session.id, size: Shell.Size(columns: 40, rows: 10)), on: nil, client: Client(carrier))
         try await Conversation(other).expect("begun")
