@@ -9,6 +9,7 @@ import Synchronization
 
 #if canImport(Glibc)
 import CDispatch
+import CoreFoundation
 import Glibc
 #elseif canImport(Darwin)
 import Darwin
