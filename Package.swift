@@ -181,7 +181,9 @@ let tests: [Target] = [
     .testTarget(name: "KithCommandLineTests", dependencies: ["KithCommandLine"]),
     .testTarget(
         name: "KithCommandTests",
-        dependencies: ["KithCommand", "KithTesting", "KithWire", "KithIdentity", "KithAPI", "KithNet", logging]),
+        dependencies: [
+            "KithCommand", "KithTesting", "KithWire", "KithIdentity", "KithAPI", "KithNet", "CKithSystem", logging,
+        ]),
 ]
 
 // A link between two network namespaces, for tests and benchmarks; those are Linux's (Tools/Link).

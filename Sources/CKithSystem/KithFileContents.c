@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/xattr.h>
@@ -85,6 +86,20 @@ int kith_file_set_attribute(int descriptor, const char *name, const void *value,
 }
 
 uint32_t kith_effective_user(void) { return (uint32_t)geteuid(); }
+
+static mode_t first_umask;
+static pthread_once_t umask_read = PTHREAD_ONCE_INIT;
+
+static void read_umask(void) {
+    // It can only be read by setting it: to what grants least, should another thread make a file right now.
+    first_umask = umask(077);
+    umask(first_umask);
+}
+
+uint32_t kith_umask(void) {
+    pthread_once(&umask_read, read_umask);
+    return (uint32_t)first_umask;
+}
 
 int64_t kith_now(void) { return (int64_t)time(NULL); }
 

@@ -110,7 +110,7 @@ public final class Device: Sendable {
             ?? FileKeyStore(
                 directory: store.directory,
                 seal: options.passphrase.map { .passphrase($0) } ?? .machineKey)
-        let key = try keys.deviceKey()
+        let key = try Self.key(in: keys, of: store)
         id = key.id
         self.store = store
         logger = options.logger
@@ -152,6 +152,35 @@ public final class Device: Sendable {
                         pid: getpid(), devices: try store.devices().count)
                 },
                 stop: { stop.yield() }))
+    }
+
+    /// The device's key: the stored one, or a new one in a directory where nothing was ever noted.
+    ///
+    /// - Throws: `.corrupt` when the key is missing, or another device's: nobody who is paired would know a new one.
+    private static func key(in keys: any KeyStore, of store: Store) throws(KithError) -> DeviceKey {
+        let stored = try keys.storedDeviceKey()
+        let owner = try store.owner()
+        if let stored, owner == nil || owner == stored.id {
+            if owner == nil { try store.setOwner(stored.id) }
+            return stored
+        }
+        guard stored == nil else {
+            throw KithError(
+                .corrupt,
+                "The key in \(store.directory) belongs to another device than the database there. "
+                    + "Restore both from one backup.")
+        }
+        let isNew = try store.isBlank()
+        guard owner == nil, isNew else {
+            throw KithError(
+                .corrupt,
+                "This device's key is missing: \(store.directory) has its database and no identity.sealed. Restore it from "
+                    + "a backup; or begin anew in another folder (--data) and pair with every device again.")
+        }
+        // The key first: a database that has an owner must find it.
+        let key = try keys.deviceKey()
+        try store.setOwner(key.id)
+        return key
     }
 
     /// Opens the UDP port: the one asked for, the one used last, or any.
@@ -229,10 +258,17 @@ public final class Device: Sendable {
         return try result.get()
     }
 
-    /// Whether a data directory holds a device's key; looks and makes nothing.
+    /// Whether a data directory is a device's: holds its key, or its database; looks and makes nothing.
+    public static func exists(directory: String) -> Bool { DataDirectory.isOfWholeDevice(directory) }
+
+    /// Makes a data directory when it is not there, for its owner alone.
     ///
-    /// Of a device whose ``Options/keyStore`` is elsewhere it cannot tell.
-    public static func exists(directory: String) -> Bool { FileKeyStore.holdsDeviceKey(directory: directory) }
+    /// - Throws: `KithError` `.invalid` for a folder that holds other things, `.denied` for one that others may look
+    ///   into. Its mode is not changed, whatever it is.
+    public static func prepare(directory: String) throws(KithError) { try DataDirectory.prepare(directory) }
+
+    /// Refuses what ``prepare(directory:)`` would; makes nothing.
+    public static func check(directory: String) throws(KithError) { try DataDirectory.check(directory) }
 
     /// The process that has a data directory open now, if any does.
     public static func isRunning(directory: String) -> Bool { Store.holder(of: directory) != nil }

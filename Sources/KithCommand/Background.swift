@@ -1,4 +1,5 @@
 import Foundation
+import Kith
 import KithWire
 
 /// A `kith up` running on its own, with its output in a log file.
@@ -10,8 +11,7 @@ struct Background {
 
     /// Starts this executable again with `arguments`, in a new session, its output going to `DIRECTORY/kith.log`.
     static func start(_ arguments: [String], directory: String) async throws -> Background {
-        try FileManager.default.createDirectory(
-            atPath: directory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        try Device.prepare(directory: directory)
         let path = directory + "/kith.log"
         let program = try executablePath()
 

@@ -53,10 +53,16 @@ struct GlobalOptions: ParsableArguments {
         return data
     }
 
+    func validate() throws {
+        guard data != "" else { throw ValidationError("--data names a folder; it is empty.") }
+    }
+
     /// The data directory, absolute.
     var directory: String {
         let environment = ProcessInfo.processInfo.environment
-        let chosen = data ?? environment["KITH_DATA"] ?? Device.defaultDirectory(environment: environment)
+        let chosen =
+            data ?? environment["KITH_DATA"].flatMap { $0.isEmpty ? nil : $0 }
+            ?? Device.defaultDirectory(environment: environment)
         return URL(fileURLWithPath: (chosen as NSString).expandingTildeInPath).standardizedFileURL.path
     }
 

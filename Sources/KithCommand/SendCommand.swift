@@ -180,7 +180,8 @@ struct InboxCommand: AsyncParsableCommand {
               kith inbox --watch                       as it comes
 
             Without --to things go to Kith in the folder for downloads ($XDG_DOWNLOAD_DIR). Nothing is ever replaced:
-            a name that is taken gets a number.
+            a name that is taken gets a number. Files get the modes of any download, none that lets them be run; links
+            are left out (`kith cp` brings both).
             """),
         subcommands: [InboxList.self, InboxAccept.self, InboxReject.self, InboxRule.self],
         defaultSubcommand: InboxList.self)

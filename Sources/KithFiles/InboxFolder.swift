@@ -119,17 +119,16 @@ final class InboxStaging: Sendable {
         }
     }
 
-    /// Removes links that could lead anywhere but to something beside them in the same thing received.
+    /// Removes all links: what somebody sends leads nowhere, wherever it is moved to later.
     ///
     /// Returns how many there were.
-    func removeLinksThatLeave() throws -> UInt64 {
+    func removeLinks() throws -> UInt64 {
         var count: UInt64 = 0
-        let walk = try attempt("look at", path) { () throws(Errno) in try FolderWalk(descriptor, readsLinks: true) }
+        let walk = try attempt("look at", path) { () throws(Errno) in try FolderWalk(descriptor) }
         while let step = walk.step() {
             try Task.checkCancellation()
             if case .problem(let error) = step { throw error }
-            guard case .entry(let info, let target) = step, info.kind == .link else { continue }
-            if let target, Self.stays(target, depth: walk.depth - 1) { continue }
+            guard case .entry(let info, _) = step, info.kind == .link else { continue }
             let parent = walk.path.lastIndex(of: UInt8(ascii: "/")).map { Array(walk.path[..<$0]) } ?? []
             try attempt("remove a link from", path) { () throws(Errno) in
                 let folder = try descriptor.open(beneath: parent, [.path, .folder])
@@ -138,24 +137,6 @@ final class InboxStaging: Sendable {
             count += 1
         }
         return count
-    }
-
-    /// Whether a link stays within the folder that lies `depth` levels above it.
-    ///
-    /// Steps up are allowed only at the beginning: behind the name of another link they could lead out.
-    static func stays(_ target: [UInt8], depth: Int) -> Bool {
-        guard target.first != UInt8(ascii: "/"), depth > 0 else { return false }
-        var left = depth - 1
-        var isBeginning = true
-        for name in target.split(separator: UInt8(ascii: "/")) where name != [UInt8(ascii: ".")] {
-            if name == Array("..".utf8)[...] {
-                left -= 1
-                guard isBeginning, left >= 0 else { return false }
-            } else {
-                isBeginning = false
-            }
-        }
-        return true
     }
 
     /// Gives what was received its names in the folder around, none of which is taken; returns them.

@@ -302,7 +302,8 @@ public final class InboxService: Service {
                 group.addTask {
                     let place = try Place(ownPath: staging.path, shown: "the inbox")
                     _ = try await Transfer.receive(
-                        into: place, options: Files.Landing(overwrite: false, intoFolder: true), over: stream,
+                        into: place, options: Files.Landing(overwrite: false, intoFolder: true), origin: .download,
+                        over: stream,
                         on: self.disk, active: self.active, progress: progress)
                 }
                 group.addTask {
@@ -320,8 +321,8 @@ public final class InboxService: Service {
             if let (error, count) = progress.failure {
                 self.logger.info("the sender left out \(count) things", metadata: ["first": "\(error)"])
             }
-            let count = try staging.removeLinksThatLeave()
-            if count > 0 { self.logger.info("left out \(count) links that lead elsewhere") }
+            let count = try staging.removeLinks()
+            if count > 0 { self.logger.info("left out \(count) links") }
             return try staging.deliver(offer.items)
         }
     }

@@ -212,9 +212,18 @@ enum Transfer {
 
     // MARK: - Receiving
 
+    /// What somebody else's files are received as.
+    enum Origin: Sendable {
+        /// As copies that this end asked for, or lets be made.
+        case copy
+        /// As something sent here: no mode of the sender's is taken over.
+        case download
+    }
+
     /// Receives a transfer into `place` and acknowledges it.
     static func receive(
-        into place: Place, options: Files.Landing, compress: Files.Compression = .auto, over stream: any ByteStream,
+        into place: Place, options: Files.Landing, origin: Origin = .copy, compress: Files.Compression = .auto,
+        over stream: any ByteStream,
         lanes streams: LaneStreams? = nil, on disk: DiskExecutor, active: ActivePartials, progress: TransferProgress
     ) async throws -> Files.Summary {
         let lanes = streams.map { ReceivingLanes(count: $0.count) }
@@ -231,7 +240,8 @@ enum Transfer {
             group.addTask(executorPreference: disk) {
                 do {
                     let summary = try await land(
-                        channel, into: place, options: options, features: features, answers: answers, active: active,
+                        channel, into: place, options: options, origin: origin, features: features, answers: answers,
+                        active: active,
                         lanes: lanes, progress: progress
                     ) {
                         stream.abort(.conflict)
@@ -314,14 +324,15 @@ enum Transfer {
     }
 
     private static func land(
-        _ channel: BoundedChannel<[UInt8]>, into place: Place, options: Files.Landing,
+        _ channel: BoundedChannel<[UInt8]>, into place: Place, options: Files.Landing, origin: Origin,
         features: TransferFrame.Features, answers: AnswerQueue, active: ActivePartials, lanes: ReceivingLanes?,
         progress: TransferProgress, takenOver: @escaping @Sendable () -> Void
     ) async throws -> Files.Summary {
         try answers.put(.hello(version: TransferFrame.version, features: features))
         let landing = SharedLanding(
             try TreeLanding(
-                place, options: options, answers: answers, active: active, progress: progress, lanes: lanes,
+                place, options: options, origin: origin, answers: answers, active: active, progress: progress,
+                lanes: lanes,
                 takenOver: takenOver))
         do {
             var parser = TransferParser(takesCompressed: features.contains(.compression))

@@ -112,7 +112,7 @@ extension TreeLanding {
         guard existing.size == file.size, existing.seconds == attributes.seconds,
             existing.nanoseconds == attributes.nanoseconds, !options.checksum || file.folder.isHidden
         else { return false }
-        let isOther = options.preserve && existing.mode & 0o777 != attributes.mode & 0o777
+        let isOther = keepsModes && existing.mode & 0o777 != attributes.mode & 0o777
         guard !options.dryRun, isOther || file.extended != nil else { return true }
         do throws(Errno) {
             guard let opened = try file.folder.descriptor?.open(name: file.name, .noFollow) else { return true }
@@ -166,8 +166,14 @@ extension TreeLanding {
             takenOver: takenOver)
     }
 
-    /// The mode a file is made with: nobody else's until it is whole, or the source's less the umask, as with cp.
-    private func mode(of file: LandingFile) -> UInt32 { options.preserve ? 0o600 : file.attributes.mode & 0o777 }
+    /// The mode a file is made with: nobody else's until it is whole; or, less the umask, the source's, as with cp, or
+    /// that of any download, which nobody can run by accident.
+    private func mode(of file: LandingFile) -> UInt32 {
+        switch origin {
+        case .download: 0o666
+        case .copy: options.preserve ? 0o600 : file.attributes.mode & 0o777
+        }
+    }
 
     /// Says what the version here holds.
     private func compare(
@@ -366,7 +372,7 @@ extension TreeLanding {
         try attempt("change", shown(file.name, in: file.folder)) { () throws(Errno) in
             if let extended = file.extended { try ExtendedAttributes.write(extended, to: old) }
             guard options.preserve else { return }
-            try old.setMode(file.attributes.mode & 0o777)
+            if keepsModes { try old.setMode(file.attributes.mode & 0o777) }
             try old.setModified(file.attributes.seconds, file.attributes.nanoseconds)
         }
         summary.unchanged += 1
@@ -381,7 +387,7 @@ extension TreeLanding {
         try done.arriving.end()
         if let extended = file.extended { try ExtendedAttributes.write(extended, to: descriptor) }
         if options.preserve {
-            try descriptor.setMode(file.attributes.mode & 0o777)
+            if keepsModes { try descriptor.setMode(file.attributes.mode & 0o777) }
             try descriptor.setModified(file.attributes.seconds, file.attributes.nanoseconds)
         }
         if options.sync { try descriptor.sync() }

@@ -1,3 +1,4 @@
+import CKithSystem
 import KithAPI
 import KithWire
 
@@ -8,6 +9,8 @@ import KithWire
 /// For each file that is listed it says what of it is wanted. It runs on a ``DiskExecutor``.
 final class TreeLanding {
     let options: Files.Landing
+    /// What it is received as.
+    let origin: Transfer.Origin
     let progress: TransferProgress
     let answers: AnswerQueue
     let active: ActivePartials
@@ -78,10 +81,12 @@ final class TreeLanding {
 
     /// Opens the destination: a folder that is there, or the folder around a name that is not.
     init(
-        _ place: Place, options: Files.Landing, answers: AnswerQueue, active: ActivePartials,
+        _ place: Place, options: Files.Landing, origin: Transfer.Origin = .copy, answers: AnswerQueue,
+        active: ActivePartials,
         progress: TransferProgress, lanes: ReceivingLanes? = nil, takenOver: @escaping @Sendable () -> Void
     ) throws {
         self.options = options
+        self.origin = origin
         self.lanes = lanes
         self.progress = progress
         self.answers = answers
@@ -188,6 +193,8 @@ final class TreeLanding {
     /// The extended attributes of what is listed now, counted until ``giveBack(_:)``.
     private func takeExtended() throws -> [TransferFrame.ExtendedAttribute]? {
         defer { extended = nil }
+        // Access lists are modes by another name.
+        guard origin == .copy else { return nil }
         extendedCost += ExtendedAttributes.cost(of: extended ?? [])
         guard extendedCost <= TransferFrame.maximumWaitingExtended else {
             throw KithError(.exhausted, "The other end lists too many extended attributes at once.")
@@ -314,12 +321,23 @@ final class TreeLanding {
         try attempt("put in place", Files.Path(bytes: folder.path)) { () throws(Errno) in
             if let attributes = folder.attributes {
                 if let extended = folder.extended { try ExtendedAttributes.write(extended, to: descriptor) }
-                try descriptor.setMode(options.preserve ? attributes.mode & 0o777 : 0o755)
+                try descriptor.setMode(mode(of: attributes))
                 if options.preserve { try descriptor.setModified(attributes.seconds, attributes.nanoseconds) }
             }
             if options.sync { try descriptor.sync() }
             if folder.replaces { try folder.parent?.descriptor?.remove(folder.name) }
             try folder.partial?.commit(as: folder.name, overwrite: false)
+        }
+    }
+
+    /// Whether files get the permission bits they have at the source.
+    var keepsModes: Bool { options.preserve && origin == .copy }
+
+    /// The mode a folder that is whole gets.
+    private func mode(of folder: TransferFrame.Attributes) -> UInt32 {
+        switch origin {
+        case .download: 0o777 & ~kith_umask()
+        case .copy: keepsModes ? folder.mode & 0o777 : 0o755
         }
     }
 

@@ -127,6 +127,22 @@ public struct FileKeyStore: KeyStore {
         }
     }
 
+    /// A file of the folder that is sealed by a machine's key; `nil` when there is none.
+    private func sealedByMachineKey() throws(KithError) -> String? {
+        for name in try names() {
+            let file = try SecretFile.read(path(name), limit: 8_192)
+            if let file, file.count > 8, Array(file.prefix(8)) == Self.magic, file[8] == 1 { return path(name) }
+        }
+        return nil
+    }
+
+    /// The names of all secrets in the folder, in order.
+    private func names() throws(KithError) -> [String] {
+        let suffix = ".sealed"
+        return try SecretFile.names(in: directory).filter { $0.hasSuffix(suffix) && $0.count > suffix.count }
+            .map { String($0.dropLast(suffix.count)) }.sorted()
+    }
+
     private func machineKey(makes: Bool) throws(KithError) -> SymmetricKey {
         let path = "\(directory)/machine.key"
         if let bytes = try SecretFile.read(path, limit: 64) {
@@ -136,6 +152,11 @@ public struct FileKeyStore: KeyStore {
         guard makes else {
             throw KithError(
                 .corrupt, "\(path) is missing, and what it sealed cannot be opened. Restore it from a backup.")
+        }
+        // A new key would make what the old one sealed look damaged.
+        if let orphan = try sealedByMachineKey() {
+            throw KithError(
+                .corrupt, "\(path) is missing, and \(orphan) cannot be opened without. Restore it from a backup.")
         }
         let key = SymmetricKey(size: .bits256)
         unsafe try SecretFile.write(key.withUnsafeBytes { unsafe Array($0) }, to: path)

@@ -21,10 +21,15 @@ public protocol KeyStore: Sendable {
 extension KeyStore {
     /// The device's key: the stored one, or a new one that is then stored.
     public func deviceKey(named name: String = "identity") throws(KithError) -> DeviceKey {
-        if let seed = try secret(named: name) { return try DeviceKey(seed: seed) }
+        if let key = try storedDeviceKey(named: name) { return key }
         let key = DeviceKey()
         try store(key.seed, named: name)
         return key
+    }
+
+    /// The device's key; `nil` when none is stored.
+    public func storedDeviceKey(named name: String = "identity") throws(KithError) -> DeviceKey? {
+        try secret(named: name).map { seed throws(KithError) in try DeviceKey(seed: seed) }
     }
 
     func check(_ name: String, _ secret: [UInt8] = []) throws(KithError) {

@@ -11,8 +11,24 @@ import Darwin
 /// Small files that only their owner may read, written whole or not at all.
 public enum SecretFile {
     /// Whether there is a file, as far as this process may know.
-    static func exists(_ path: String) -> Bool {
+    package static func exists(_ path: String) -> Bool {
         unsafe access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR)
+    }
+
+    /// The names of what is in a folder, but for itself and the one above.
+    ///
+    /// - Throws: `KithError` `.denied` when we may not look, `.notFound` when it is not there.
+    package static func names(in folder: String) throws(KithError) -> [String] {
+        guard let listing = unsafe opendir(folder) else { throw failure("look into", folder, errno) }
+        defer { unsafe closedir(listing) }
+        var names: [String] = []
+        while let entry = unsafe readdir(listing) {
+            let name = unsafe withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
+                unsafe String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+            }
+            if name != ".", name != ".." { names.append(name) }
+        }
+        return names
     }
 
     /// The bytes of a file, or `nil` when there is none.

@@ -29,7 +29,7 @@ public final class GroupDatabase: GroupStorage {
     /// - Throws: `KithError` `.denied` when we may not, `.corrupt` when the database or its keys are damaged, missing, of a
     ///   later version of Kith, or when one of them was restored from an old copy.
     public static func open(directory: String, keys keyStore: any KeyStore) throws(KithError) -> GroupDatabase {
-        try Store.prepare(directory)
+        try DataDirectory.prepare(directory)
         let path = directory + "/groups.sqlite"
         // Two processes that open a new database at once would meet in the change to write-ahead mode, which waits for
         // nobody.

@@ -1,5 +1,5 @@
 import GRDB
-import KithIdentity
+package import KithIdentity
 public import KithWire
 public import Logging
 
@@ -29,13 +29,21 @@ public final class Store: Sendable {
 
     /// Opens a data directory, making it when it is not there.
     ///
-    /// - Throws: `KithError` `.conflict` when another process uses it, `.denied` when we may not, `.corrupt` when the
-    ///   database is damaged or of a later version of Kith.
+    /// - Throws: `KithError` `.conflict` when another process uses it, `.denied` when we may not, or others may look into
+    ///   it, `.invalid` when it holds other things, `.corrupt` when the database is damaged, missing beside a device's
+    ///   key, or of a later version of Kith.
     public static func open(directory: String, logger: Logger) throws(KithError) -> Store {
-        try prepare(directory)
+        try DataDirectory.prepare(directory)
         let lock = try DirectoryLock(directory: directory)
         let path = directory + "/kith.sqlite"
         do throws(KithError) {
+            // A device has its database before its key: one that has a key has lost its database.
+            guard SecretFile.exists(path) || !FileKeyStore.holdsDeviceKey(directory: directory) else {
+                throw KithError(
+                    .corrupt,
+                    "\(path) is missing beside this device's key, and with it all pairings, grants and the audit log. "
+                        + "Restore it from a backup; or, to go on with the same key and pair anew, run: touch \(path)")
+            }
             let database = try openDatabase(at: path, label: "kith.store", migrator: Migrations.migrator)
             return Store(directory: directory, database: database, lock: lock, logger: logger)
         } catch {
@@ -96,32 +104,6 @@ public final class Store: Sendable {
         lock.release()
     }
 
-    static func prepare(_ directory: String) throws(KithError) {
-        guard directory.hasPrefix("/") else {
-            throw KithError(.invalid, "The data directory must be an absolute path, not \(directory).")
-        }
-        var path = ""
-        for part in directory.split(separator: "/") {
-            path += "/\(part)"
-            let isLast = path.utf8.count >= directory.utf8.count - (directory.hasSuffix("/") ? 1 : 0)
-            guard unsafe mkdir(path, isLast ? 0o700 : 0o755) == 0 || errno == EEXIST || errno == EISDIR else {
-                throw KithError(
-                    errno == EACCES || errno == EROFS ? .denied : .internal,
-                    "Could not make the data directory \(path): \(unsafe String(cString: strerror(errno))).")
-            }
-        }
-        var info = stat()
-        guard unsafe stat(directory, &info) == 0, info.st_mode & S_IFMT == S_IFDIR else {
-            throw KithError(.invalid, "\(directory) is not a folder, so it cannot be the data directory.")
-        }
-        guard info.st_uid == geteuid() else {
-            throw KithError(.denied, "The data directory \(directory) belongs to another user.")
-        }
-        if info.st_mode & 0o077 != 0, unsafe chmod(directory, 0o700) != 0 {
-            throw KithError(.denied, "Others may read \(directory). Run: chmod 700 \(directory)")
-        }
-    }
-
     /// Reads or writes in one transaction, and words what goes wrong.
     func transaction<Value>(_ what: String, _ body: (Database) throws -> Value) throws(KithError) -> Value {
         do {
@@ -160,6 +142,27 @@ func makePrivate(_ path: String) {
     guard descriptor >= 0 else { return }
     _ = fchmod(descriptor, 0o600)
     close(descriptor)
+}
+
+// MARK: - Whose it is
+
+extension Store {
+    /// The device this is the store of; `nil` before ``setOwner(_:)``.
+    package func owner() throws(KithError) -> DeviceID? { try setting("id").flatMap { DeviceID($0) } }
+
+    /// Notes whose store this is, once that device's key is stored.
+    package func setOwner(_ id: DeviceID) throws(KithError) { try setSetting("id", id.description) }
+
+    /// Whether nothing was ever noted here, as when the process ended before its device had a key.
+    package func isBlank() throws(KithError) -> Bool {
+        try transaction("read the database") { database in
+            for table in ["devices", "invitations", "audit", "settings"] {
+                let isEmpty = try Bool.fetchOne(database, sql: "SELECT NOT EXISTS (SELECT 1 FROM \(table))")
+                guard isEmpty == true else { return false }
+            }
+            return true
+        }
+    }
 }
 
 // MARK: - Settings

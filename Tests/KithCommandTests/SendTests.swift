@@ -1,5 +1,12 @@
+import CKithSystem
 import Foundation
 import Testing
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Darwin)
+import Darwin
+#endif
 
 @Suite struct SendTests {
     /// Runs `body` with two paired machines, neither holding any grant on the other; the laptop's inbox is `folder`.
@@ -53,6 +60,35 @@ import Testing
 
     private func names(_ folder: String) -> [String] {
         ((try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []).sorted()
+    }
+
+    @Test func `what is sent gets no mode, access list or link of its sender`() async throws {
+        try await withStrangersBut { laptop, phone, folder in
+            let tree = phone.path("tree")
+            try write(Data("#!/bin/sh\n".utf8), to: tree + "/deep/run.sh")
+            try write(Data("x".utf8), to: phone.path("tool"))
+            chmod(tree + "/deep/run.sh", 0o4777)
+            chmod(phone.path("tool"), 0o6755)
+            chmod(tree + "/deep", 0o777)
+            let source = open(tree + "/deep/run.sh", O_RDONLY)
+            defer { close(source) }
+            try #require(kith_file_set_attribute(source, "user.kith", "x", 1) == 0)
+            try FileManager.default.createSymbolicLink(atPath: tree + "/link", withDestinationPath: "deep/run.sh")
+            try await laptop.inbox("rule", "phone", "accept")
+            try await phone.expect("send", tree, phone.path("tool"), "laptop")
+            try await wait(for: "arrived", on: laptop)
+            let modes = ["tool", "tree/deep/run.sh", "tree/deep", "tree"].map { name in
+                (try? FileManager.default.attributesOfItem(atPath: folder + "/" + name))?[.posixPermissions] as? Int
+            }
+            let mask = umask(0)
+            umask(mask)
+            let (file, place) = (0o666 & ~Int(mask), 0o777 & ~Int(mask))
+            #expect(modes == [file, file, place, place])
+            #expect(names(folder + "/tree") == ["deep"])
+            let arrived = open(folder + "/tree/deep/run.sh", O_RDONLY)
+            defer { close(arrived) }
+            #expect(kith_file_attribute(arrived, "user.kith", nil, 0) < 0)
+        }
     }
 
     @Test func `what is sent arrives once it is accepted, beside what is there`() async throws {

@@ -168,6 +168,8 @@ enum StoreKind: CaseIterable {
         #expect(key.count == 32)
         try FileManager.default.removeItem(atPath: "\(folder.path)/machine.key")
         #expect(throws: KithError(.corrupt, "")) { _ = try store.secret(named: "a") }
+        #expect(throws: KithError(.corrupt, "")) { try store.store([1], named: "a") }
+        #expect(throws: KithError(.corrupt, "")) { try store.store([1], named: "b") }
         #expect(try folder.files() == ["a.sealed"])
         try folder.write([UInt8](repeating: 0, count: 32), to: "machine.key")
         #expect(throws: KithError(.corrupt, "")) { _ = try store.secret(named: "a") }

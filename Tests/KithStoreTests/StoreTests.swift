@@ -20,16 +20,22 @@ import Testing
         }
     }
 
-    @Test func `looser modes are tightened`() throws {
+    @Test func `the mode of a file is tightened, that of a folder never changed`() throws {
         let folder = try TemporaryFolder()
         try folder.open().close()
-        try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: folder.path)
-        try FileManager.default.setAttributes(
-            [.posixPermissions: 0o644], ofItemAtPath: "\(folder.path)/kith.sqlite")
-        let store = try folder.open()
-        defer { store.close() }
-        #expect(try folder.mode(of: "") == 0o700)
+        try folder.setMode(0o644, of: "kith.sqlite")
+        try folder.open().close()
         #expect(try folder.mode(of: "kith.sqlite") == 0o600)
+        for mode in [0o755, 0o710, 0o770, 0o1777] {
+            try folder.setMode(mode, of: "")
+            do {
+                try folder.open().close()
+                Issue.record("opened with mode \(String(mode, radix: 8))")
+            } catch {
+                #expect(error.code == .denied && error.message.contains("chmod 700"))
+            }
+            #expect(try folder.mode(of: "") == mode)
+        }
     }
 
     @Test func `folders on the way are made`() throws {

@@ -33,6 +33,9 @@ int kith_file_set_attribute(int descriptor, const char *name, const void *value,
 /// The user this process acts as.
 uint32_t kith_effective_user(void);
 
+/// The permission bits that new files of this process do not get, as they were when it was first asked for.
+uint32_t kith_umask(void);
+
 /// The time, in seconds since 1970.
 int64_t kith_now(void);
 
