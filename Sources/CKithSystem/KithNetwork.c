@@ -51,7 +51,7 @@ int kith_network_source(const kith_udp_address *remote, kith_udp_address *source
     return status;
 }
 
-int kith_network_refusal(const kith_udp_address *remote, int milliseconds) {
+int kith_network_knock_open(const kith_udp_address *remote) {
     uint32_t features = 0;
     kith_udp_address any;
     memset(&any, 0, sizeof any);
@@ -59,13 +59,25 @@ int kith_network_refusal(const kith_udp_address *remote, int milliseconds) {
     int descriptor = kith_udp_open(&any, 0, &features);
     if (descriptor < 0) return descriptor;
     int status = kith_udp_connect(descriptor, remote);
-    if (status == 0 && send(descriptor, "", 1, 0) < 0) status = -errno;
-    if (status == 0) {
-        struct pollfd ready = {.fd = descriptor, .events = POLLIN};
-        char byte;
-        if (poll(&ready, 1, milliseconds) > 0 && recv(descriptor, &byte, 1, MSG_DONTWAIT) < 0 && errno != EAGAIN)
-            status = -errno;
-    }
+    if (status == 0) return descriptor;
+    close(descriptor);
+    return status;
+}
+
+int kith_network_knock(int descriptor) { return send(descriptor, "", 1, 0) < 0 ? -errno : 0; }
+
+int kith_network_heard(int descriptor) {
+    int error = 0;
+    socklen_t length = sizeof error;
+    return getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? -error : -errno;
+}
+
+int kith_network_refusal(const kith_udp_address *remote, int milliseconds) {
+    int descriptor = kith_network_knock_open(remote);
+    if (descriptor < 0) return descriptor;
+    int status = kith_network_knock(descriptor);
+    struct pollfd ready = {.fd = descriptor, .events = POLLIN};
+    if (status == 0 && poll(&ready, 1, milliseconds) > 0) status = kith_network_heard(descriptor);
     close(descriptor);
     return status;
 }

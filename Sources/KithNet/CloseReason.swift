@@ -21,6 +21,8 @@ public struct CloseReason: Hashable, Sendable {
     public var code: KithError.Code
     /// One sentence for a person.
     public var message: String
+    /// What the machine at the other end said of the port, when that is why.
+    private var closedPort: PortClosed?
 
     /// Makes a reason.
     public init(origin: Origin, code: KithError.Code, message: String) {
@@ -29,8 +31,14 @@ public struct CloseReason: Hashable, Sendable {
         self.message = message
     }
 
+    /// Nobody listens where it was dialed.
+    init(_ closedPort: PortClosed) {
+        self.init(origin: .transport, code: .unreachable, message: closedPort.message)
+        self.closedPort = closedPort
+    }
+
     /// What operations on the connection and its streams fail with.
-    public var error: KithError { KithError(code, message) }
+    public var error: KithError { KithError(code, message, cause: closedPort) }
 }
 
 extension CloseReason {

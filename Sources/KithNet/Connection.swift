@@ -35,6 +35,7 @@ public final class Connection: Sendable {
     public let negotiatedALPN: String
     let driver: ConnectionDriver
     let established: Timestamp
+    private let paths = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
     private let incoming: Mailbox<QUICStream>
     private let state = Mutex(State())
 
@@ -164,6 +165,11 @@ public final class Connection: Sendable {
         return await promise.value()
     }
 
+    /// News that the other device has been proven to be somewhere else, or somewhere else as well: see ``statistics()``.
+    ///
+    /// One consumer; what happens while it is busy is one piece of news. Ends with the connection.
+    public var pathChanges: AsyncStream<Void> { paths.stream }
+
     /// Derives `count` bytes that only the two ends of this connection can know (RFC 8446 §7.5); the same at both.
     ///
     /// - Throws: `KithError` `.closed` when the connection's secrets are gone.
@@ -204,6 +210,9 @@ public final class Connection: Sendable {
 
     func offer(_ stream: QUICStream) -> Bool { incoming.offer(stream) }
 
+    /// A path has been validated, or another one is in use.
+    func pathsChanged() { paths.continuation.yield() }
+
     /// The handshake is complete.
     func completed() {
         let waiters = state.withLock { state in
@@ -231,6 +240,7 @@ public final class Connection: Sendable {
             return state.waiters
         }
         for waiter in waiters { waiter.fulfil(reason) }
+        paths.continuation.finish()
         incoming.finish()
         _ = incoming.takeAll()
     }

@@ -230,8 +230,11 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
                 routes.removeAll { $0 == id }
                 endpoint.removeRoute(id, of: self)
             case .connected: connected()
-            case .handshakeConfirmed, .datagram, .pathValidated, .earlyDataRejected: break
-            case .pathChanged(let address): pathChanged(to: address)
+            case .handshakeConfirmed, .datagram, .earlyDataRejected: break
+            case .pathValidated: connection?.pathsChanged()
+            case .pathChanged(let address):
+                pathChanged(to: address)
+                connection?.pathsChanged()
             case .pathFailed: if isCutOff { tryOtherAddress() }
             case .earlyDataPossible: earlyDataPossible()
             case .newToken, .sessionTicket: remember(event)
@@ -490,6 +493,14 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
             CloseReason(
                 origin: .local, code: code,
                 message: reason.isEmpty ? "This device closed the connection." : reason))
+        service()
+    }
+
+    /// The machine it was dialed at says that nobody listens there: this attempt is over.
+    func portIsClosed(_ closed: PortClosed) {
+        guard !isClosed else { return }
+        engine.close(code: KithError.Code.unreachable.wireCode, reason: "", at: .now())
+        self.closed(CloseReason(closed))
         service()
     }
 

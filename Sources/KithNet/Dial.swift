@@ -5,7 +5,8 @@ import NIOCore
 
 /// One attempt to reach one peer: its addresses race, the first handshake to complete wins.
 ///
-/// An address is tried when the one before it has had its head start, or has failed.
+/// An address is tried when the one before it has had its head start, or has failed. One whose machine says that nobody
+/// listens there has failed, unless something else has come from it.
 /// `@unchecked Sendable`: touched with the turn of the endpoint's loop only.
 final class Dial: @unchecked Sendable {
     /// Whom to reach.
@@ -26,6 +27,10 @@ final class Dial: @unchecked Sendable {
 
     /// More addresses than this are not tried: a ticket is the peer's word, and each address costs packets.
     static let maxAddresses = 32
+    /// A handshake on a local network takes less: no need to ask the machine anything.
+    private static let headStart = TimeAmount.milliseconds(30)
+    /// How long the other addresses have once one machine has said that no Kith is running there.
+    private static let patience = TimeAmount.seconds(2)
 
     let target: Target
     private let endpoint: EndpointDriver
@@ -37,6 +42,11 @@ final class Dial: @unchecked Sendable {
     private var waiters: [Waiter] = []
     private var stagger: Scheduled<Void>?
     private var failure: KithError?
+    /// Begins to ask the machines when no handshake is complete by then.
+    private var asking: Scheduled<Void>?
+    private var probes: [NetworkAddress: PortProbe] = [:]
+    /// Ends the race when nothing else has come of it.
+    private var grace: Scheduled<Void>?
     private(set) var isOver = false
     /// Whether somebody wants to ask before the handshake is complete.
     var isEarly: Bool { waiters.contains { $0.isEarly } }
@@ -71,6 +81,38 @@ final class Dial: @unchecked Sendable {
             untried.swapAt(0, index)
         }
         if stagger == nil { tryNext() }
+        guard !isOver, asking == nil, case .device = target else { return }
+        asking = endpoint.loop.scheduleTask(in: Self.headStart) { [weak self] in self?.askMachines() }
+    }
+
+    /// Asks the machine at each address whether anybody listens there.
+    private func askMachines() {
+        asking = nil
+        for address in addresses where !isOver && probes[address] == nil {
+            probes[address] = PortProbe(address, loop: endpoint.loop) { [weak self] in self?.refused(address) }
+        }
+    }
+
+    /// The machine at `address` says that nobody listens there.
+    private func refused(_ address: NetworkAddress) {
+        guard !isOver else { return }
+        let attempt = attempts.first { $0.dialed == address }
+        // Whatever the machine says, somebody is there.
+        if let attempt, attempt.engine.statistics.packetsReceived > 0 { return }
+        let closed = PortClosed(address: address)
+        if grace == nil, !endpoint.isOwn(address) {
+            grace = endpoint.loop.scheduleTask(in: Self.patience) { [weak self] in self?.giveUp(closed) }
+        }
+        if let attempt { return attempt.portIsClosed(closed) }
+        untried.removeAll { $0 == address }
+        remember(closed.error)
+        if untried.isEmpty, attempts.isEmpty { finish(.failure(failure ?? closed.error)) }
+    }
+
+    /// One machine says that no Kith is running there, and from the other addresses nothing came.
+    private func giveUp(_ closed: PortClosed) {
+        guard !isOver, !attempts.contains(where: { $0.engine.statistics.packetsReceived > 0 }) else { return }
+        finish(.failure(closed.error))
     }
 
     private func timedOut(_ promise: OneShot<Result<Connection, KithError>>, after timeout: Duration) {
@@ -137,7 +179,11 @@ final class Dial: @unchecked Sendable {
             case .denied, .unsupported, .exhausted: reason.code
             default: .unreachable
             }
-        remember(KithError(code, "The device could not be reached at \(driver.dialed): \(reason.message)"))
+        if reason.error.cause is PortClosed {
+            remember(reason.error)
+        } else {
+            remember(KithError(code, "The device could not be reached at \(driver.dialed): \(reason.message)"))
+        }
         tryNext()
     }
 
@@ -160,9 +206,17 @@ final class Dial: @unchecked Sendable {
         return attempts.count < before && !isOver
     }
 
-    /// Keeps the error that says most: a refusal before silence.
+    /// Keeps the error that says most: a refusal before a machine without Kith, and that before silence.
     private func remember(_ error: KithError) {
-        if failure == nil || failure?.code == .unreachable { failure = error }
+        guard let failure, rank(error) <= rank(failure) else { return self.failure = error }
+        if rank(failure) == 0 { self.failure = error }
+    }
+
+    private func rank(_ error: KithError) -> Int {
+        guard error.code == .unreachable else { return 3 }
+        guard let closed = error.cause as? PortClosed else { return 0 }
+        // That nothing listens on this very machine says little of the other one.
+        return endpoint.isOwn(closed.address) ? 1 : 2
     }
 
     private func nobody() -> KithError {
@@ -172,8 +226,10 @@ final class Dial: @unchecked Sendable {
     private func finish(_ result: Result<Connection, KithError>) {
         guard !isOver else { return }
         isOver = true
-        stagger?.cancel()
-        stagger = nil
+        for timer in [stagger, asking, grace] { timer?.cancel() }
+        (stagger, asking, grace) = (nil, nil, nil)
+        for probe in probes.values { probe.stop() }
+        probes = [:]
         endpoint.dialEnded(self)
         let losers = attempts
         attempts = []

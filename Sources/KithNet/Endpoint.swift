@@ -161,7 +161,13 @@ public final class Endpoint: Sendable {
         }
         await done.value()
         bound.withLock { $0 = sockets.map(\.address) }
+        driver.localChanges.continuation.yield()
     }
+
+    /// News that ``localAddresses`` have changed: an interface came or went, or got another address.
+    ///
+    /// One consumer; what happens while it is busy is one piece of news. Ends with the shutdown.
+    public var localAddressChanges: AsyncStream<Void> { driver.localChanges.stream }
 
     /// The open connection to `peer`, or a new one.
     ///

@@ -24,6 +24,7 @@ import Synchronization
     let logger: Logger
     let shared = Mutex(Shared())
     let established: Mailbox<Connection>
+    let localChanges = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
     let stagger: TimeAmount
     private let configuration: QUICConfiguration
     /// What peers gave for the next time.
@@ -495,6 +496,7 @@ import Synchronization
         shared.withLock { $0.isClosed = true }
         for dial in dials { dial.abort(KithError(.closed, "This device's endpoint has been shut down.")) }
         established.finish()
+        localChanges.continuation.finish()
     }
 
     /// Closes every connection, telling the peers, and then the sockets.

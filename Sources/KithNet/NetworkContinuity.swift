@@ -130,9 +130,16 @@ extension EndpointDriver {
     func examineNetwork(isNews: Bool) {
         guard !isClosing else { return }
         let interfaces = LocalAddresses.interfaceAddresses()
-        let hasChanged = isNews || interfaces != network.interfaces
+        let isElsewhere = interfaces != network.interfaces
+        let hasChanged = isNews || isElsewhere
         network.interfaces = interfaces
+        if isElsewhere { localChanges.continuation.yield() }
         for driver in Array(drivers.values) { driver.networkChanged(isNews: hasChanged, interfaces: interfaces) }
+    }
+
+    /// Whether an address is of this very machine.
+    func isOwn(_ address: NetworkAddress) -> Bool {
+        address.isLoopback || network.interfaces.contains { $0.hasSameIP(as: address) }
     }
 
     // MARK: - Sockets

@@ -23,6 +23,15 @@ int kith_network_source(const kith_udp_address *remote, kith_udp_address *source
 /// (ICMP port unreachable), -ENETUNREACH and its kin when there is no way.
 int kith_network_refusal(const kith_udp_address *remote, int milliseconds);
 
+/// Opens a socket whose other end is `remote`. Returns the descriptor, or the negated errno.
+int kith_network_knock_open(const kith_udp_address *remote);
+
+/// Sends one byte by such a socket, which no protocol answers. Returns 0 or the negated errno.
+int kith_network_knock(int descriptor);
+
+/// Takes what the system has heard about such a socket: 0, or the negated errno as kith_network_refusal returns it.
+int kith_network_heard(int descriptor);
+
 /// The nanoseconds this machine has been asleep since it was started, as far as the system counts them.
 int64_t kith_network_suspended(void);
 
