@@ -193,7 +193,8 @@ let linkTests: [Target] = [
     .testTarget(
         name: "KithLinkTests",
         dependencies: [
-            "kith-link", "KithTesting", "KithNet", "KithQUIC", "KithWire", "KithIdentity", "KithAPI", crypto, logging,
+            "kith-link", "KithCommand", "KithTesting", "KithNet", "KithQUIC", "KithWire", "KithIdentity", "KithAPI",
+            crypto, logging,
         ])
 ]
 #else

@@ -217,7 +217,7 @@ public final class Device: Sendable {
         defer { store.close() }
         do {
             try await withThrowingTaskGroup(of: Void.self) { group in
-                group.addTask { await self.node.serve(self.endpoint) }
+                group.addTask { await self.node.serve(self.endpoint, isListening: self.socket != nil) }
                 if let socket {
                     group.addTask { try await socket.run() }
                 }

@@ -9,10 +9,21 @@ import KithWire
 struct DevicesCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "devices",
-        abstract: "List the paired devices: online, path, round trip, grants.",
-        discussion: "Tries to reach those that are not connected, for two seconds at the most.")
+        abstract: "List the paired devices: online or not, what they may do here, what you may do there.",
+        discussion: helpText(
+            """
+            Tries to reach those that are not connected, for two seconds at the most, and asks each what this device may
+            do there. Of one that does not answer you see what it said last, and how long ago.
+
+              kith devices
+              kith devices laptop       more about one: its addresses, and when each was last good
+              kith devices --json
+            """))
 
     @OptionGroup var globals: GlobalOptions
+
+    @Argument(help: "Only this device, with its addresses.")
+    var device: String?
 
     @Flag(help: "Do not try to reach devices that are not connected.")
     var cached = false
@@ -20,38 +31,20 @@ struct DevicesCommand: AsyncParsableCommand {
     func run() async throws {
         let (devices, waiting) = try await withClient(globals) { client in
             (
-                try await client.call(Devices.List.self, Devices.List.Input(probe: !cached)),
+                try await client.call(Devices.List.self, Devices.List.Input(probe: !cached, device: device)),
                 try await WaitingThings(client)
             )
         }
         defer { if !globals.json { waiting.tell() } }
         if globals.json {
             say(try jsonText(devices))
-            return
-        }
-        if devices.isEmpty {
+        } else if devices.isEmpty {
             note("No device is paired with this one. `kith invite` makes an invitation, `kith pair` uses one.")
-            return
+        } else if device != nil {
+            for device in devices { say(DeviceText(device).details) }
+        } else {
+            say(DeviceText.list(devices, width: 80))
         }
-        say(
-            table(
-                ["NAME", "DEVICE", "ONLINE", "LAST SEEN", "PATH", "RTT", "MAY DO HERE"],
-                devices.map { device in
-                    [
-                        printable(device.name), device.id.short,
-                        device.isOnline ? "yes" : "no", Self.lastSeen(device),
-                        device.path ?? "-",
-                        device.roundTripMilliseconds.map { String(format: "%.2f ms", $0) } ?? "-",
-                        device.grants.isEmpty ? "nothing" : device.grants.map(\.description).joined(separator: " "),
-                    ]
-                }))
-    }
-}
-
-extension DevicesCommand {
-    /// When a device was connected: now, while it is.
-    private static func lastSeen(_ device: Devices.Info) -> String {
-        device.isOnline ? "now" : device.lastSeen.map { relative($0) } ?? "never"
     }
 }
 

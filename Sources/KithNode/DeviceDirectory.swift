@@ -45,8 +45,12 @@ package protocol DeviceDirectory: Sendable {
     func devices() throws -> [KnownDevice]
     /// Writes an audit record.
     func record(_ record: AuditRecord) throws
-    /// Remembers that the device is connected now, and from where.
-    func seen(_ id: DeviceID, at address: NetworkAddress?) throws
+    /// Remembers that the device is connected now, and where: at `addresses`, the first of which is in use.
+    func seen(_ id: DeviceID, at addresses: [NetworkAddress]) throws
+    /// Remembers where the device says that it listens now.
+    func told(_ id: DeviceID, _ addresses: [NetworkAddress]) throws
+    /// Remembers what the device says that this one may do there; `nil` when it says that they are not paired.
+    func standing(_ id: DeviceID, _ grants: [Grant]?) throws
 }
 
 extension [KnownDevice] {

@@ -1,5 +1,6 @@
 public import KithAPI
 public import KithIdentity
+import KithNet
 public import KithWire
 import Synchronization
 
@@ -143,11 +144,14 @@ extension Node {
             do {
                 let header = try Self.header(name, input, deadline: deadline, trace: trace)
                 let (output, rest) = try await HeaderExchange.request(header, over: stream, isCall: kind != .stream)
+                // Not while pairing: the other end may not have this device among its own yet.
+                if (try? method(name))?.isOpenToStrangers != true { introduce(to: target.id) }
                 return (link, output, rest)
             } catch {
                 // The other end shall not work for nobody.
                 stream.abort(.cancelled)
                 let code = (error as? KithError)?.code
+                if code == .unpaired { noteForgotten(by: target.id) }
                 let isLost = code == .closed && !link.isOpen
                 // Asked early, but it never answered there: another attempt to reach it was faster, or none was.
                 let wasAnswered = link.isOpen ? true : await link.handshakeCompleted()
@@ -211,6 +215,11 @@ extension Node {
             return try await dialer.dial(target.id, at: target.addresses, isEarly: isEarly, timeout: timeout)
         } catch let error as KithError where error.code == .timedOut {
             throw Self.unanswered(target, since: start, error)
+        } catch let error as KithError where error.cause is PortClosed {
+            throw KithError(
+                .unreachable,
+                "\(target.name)'s machine answers, but no Kith is running there. Start it there: kith up",
+                cause: error.cause)
         }
     }
 

@@ -28,18 +28,27 @@ extension Node {
 
     /// Serves every connection of `endpoint`, and makes calls to other devices through it.
     ///
+    /// Where `isListening`, paired devices are told where this one listens, and again whenever that changes.
     /// Returns when the endpoint shuts down, after a graceful shutdown, or, ending every call at once, when the task
     /// is cancelled. The endpoint stays open; closing it is its owner's.
-    public func serve(_ endpoint: Endpoint) async {
+    public func serve(_ endpoint: Endpoint, isListening: Bool = true) async {
         dialer = EndpointDialer(endpoint: endpoint)
         defer { dialer = nil }
+        if isListening { announcement = { endpoint.localAddresses } }
+        defer { announcement = nil }
         await serve { accept in
-            for await connection in endpoint.established {
-                guard let link = ConnectionLink(connection) else {
-                    connection.close(code: .unpaired, reason: "Only devices with a key of this network are served.")
-                    continue
+            await withTaskGroup(of: Void.self) { group in
+                group.addTask {
+                    for await _ in endpoint.localAddressChanges { self.announceEverywhere() }
                 }
-                accept(link)
+                for await connection in endpoint.established {
+                    guard let link = ConnectionLink(connection) else {
+                        connection.close(code: .unpaired, reason: "Only devices with a key of this network are served.")
+                        continue
+                    }
+                    accept(link)
+                }
+                group.cancelAll()
             }
         }
     }
@@ -70,6 +79,7 @@ private final class ConnectionLink: PeerLink {
     func handshakeCompleted() async -> Bool { await connection.handshakeCompleted() }
     func isEarly(_ stream: any ByteStream) -> Bool { (stream as? QUICStream)?.isEarly ?? false }
     func nextStream() async -> (any ByteStream)? { await incoming.iterator.next() }
+    var pathChanges: AsyncStream<Void> { connection.pathChanges }
     func close(_ code: KithError.Code, reason: String) { connection.close(code: code, reason: reason) }
     func drain(_ limit: Duration) async { await connection.drain(deadline: limit) }
 
@@ -122,8 +132,24 @@ private struct StoreDirectory: DeviceDirectory {
                 decision: record.isAllowed ? .allowed : .denied, detail: record.detail))
     }
 
-    func seen(_ id: DeviceID, at address: NetworkAddress?) throws {
-        try store.sawDevice(id, at: address, time: Self.now)
+    func seen(_ id: DeviceID, at addresses: [NetworkAddress]) throws {
+        try store.sawDevice(id, at: addresses, time: Self.now)
+    }
+
+    func told(_ id: DeviceID, _ addresses: [NetworkAddress]) throws {
+        try store.deviceTold(id, addresses, time: Self.now)
+    }
+
+    func standing(_ id: DeviceID, _ grants: [Grant]?) throws {
+        let standing = Standing(isForgotten: grants == nil, grants: grants ?? [], time: Self.now)
+        // A disk need not hear each minute that nothing has changed.
+        if let known = try store.standing(at: id), standing.time - known.time < 60,
+            known.isForgotten == standing.isForgotten,
+            known.grants == standing.grants
+        {
+            return
+        }
+        try store.setStanding(standing, at: id)
     }
 
     private static func known(_ device: PairedDevice) -> KnownDevice {

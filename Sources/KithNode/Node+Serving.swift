@@ -53,34 +53,21 @@ extension Node {
         defer { dismiss(session) }
         await withTaskCancellationHandler {
             await withDiscardingTaskGroup { group in
-                group.addTask {
-                    // Not before: whoever repeats a peer's first flight must not say where the peer is.
-                    guard await link.handshakeCompleted() else { return }
-                    await self.note(link, isPaired: session.isPaired)
-                }
+                let record = Task(name: "kith record") { await self.keepRecord(session) }
                 let watch = session.isPaired ? nil : Task(name: "kith unpaired") { await self.watch(session) }
                 while let stream = await link.nextStream() {
                     group.addTask { await self.serve(stream: stream, in: session) }
                 }
                 watch?.cancel()
+                record.cancel()
                 session.end(KithError(.closed, "The connection ended."))
+                await record.value
             }
         } onCancel: {
             session.end(Self.stopping)
             link.close(.closed, reason: Self.stopping.message)
         }
-        if await link.handshakeCompleted() { await note(link, isPaired: session.isPaired) }
-    }
-
-    /// Remembers when and where a paired device was connected.
-    private func note(_ link: any PeerLink, isPaired: Bool) async {
-        guard isPaired else { return }
-        let address = link.isOpen ? await link.status()?.address : nil
-        do {
-            try directory.seen(link.peer, at: address)
-        } catch {
-            logger.warning("could not note that a device was seen", metadata: ["error": "\(error)"])
-        }
+        await noteEnd(session)
     }
 
     /// Closes the connection of a device that is not paired when it does nothing, or stays too long.

@@ -62,6 +62,9 @@ public final class Node: Sendable {
         var calls: [UInt64: CallScope] = [:]
         var nextCall: UInt64 = 0
         var isShuttingDown = false
+        /// Where this device listens; `nil` while it does not.
+        var announcement: (@Sendable () -> [NetworkAddress])?
+        var budgets: [DeviceID: WriteBudget] = [:]
         /// Opened when nothing runs any more.
         var idle: Latch?
 
@@ -161,7 +164,9 @@ public final class Node: Sendable {
 
     /// How the connection with a device does; `nil` while there is none.
     public func link(to device: DeviceID) async -> LinkStatus? {
-        await sessions(with: device).first { $0.link.isOpen }?.link.status()
+        // A connection just made may not be served yet.
+        let link = sessions(with: device).lazy.map(\.link).first { $0.isOpen } ?? dialer?.current(device)
+        return await link?.status()
     }
 
     /// Finds the paired device a name, a DeviceID or the beginning of one stands for.
@@ -184,6 +189,7 @@ public final class Node: Sendable {
             session.link.close(.unpaired, reason: reason.message)
         }
         for service in services { service.grantsChanged(for: device, to: []) }
+        state.withLock { _ = $0.budgets.removeValue(forKey: device) }
     }
 
     /// Looks again at what a device may do, and ends what it may not do any more.
@@ -202,7 +208,10 @@ public final class Node: Sendable {
     }
 
     /// Takes a device that has just been paired for what it is now, on the connection it has.
-    public func paired(_ device: DeviceID) { grantsChanged(for: device) }
+    public func paired(_ device: DeviceID) {
+        grantsChanged(for: device)
+        for session in sessions(with: device) { session.wasSeen() }
+    }
 
     var sessions: [Session] { state.withLock { Array($0.sessions.values) } }
 
@@ -233,6 +242,17 @@ public final class Node: Sendable {
     var dialer: (any PeerDialer)? {
         get { state.withLock { $0.dialer } }
         set { state.withLock { $0.dialer = newValue } }
+    }
+
+    /// Where this device listens, to be told to others; `nil` while it does not.
+    var announcement: (@Sendable () -> [NetworkAddress])? {
+        get { state.withLock { $0.announcement } }
+        set { state.withLock { $0.announcement = newValue } }
+    }
+
+    /// Takes a turn at writing something of a paired device, or says when there is one.
+    func turnToWrite(_ device: DeviceID) -> ContinuousClock.Instant? {
+        state.withLock { $0.budgets[device, default: WriteBudget()].take(at: .now) }
     }
 
     // MARK: - Lifecycle

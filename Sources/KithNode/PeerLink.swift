@@ -43,6 +43,8 @@ package protocol PeerLink: AnyObject, Sendable {
     func isEarly(_ stream: any ByteStream) -> Bool
     /// Waits for a stream the other end opens; `nil` when the connection is over. One task asks.
     func nextStream() async -> (any ByteStream)?
+    /// News that the other end has been proven to be somewhere else, or somewhere else as well.
+    var pathChanges: AsyncStream<Void> { get }
     /// Closes at once, telling the other end why.
     func close(_ code: KithError.Code, reason: String)
     /// Lets open streams end for a while, then closes.
@@ -58,6 +60,8 @@ extension PeerLink {
     package func handshakeCompleted() async -> Bool { true }
     /// No.
     package func isEarly(_ stream: any ByteStream) -> Bool { false }
+    /// None: most links stay where they are.
+    package var pathChanges: AsyncStream<Void> { AsyncStream { $0.finish() } }
 }
 
 /// Makes connections to other devices.

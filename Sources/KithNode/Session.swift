@@ -7,6 +7,8 @@ import Synchronization
 final class Session: Sendable {
     let link: any PeerLink
     private let state: Mutex<State>
+    private let newsSignal = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+    private let announcementSignal = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
 
     private struct State {
         /// As the store says; `nil` while not paired.
@@ -14,6 +16,10 @@ final class Session: Sendable {
         var calls: [UInt64: Running] = [:]
         var next: UInt64 = 0
         var refusals = 0
+        /// Where the other end said that it listens, and that is not written down yet.
+        var told: [NetworkAddress]?
+        var lastTold: [NetworkAddress]?
+        var isIntroduced = false
         var ended: KithError?
     }
 
@@ -47,6 +53,49 @@ final class Session: Sendable {
 
     private func caller(_ state: borrowing State) -> Caller {
         .device(link.peer, name: state.known?.name ?? link.peer.short, paired: state.known != nil)
+    }
+
+    /// News about where the other end is.
+    var news: AsyncStream<Void> { newsSignal.stream }
+
+    /// Requests to say to the other end where this device listens.
+    var announcements: AsyncStream<Void> { announcementSignal.stream }
+
+    /// The other end is connected, or connected another way.
+    func wasSeen() { newsSignal.continuation.yield() }
+
+    /// The other end says where it listens.
+    func wasTold(_ addresses: [NetworkAddress]) {
+        let isNew = state.withLock { state in
+            guard state.lastTold != addresses else { return false }
+            state.lastTold = addresses
+            state.told = addresses
+            return true
+        }
+        if isNew { newsSignal.continuation.yield() }
+    }
+
+    /// Where the other end said that it listens, once.
+    func takeTold() -> [NetworkAddress]? {
+        state.withLock { state in
+            defer { state.told = nil }
+            return state.told
+        }
+    }
+
+    /// This device is to say where it listens, unless it did on this connection.
+    func announceOnce() {
+        let isFirst = state.withLock { state in
+            defer { state.isIntroduced = true }
+            return !state.isIntroduced
+        }
+        if isFirst { announcementSignal.continuation.yield() }
+    }
+
+    /// This device is to say where it listens now.
+    func announceAgain() {
+        state.withLock { $0.isIntroduced = true }
+        announcementSignal.continuation.yield()
     }
 
     /// Whether one more refusal is to be written down.

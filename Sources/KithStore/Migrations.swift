@@ -1,3 +1,4 @@
+import Foundation
 import GRDB
 
 /// The shape of `kith.sqlite`, as steps that are never changed once released: a later version adds its own.
@@ -42,6 +43,36 @@ enum Migrations {
                         value TEXT NOT NULL
                     ) STRICT, WITHOUT ROWID;
                     """)
+        }
+        migrator.registerMigration("addresses") { database in
+            try database.execute(
+                sql: """
+                    CREATE TABLE addresses (
+                        device BLOB NOT NULL REFERENCES devices (id) ON DELETE CASCADE,
+                        position INTEGER NOT NULL,
+                        address TEXT NOT NULL,
+                        last_good INTEGER,
+                        told_at INTEGER,
+                        PRIMARY KEY (device, position)
+                    ) STRICT, WITHOUT ROWID;
+                    CREATE TABLE standings (
+                        device BLOB PRIMARY KEY REFERENCES devices (id) ON DELETE CASCADE,
+                        is_forgotten INTEGER NOT NULL,
+                        grants TEXT NOT NULL,
+                        time INTEGER NOT NULL
+                    ) STRICT, WITHOUT ROWID;
+                    """)
+            for row in try Row.fetchAll(database, sql: "SELECT * FROM devices") {
+                let (id, addresses): (Data, String) = (row["id"], row["addresses"])
+                for (position, address) in addresses.split(separator: "\n").enumerated() {
+                    // The first was the last one a connection went to, when there was one.
+                    let lastGood: Int64? = position == 0 ? row["last_seen"] : nil
+                    try database.execute(
+                        sql: "INSERT INTO addresses VALUES (?, ?, ?, ?, ?)",
+                        arguments: [id, position, String(address), lastGood, row["paired_at"] as Int64])
+                }
+            }
+            try database.execute(sql: "ALTER TABLE devices DROP COLUMN addresses")
         }
         return migrator
     }

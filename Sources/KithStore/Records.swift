@@ -49,6 +49,23 @@ public struct PairedDevice: Hashable, Sendable {
     }
 }
 
+/// What this device may do on another one, as that one last said.
+public struct Standing: Hashable, Sendable {
+    /// Whether the other one said that it is not paired with this device.
+    public var isForgotten: Bool
+    /// What this device may do there.
+    public var grants: [Grant]
+    /// When it said so, in seconds since 1970.
+    public var time: Int64
+
+    /// Makes a record.
+    public init(isForgotten: Bool = false, grants: [Grant], time: Int64) {
+        self.isForgotten = isForgotten
+        self.grants = grants
+        self.time = time
+    }
+}
+
 /// An invitation this device has made, without the secret that is in its text.
 public struct InvitationRecord: Hashable, Sendable {
     /// Its public name: ``Invitation/id``.

@@ -4,9 +4,6 @@ public import KithIdentity
 public import KithWire
 
 extension Store {
-    /// How many addresses of a device are remembered.
-    public static let addressLimit = 16
-
     /// The paired devices, by name.
     public func devices() throws(KithError) -> [PairedDevice] {
         try transaction("list the devices") { database in
@@ -56,27 +53,56 @@ extension Store {
         }
     }
 
-    /// Notes that a device was connected, and where: that address is tried first the next time.
-    public func sawDevice(_ id: DeviceID, at address: NetworkAddress?, time: Int64) throws(KithError) {
+    /// Notes that a device is connected, and where: at `addresses`, the first of which is in use.
+    public func sawDevice(_ id: DeviceID, at addresses: [NetworkAddress], time: Int64) throws(KithError) {
         try transaction("note a connection") { database in
-            guard let device = try Self.find(id, database) else { return }
-            var addresses = device.addresses
-            if let address {
-                addresses.removeAll { $0 == address }
-                addresses.insert(address, at: 0)
-            }
             try database.execute(
-                sql: "UPDATE devices SET last_seen = ?, addresses = ? WHERE id = ?",
-                arguments: [time, Self.text(addresses.prefix(Self.addressLimit)), Data(id.bytes)])
+                sql: "UPDATE devices SET last_seen = ? WHERE id = ?", arguments: [time, Data(id.bytes)])
+            // One that was forgotten meanwhile is not there again because it was seen.
+            guard database.changesCount == 1, !addresses.isEmpty else { return }
+            var book = try Self.book(id, database)
+            book.reached(addresses, at: time)
+            try Self.write(book, of: id, database)
         }
     }
 
-    /// Sets where a device is to be found.
-    public func setAddresses(_ addresses: [NetworkAddress], of id: DeviceID) throws(KithError) {
-        try transaction("store addresses") { database in
+    /// Notes where a device says that it listens now.
+    public func deviceTold(_ id: DeviceID, _ addresses: [NetworkAddress], time: Int64) throws(KithError) {
+        try transaction("note addresses") { database in
+            guard try Self.find(id, database) != nil else { return }
+            var book = try Self.book(id, database)
+            book.told(addresses, at: time)
+            try Self.write(book, of: id, database)
+        }
+    }
+
+    /// Where a device is to be found, best first.
+    public func addressBook(of id: DeviceID) throws(KithError) -> AddressBook {
+        try transaction("look up addresses") { database in try Self.book(id, database) }
+    }
+
+    /// Notes what another device says that this one may do there.
+    public func setStanding(_ standing: Standing, at id: DeviceID) throws(KithError) {
+        try transaction("note what this device may do elsewhere") { database in
+            guard try Self.find(id, database) != nil else { return }
+            let texts = String(decoding: try JSONEncoder().encode(standing.grants), as: UTF8.self)
             try database.execute(
-                sql: "UPDATE devices SET addresses = ? WHERE id = ?",
-                arguments: [Self.text(addresses.prefix(Self.addressLimit)), Data(id.bytes)])
+                sql: "INSERT OR REPLACE INTO standings VALUES (?, ?, ?, ?)",
+                arguments: [Data(id.bytes), standing.isForgotten, texts, standing.time])
+        }
+    }
+
+    /// What another device last said that this one may do there; `nil` when it never did.
+    public func standing(at id: DeviceID) throws(KithError) -> Standing? {
+        try transaction("look up what this device may do elsewhere") { database in
+            let row = try Row.fetchOne(
+                database, sql: "SELECT * FROM standings WHERE device = ?", arguments: [Data(id.bytes)])
+            guard let row else { return nil }
+            let texts: String = row["grants"]
+            return Standing(
+                isForgotten: row["is_forgotten"],
+                grants: try JSONDecoder().decode([Grant].self, from: Data(texts.utf8)),
+                time: row["time"])
         }
     }
 
@@ -100,11 +126,12 @@ extension Store {
             number += 1
         }
         try database.execute(
-            sql: "INSERT INTO devices VALUES (?, ?, ?, ?, ?, ?)",
+            sql: "INSERT INTO devices (id, name, relays, paired_at, last_seen) VALUES (?, ?, ?, ?, ?)",
             arguments: [
-                Data(device.id.bytes), device.name, text(device.addresses.prefix(addressLimit)),
-                device.relays.joined(separator: "\n"), device.pairedAt, device.lastSeen,
+                Data(device.id.bytes), device.name, device.relays.joined(separator: "\n"), device.pairedAt,
+                device.lastSeen,
             ])
+        try write(AddressBook(told: device.addresses, at: device.pairedAt), of: device.id, database)
         try write(held + device.grants, of: device.id, database)
         // As it will be read from now on: limits applied, grants in order and each once.
         return try find(device.id, database) ?? device
@@ -120,13 +147,12 @@ extension Store {
 
     private static func device(_ row: Row, _ database: Database) throws -> PairedDevice {
         let key: Data = row["id"]
-        let addresses: String = row["addresses"]
+        let id = try DeviceID(publicKey: Array(key))
         let relays: String = row["relays"]
         let texts = try String.fetchAll(
             database, sql: "SELECT grant_text FROM grants WHERE device = ? ORDER BY grant_text", arguments: [key])
         return PairedDevice(
-            id: try DeviceID(publicKey: Array(key)), name: row["name"],
-            addresses: addresses.split(separator: "\n").compactMap { NetworkAddress(String($0)) },
+            id: id, name: row["name"], addresses: try book(id, database).addresses,
             relays: relays.split(separator: "\n").map(String.init),
             grants: try texts.map { text in
                 // A grant of a later version must not silently become nothing, nor something else.
@@ -138,7 +164,23 @@ extension Store {
             pairedAt: row["paired_at"], lastSeen: row["last_seen"])
     }
 
-    private static func text(_ addresses: some Sequence<NetworkAddress>) -> String {
-        addresses.map(\.description).joined(separator: "\n")
+    private static func book(_ id: DeviceID, _ database: Database) throws -> AddressBook {
+        let rows = try Row.fetchAll(
+            database, sql: "SELECT * FROM addresses WHERE device = ? ORDER BY position", arguments: [Data(id.bytes)])
+        return AddressBook(
+            rows.compactMap { row in
+                NetworkAddress(row["address"] as String).map {
+                    AddressBook.Entry(address: $0, lastGood: row["last_good"], toldAt: row["told_at"])
+                }
+            })
+    }
+
+    private static func write(_ book: AddressBook, of id: DeviceID, _ database: Database) throws {
+        try database.execute(sql: "DELETE FROM addresses WHERE device = ?", arguments: [Data(id.bytes)])
+        for (position, entry) in book.entries.enumerated() {
+            try database.execute(
+                sql: "INSERT INTO addresses VALUES (?, ?, ?, ?, ?)",
+                arguments: [Data(id.bytes), position, entry.address.description, entry.lastGood, entry.toldAt])
+        }
     }
 }

@@ -68,7 +68,7 @@ import Testing
             #expect(accepted.status == 0 && accepted.error.contains("wants to pair"), "\(accepted)")
             let outcome = try await joining.outcome(seconds: 30)
             #expect(outcome.status == 0 && outcome.error.contains("It is paired already"), "\(outcome)")
-            #expect(try await laptop.expect("devices").contains("forward shell"))
+            #expect(try await laptop.expect("devices", "phone").contains("forward shell"))
             #expect(try await laptop.kith(["accept"]).status == 3)
             let audit = try await laptop.kith(["grant", "phone", "--remove", "shell"])
             #expect(audit.status == 0)

@@ -1,7 +1,7 @@
 import KithAPI
 import KithIdentity
 import KithNet
-import KithNode
+@testable import KithNode
 import KithStore
 import KithTesting
 import KithWire
@@ -23,11 +23,13 @@ private struct Machine {
     let node: Node
     let service = TestService()
 
-    init(options: Node.Options = Node.Options()) async throws {
+    init(options: Node.Options = Node.Options(), at addresses: [NetworkAddress] = []) async throws {
         key = DeviceKey()
         folder = try TemporaryFolder()
         store = try Store.open(directory: folder.path, logger: .quiet)
-        endpoint = try await Endpoint.bind(key: key, logger: .quiet)
+        var endpointOptions = Endpoint.Options()
+        endpointOptions.bindAddresses = addresses
+        endpoint = try await Endpoint.bind(key: key, options: endpointOptions, logger: .quiet)
         node = Node(
             id: key.id, store: store, methods: TestService().handlers.map(\.method), options: options, logger: .quiet)
         try node.add(service)
@@ -42,11 +44,11 @@ private struct Machine {
 
 /// Two machines, the phone calling the laptop; both end with the body.
 private func withMachines(
-    grants: [Grant]?, options: Node.Options = Node.Options(),
+    grants: [Grant]?, options: Node.Options = Node.Options(), at addresses: [NetworkAddress] = [],
     _ body: (_ laptop: Machine, _ phone: Machine) async throws -> Void
 ) async throws {
-    let laptop = try await Machine(options: options)
-    let phone = try await Machine()
+    let laptop = try await Machine(options: options, at: addresses)
+    let phone = try await Machine(at: addresses)
     if let grants { try laptop.befriend(phone, as: "phone", grants: grants) }
     try phone.befriend(laptop, as: "laptop", grants: [])
     let serving = [laptop, phone].map { machine in Task { await machine.node.serve(machine.endpoint) } }
@@ -229,4 +231,83 @@ private func withMachines(
             }
         }
     }
+
+    @Test func `the store remembers where a connected device has moved to, at both ends`() async throws {
+        let here = NetworkAddress(ipv4: (127, 0, 0, 1), port: 0)
+        try await withMachines(grants: [], at: [here]) { laptop, phone in
+            _ = try await phone.node.client.call(Ask.self, "hi", on: "laptop")
+            let there = NetworkAddress(ipv4: (127, 0, 0, 2), port: 0)
+            for (moving, other) in [(phone, laptop), (laptop, phone)] {
+                try await moving.endpoint.rebind(to: [there])
+                let address = try #require(moving.endpoint.localAddresses.first)
+                while try other.store.device(moving.key.id)?.addresses.first != address {
+                    // What is sent shows where it comes from.
+                    _ = try await phone.node.client.call(Ask.self, "hi", on: "laptop")
+                    try await Task.sleep(for: .milliseconds(10))
+                }
+                let entry = try #require(try other.store.addressBook(of: moving.key.id).entries.first)
+                #expect(entry.lastGood != nil)
+            }
+        }
+    }
+
+    @Test func `a device without Kith is said to be there without it`() async throws {
+        try await withMachines(grants: []) { laptop, phone in
+            await laptop.endpoint.shutdown()
+            let error = await #expect(throws: KithError(.unreachable, "")) {
+                try await phone.node.client.call(Ask.self, "hi", on: "laptop")
+            }
+            #expect(error?.message.hasPrefix("laptop's machine answers, but no Kith is running there.") == true)
+        }
+    }
+}
+
+@Suite struct `How often a disk hears of a device` {
+    @Test func `at once, and a path that flaps not each second`() {
+        var budget = WriteBudget()
+        let start = ContinuousClock.now
+        #expect((0..<8).allSatisfy { _ in budget.take(at: start) == nil })
+        let next = budget.take(at: start)
+        #expect(next == start + .seconds(15))
+        // An hour of news each second.
+        var writes = 0
+        for second in 0..<3_600 where budget.take(at: start + .seconds(second)) == nil { writes += 1 }
+        #expect(writes == 239)
+        // And whole again after a while.
+        #expect((0..<8).allSatisfy { _ in budget.take(at: start + .seconds(7_200)) == nil })
+    }
+}
+
+@Suite struct `Standings` {
+    @Test func `what an earlier version says and hears of standings is still understood`() throws {
+        let now = AnyMethod(Reach.Standing.self)
+        let before = AnyMethod(FormerStanding.self)
+        func passed(_ value: any Sendable, from: AnyMethod.Coding, to: AnyMethod.Coding) throws -> any Sendable {
+            try to.decode(try from.encode(value, .cbor))
+        }
+        let address = NetworkAddress(ipv4: (192, 0, 2, 1), port: 7)
+        #expect(try passed(Nothing(), from: before.input, to: now.input) as? Reach.Standing.Input == .init())
+        #expect(
+            try passed(Reach.Standing.Input(addresses: [address]), from: now.input, to: before.input) is Nothing)
+        let old = FormerStanding.Output(grants: [.shell], version: "0.1.0", time: 5)
+        #expect(
+            try passed(old, from: before.output, to: now.output) as? Reach.Standing.Output
+                == .init(grants: [.shell], version: "0.1.0", time: 5))
+        let new = Reach.Standing.Output(grants: [.shell], version: "0.1.0", time: 5, addresses: [address])
+        #expect(try passed(new, from: now.output, to: before.output) as? FormerStanding.Output == old)
+    }
+}
+
+/// `reach.standing` as it was before devices told each other where they listen.
+private enum FormerStanding: Method {
+    typealias Input = Nothing
+    struct Output: Codable, Hashable, Sendable {
+        var grants: [Grant]
+        var version: String
+        var time: Int64
+    }
+    static let name = Reach.Standing.name
+    static let kind = MethodKind.query
+    static let summary = "Tells the caller what it may do here."
+    static func access(for input: Input) -> Access { .paired }
 }

@@ -1,3 +1,4 @@
+import Foundation
 import KithTesting
 @testable import KithStore
 import GRDB
@@ -70,25 +71,88 @@ import Testing
         #expect(throws: KithError(.corrupt, "")) { _ = try store.device(id) }
     }
 
-    @Test func `the last address comes first, and sixteen are kept`() throws {
+    private func address(_ host: Int, port: Int = 9) throws -> NetworkAddress {
+        try #require(NetworkAddress("[2001:db8::\(host)]:\(port)"))
+    }
+
+    @Test func `the last address comes first, and sixteen are kept, each with when it was last good`() throws {
         let folder = try TemporaryFolder()
         let store = try folder.open()
         defer { store.close() }
         let id = try store.add(device(1)).id
-        for port in 1...20 {
-            try store.sawDevice(id, at: NetworkAddress("[2001:db8::1]:\(port)"), time: Int64(port))
-        }
-        try store.sawDevice(id, at: NetworkAddress("[2001:db8::1]:10"), time: 30)
-        try store.sawDevice(id, at: nil, time: 31)
+        for host in 1...20 { try store.sawDevice(id, at: [address(host)], time: Int64(host)) }
+        try store.sawDevice(id, at: [address(10)], time: 30)
+        try store.sawDevice(id, at: [], time: 31)
         let found = try store.device(id)
         let device = try #require(found)
         #expect(device.lastSeen == 31)
-        #expect(device.addresses.map(\.port) == [10, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 9, 8, 7, 6, 5])
-        try store.setAddresses([], of: id)
-        #expect(try store.device(id)?.addresses == [])
-        // A device that was forgotten meanwhile is not there again because it was seen.
-        try store.sawDevice(KithStoreTests.device(7).id, at: nil, time: 1)
+        let hosts = [10, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 9, 8, 7, 6, 5]
+        #expect(try device.addresses == hosts.map { try address($0) })
+        #expect(try store.addressBook(of: id).entries.map(\.lastGood) == [30] + hosts.dropFirst().map { Int64($0) })
+        // A device that was forgotten meanwhile is not there again because it was seen, or said something.
+        let other = try KithStoreTests.device(7).id
+        try store.sawDevice(other, at: [address(1)], time: 1)
+        try store.deviceTold(other, [address(1)], time: 1)
+        try store.setStanding(Standing(grants: [], time: 1), at: other)
         #expect(try store.devices().count == 1)
+        #expect(try store.addressBook(of: other).entries.isEmpty)
+        #expect(try store.standing(at: other) == nil)
+    }
+
+    @Test func `what a device says of where it listens comes first, and takes the place of what it said before`() throws
+    {
+        var book = AddressBook(told: try [address(1), address(2), address(1)], at: 1)
+        #expect(try book.addresses == [address(1), address(2)])
+        book.reached(try [address(2)], at: 2)
+        book.told(try [address(3), address(4)], at: 3)
+        // The first was never proven, and is claimed no more; the second was.
+        #expect(try book.addresses == [address(3), address(4), address(2)])
+        #expect(book.entries.map(\.lastGood) == [nil, nil, 2])
+        // Where the connection goes now comes before what was said, and another port of that host has had its time.
+        book.reached(try [address(5, port: 1), address(3)], at: 4)
+        book.reached(try [address(5, port: 2)], at: 5)
+        #expect(try book.addresses == [address(5, port: 2), address(3), address(4), address(2)])
+        // However much it says, what was proven last stays.
+        for time in 6...9 as ClosedRange<Int64> {
+            book.told(try (0..<40).map { try address(100 * Int(time) + $0) }, at: time)
+        }
+        #expect(book.addresses.count <= AddressBook.limit)
+        #expect(try book.addresses.contains(address(5, port: 2)))
+    }
+
+    @Test func `what this device may do elsewhere is kept until it is paired anew`() throws {
+        let folder = try TemporaryFolder()
+        let store = try folder.open()
+        defer { store.close() }
+        let id = try store.add(device(1)).id
+        #expect(try store.standing(at: id) == nil)
+        let standing = Standing(grants: [.shell, .files(.read, root: "/srv/a b\nc")], time: 5)
+        try store.setStanding(standing, at: id)
+        #expect(try store.standing(at: id) == standing)
+        let forgotten = Standing(isForgotten: true, grants: [], time: 6)
+        try store.setStanding(forgotten, at: id)
+        #expect(try store.standing(at: id) == forgotten)
+        _ = try store.add(device(1))
+        #expect(try store.standing(at: id) == nil)
+    }
+
+    @Test func `a database of the first shape keeps its addresses`() throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path + "/kith.sqlite"
+        let old = try DatabaseQueue(path: path)
+        try Migrations.migrator.migrate(old, upTo: "1")
+        let key = try KithStoreTests.device(1).id.bytes
+        try old.write {
+            try $0.execute(
+                sql: "INSERT INTO devices VALUES (?, 'laptop', ?, '', 5, 7)",
+                arguments: [Data(key), "[2001:db8::1]:9\n[2001:db8::2]:9"])
+        }
+        try old.close()
+        let store = try folder.open()
+        defer { store.close() }
+        #expect(try store.device(device(1).id)?.addresses == [address(1), address(2)])
+        let entries = try store.addressBook(of: device(1).id).entries
+        #expect(entries.map(\.lastGood) == [7, nil] && entries.map(\.toldAt) == [5, 5])
     }
 
     @Test func `the audit log keeps the newest, newest first`() throws {

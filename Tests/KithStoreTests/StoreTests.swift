@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
 import KithIdentity
-import KithStore
+@testable import KithStore
 import KithTesting
 import KithWire
 import Testing
@@ -159,8 +159,8 @@ import Testing
 
     @Test func `the first shape of the database never changes`() throws {
         let folder = try TemporaryFolder()
-        try folder.open().close()
         let database = try DatabaseQueue(path: folder.path + "/kith.sqlite")
+        try Migrations.migrator.migrate(database, upTo: "1")
         let shape = try database.read { database in
             try String.fetchAll(
                 database,

@@ -17,12 +17,22 @@ public enum Devices {
         public var roundTripMilliseconds: Double?
         /// What it may do on this device.
         public var grants: [Grant]
-        /// Where it was last reached, best first.
+        /// Where it is to be found, best first.
         public var addresses: [NetworkAddress]
         /// When it was paired, in seconds since 1970.
         public var pairedAt: Int64
         /// When it was last connected, in seconds since 1970.
         public var lastSeen: Int64?
+        /// Whether it said, when last asked, that it is not paired with this device any more.
+        public var hasForgotten: Bool?
+        /// What this device may do there, as it last said; `nil` when it never did.
+        public var grantsThere: [Grant]?
+        /// When it said so, in seconds since 1970.
+        public var grantsThereAt: Int64?
+        /// When a connection last went to each of ``addresses``, in seconds since 1970; `nil` for never.
+        public var addressesGoodAt: [Int64?]?
+        /// Why it could not be reached, when that was tried.
+        public var failure: String?
 
         /// Makes a description of a device.
         public init(
@@ -45,11 +55,16 @@ public enum Devices {
     public enum List: Method {
         /// Whether to try to reach those that are offline first.
         public struct Input: Codable, Hashable, Sendable {
-            /// Tries to connect to every device, for at most two seconds.
+            /// Tries to connect to every device, for at most two seconds, and asks what this one may do there.
             public var probe: Bool
+            /// The only device to list, as ``Reference/device``; `nil` for all.
+            public var device: String?
 
             /// Makes the input.
-            public init(probe: Bool) { self.probe = probe }
+            public init(probe: Bool, device: String? = nil) {
+                self.probe = probe
+                self.device = device
+            }
         }
 
         /// What the service answers.

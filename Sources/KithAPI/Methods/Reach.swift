@@ -56,10 +56,18 @@ public enum Reach {
         public static func access(for input: Input) -> Access { .owner }
     }
 
-    /// Tells a paired device what it may do, and what time and version it is here.
+    /// Tells a paired device what it may do, where this one listens, and what time and version it is here.
+    ///
+    /// The addresses either end gives are where the other will look for it once their connection is gone.
     public enum Standing: Method {
-        /// What the caller sends.
-        public typealias Input = Nothing
+        /// What the caller says of itself.
+        public struct Input: Codable, Hashable, Sendable {
+            /// Where it listens now, at most ``Ticket/maxAddresses``; `nil` when it does not, or does not say.
+            public var addresses: [NetworkAddress]?
+
+            /// Makes the input.
+            public init(addresses: [NetworkAddress]? = nil) { self.addresses = addresses }
+        }
 
         /// What holds for the caller.
         public struct Output: Codable, Hashable, Sendable {
@@ -69,12 +77,15 @@ public enum Reach {
             public var version: String
             /// The time, in milliseconds since 1970.
             public var time: Int64
+            /// Where this device listens now; `nil` when it does not, or does not say.
+            public var addresses: [NetworkAddress]?
 
             /// Makes an answer.
-            public init(grants: [Grant], version: String, time: Int64) {
+            public init(grants: [Grant], version: String, time: Int64, addresses: [NetworkAddress]? = nil) {
                 self.grants = grants
                 self.version = version
                 self.time = time
+                self.addresses = addresses
             }
         }
 

@@ -84,6 +84,13 @@ extension Files.Duplicate.Input: OmissibleInput {
     public static var required: Set<String> { ["sources", "destination"] }
 }
 
+extension Reach.Standing.Input: OmissibleInput {
+    /// Nothing said of the caller.
+    public static var usual: Self { Self() }
+    /// Nothing.
+    public static var required: Set<String> { [] }
+}
+
 extension Devices.List.Input: OmissibleInput {
     /// As they are known to be, without trying to reach them.
     public static var usual: Self { Self(probe: false) }

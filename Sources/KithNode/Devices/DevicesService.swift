@@ -22,7 +22,7 @@ public struct DevicesService: Service {
     /// The methods it serves.
     public var handlers: [Handler] {
         [
-            .call(Devices.List.self) { input, _ in try await list(probe: input.probe) },
+            .call(Devices.List.self) { input, _ in try await list(input) },
             .call(Devices.Forget.self) { input, _ in try await forget(input.device) },
             .call(Devices.Rename.self) { input, _ in try await rename(input.device, to: input.name) },
             .call(Devices.ChangeGrants.self) { input, _ in try await changeGrants(input) },
@@ -31,29 +31,39 @@ public struct DevicesService: Service {
         ]
     }
 
-    private func list(probe: Bool) async throws -> [Devices.Info] {
-        let devices = try store.devices()
-        if probe {
-            await withTaskGroup { group in
-                for device in devices {
-                    group.addTask {
+    private func list(_ input: Devices.List.Input) async throws -> [Devices.Info] {
+        let wanted = try input.device.map { try find($0).id }
+        func devices() throws -> [PairedDevice] { try store.devices().filter { wanted == nil || $0.id == wanted } }
+        let failures = input.probe ? await probe(try devices().map(\.id)) : [:]
+        var infos: [Devices.Info] = []
+        for device in try devices() {
+            var info = await info(device)
+            if !info.isOnline { info.failure = failures[device.id] }
+            infos.append(info)
+        }
+        return infos
+    }
+
+    /// Tries for two seconds to reach devices, and asks what this one may do there; says why some cannot be reached.
+    private func probe(_ devices: [DeviceID]) async -> [DeviceID: String] {
+        await withTaskGroup(of: (DeviceID, String)?.self) { group in
+            for device in devices {
+                group.addTask {
+                    do {
+                        try await node.askStanding(on: device, timeout: .seconds(2))
+                        return nil
+                    } catch {
                         // A device that cannot be reached is listed as offline: that is the answer, not a failure.
-                        _ = try? await node.connect(to: device.id.description)
+                        return (device, (error as? KithError)?.message ?? "\(error)")
                     }
                 }
-                group.addTask { try? await Task.sleep(for: .seconds(2)) }  // ends early only when cancelled
-                var left = devices.count
-                // The clock is the one task too many: done when either all devices answered or it did.
-                for await _ in group {
-                    left -= 1
-                    if left <= 0 { break }
-                }
-                group.cancelAll()
             }
+            var failures: [DeviceID: String] = [:]
+            for await failure in group {
+                if let failure { failures[failure.0] = failure.1 }
+            }
+            return failures
         }
-        var infos: [Devices.Info] = []
-        for device in try store.devices() { infos.append(await info(device)) }
-        return infos
     }
 
     private func forget(_ reference: String) async throws -> Devices.Info {
@@ -120,7 +130,23 @@ public struct DevicesService: Service {
                 detail: "\(device.name): \(detail)"))
     }
 
-    private func info(_ device: PairedDevice) async -> Devices.Info { await Devices.Info(device, node: node) }
+    private func info(_ device: PairedDevice) async -> Devices.Info {
+        var info = await Devices.Info(device, node: node)
+        do {
+            if let standing = try store.standing(at: device.id) {
+                info.hasForgotten = standing.isForgotten
+                info.grantsThere = standing.isForgotten ? nil : standing.grants
+                info.grantsThereAt = standing.time
+            }
+            let book = try store.addressBook(of: device.id)
+            info.addresses = book.addresses
+            info.addressesGoodAt = book.entries.map(\.lastGood)
+        } catch {
+            // What is known besides is no reason to say nothing of the device at all.
+            info.failure = error.message
+        }
+        return info
+    }
 }
 
 extension Devices.Info {

@@ -34,8 +34,12 @@ public struct ReachService: Service {
     /// The methods it serves.
     public var handlers: [Handler] {
         [
-            .call(Reach.Standing.self) { _, context in
-                Reach.Standing.Output(grants: context.grants, version: version, time: now())
+            .call(Reach.Standing.self) { input, context in
+                if let addresses = input.addresses, case .device(let device, _, paired: true) = context.caller {
+                    await node.heard(addresses, from: device)
+                }
+                return Reach.Standing.Output(
+                    grants: context.grants, version: version, time: now(), addresses: node.announced)
             },
             .stream(Reach.Examine.self) { input, context, pending in
                 let messages = MessageStream(try await pending.accept(Nothing()))
@@ -224,7 +228,9 @@ public struct ReachService: Service {
         do {
             let start = now()
             let standing = try await context.client.call(
-                Reach.Standing.self, Nothing(), on: known.id.description, options: CallOptions(timeout: .seconds(10)))
+                Reach.Standing.self, Reach.Standing.Input(), on: known.id.description,
+                options: CallOptions(timeout: .seconds(10)))
+            await node.learn(standing, from: known.id)
             let middle = start + (now() - start) / 2
             let grants = standing.grants.map(\.description).joined(separator: ", ")
             try await report(

@@ -1,0 +1,168 @@
+import KithAPI
+import KithIdentity
+import KithNet
+import KithWire
+import Logging
+
+// What the node learns of other devices while they are connected, and says to them of itself: where they are to be found
+// when both have moved and both were restarted, and what this device may do there.
+
+extension Node {
+    /// Keeps the record of a connected device up to date until the task is cancelled.
+    func keepRecord(_ session: Session) async {
+        // Not before: whoever repeats a peer's first flight must not say where the peer is.
+        guard await session.link.handshakeCompleted() else { return }
+        session.wasSeen()
+        await withDiscardingTaskGroup { group in
+            group.addTask {
+                for await _ in session.link.pathChanges { session.wasSeen() }
+            }
+            group.addTask {
+                for await _ in session.news {
+                    guard await self.mayWrite(session) else { return }
+                    await self.write(session)
+                }
+            }
+            group.addTask {
+                for await _ in session.announcements {
+                    await self.announce(session)
+                    // However often this device moves. The sleep ends early only when cancelled.
+                    try? await Task.sleep(for: .seconds(1))
+                }
+            }
+        }
+    }
+
+    /// The connection is over: notes when, unless much was written lately.
+    func noteEnd(_ session: Session) async {
+        guard session.isPaired, await session.link.handshakeCompleted(), turnToWrite(session.link.peer) == nil
+        else { return }
+        await write(session)
+    }
+
+    /// Waits until something may be written of the device; false when the task is cancelled meanwhile.
+    private func mayWrite(_ session: Session) async -> Bool {
+        while session.isPaired, let time = turnToWrite(session.link.peer) {
+            guard (try? await Task.sleep(until: time, clock: .continuous)) != nil else { return false }  // cancelled
+        }
+        return true
+    }
+
+    /// Writes down what is known now.
+    private func write(_ session: Session) async {
+        guard session.isPaired else { return }
+        let link = session.link
+        let status = link.isOpen ? await link.status() : nil
+        var addresses = status.map { [$0.address] } ?? []
+        addresses += (status?.statistics?.paths ?? []).filter(\.isValidated).map(\.remoteAddress)
+        do {
+            if let told = session.takeTold() { try directory.told(link.peer, told) }
+            try directory.seen(link.peer, at: addresses)
+        } catch {
+            logger.warning("could not note where a device is", metadata: ["error": "\(error)"])
+        }
+    }
+
+    // MARK: - Where this device is
+
+    /// Has the device told where this one listens, once per connection.
+    func introduce(to device: DeviceID) {
+        guard announcement != nil else { return }
+        for session in sessions(with: device) { session.announceOnce() }
+    }
+
+    /// Has every connected device told where this one listens now.
+    func announceEverywhere() {
+        for session in sessions where session.isPaired { session.announceAgain() }
+    }
+
+    /// What another device is told of where this one listens; `nil` when it does not.
+    var announced: [NetworkAddress]? { announcement.map { Array($0().prefix(Ticket.maxAddresses)) } }
+
+    /// Tells the other end of a connection where this device listens, and takes what it says of this one.
+    private func announce(_ session: Session) async {
+        guard session.isPaired, let announced else { return }
+        do {
+            let answer = try await withDeadline(.seconds(5)) {
+                let coding = AnyMethod(Reach.Standing.self)
+                guard case .cbor(let input) = try coding.input.encode(Reach.Standing.Input(addresses: announced), .cbor)
+                else { throw Self.otherForm }
+                let header = StreamHeader(method: coding.name, millisecondsLeft: 5_000, trace: nil, input: input)
+                let stream = try await session.link.openStream()
+                do {
+                    let output = try await HeaderExchange.request(header, over: stream, isCall: true).0
+                    return try Self.output(of: Reach.Standing.self, coding, .cbor(output))
+                } catch {
+                    stream.abort(.cancelled)
+                    throw error
+                }
+            }
+            await learn(answer, from: session.link.peer)
+        } catch let error as KithError where error.code == .unpaired {
+            noteForgotten(by: session.link.peer)
+        } catch {
+            // A device of an earlier version, or one that has just gone: both find out by other ways.
+            logger.debug("could not say where this device is", metadata: ["error": "\(error)"])
+        }
+    }
+
+    // MARK: - What others say
+
+    /// Asks a device what this one may do there, and remembers the answer.
+    func askStanding(on device: DeviceID, timeout: Duration) async throws {
+        let answer = try await client.call(
+            Reach.Standing.self, Reach.Standing.Input(addresses: announced), on: device.description,
+            options: CallOptions(timeout: timeout))
+        await learn(answer, from: device)
+    }
+
+    /// Takes what a device says of itself and of this one.
+    func learn(_ standing: Reach.Standing.Output, from device: DeviceID) async {
+        do {
+            try directory.standing(device, standing.grants)
+        } catch {
+            logger.warning("could not note what this device may do elsewhere", metadata: ["error": "\(error)"])
+        }
+        if let addresses = standing.addresses { await heard(addresses, from: device) }
+    }
+
+    /// The device says that it is not paired with this one.
+    func noteForgotten(by device: DeviceID) {
+        do {
+            try directory.standing(device, nil)
+        } catch {
+            logger.warning("could not note that this device was forgotten", metadata: ["error": "\(error)"])
+        }
+    }
+
+    /// A paired device says where it listens: that is its word, and no more than a place to try.
+    func heard(_ addresses: [NetworkAddress], from device: DeviceID) async {
+        for session in sessions(with: device) where session.isPaired && session.link.isOpen {
+            // Its loopback is of use to nobody elsewhere.
+            let isHere = await session.link.status()?.address.isLoopback ?? false
+            let sound = addresses.prefix(Ticket.maxAddresses).filter {
+                $0.port != 0 && !$0.isUnspecified && !$0.isMulticast && (isHere || !$0.isLoopback)
+            }
+            return session.wasTold(Array(sound))
+        }
+    }
+}
+
+/// How often something is written of a device: at once as a rule, but a path that flaps does not write each second.
+///
+/// Eight times in a row, and then once in fifteen seconds.
+struct WriteBudget {
+    private static let burst = 8
+    private static let interval = Duration.seconds(15)
+    /// When the budget is whole again.
+    private var whole: ContinuousClock.Instant?
+
+    /// Takes one turn, or says when there is one.
+    mutating func take(at now: ContinuousClock.Instant) -> ContinuousClock.Instant? {
+        let start = max(whole ?? now, now)
+        let earliest = start - Self.interval * (Self.burst - 1)
+        guard earliest <= now else { return earliest }
+        whole = start + Self.interval
+        return nil
+    }
+}

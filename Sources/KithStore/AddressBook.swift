@@ -1,0 +1,74 @@
+public import KithWire
+
+/// Where a device is to be found: what was proven by a connection and what the device said itself, newest first.
+///
+/// A value: it reads no clock and touches no disk.
+public struct AddressBook: Hashable, Sendable {
+    /// One address, and what speaks for it.
+    public struct Entry: Hashable, Sendable {
+        /// Where the device listens.
+        public var address: NetworkAddress
+        /// When a connection last went there, in seconds since 1970; `nil` when none ever did.
+        public var lastGood: Int64?
+        /// When the device last said that it listens there, in seconds since 1970; `nil` when it says so no more.
+        public var toldAt: Int64?
+
+        /// Makes an entry.
+        public init(address: NetworkAddress, lastGood: Int64? = nil, toldAt: Int64? = nil) {
+            self.address = address
+            self.lastGood = lastGood
+            self.toldAt = toldAt
+        }
+    }
+
+    /// How many addresses of a device are remembered; the oldest give way.
+    public static let limit = 16
+    /// How many a device that has moved can say at once: not enough to push out all that was proven.
+    static let tellLimit = 10
+
+    /// The addresses, best first.
+    public private(set) var entries: [Entry]
+
+    /// Makes a book of entries, best first.
+    public init(_ entries: some Sequence<Entry> = []) { self.entries = Array(entries.prefix(Self.limit)) }
+
+    /// Makes a book of what a device says of itself when it is paired.
+    public init(told addresses: [NetworkAddress], at time: Int64) {
+        var known: Set<NetworkAddress> = []
+        self.init(
+            addresses.filter { known.insert($0).inserted }.map { Entry(address: $0, lastGood: nil, toldAt: time) })
+    }
+
+    /// The addresses alone, best first.
+    public var addresses: [NetworkAddress] { entries.map(\.address) }
+
+    /// A connection goes to these addresses, and to the first of them now.
+    ///
+    /// Another port at the same host, which the device does not claim, was that of a connection before: it goes.
+    public mutating func reached(_ addresses: [NetworkAddress], at time: Int64) {
+        for address in addresses.reversed() {
+            var entry = take(address)
+            entry.lastGood = time
+            entries.removeAll { $0.toldAt == nil && $0.address.ip == address.ip }
+            entries.insert(entry, at: 0)
+        }
+        entries = Array(entries.prefix(Self.limit))
+    }
+
+    /// The device says where it listens now; what it said before holds no more.
+    public mutating func told(_ addresses: [NetworkAddress], at time: Int64) {
+        for index in entries.indices { entries[index].toldAt = nil }
+        for address in addresses.prefix(Self.tellLimit).reversed() {
+            var entry = take(address)
+            entry.toldAt = time
+            entries.insert(entry, at: 0)
+        }
+        entries.removeAll { $0.toldAt == nil && $0.lastGood == nil }
+        entries = Array(entries.prefix(Self.limit))
+    }
+
+    private mutating func take(_ address: NetworkAddress) -> Entry {
+        guard let index = entries.firstIndex(where: { $0.address == address }) else { return Entry(address: address) }
+        return entries.remove(at: index)
+    }
+}

@@ -1,0 +1,70 @@
+import Foundation
+import Testing
+
+@Suite(.timeLimit(.minutes(2))) struct DevicesTests {
+    private struct Info: Decodable {
+        var isOnline: Bool
+        var hasForgotten: Bool?
+        var grantsThere: [String]?
+        var grantsThereAt: Int64?
+        var failure: String?
+    }
+
+    private func only(_ machine: Machine, _ words: String...) async throws -> Info {
+        let outcome = try await machine.kith(["devices", "--json"] + words)
+        try #require(outcome.status == 0, "\(outcome)")
+        return try #require(try JSONDecoder().decode([Info].self, from: Data(outcome.output.utf8)).first)
+    }
+
+    @Test func `what a device may do on another one is shown, and remembered when that one is down`() async throws {
+        try await withTwoMachines { laptop, phone in
+            try await laptop.invite(phone, "shell", "files:read=/srv")
+            let online = try await only(phone)
+            #expect(online.isOnline && online.hasForgotten == false)
+            #expect(online.grantsThere.map(Set.init) == ["shell", "files:read=/srv"])
+            let told = try #require(online.grantsThereAt)
+            let text = try await phone.expect("devices")
+            #expect(text.contains("YOU MAY THERE") && text.contains("files:read=/srv"), "\(text)")
+            #expect(text.split(separator: "\n").allSatisfy { $0.count <= 80 }, "\(text)")
+
+            try await laptop.expect("grant", "phone", "--remove", "shell")
+            #expect(try await only(phone).grantsThere == ["files:read=/srv"])
+            try await laptop.expect("down")
+            let offline = try await only(phone)
+            #expect(!offline.isOnline && offline.hasForgotten == false)
+            #expect(offline.grantsThere == ["files:read=/srv"] && offline.grantsThereAt.map { $0 >= told } == true)
+            // The kernel of this very machine says that nobody listens.
+            #expect(offline.failure?.contains("no Kith is running there") == true, "\(offline)")
+            #expect(try await phone.expect("devices", "lap").contains("reason"))
+            // Without asking, the answer is the old one, and marked so.
+            let old = try await phone.expect("devices", "--cached")
+            #expect(old.contains("offline") && old.contains("(just now)") || old.contains(" ago)"), "\(old)")
+        }
+    }
+
+    @Test func `a device that has forgotten this one is told from one that is offline`() async throws {
+        try await withTwoMachines { laptop, phone in
+            try await laptop.invite(phone, "shell")
+            _ = try await only(phone)
+            try await laptop.expect("forget", "phone")
+            #expect(try await only(phone).hasForgotten == true)
+            #expect(try await phone.expect("devices").contains("has forgotten this device"))
+            #expect(try await phone.expect("devices", "--cached").contains("has forgotten this device"))
+            // Paired anew, it is one of them again.
+            try await laptop.invite(phone)
+            let again = try await only(phone)
+            #expect(again.hasForgotten == false && again.grantsThere == [])
+        }
+    }
+
+    @Test func `long grants are put one below the other, so that eighty columns hold them`() async throws {
+        try await withTwoMachines { laptop, phone in
+            let grants = ["files:read=/srv/photographs/holidays", "files:write=/srv/photographs/incoming"]
+            try await laptop.invite(phone, grants[0], grants[1], "shell")
+            try await phone.invite(laptop, grants[0])
+            let text = try await phone.expect("devices")
+            #expect(text.contains("you may there: files:read"), "\(text)")
+            #expect(grants.allSatisfy { text.contains($0) })
+        }
+    }
+}
