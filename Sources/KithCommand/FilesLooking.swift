@@ -387,8 +387,8 @@ struct UsageCommand: AsyncParsableCommand {
                     var output = ""
                     for item in used.items {
                         if item.path.bytes.isEmpty {
-                            sum.allocated &+= item.allocated
-                            sum.apparent &+= item.apparent
+                            sum.allocated.saturatingAdd(item.allocated)
+                            sum.apparent.saturatingAdd(item.apparent)
                         }
                         output += try line(item, joined(path, item.path, withDevice: false).description) + "\n"
                     }

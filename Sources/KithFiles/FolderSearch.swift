@@ -143,7 +143,7 @@ struct FolderSearch: Sendable {
     private static let messageSize = 64 << 10
 
     private func matches(_ info: Descriptor.Info, name: [UInt8], path: [UInt8]) -> Bool {
-        filter.isMet(by: info, name: name, age: UInt64(clamping: now - min(info.seconds, now))) {
+        filter.isMet(by: info, name: name, age: UInt64(clamping: now.saturatingSubtracting(info.seconds))) {
             Self.joined(input.path.bytes, path)
         }
     }
@@ -265,16 +265,16 @@ struct FolderUsage: Sendable {
                         if counted.count < Self.maximumLinks { counted.insert(identity) }
                     }
                     let own = Self.own(info)
-                    sums[sums.count - 1].allocated &+= own.allocated
-                    sums[sums.count - 1].apparent &+= own.apparent
+                    sums[sums.count - 1].allocated.saturatingAdd(own.allocated)
+                    sums[sums.count - 1].apparent.saturatingAdd(own.apparent)
                     if input.files, walk.depth <= Int(input.maximumDepth ?? .max) {
                         report.items.append(item(walk.path, own))
                         size += walk.path.count
                     }
                 case .left:
                     let sum = sums.removeLast()
-                    sums[sums.count - 1].allocated &+= sum.allocated
-                    sums[sums.count - 1].apparent &+= sum.apparent
+                    sums[sums.count - 1].allocated.saturatingAdd(sum.allocated)
+                    sums[sums.count - 1].apparent.saturatingAdd(sum.apparent)
                     if walk.depth <= Int(input.maximumDepth ?? .max) {
                         report.items.append(item(walk.path, sum))
                         size += walk.path.count

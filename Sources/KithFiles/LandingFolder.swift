@@ -151,8 +151,12 @@ struct ArrivingContents: Sendable {
     /// How many of its bytes are there.
     var position: UInt64 { hash.size }
 
+    /// How much more there can be: no file ends beyond 2⁶³-1.
+    private var room: UInt64 { UInt64(Int64.max) - position }
+
     /// Takes the next bytes in.
     mutating func write(_ data: ArraySlice<UInt8>) throws(Errno) {
+        guard UInt64(data.count) <= room else { throw .tooMany }
         if isSparse {
             try writeSparse(data)
         } else {
@@ -180,7 +184,7 @@ struct ArrivingContents: Sendable {
 
     /// Takes a hole in.
     mutating func skip(_ length: UInt64) throws(Errno) {
-        guard length <= UInt64(Int64.max) - position else { throw .tooMany }
+        guard length <= room else { throw .tooMany }
         try clear(position..<(position + length))
         hash.appendZeros(length)
     }

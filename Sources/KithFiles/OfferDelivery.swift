@@ -80,7 +80,7 @@ struct OfferDelivery: Sendable {
             }
             sources.append(source)
             items.append(Offers.Item(name: name, kind: opened.kind, size: total.bytes))
-            bytes += total.bytes
+            bytes = try bytes.adding(announced: total.bytes)
             files += total.files
         }
         return (

@@ -220,7 +220,7 @@ final class Partial {
 
     private static func removeStale(_ name: [UInt8], in folder: Descriptor) {
         guard let info = try? folder.info(name), info.kind == .file || info.kind == .folder else { return }
-        if name.starts(with: keptPrefix), kith_now() - info.seconds < patience { return }
+        if name.starts(with: keptPrefix), kith_now().saturatingSubtracting(info.seconds) < patience { return }
         let isFolder = info.kind == .folder
         guard let descriptor = try? folder.open(name: name, isFolder ? [.folder, .noFollow] : .noFollow),
             (try? descriptor.lock(waiting: false)) == true

@@ -63,7 +63,9 @@ final class ProgressBoard: Sendable {
 
     /// Bytes that have passed over the link, in all attempts: of contents, and of all kinds.
     var moved: (sent: UInt64, wire: UInt64) {
-        all.reduce(into: (0, 0)) { $0 = ($0.sent &+ $1.moved, $0.wire &+ $1.wire) }
+        all.reduce(into: (UInt64(0), UInt64(0))) {
+            $0 = ($0.sent.saturatingAdding($1.moved), $0.wire.saturatingAdding($1.wire))
+        }
     }
 
     /// The first failure among what was left out, with the number of all that was.
@@ -83,12 +85,12 @@ final class ProgressBoard: Sendable {
         var current: Files.Path?
         for lane in all {
             let part = lane.report()
-            report.bytes &+= part.bytes
-            report.sent &+= part.sent
-            report.wire &+= part.wire
-            report.files &+= part.files
-            if let bytes = part.totalBytes { report.totalBytes = (report.totalBytes ?? 0) &+ bytes }
-            if let files = part.totalFiles { report.totalFiles = (report.totalFiles ?? 0) &+ files }
+            report.bytes.saturatingAdd(part.bytes)
+            report.sent.saturatingAdd(part.sent)
+            report.wire.saturatingAdd(part.wire)
+            report.files.saturatingAdd(part.files)
+            if let bytes = part.totalBytes { report.totalBytes = (report.totalBytes ?? 0).saturatingAdding(bytes) }
+            if let files = part.totalFiles { report.totalFiles = (report.totalFiles ?? 0).saturatingAdding(files) }
             report.skipped += part.skipped
             report.changes += part.changes
             guard running.contains(where: { $0 === lane }) else {

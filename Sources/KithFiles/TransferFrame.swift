@@ -327,6 +327,9 @@ package enum TransferFrame: Hashable, Sendable {
             let flags = FileFlags(rawValue: try reader.integer())
             var attributes = try Attributes(from: &reader)
             let size: UInt64 = try reader.integer()
+            guard size <= UInt64(Int64.max) else {
+                throw KithError(.invalid, "The other end lists a file of \(size) bytes: there can be none.")
+            }
             attributes.name = try Self.name(reader.bytes(reader.remaining))
             self = .file(attributes, size: size, flags)
         case 6:

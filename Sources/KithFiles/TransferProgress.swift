@@ -35,26 +35,31 @@ package final class TransferProgress: Sendable {
     /// Adds bytes and files done.
     func add(bytes: UInt64 = 0, sent: UInt64 = 0, wire: UInt64 = 0, files: UInt64 = 0) {
         state.withLock { state in
-            state.progress.bytes &+= bytes
+            state.progress.bytes.saturatingAdd(bytes)
             if isOverLink {
-                state.progress.sent &+= sent
-                state.progress.wire &+= wire
+                state.progress.sent.saturatingAdd(sent)
+                state.progress.wire.saturatingAdd(wire)
             }
-            state.progress.files &+= files
+            state.progress.files.saturatingAdd(files)
         }
     }
 
     /// Takes over what another device tells of a copy it does, after what it told before.
     func take(_ report: Files.Progress, after before: Files.Progress) {
         state.withLock { state in
-            state.progress.bytes &+= report.bytes &- before.bytes
-            state.progress.files &+= report.files &- before.files
-            if let bytes = report.totalBytes {
-                state.progress.totalBytes = (state.progress.totalBytes ?? 0) &+ bytes &- (before.totalBytes ?? 0)
+            func replace(_ number: inout UInt64, _ before: UInt64, by report: UInt64) {
+                number = number.saturatingSubtracting(before).saturatingAdding(report)
             }
-            if let files = report.totalFiles {
-                state.progress.totalFiles = (state.progress.totalFiles ?? 0) &+ files &- (before.totalFiles ?? 0)
+            func replace(_ number: inout UInt64?, _ before: UInt64?, by report: UInt64?) {
+                guard let report else { return }
+                var sum = number ?? 0
+                replace(&sum, before ?? 0, by: report)
+                number = sum
             }
+            replace(&state.progress.bytes, before.bytes, by: report.bytes)
+            replace(&state.progress.files, before.files, by: report.files)
+            replace(&state.progress.totalBytes, before.totalBytes, by: report.totalBytes)
+            replace(&state.progress.totalFiles, before.totalFiles, by: report.totalFiles)
             state.progress.current = report.current
         }
         for skipped in report.skipped { skip(skipped) }
@@ -129,8 +134,8 @@ package final class TransferProgress: Sendable {
     /// Adds to what there is to do.
     func addTotal(bytes: UInt64, files: UInt64) {
         state.withLock { state in
-            state.progress.totalBytes = (state.progress.totalBytes ?? 0) &+ bytes
-            state.progress.totalFiles = (state.progress.totalFiles ?? 0) &+ files
+            state.progress.totalBytes = (state.progress.totalBytes ?? 0).saturatingAdding(bytes)
+            state.progress.totalFiles = (state.progress.totalFiles ?? 0).saturatingAdding(files)
         }
     }
 

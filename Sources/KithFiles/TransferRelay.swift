@@ -37,7 +37,7 @@ struct TransferRelay: Sendable {
                 var total: UInt64 = 0
                 for _ in 0..<count {
                     guard let size = sizes.popFirst() else { break }
-                    total &+= size
+                    total.saturatingAdd(size)
                 }
                 return total
             }

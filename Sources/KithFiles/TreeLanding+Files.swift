@@ -48,7 +48,7 @@ extension TreeLanding {
             guard try isFree(file) else { return try leave(file, isThere: false) }
             note(file.folder, file.name, file.plan.existing == nil ? .new : .changed)
             summary.files += 1
-            summary.bytes += file.size
+            summary.bytes = try summary.bytes.adding(announced: file.size)
             return try leave(file, isThere: true)
         }
         wanted.append(file)
@@ -422,7 +422,7 @@ extension TreeLanding {
             throw error.failure("put in place", path)
         }
         summary.files += 1
-        summary.bytes += done.arriving.hash.size
+        summary.bytes = try summary.bytes.adding(announced: done.arriving.hash.size)
         summary.sent += done.arriving.sent
         progress.add(files: 1)
         note(folder, file.name, file.plan.existing == nil ? .new : .changed)

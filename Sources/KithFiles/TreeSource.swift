@@ -57,7 +57,7 @@ struct TreeSource: Sendable {
         while let step = try walk.next() {
             try Task.checkCancellation()
             guard case .file(let file) = step else { continue }
-            total.bytes &+= file.info.size
+            total.bytes = total.bytes.saturatingAdding(file.info.size)
             total.files &+= 1
         }
         return total

@@ -445,11 +445,13 @@ extension Files {
         /// The sum of two.
         package static func + (left: Summary, right: Summary) -> Summary {
             Summary(
-                bytes: left.bytes &+ right.bytes, sent: left.sent &+ right.sent, wire: nil,
-                files: left.files &+ right.files,
-                unchanged: left.unchanged &+ right.unchanged, folders: left.folders &+ right.folders,
-                links: left.links &+ right.links, deleted: left.deleted &+ right.deleted,
-                skipped: left.skipped &+ right.skipped)
+                bytes: left.bytes.saturatingAdding(right.bytes), sent: left.sent.saturatingAdding(right.sent),
+                wire: nil,
+                files: left.files.saturatingAdding(right.files),
+                unchanged: left.unchanged.saturatingAdding(right.unchanged),
+                folders: left.folders.saturatingAdding(right.folders),
+                links: left.links.saturatingAdding(right.links), deleted: left.deleted.saturatingAdding(right.deleted),
+                skipped: left.skipped.saturatingAdding(right.skipped))
         }
     }
 }
