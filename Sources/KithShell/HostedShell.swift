@@ -527,7 +527,8 @@ final class HostedShell: Sendable {
     private func taken(from viewer: [UInt8], upTo position: UInt64) {
         state.withLock { state in
             guard let at = state.inputs.firstIndex(where: { $0.id == viewer }) else { return }
-            state.inputs[at].taken = max(state.inputs[at].taken, position)
+            // A viewer that was forgotten and came back has begun to count anew.
+            state.inputs[at].taken = min(max(state.inputs[at].taken, position), state.inputs[at].received)
             guard state.inputs[at].taken - state.inputs[at].told >= UInt64(ShellFrame.inputWindow / 8) else { return }
             state.inputs[at].told = state.inputs[at].taken
             for other in state.viewers.values where other.id == viewer { other.wake.yield() }

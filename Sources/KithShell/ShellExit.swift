@@ -46,7 +46,8 @@ public struct ShellSignal: Hashable, Sendable, CustomStringConvertible {
 
     /// The number on this system; `nil` for one it does not have.
     public var number: Int32? {
-        Self.numbers.first { $0.0 == name }?.1 ?? Int32(name)
+        // The name is the peer's: a number beyond all signals is none.
+        Self.numbers.first { $0.0 == name }?.1 ?? Int32(name).flatMap { (1...64).contains($0) ? $0 : nil }
     }
 
     /// The name as C spells it: "SIGINT".

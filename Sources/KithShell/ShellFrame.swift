@@ -45,6 +45,8 @@ package enum ShellFrame: Hashable, Sendable {
     package static let limit = 64 << 10
     /// How many bytes of input the caller may send that the process has not been given.
     package static let inputWindow = 1 << 20
+    /// The last place of an input or output that is taken for one: a varint has room for what comes behind it.
+    package static let lastPosition: UInt64 = 1 << 61
 
     /// The frame as it travels.
     package var encoded: [UInt8] {
@@ -80,7 +82,7 @@ package enum ShellFrame: Hashable, Sendable {
         case .echoed(let position, let held):
             var writer = ByteWriter()
             writer.varint(position)
-            writer.varint(UInt64(clamping: Int64(held / .microseconds(1))))
+            writer.varint(UInt64(min(max(held / .microseconds(1), 0), Double(Self.lastPosition))))
             return Self.frame(0x17, writer.bytes)
         }
     }

@@ -113,7 +113,7 @@ public final class ShellSession: Sendable {
     public static func attach(
         _ input: Shell.Attach.Input, on device: String?, client: Client, options: CallOptions = CallOptions()
     ) async throws -> ShellSession {
-        let opened = try await client.open(Shell.Attach.self, input, on: device, options: options)
+        let opened = try checked(try await client.open(Shell.Attach.self, input, on: device, options: options))
         let output = opened.output
         var input = input
         input.session = output.session.id
@@ -220,6 +220,7 @@ public final class ShellSession: Sendable {
             try await advance(bytes.count, link)
             return .errorOutput(bytes)
         case .jump(let position):
+            try Self.check(position)
             state.withLock { state in
                 state.position = position
                 state.told = position
@@ -248,6 +249,26 @@ public final class ShellSession: Sendable {
             return .exited(exit)
         case .input, .endOfInput, .resize, .signal, .received:
             throw KithError(.invalid, "The device sent a frame that only a caller sends.")
+        }
+    }
+
+    /// Refuses a place that the output of a shell never reaches.
+    private static func check(_ position: UInt64) throws(KithError) {
+        guard position <= ShellFrame.lastPosition else {
+            throw KithError(.invalid, "The device says that the shell has written \(position) bytes: none can.")
+        }
+    }
+
+    /// What was attached to, unless it says that it stands where no shell does: then the stream is let go of.
+    private static func checked(
+        _ opened: OpenedStream<Shell.Attach.Output>
+    ) throws(KithError) -> OpenedStream<Shell.Attach.Output> {
+        do throws(KithError) {
+            try check(opened.output.position)
+            return opened
+        } catch {
+            opened.stream.abort(error.code)
+            throw error
         }
     }
 
@@ -338,6 +359,7 @@ public final class ShellSession: Sendable {
 
     /// Takes up a new stream: what of the input has not arrived is sent again before anything else.
     private func resume(_ opened: OpenedStream<Shell.Attach.Output>) async throws {
+        let opened = try Self.checked(opened)
         await turn.enter()
         defer { turn.leave() }
         let link = Link(opened.stream)
