@@ -98,7 +98,7 @@ struct BenchCommand: AsyncParsableCommand {
     }
 
     private static func words(_ report: Reach.Measure.Report) -> String {
-        let percent = "\(Int(report.progress * 100)) %"
+        let percent = "\(Wording.percent(report.progress)) %"
         return switch report.phase {
         case "latency": "latency  \(percent)"
         case "down": "down  \(percent)  \(rate(report.down ?? 0))"
@@ -108,7 +108,7 @@ struct BenchCommand: AsyncParsableCommand {
 
     /// `93.4 MB/s (747 Mbit/s)`.
     private static func rate(_ bytes: Double) -> String {
-        "\(ProgressLine.size(UInt64(max(0, bytes))))/s (\(String(format: "%.1f", bytes * 8 / 1_000_000)) Mbit/s)"
+        "\(Wording.rate(bytes)) (\(String(format: "%.1f", bytes * 8 / 1_000_000)) Mbit/s)"
     }
 }
 

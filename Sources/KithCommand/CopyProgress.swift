@@ -115,7 +115,7 @@ struct ProgressLine {
         let wire = summary.wire.map { summary.sent > 0 && $0 < summary.sent / 100 * 98 ? $0 : nil } ?? nil
         let packed = wire.map { ", sent \(size(summary.sent)) (\(size($0)) on the wire)" } ?? ""
         return parts.joined(separator: ", ")
-            + ": \(size(summary.bytes)) in \(duration(seconds)), \(size(UInt64(Double(summary.bytes) / seconds)))/s\(saved)\(packed)"
+            + ": \(size(summary.bytes)) in \(duration(seconds)), \(Wording.rate(Double(summary.bytes) / seconds))\(saved)\(packed)"
     }
 
     /// `1.4 GB`.

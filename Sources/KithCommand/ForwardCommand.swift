@@ -212,7 +212,7 @@ final class ForwardDisplay: Sendable {
     /// One rule on one line, no wider than `width`.
     static func line(_ status: Forward.Status, since last: Forward.Status, seconds: Double, width: Int) -> String {
         func rate(_ now: UInt64, _ before: UInt64) -> String {
-            "\(ProgressLine.size(UInt64(Double(now &- min(before, now)) / seconds)))/s"
+            "\(Wording.rate(Double(now - min(before, now)) / seconds))"
         }
         var numbers =
             "\(status.open) open, \(status.total) total  ↑ \(rate(status.sent, last.sent))  ↓ \(rate(status.received, last.received))"

@@ -115,17 +115,7 @@ func table(_ headings: [String], _ rows: [[String]]) -> String {
 
 /// `3 min ago`, `in 2 h`: a point in time as a person says it.
 func relative(_ seconds: Int64, now: Int64 = Int64(Date().timeIntervalSince1970)) -> String {
-    let distance = abs(seconds - now)
-    let words =
-        switch distance {
-        case ..<5: "now"
-        case ..<120: "\(distance) s"
-        case ..<7_200: "\(distance / 60) min"
-        case ..<172_800: "\(distance / 3_600) h"
-        default: "\(distance / 86_400) days"
-        }
-    if words == "now" { return words }
-    return seconds <= now ? "\(words) ago" : "in \(words)"
+    Wording.relative(seconds, now: now)
 }
 
 /// Asks a yes-or-no question on the terminal; anything but `y` or `yes` is a no.

@@ -10,7 +10,7 @@ import KithWire
 /// Elsewhere the recorded output is written at once, as it is.
 struct Replay {
     private let file: String
-    private var pace: Pace
+    private var pace: Asciicast.Pace
     private let hasIdleLimit: Bool
 
     /// A recording in asciicast v2, played `speed` times as fast, with no pause longer than `idleLimit` seconds.
@@ -26,30 +26,8 @@ struct Replay {
             throw KithError(.invalid, "--idle-limit takes a number of seconds.")
         }
         self.file = file
-        pace = Pace(speed: speed, idleLimit: idleLimit)
+        pace = Asciicast.Pace(speed: speed, idleLimit: idleLimit)
         hasIdleLimit = idleLimit != nil
-    }
-
-    /// When each event is due.
-    struct Pace {
-        var speed: Double
-        var idleLimit: Double?
-        private var recorded = Duration.zero
-        private var played = Duration.zero
-
-        init(speed: Double, idleLimit: Double?) {
-            self.speed = speed
-            self.idleLimit = idleLimit
-        }
-
-        /// How long after the beginning, pauses of the person aside, an event of this time is due.
-        mutating func due(_ time: Duration) -> Duration {
-            var gap = max(.zero, time - recorded)
-            if let idleLimit, gap > .seconds(idleLimit) { gap = .seconds(idleLimit) }
-            recorded = max(recorded, time)
-            played += gap / speed
-            return played
-        }
     }
 
     /// Plays it, to its end or until the person has enough.

@@ -48,8 +48,7 @@ struct DeliveryLine {
 
     /// `42 %  1.2 MB of 3.0 MB`.
     static func progress(_ bytes: UInt64, of total: UInt64) -> String {
-        let percent = total == 0 ? 100 : min(100, Int(Double(bytes) / Double(total) * 100))
-        return "\(percent) %  \(ProgressLine.size(bytes)) of \(ProgressLine.size(total))"
+        "\(Wording.percent(bytes, of: total)) %  \(ProgressLine.size(bytes)) of \(ProgressLine.size(total))"
     }
 }
 

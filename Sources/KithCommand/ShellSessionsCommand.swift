@@ -57,7 +57,8 @@ enum ShellSessions {
                 if !session.title.isEmpty { what += " · \(session.title)" }
                 if !session.isOwn { what += " (opened by \(session.owner.isEmpty ? "its own user" : session.owner))" }
                 return [
-                    session.id, relative(session.opened, now: now), relative(now - session.idle, now: now), windows,
+                    session.id, relative(session.opened, now: now),
+                    relative(now.saturatingSubtracting(session.idle), now: now), windows,
                     session.size.map { "\($0.columns)x\($0.rows)" } ?? "pipes", String(printable(what).prefix(80)),
                 ]
             })

@@ -37,18 +37,39 @@ package enum Wording {
 
     /// `1.4 MB/s`.
     package static func rate(_ bytesPerSecond: Double) -> String {
-        size(UInt64(min(max(bytesPerSecond, 0), 1e18))) + "/s"
+        size(bytesPerSecond.isNaN ? 0 : UInt64(min(max(bytesPerSecond, 0), 1e18))) + "/s"
     }
 
     /// How many hundredths of a whole a part is, at most 100.
     package static func percent(_ part: UInt64, of whole: UInt64) -> Int {
-        whole == 0 ? 100 : Int(min(1, Double(part) / Double(whole)) * 100)
+        whole == 0 ? 100 : percent(Double(part) / Double(whole))
+    }
+
+    /// A share as whole percent, 0 to 100.
+    package static func percent(_ share: Double) -> Int { share.isNaN ? 0 : Int(min(max(share, 0), 1) * 100) }
+
+    /// `3 min ago`, `in 2 h`: a point in time, in seconds since 1970, as a person says it.
+    ///
+    /// Another device may say any number.
+    package static func relative(_ seconds: Int64, now: Int64) -> String {
+        let (difference, isOver) = seconds.subtractingReportingOverflow(now)
+        let distance = isOver ? UInt64(Int64.max) : difference.magnitude
+        let words =
+            switch distance {
+            case ..<5: "now"
+            case ..<120: "\(distance) s"
+            case ..<7_200: "\(distance / 60) min"
+            case ..<172_800: "\(distance / 3_600) h"
+            default: "\(distance / 86_400) days"
+            }
+        if words == "now" { return words }
+        return seconds <= now ? "\(words) ago" : "in \(words)"
     }
 
     /// `1:05`, `12 s`.
     package static func duration(_ seconds: Double) -> String {
         if seconds < 9.95 { return String(format: "%.1f s", seconds) }
-        let whole = Int(min(seconds.rounded(), 359_999))
+        let whole = seconds.isNaN ? 0 : Int(min(seconds.rounded(), 359_999))
         if whole < 60 { return "\(whole) s" }
         let minutes = String(format: "%02d:%02d", whole / 60 % 60, whole % 60)
         return whole < 3_600 ? minutes : "\(whole / 3_600):\(minutes)"

@@ -301,3 +301,32 @@ extension Asciicast {
         }
     }
 }
+
+// MARK: - Playing
+
+extension Asciicast {
+    /// When each event of a recording is due.
+    package struct Pace: Sendable {
+        private let speed: Double
+        /// The longest pause that is kept, in seconds, as the person or the recording wants it.
+        package var idleLimit: Double?
+        private var recorded = Duration.zero
+        private var played = Duration.zero
+
+        /// Plays `speed` times as fast: 0.01 to 1000.
+        package init(speed: Double, idleLimit: Double?) {
+            self.speed = speed
+            self.idleLimit = idleLimit
+        }
+
+        /// How long after the beginning, pauses of the person aside, an event of this time is due.
+        package mutating func due(_ time: Duration) -> Duration {
+            var gap = max(.zero, time - recorded)
+            // A limit may be any number; no pause is longer than a recording.
+            if let idleLimit { gap = min(gap, .seconds(min(idleLimit, Asciicast.timeLimit))) }
+            recorded = max(recorded, time)
+            played += gap / speed
+            return played
+        }
+    }
+}

@@ -9,6 +9,20 @@ import Testing
         columns: 80, rows: 24, timestamp: 1_763_700_000, idleTimeLimit: 2, command: "sh -c \"x\"", title: "näme\n",
         environment: ["TERM": "xterm-256color", "SHELL": "/bin/sh"])
 
+    @Test func `a pause is as long as the recording at most, whatever limit it names`() throws {
+        for limit in ["0", "1e300", "5e-324", "1.7976931348623157e308"] {
+            var reader = Asciicast.Reader()
+            let text =
+                "{\"version\":2,\"width\":80,\"height\":24,\"idle_time_limit\":\(limit)}\n[31536000,\"o\",\"a\"]\n"
+            let events = try reader.read(Array(text.utf8))
+            for speed in [0.01, 1, 1_000] {
+                var pace = Asciicast.Pace(speed: speed, idleLimit: reader.header?.idleTimeLimit)
+                let due = pace.due(try #require(events.first).time)
+                #expect(due >= .zero && due <= .seconds(31_536_001 / speed))
+            }
+        }
+    }
+
     @Test func `a recording is read as it was written`() throws {
         var writer = Asciicast.Writer(recordsInput: true)
         let file =

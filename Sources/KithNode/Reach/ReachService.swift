@@ -230,8 +230,8 @@ public struct ReachService: Service {
             let standing = try await context.client.call(
                 Reach.Standing.self, Reach.Standing.Input(), on: known.id.description,
                 options: CallOptions(timeout: .seconds(10)))
+            let skew = Self.skew(of: standing.time, askedAt: start, answeredAt: now())
             await node.learn(standing, from: known.id)
-            let middle = start + (now() - start) / 2
             let grants = standing.grants.map(\.description).joined(separator: ", ")
             try await report(
                 Reach.Step(
@@ -242,11 +242,11 @@ public struct ReachService: Service {
                 try await report(
                     Reach.Step("version", .warning, "It runs Kith \(standing.version), this device \(version)."))
             }
-            let skew = (standing.time - middle) / 1_000
-            if abs(skew) > 60 {
+            if skew.magnitude > 60 {
                 try await report(
                     Reach.Step(
-                        "clocks", .warning, "Its clock is \(abs(skew)) s \(skew > 0 ? "ahead of" : "behind") this one.")
+                        "clocks", .warning,
+                        "Its clock is \(skew.magnitude) s \(skew > 0 ? "ahead of" : "behind") this one.")
                 )
             }
             return true
@@ -259,6 +259,11 @@ public struct ReachService: Service {
                     remedy: isOld ? nil : Self.remedy(for: error, known)))
             return isOld
         }
+    }
+
+    /// How many seconds a clock is ahead that said a time in milliseconds, which may be any number.
+    static func skew(of time: Int64, askedAt start: Int64, answeredAt end: Int64) -> Int64 {
+        time.saturatingSubtracting(start + (end - start) / 2) / 1_000
     }
 
     private func examineLink(_ known: KnownDevice, _ context: CallContext, _ report: Report) async throws {
