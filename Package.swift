@@ -140,7 +140,11 @@ let floors: [[Target]] = [
 let testing: [Target] = [
     .target(
         name: "KithTesting",
-        dependencies: ["KithWire", "KithIdentity", "KithQUIC", "KithAPI", "KithTerminal", "KithBrowser", "KithMLS"],
+        dependencies: [
+            "KithWire", "KithIdentity", "KithRPC", "KithCommandLine", "KithQUIC", "KithAPI", "KithTerminal",
+            "KithBrowser",
+            "KithMLS", "KithShell", "KithFiles", "KithForward",
+        ],
         path: "Sources/KithTesting")
 ]
 

@@ -2,7 +2,7 @@
 ///
 /// A slash is a character like any other. Takes time in proportion to the pattern times the text, whatever they are.
 /// Bytes that are no UTF-8 are characters of their own.
-struct GlobPattern: Sendable {
+package struct GlobPattern: Sendable {
     /// A character; numbers above those of Unicode are single bytes.
     private typealias Character = UInt32
 
@@ -17,7 +17,7 @@ struct GlobPattern: Sendable {
     private let ignoresCase: Bool
 
     /// Reads a pattern; a bracket that is not closed stands for itself.
-    init(_ glob: String, ignoresCase: Bool = false) {
+    package init(_ glob: String, ignoresCase: Bool = false) {
         self.ignoresCase = ignoresCase
         let characters = glob.unicodeScalars.map { Self.folded($0.value, ignoresCase) }
         var parts: [Part] = []
@@ -47,7 +47,7 @@ struct GlobPattern: Sendable {
     }
 
     /// Whether all of `text` is what the pattern says.
-    func matches(_ text: [UInt8]) -> Bool {
+    package func matches(_ text: [UInt8]) -> Bool {
         let characters = Self.characters(text, ignoresCase)
         var (part, place) = (0, 0)
         // Where to go on when it fails: the last `*` takes one character more.

@@ -1,10 +1,10 @@
-import KithWire
+package import KithWire
 
 /// Patterns in the syntax of `.gitignore` (gitignore(5)), all relative to one folder.
 ///
 /// The last pattern that matches decides; one that begins with `!` takes a name back in. What lies in a folder that is
 /// left out is left out with it: ask for each folder on the way, from the top.
-struct IgnoreRules: Sendable {
+package struct IgnoreRules: Sendable {
     /// The most patterns, and the most bytes of one.
     static let maximumCount = 10_000
     static let maximumLength = 4_096
@@ -14,7 +14,7 @@ struct IgnoreRules: Sendable {
     /// Reads patterns, one per element; empty ones and comments are none.
     ///
     /// - Throws: `.invalid` when there are too many, or one is too long.
-    init(_ lines: [String]) throws(KithError) {
+    package init(_ lines: [String]) throws(KithError) {
         guard lines.count <= Self.maximumCount else {
             throw KithError(.invalid, "At most \(Self.maximumCount) patterns may be given; there are \(lines.count).")
         }
@@ -32,7 +32,7 @@ struct IgnoreRules: Sendable {
     var isEmpty: Bool { rules.isEmpty }
 
     /// Whether the patterns leave out `path`, which is relative to their folder and without slash at either end.
-    func excludes(_ path: [UInt8], isFolder: Bool) -> Bool {
+    package func excludes(_ path: [UInt8], isFolder: Bool) -> Bool {
         guard !rules.isEmpty else { return false }
         let name = path.lastIndex(of: UInt8(ascii: "/")).map { path[($0 + 1)...] } ?? path[...]
         for rule in rules.reversed() where !rule.wantsFolder || isFolder {

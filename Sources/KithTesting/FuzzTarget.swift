@@ -1,3 +1,4 @@
+internal import Dispatch
 internal import KithAPI
 internal import KithIdentity
 internal import KithQUIC
@@ -32,10 +33,37 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case input
     /// The beginning of a file on another device, or all of an image, as the browser previews it.
     case preview
+    /// What a sender says, landed in a folder.
+    case transfer
+    /// What a receiver answers to whoever sends.
+    case answers
+    /// What a device says to the caller of a shell, and what a caller acknowledges.
+    case shell
+    /// Datagrams on a stream.
+    case datagram
+    /// What a program says to a proxy: SOCKS and HTTP.
+    case proxy
+    /// Inputs, outputs and messages of every method.
+    case method
+    /// Lines of JSON-RPC.
+    case rpc
+    /// A recording of a terminal.
+    case recording
+    /// Patterns of names, and settings.
+    case pattern
 
     /// Gives `bytes` to the parser.
+    ///
+    /// Blocks the thread; ``run(_:)-([UInt8])`` is for tasks.
     public func run(_ bytes: UnsafeRawBufferPointer) {
         switch self {
+        case .answers, .shell:
+            let (copy, done) = unsafe (Array(bytes), DispatchSemaphore(value: 0))
+            Task(name: "kith fuzz") {
+                await run(copy)
+                done.signal()
+            }
+            done.wait()
         case .packet: unsafe Self.packet(bytes)
         case .frame: unsafe Self.frame(bytes)
         case .parameters: unsafe Self.parameters(bytes)
@@ -48,6 +76,22 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .mls: unsafe FuzzedMLS.run(Array(bytes))
         case .input: unsafe FuzzedBrowser.input(Array(bytes))
         case .preview: unsafe FuzzedBrowser.preview(Array(bytes))
+        case .transfer: unsafe FuzzedTransfer.land(Array(bytes))
+        case .datagram: unsafe FuzzedText.datagram(Array(bytes))
+        case .proxy: unsafe FuzzedText.proxy(Array(bytes))
+        case .method: unsafe FuzzedMethods.run(Array(bytes))
+        case .rpc: unsafe FuzzedText.rpc(Array(bytes))
+        case .recording: unsafe FuzzedText.recording(Array(bytes))
+        case .pattern: unsafe FuzzedText.pattern(Array(bytes))
+        }
+    }
+
+    /// Gives `bytes` to the parser.
+    public func run(_ bytes: [UInt8]) async {
+        switch self {
+        case .answers: await FuzzedTransfer.answer(bytes)
+        case .shell: await FuzzedShell.run(bytes)
+        default: unsafe bytes.withUnsafeBytes { unsafe run($0) }
         }
     }
 

@@ -1,0 +1,102 @@
+internal import KithCommandLine
+internal import KithFiles
+internal import KithForward
+internal import KithRPC
+internal import KithTerminal
+internal import KithWire
+
+/// What comes as text or between local programs: JSON-RPC, proxies, recordings, patterns and settings.
+enum FuzzedText {
+    /// Lines of JSON-RPC, in pieces of the first byte's size.
+    static func rpc(_ bytes: [UInt8]) {
+        guard let first = bytes.first else { return }
+        let size = Int(first) % 61 + 1
+        var framer = LineFramer(limit: 4_096)
+        for start in stride(from: 1, to: bytes.count, by: size) {
+            framer.append(Array(bytes[start..<min(start + size, bytes.count)]))
+            while let line = try? framer.next() {
+                precondition(!line.isEmpty && line.count <= 4_096, "A line is bounded")
+                switch RPCPacket(parsing: line) {
+                case .single(let message): check(message)
+                case .batch(let messages):
+                    precondition(messages.count <= RPCPacket.batchLimit, "A batch is bounded")
+                    for message in messages { check(message) }
+                }
+                if let text = try? JSONText(line) { _ = (text.value, text.integer, text.string, text.members()?.count) }
+            }
+        }
+        _ = framer.takeRest()
+    }
+
+    private static func check(_ message: RPCMessage) {
+        let written =
+            switch message {
+            case .request(let request): request.json
+            case .response(let response), .malformed(let response): response.json
+            }
+        guard case .single(let again) = RPCPacket(parsing: written) else {
+            preconditionFailure("What was written can be read")
+        }
+        switch (message, again) {
+        case (.request(let first), .request(let second)): precondition(first == second, "A request survives")
+        case (.response, .response), (.malformed, .response): break
+        default: preconditionFailure("A message stays of its kind")
+        }
+    }
+
+    /// Datagrams on a stream, in pieces of the first byte's size.
+    static func datagram(_ bytes: [UInt8]) {
+        guard let first = bytes.first else { return }
+        let size = Int(first) % 61 + 1
+        var decoder = DatagramFrameDecoder()
+        for start in stride(from: 1, to: bytes.count, by: size) {
+            decoder.append(Array(bytes[start..<min(start + size, bytes.count)]))
+            while let frame = try? decoder.next() {
+                var again = DatagramFrameDecoder()
+                again.append(frame.encoded)
+                precondition((try? again.next()) == frame, "A datagram survives")
+            }
+        }
+    }
+
+    /// SOCKS, and a request to a proxy of HTTP with its body in pieces of the first byte's size.
+    static func proxy(_ bytes: [UInt8]) {
+        ProxyInspection.socks(bytes)
+        guard let first = bytes.first else { return }
+        ProxyInspection.http(Array(bytes.dropFirst()), inPiecesOf: Int(first) % 61 + 1)
+    }
+
+    /// A recording in asciicast v2, and when its events are due.
+    static func recording(_ bytes: [UInt8]) {
+        var reader = Asciicast.Reader()
+        guard let events = try? reader.read(bytes) else { return }  // a refusal
+        for speed in [0.01, 1, 1_000] {
+            var pace = Asciicast.Pace(speed: speed, idleLimit: reader.header?.idleTimeLimit)
+            var last = Duration.zero
+            for event in events {
+                let due = pace.due(event.time)
+                precondition(due >= last, "Time does not go back")
+                last = due
+            }
+        }
+        _ = try? reader.finish()
+    }
+
+    /// Patterns and settings: each line is one; the last byte of a line is also what names are made of.
+    static func pattern(_ bytes: [UInt8]) {
+        let lines = bytes.prefix(2_048).split(separator: 0x0A, maxSplits: 16, omittingEmptySubsequences: false)
+        let texts = lines.map { String(decoding: $0, as: UTF8.self) }
+        let names = lines.prefix(4).map { Array($0.prefix(64)) }
+        if let rules = try? IgnoreRules(texts) {
+            for name in names { _ = rules.excludes(name, isFolder: name.last ?? 0 & 1 == 0) }
+        }
+        for text in texts.prefix(4) {
+            for ignoresCase in [false, true] {
+                let glob = GlobPattern(text, ignoresCase: ignoresCase)
+                for name in names { _ = glob.matches(name) }
+            }
+            _ = Configuration.matches(text, texts)
+        }
+        _ = try? Configuration(parsing: String(decoding: bytes, as: UTF8.self))  // a problem is an answer
+    }
+}

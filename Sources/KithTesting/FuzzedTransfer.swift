@@ -1,0 +1,35 @@
+internal import KithAPI
+internal import KithFiles
+internal import KithWire
+
+/// The two ends of a copy, each with a hostile peer, in a folder of their own.
+enum FuzzedTransfer {
+    /// What a sender says is landed: the first byte says with which options, the second in what pieces the rest comes.
+    static func land(_ bytes: [UInt8]) {
+        guard bytes.count > 2, let folder = try? TemporaryFolder() else { return }
+        var options = Files.Landing()
+        // Comparing what is there reads it, however large a hole it is: that takes time and finds nothing here.
+        options.wholeFile = true
+        options.dryRun = bytes[0] & 1 != 0
+        options.delete = bytes[0] & 2 != 0
+        options.exact = bytes[0] & 4 != 0
+        options.report = bytes[0] & 8 != 0
+        options.preserve = bytes[0] & 16 == 0
+        options.overwrite = bytes[0] & 32 == 0
+        options.update = bytes[0] & 64 != 0
+        // A refusal is an answer.
+        _ = try? TransferInspection.land(
+            Array(bytes.dropFirst(2)), inPiecesOf: Int(bytes[1]) + 1, into: folder.path, options: options)
+    }
+
+    /// A receiver's answers to whoever sends three files.
+    static func answer(_ bytes: [UInt8]) async {
+        guard let folder = try? TemporaryFolder(),
+            (try? folder.write([1, 2, 3], to: "a")) != nil,
+            (try? folder.write((0..<70_000).map { UInt8(truncatingIfNeeded: $0 >> 3) }, to: "b")) != nil,
+            (try? folder.write([], to: "c")) != nil
+        else { return }
+        // A refusal is an answer.
+        _ = try? await TransferInspection.send(folder.path, answered: bytes)
+    }
+}
