@@ -6,6 +6,8 @@ BUILD := .build
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 RELEASE := $(SWIFT) build -c release -j $(JOBS) --product kith
 ARGS ?=
+# Where scripts/bootstrap installs a Swift when there is none.
+export PATH := $(PATH):$(or $(SWIFTLY_BIN_DIR),$(HOME)/.local/share/swiftly/bin)
 
 .PHONY: help run build release install man test check soak bench fuzz docs format lint sanitize clean
 
