@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import Kith
 import KithCommandLine
 import KithWire
 
@@ -14,22 +15,30 @@ struct ServiceCommand: ParsableCommand {
               kith service install --print     show the file, and write nothing
               kith service status
               kith service uninstall
+              sudo kith service install --user ana      from when the machine starts, as ana
 
-            On Linux, `loginctl enable-linger` has it run also while nobody is logged in.
+            On Linux, `loginctl enable-linger` has a user's own service run also while nobody is logged in; one that root
+            installs with --user does anyhow. --user goes with status and uninstall, too.
             """),
         subcommands: [ServiceInstall.self, ServiceUninstall.self, ServiceStatus.self])
 }
 
 /// What the service commands share.
 struct ServiceOptions: ParsableArguments {
-    @Flag(help: "The machine's service, which needs root, in place of the user's.")
+    @Flag(help: "The machine's service, which needs root, in place of the user's. Implied by --user.")
     var system = false
 
     @Option(help: "Its name, when several devices run on one machine.")
     var name = "kith"
 
-    @Option(help: "With --system: the user the device runs as, whose shell others get. Default: who called sudo.")
+    @Option(
+        help: ArgumentHelp(
+            "The user the machine's service runs as: whose shell others get. Default with --system: who called sudo.",
+            valueName: "name"))
     var user: String?
+
+    /// Whether it is the machine's service.
+    var isSystem: Bool { system || user != nil }
 
     func validate() throws {
         guard ServiceUnit.isName(name) else {
@@ -43,27 +52,58 @@ struct ServiceOptions: ParsableArguments {
             throw KithError(.internal, "Could not find the path of the kith command itself.")
         }
         return ServiceUnit(
-            manager: try manager(), name: name, program: program, directory: globals.directory, isConfined: isConfined)
+            manager: try manager(), name: name, program: program, directory: try directory(globals),
+            isConfined: isConfined)
+    }
+
+    /// The data directory of the device: the one asked for, else that of the user who is to run it.
+    private func directory(_ globals: GlobalOptions) throws -> String {
+        guard isSystem, globals.data == nil, let home = try account().map(\.home) else { return globals.directory }
+        return Device.defaultDirectory(environment: ["HOME": home])
+    }
+
+    /// The account the machine's service runs as; `nil` for a user's own service.
+    ///
+    /// - Throws: `.invalid` when nobody is named, `.notFound` for somebody this machine does not know.
+    private func account() throws -> (name: String, home: String)? {
+        guard isSystem else { return nil }
+        guard let name = user ?? ProcessInfo.processInfo.environment["SUDO_USER"], !name.isEmpty else {
+            throw KithError(
+                .invalid, "Say whose shell other devices are to get: --user NAME (root when you mean root).")
+        }
+        guard name.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7F && $0 != 0x25 && $0 != 0x3A }),
+            let entry = unsafe getpwnam(name), let home = unsafe entry.pointee.pw_dir
+        else { throw KithError(.notFound, "There is no user “\(printable(name))” on this machine.") }
+        return (name, unsafe String(cString: home))
+    }
+
+    /// Refuses to install for somebody whom the caller cannot install for, or did not mean.
+    func checkInstaller() throws {
+        let caller = ProcessInfo.processInfo.environment["SUDO_USER"] ?? ""
+        if isSystem, geteuid() != 0 {
+            throw KithError(
+                .denied,
+                "Only root installs a service of the machine: sudo kith service install --user \(user ?? NSUserName())")
+        }
+        if !isSystem, geteuid() == 0, !caller.isEmpty, caller != "root" {
+            throw KithError(
+                .invalid,
+                "As root, say whose device it is: --user \(caller). Without sudo the service is your own.")
+        }
     }
 
     private func manager() throws -> ServiceUnit.Manager {
-        guard system else {
+        guard let account = try account() else {
             #if canImport(Darwin)
             return .launchdUser
             #else
             return .systemdUser
             #endif
         }
-        guard let user = user ?? ProcessInfo.processInfo.environment["SUDO_USER"], !user.isEmpty,
-            user.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7F && $0 != 0x25 && $0 != 0x3A })
-        else {
-            throw KithError(
-                .invalid, "Say whose shell other devices are to get: --user NAME (root when you mean root).")
-        }
         #if canImport(Darwin)
-        return .launchdSystem(user: user)
+        return .launchdSystem(user: account.name)
         #else
-        return .systemdSystem(user: user)
+        return .systemdSystem(user: account.name)
         #endif
     }
 
@@ -87,7 +127,7 @@ struct ServiceOptions: ParsableArguments {
                 FileManager.default.isExecutableFile(atPath: $0)
             })
         else { return nil }
-        let words = (system ? [] : ["--user"]) + arguments
+        let words = (isSystem ? [] : ["--user"]) + arguments
         #endif
         let process = Process()
         process.executableURL = URL(fileURLWithPath: program)
@@ -103,7 +143,7 @@ struct ServiceOptions: ParsableArguments {
     }
 
     /// The service's place in launchd.
-    var domain: String { system ? "system" : "gui/\(getuid())" }
+    var domain: String { isSystem ? "system" : "gui/\(getuid())" }
 }
 
 /// `kith service install`.
@@ -113,7 +153,8 @@ struct ServiceInstall: ParsableCommand {
         discussion: helpText(
             """
               kith service install
-              sudo kith service install --system --user ana --data /home/ana/.local/share/kith
+              sudo kith service install --user ana
+              sudo kith service install --user ana --data /srv/kith
               kith service install --confined --print
             """))
 
@@ -135,6 +176,8 @@ struct ServiceInstall: ParsableCommand {
             FileHandle.standardOutput.write(Data(unit.text.utf8))
             return
         }
+        try options.checkInstaller()
+        if !options.isSystem { try Device.check(directory: unit.directory) }
         let path = options.path(unit)
         let url = URL(fileURLWithPath: path)
         // A file that cannot be read is one that differs.
@@ -148,7 +191,7 @@ struct ServiceInstall: ParsableCommand {
             } catch {
                 throw KithError(
                     .denied,
-                    "\(path) cannot be written\(options.system && geteuid() != 0 ? "; try it with sudo" : "").",
+                    "\(path) cannot be written\(options.isSystem && geteuid() != 0 ? "; try it with sudo" : "").",
                     cause: error)
             }
         }
@@ -181,9 +224,10 @@ struct ServiceInstall: ParsableCommand {
         note("Started \(unit.identifier); `kith service status` shows how it does.")
         #if os(Linux)
         let user = ProcessInfo.processInfo.environment["USER"] ?? NSUserName()
-        if !options.system, !FileManager.default.fileExists(atPath: "/var/lib/systemd/linger/\(user)") {
+        if !options.isSystem, !FileManager.default.fileExists(atPath: "/var/lib/systemd/linger/\(user)") {
             note("It ends when you log out. To keep it up: loginctl enable-linger")
         }
+        if options.isSystem { note("It starts with the machine; nobody needs to be logged in.") }
         #endif
     }
 

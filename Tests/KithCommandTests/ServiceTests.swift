@@ -72,4 +72,54 @@ import Testing
         }
         await laptop.remove()
     }
+
+    @Test func `root installs, sees and removes a service that runs as the user it names`() async throws {
+        guard geteuid() == 0, getpwnam("nobody") != nil,
+            FileManager.default.fileExists(atPath: "/etc/systemd/system")
+        else {
+            print("skipped: needs root, a user nobody and systemd's folder")
+            return
+        }
+        // Its folder is this script's own: nothing of the machine's is touched.
+        let script = """
+            set -eu
+            mount -t tmpfs none /etc/systemd/system
+            "$KITH" service install --user nobody --name test --no-start
+            cat /etc/systemd/system/kith-test.service
+            "$KITH" service status --user nobody --name test && exit 1 || echo "status $?"
+            "$KITH" service uninstall --user nobody --name test
+            "$KITH" service status --user nobody --name test && exit 1 || echo "status $?"
+            "$KITH" service install --user no-such-user --no-start && exit 1 || echo "status $?"
+            SUDO_USER=nobody "$KITH" service install --no-start && exit 1 || echo "status $?"
+            "$KITH" service install --user nobody --print > /dev/null
+            cp "$KITH" "$FOLDER/kith" && chmod 755 "$FOLDER" "$FOLDER/kith"
+            setpriv --reuid nobody --clear-groups "$FOLDER/kith" service install --user nobody --no-start && exit 1 ||
+                echo "status $?"
+            ls /etc/systemd/system | wc -l
+            """
+        let machine = try Machine("laptop")
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/unshare")
+        process.arguments = ["--mount", "--propagation", "private", "bash", "-c", script]
+        var environment = ProcessInfo.processInfo.environment
+        environment["KITH"] = Machine.program.path
+        environment["HOME"] = machine.path("home")
+        environment["FOLDER"] = machine.folder.path
+        for name in ["SUDO_USER", "KITH_DATA", "XDG_DATA_HOME"] { environment[name] = nil }
+        process.environment = environment
+        let output = Pipe()
+        process.standardOutput = output
+        process.standardError = output
+        try process.run()
+        let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        process.waitUntilExit()
+        await machine.remove()
+        #expect(process.terminationStatus == 0, "\(text)")
+        #expect(text.contains("\nUser=nobody\n") && text.contains("WantedBy=multi-user.target"), "\(text)")
+        let home = String(cString: getpwnam("nobody").pointee.pw_dir)
+        #expect(text.contains("--data \(home)/.local/share/kith\n"), "\(text)")
+        let statuses = text.split(separator: "\n").filter { $0.hasPrefix("status ") }.map(String.init)
+        #expect(statuses == ["status 1", "status 3", "status 3", "status 64", "status 5"], "\(text)")
+        #expect(text.hasSuffix("\n0\n"), "\(text)")
+    }
 }
