@@ -1,7 +1,18 @@
+#ifdef __linux__
+#define _GNU_SOURCE
+#endif
+#ifdef __APPLE__
+#define __STDC_WANT_LIB_EXT1__ 1
+#endif
 #include "KithMemory.h"
 
 // Says whether the library is glibc: before the first of its headers nobody knows.
 #include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -24,4 +35,38 @@ size_t kith_allocated_memory(void) {
 #else
     return 0;
 #endif
+}
+
+void kith_hide_memory(void) {
+#ifdef __linux__
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+#endif
+}
+
+static struct rlimit core_before;
+static int core_is_forbidden;
+
+void kith_forbid_core(void) {
+    kith_hide_memory();
+    if (getrlimit(RLIMIT_CORE, &core_before) != 0) return;
+    struct rlimit none = {.rlim_cur = 0, .rlim_max = core_before.rlim_max};
+    core_is_forbidden = setrlimit(RLIMIT_CORE, &none) == 0;
+}
+
+void kith_restore_core_limit(void) {
+    if (core_is_forbidden) setrlimit(RLIMIT_CORE, &core_before);
+}
+
+size_t kith_take_variable(const char *name, char *value, size_t capacity) {
+    char *old = getenv(name);
+    if (old == NULL) return 0;
+    size_t count = strlen(old);
+    memcpy(value, old, count < capacity ? count : capacity);
+#ifdef __APPLE__
+    memset_s(old, count, 0, count);
+#else
+    explicit_bzero(old, count);
+#endif
+    unsetenv(name);
+    return count;
 }

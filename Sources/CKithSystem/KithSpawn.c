@@ -1,6 +1,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
 #endif
+#include "KithMemory.h"
 #include "KithSpawn.h"
 #include "KithSockets.h"
 
@@ -310,6 +311,7 @@ static _Noreturn void become_leader(const plan *plan, int report) {
     }
     // Programs that use select(2) rely on the usual limit.
     kith_restore_descriptor_limit();
+    kith_restore_core_limit();
     execve(plan->path, plan->arguments, plan->environment);
     fail(report, KITH_SPAWN_EXECUTE, errno);
 }

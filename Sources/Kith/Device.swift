@@ -55,7 +55,7 @@ public final class Device: Sendable {
         /// What seals the identity's file.
         ///
         /// `nil`: a key of the machine, beside it.
-        public var passphrase: String?
+        public var passphrase: SecretBytes?
         /// The folder that gets a qlog file of every connection, `ID_client.sqlog` or `ID_server.sqlog`; `nil` costs nothing.
         ///
         /// They say who talked when and how much, not what. Meant for finding faults: each record is written at once.

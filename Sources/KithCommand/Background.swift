@@ -10,20 +10,39 @@ struct Background {
     let path: String
 
     /// Starts this executable again with `arguments`, in a new session, its output going to `DIRECTORY/kith.log`.
-    static func start(_ arguments: [String], directory: String) async throws -> Background {
+    ///
+    /// `passphrase` is a line that it can read from its input, and nobody else from anywhere.
+    static func start(_ arguments: [String], directory: String, passphrase: SecretBytes?) async throws -> Background {
         try Device.prepare(directory: directory)
         let path = directory + "/kith.log"
         let program = try executablePath()
 
         // A daemon keeps nothing open that its starter had: whoever waits for the end of a pipe would wait for it.
         for descriptor in 3..<Int32(4_096) { _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC) }
+        let input = try passphrase.map(lineToRead)
+        defer { if let input { close(input) } }
         let pid: pid_t
         do throws(ProcessSpawn.Failure) {
-            pid = try ProcessSpawn([program] + arguments, place: .background(log: path)).start()
+            pid = try ProcessSpawn([program] + arguments, place: .background(log: path, input: input)).start()
         } catch {
             throw KithError(.internal, "Could not start \(program): \(error).")
         }
         return Background(pid: pid, path: path)
+    }
+
+    /// A pipe with one line in it, and its end after that.
+    private static func lineToRead(_ line: SecretBytes) throws -> Int32 {
+        var ends: [Int32] = [-1, -1]
+        guard unsafe pipe(&ends) == 0 else { throw KithError(.exhausted, "No pipe can be opened.") }
+        defer { close(ends[1]) }
+        _ = fcntl(ends[0], F_SETFD, FD_CLOEXEC)
+        // A pipe takes far more at once than a passphrase may be long.
+        let isWritten = unsafe line.withUnsafeBytes { unsafe write(ends[1], $0.baseAddress, $0.count) == $0.count }
+        guard isWritten else {
+            close(ends[0])
+            throw KithError(.internal, "The passphrase could not be handed to the device.")
+        }
+        return ends[0]
     }
 
     /// Whether the process still lives.

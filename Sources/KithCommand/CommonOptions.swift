@@ -5,7 +5,9 @@ import KithWire
 /// What every command takes, where it stands before the command: `kith --data DIR devices`.
 extension Root {
     /// Common options with a value.
-    private static let commonOptions: Set<String> = ["--data", "--qlog", "--key-log"]
+    private static let commonOptions: Set<String> = [
+        "--data", "--qlog", "--key-log", "--passphrase-fd", "--passphrase-file", "--passphrase-command",
+    ]
     /// Common options without one.
     private static let commonFlags: Set<String> = ["--json", "--plain", "--verbose", "-v"]
 

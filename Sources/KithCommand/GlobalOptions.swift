@@ -37,6 +37,23 @@ struct GlobalOptions: ParsableArguments {
         completion: .file())
     var keyLog: String?
 
+    @Option(
+        name: .customLong("passphrase-fd"),
+        help: ArgumentHelp(
+            "Read the passphrase of this device's key from this open file descriptor (kith passphrase --help).",
+            valueName: "number"))
+    var passphraseFD: Int32?
+
+    @Option(
+        name: .customLong("passphrase-file"),
+        help: ArgumentHelp("Read it from this file, which only you may read.", valueName: "file"), completion: .file())
+    var passphraseFile: String?
+
+    @Option(
+        name: .customLong("passphrase-command"),
+        help: ArgumentHelp("Take it from the first line that this command prints.", valueName: "line"))
+    var passphraseCommand: String?
+
     /// What a command line says of the data directory, and nothing else of it.
     static func dataAlone(of words: [String]) throws -> GlobalOptions {
         try parse(data(in: words).map { ["--data", $0] } ?? [])
@@ -55,6 +72,7 @@ struct GlobalOptions: ParsableArguments {
 
     func validate() throws {
         guard data != "" else { throw ValidationError("--data names a folder; it is empty.") }
+        guard passphraseFD.map({ $0 >= 0 }) ?? true else { throw ValidationError("A file descriptor is not negative.") }
     }
 
     /// The data directory, absolute.
@@ -118,7 +136,7 @@ func withClient<Result>(
     globals.trace(&options)
     options.logger = globals.logger
     options.listens = listening
-    options.passphrase = passphraseFromEnvironment()
+    options.passphrase = try globals.passphrase()
     let device = try await Device.open(directory: globals.directory, options: options)
     return try await device.whileRunning {
         try await sayingWhoIsAwaited(globals, device.client) { try await body(device.client) }
@@ -150,10 +168,4 @@ func runningClient(_ globals: GlobalOptions, _ purpose: String = "") async throw
     try globals.requireDevice()
     throw KithError(
         .notFound, "This device is not up (\(globals.directory))\(purpose). `kith up` starts it.")
-}
-
-/// The passphrase that seals the identity, from `$KITH_PASSPHRASE`; `nil` when the machine's key seals it.
-func passphraseFromEnvironment() -> String? {
-    let value = ProcessInfo.processInfo.environment["KITH_PASSPHRASE"] ?? ""
-    return value.isEmpty ? nil : value
 }

@@ -10,9 +10,11 @@ struct ProcessSpawn {
     enum Place {
         /// In this process's group, on its terminal and its standard streams.
         case foreground
-        /// In a session of its own, so that closing the terminal leaves it alone; without input, its output and errors
-        /// in the file `log`.
-        case background(log: String)
+        /// As ``foreground``, but that its output goes to this descriptor.
+        case answering(output: Int32)
+        /// In a session of its own, so that closing the terminal leaves it alone; its input is this descriptor, or nothing,
+        /// its output and errors are in the file `log`.
+        case background(log: String, input: Int32?)
     }
 
     /// Why a program could not be started.
@@ -53,9 +55,16 @@ struct ProcessSpawn {
         unsafe posix_spawn_file_actions_init(&actions)
         defer { unsafe posix_spawn_file_actions_destroy(&actions) }
         var flags = Int16(POSIX_SPAWN_SETSIGMASK) | Int16(POSIX_SPAWN_SETSIGDEF)
-        if case .background(let log) = place {
+        if case .answering(let output) = place {
+            unsafe posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO)
+        }
+        if case .background(let log, let input) = place {
             flags |= Self.ownSession
-            unsafe posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
+            if let input {
+                unsafe posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO)
+            } else {
+                unsafe posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
+            }
             unsafe posix_spawn_file_actions_addopen(
                 &actions, STDOUT_FILENO, log, O_WRONLY | O_CREAT | O_TRUNC, 0o600)
             unsafe posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO)

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CKithSystem
 import Foundation
 import Kith
 import KithCommandLine
@@ -30,7 +31,9 @@ struct Root: AsyncParsableCommand {
             """),
         version: "kith \(kithVersion)",
         groupedSubcommands: [
-            CommandGroup(name: "This device", subcommands: [Up.self, Down.self, Status.self, AuditLog.self]),
+            CommandGroup(
+                name: "This device",
+                subcommands: [Up.self, Down.self, Status.self, AuditLog.self, PassphraseCommand.self]),
             CommandGroup(
                 name: "Other devices",
                 subcommands: [
@@ -45,6 +48,8 @@ struct Root: AsyncParsableCommand {
     )
 
     static func main() async {
+        kith_hide_memory()
+        _ = Passphrase.fromEnvironment
         ignoreBrokenPipes()
         var json = CommandLine.arguments.contains("--json")
         do {

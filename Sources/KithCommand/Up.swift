@@ -55,13 +55,21 @@ struct Up: AsyncParsableCommand {
             return
         }
         kith_raise_descriptor_limit()
+        kith_forbid_core()
         var options = Device.Options()
         options.logger = globals.logger
         options.name = name
         options.port = port
         globals.trace(&options)
-        options.passphrase = passphraseFromEnvironment()
+        options.passphrase = try globals.passphrase()
         let device = try await Device.open(directory: globals.directory, options: options)
+        // The key is open: nobody needs it any more.
+        options.passphrase = nil
+        if SecretBytes.unlockedCount > 0 {
+            globals.logger.warning(
+                "\(SecretBytes.unlockedCount) secrets could be swapped out: the limit of locked memory (ulimit -l) is too low"
+            )
+        }
         let front = Front(client: device.client, asks: !yes && isatty(STDIN_FILENO) == 1)
         try await announce(device.client, as: globals.json)
 
@@ -116,19 +124,25 @@ struct Up: AsyncParsableCommand {
         if let port { arguments += ["--port", String(port)] }
         arguments += globals.traceArguments
         if globals.verbose { arguments.append("--verbose") }
-        let log = try await Background.start(arguments, directory: globals.directory)
-        let deadline = ContinuousClock.now + .seconds(15)
+        let passphrase = try globals.passphrase()
+        if passphrase != nil { arguments += ["--passphrase-fd", "0"] }
+        let log = try await Background.start(arguments, directory: globals.directory, passphrase: passphrase)
+        let deadline = ContinuousClock.now + .seconds(30)
         while ContinuousClock.now < deadline {
-            if let client = try await daemonClient(globals) {
-                try await announce(client, as: globals.json)
-                return
+            do {
+                if let client = try await daemonClient(globals) {
+                    try await announce(client, as: globals.json)
+                    return
+                }
+            } catch let error as KithError where error.code == .conflict {
+                // It holds the directory and is still at it: stretching a passphrase takes a slow machine seconds.
             }
             guard log.isRunning else {
                 throw KithError(.internal, "The device ended at once: \(log.lastLine). Its log is \(log.path).")
             }
             try await Task.sleep(for: .milliseconds(20))
         }
-        throw KithError(.timedOut, "The device did not answer within 15 s. Its log is \(log.path).")
+        throw KithError(.timedOut, "The device did not answer within 30 s. Its log is \(log.path).")
     }
 }
 

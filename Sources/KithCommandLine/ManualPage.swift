@@ -129,7 +129,11 @@ private struct Writer {
         for (name, text) in [
             ("KITH_CONFIG", "The file of settings, in place of the two below."),
             ("KITH_DATA", "The data directory, as --data."),
-            ("KITH_PASSPHRASE", "What seals this device's key, in place of a key of the machine."),
+            (
+                "KITH_PASSPHRASE",
+                "The passphrase that seals this device's key. Taken out of the environment at once; kith passphrase has "
+                    + "better ways."
+            ),
             ("KITH_PLAIN", "When not empty: no colours and no lines that change, as --plain."),
             ("NO_COLOR", "When not empty: no colours."),
             ("SSLKEYLOGFILE", "DANGEROUS: the file that gets every connection's secrets, as --key-log."),

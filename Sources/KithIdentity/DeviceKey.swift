@@ -1,19 +1,19 @@
 import Crypto
+import Foundation
 public import KithWire
 
 /// A device's private key: Ed25519.
 ///
-/// Whoever has it is the device.
+/// Whoever has it is the device. It lies in memory that is kept from the swap where the system lets it, is never in a
+/// core dump, and is overwritten with zeros at the end.
 public struct DeviceKey: Sendable {
-    private let key: Curve25519.Signing.PrivateKey
+    /// The 32 secret bytes (RFC 8032 §5.1.5).
+    package let secret: SecretBytes
     /// Who the device with this key is.
     public let id: DeviceID
 
     /// Makes a new key.
-    public init() {
-        key = Curve25519.Signing.PrivateKey()
-        id = Self.identity(of: key)
-    }
+    public init() { self.init(Curve25519.Signing.PrivateKey()) }
 
     /// Takes the 32 bytes of an existing key.
     ///
@@ -22,17 +22,26 @@ public struct DeviceKey: Sendable {
         guard seed.count == 32, let key = try? Curve25519.Signing.PrivateKey(rawRepresentation: seed) else {
             throw KithError(.invalid, "A device's private key has 32 bytes.")
         }
-        self.key = key
-        id = Self.identity(of: key)
+        self.init(key)
     }
 
-    /// The 32 secret bytes (RFC 8032 §5.1.5).
-    package var seed: [UInt8] { Array(key.rawRepresentation) }
+    private init(_ key: Curve25519.Signing.PrivateKey) {
+        guard let id = try? DeviceID(publicKey: Array(key.publicKey.rawRepresentation)) else {
+            preconditionFailure("an Ed25519 public key has 32 bytes")
+        }
+        self.id = id
+        var seed = key.rawRepresentation
+        defer { seed.resetBytes(in: seed.startIndex..<seed.endIndex) }
+        secret = unsafe SecretBytes.lasting(count: seed.count) { unsafe $0.copyBytes(from: seed) }
+    }
+
+    /// A copy of the 32 secret bytes, which is the caller's to clear.
+    package var seed: [UInt8] { unsafe secret.withUnsafeBytes { unsafe Array($0) } }
 
     /// Signs `message` (Ed25519, 64 bytes).
     public func signature(for message: [UInt8]) throws(KithError) -> [UInt8] {
         do {
-            return Array(try key.signature(for: message))
+            return Array(try signingKey.signature(for: message))
         } catch {
             throw KithError(.internal, "The device's key could not sign.", cause: error)
         }
@@ -40,18 +49,16 @@ public struct DeviceKey: Sendable {
 
     /// 32 bytes only this device can make, the same every time, for one purpose named by `label` (HKDF-SHA256).
     package func derivedSecret(_ label: String) -> [UInt8] {
-        unsafe HKDF<SHA256>.deriveKey(
-            inputKeyMaterial: SymmetricKey(data: seed), info: Array(label.utf8), outputByteCount: 32
-        ).withUnsafeBytes { unsafe Array($0) }
+        let key = unsafe secret.withUnsafeBytes { unsafe SymmetricKey(data: $0) }
+        return unsafe HKDF<SHA256>.deriveKey(inputKeyMaterial: key, info: Array(label.utf8), outputByteCount: 32)
+            .withUnsafeBytes { unsafe Array($0) }
     }
 
-    var signingKey: Curve25519.Signing.PrivateKey { key }
-
-    private static func identity(of key: Curve25519.Signing.PrivateKey) -> DeviceID {
-        guard let id = try? DeviceID(publicKey: Array(key.publicKey.rawRepresentation)) else {
-            preconditionFailure("an Ed25519 public key has 32 bytes")
-        }
-        return id
+    /// The key in the form that signs; it clears its memory itself, and is not to be kept.
+    var signingKey: Curve25519.Signing.PrivateKey {
+        let key = unsafe secret.withUnsafeBytes { unsafe try? Curve25519.Signing.PrivateKey(rawRepresentation: $0) }
+        guard let key else { preconditionFailure("a device's private key has 32 bytes") }
+        return key
     }
 }
 

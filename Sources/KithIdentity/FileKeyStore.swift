@@ -1,6 +1,15 @@
 import Crypto
 import CryptoExtras
+import Foundation
 public import KithWire
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
 
 /// Secrets in files of one folder, each sealed by a passphrase or by a key of the machine.
 ///
@@ -16,16 +25,28 @@ public import KithWire
 ///
 /// With a machine key (`machine.key`, 32 random bytes, made at first use) the seal protects a copy of the folder that
 /// leaves that file out. Files are 0600 and are written whole or not at all. A key file others may read is refused.
+///
+/// ``reseal(with:)`` changes what seals them. From the moment its file `reseal.pending` is there it is done: whoever
+/// opens the folder next, after a kill at any moment, first puts the new files in their places.
 public struct FileKeyStore: KeyStore {
     /// What seals the files.
     public enum Seal: Sendable {
         /// A key in `machine.key` beside them.
         case machineKey
         /// A passphrase, stretched by scrypt with N = 2^`cost`, r = 8, p = 1: 128 MiB and about half a second at 17.
-        case passphrase(String, cost: Int = 17)
+        case passphrase(SecretBytes, cost: Int = 17)
+    }
+
+    /// The kinds of ``Seal``, as a file's byte 8 has them.
+    public enum SealKind: UInt8, Sendable {
+        /// A key in `machine.key` beside it.
+        case machineKey = 1
+        /// A passphrase.
+        case passphrase = 2
     }
 
     private static let magic = Array("kithkey1".utf8)
+    private static let fileLimit = 8_192
     private let directory: String
     private let seal: Seal
 
@@ -40,19 +61,177 @@ public struct FileKeyStore: KeyStore {
     /// One that may not be looked into is taken to: opening it says why not.
     public static func holdsDeviceKey(directory: String) -> Bool { SecretFile.exists("\(directory)/identity.sealed") }
 
+    /// The kind of seal that the key of a folder's device has; `nil` when there is no such key, or it is damaged.
+    public static func sealKind(directory: String) throws(KithError) -> SealKind? {
+        let store = FileKeyStore(directory: directory, seal: .machineKey)
+        return try store.locked { () throws(KithError) in
+            try SecretFile.read(store.path("identity"), limit: fileLimit).flatMap(kind(of:))
+        }
+    }
+
     /// The secret of that name, or `nil` when there is none.
     public func secret(named name: String) throws(KithError) -> [UInt8]? {
         try check(name)
-        guard let file = try SecretFile.read(path(name), limit: 8_192) else { return nil }
+        return try locked { () throws(KithError) in try open(name) }
+    }
+
+    /// Stores a secret, in place of one of the same name.
+    public func store(_ secret: [UInt8], named name: String) throws(KithError) {
+        try check(name, secret)
+        try locked { () throws(KithError) in
+            let machineKey: SymmetricKey? =
+                if case .machineKey = seal { try machineKey(makes: true) } else { nil }
+            try SecretFile.write(try Self.sealed(secret, named: name, by: seal, machineKey), to: path(name))
+        }
+    }
+
+    /// Forgets a secret; nothing happens when there is none.
+    public func removeSecret(named name: String) throws(KithError) {
+        try check(name)
+        try locked { () throws(KithError) in try SecretFile.remove(path(name)) }
+    }
+
+    // MARK: - Sealing anew
+
+    /// Seals every secret of the folder with `seal` from now on: all of them or, when anything goes wrong, none.
+    ///
+    /// A machine's key is made anew, or removed when it seals nothing any more. What was copied from the folder before
+    /// opens as before.
+    ///
+    /// - Throws: `.denied` when a secret does not open, `.notFound` when there is none.
+    public func reseal(with seal: Seal) throws(KithError) {
+        try locked { () throws(KithError) in
+            // What a call that was killed before this point has left.
+            for name in try SecretFile.names(in: directory) where name.hasPrefix("reseal.pending.") {
+                try SecretFile.remove("\(directory)/\(name)")
+            }
+            try SecretFile.write(try pending(seal), to: pendingPath)
+            try finishResealing()
+        }
+    }
+
+    /// What ``reseal(with:)`` writes down before it changes any file.
+    private struct Pending: Codable {
+        /// The new contents by file name.
+        var files: [String: ByteString]
+        /// Files that go.
+        var removed: [String]
+    }
+
+    private static let machineKeyFile = "machine.key"
+    private static let suffix = ".sealed"
+    private static let pendingLimit = 1 << 20
+
+    private var pendingPath: String { "\(directory)/reseal.pending" }
+
+    /// The new contents of all files, sealed with `seal`.
+    func pending(_ seal: Seal) throws(KithError) -> [UInt8] {
+        let names = try names()
+        guard !names.isEmpty else { throw KithError(.notFound, "There is no key in \(directory).") }
+        var pending = Pending(files: [:], removed: [])
+        var machineKey: SymmetricKey?
+        switch seal {
+        case .machineKey:
+            let key = SymmetricKey(size: .bits256)
+            machineKey = key
+            pending.files[Self.machineKeyFile] = ByteString(unsafe key.withUnsafeBytes { unsafe Array($0) })
+        case .passphrase: pending.removed = [Self.machineKeyFile]
+        }
+        for name in names {
+            guard var secret = try open(name) else { continue }
+            defer { secret.clear() }
+            pending.files[name + Self.suffix] = ByteString(
+                try Self.sealed(secret, named: name, by: seal, machineKey))
+        }
+        do {
+            let bytes = try CBOREncoder().encode(pending)
+            guard bytes.count <= Self.pendingLimit else {
+                throw KithError(.exhausted, "\(directory) holds too many secrets to seal them at once.")
+            }
+            return bytes
+        } catch let error as KithError {
+            throw error
+        } catch {
+            throw KithError(.internal, "Could not write down what is sealed anew.", cause: error)
+        }
+    }
+
+    /// Puts what an earlier call has written down in place; as often as it takes.
+    private func finishResealing() throws(KithError) {
+        guard SecretFile.exists(pendingPath), let bytes = try SecretFile.read(pendingPath, limit: Self.pendingLimit)
+        else { return }
+        let pending: Pending
+        do {
+            pending = try CBORDecoder().decode(Pending.self, from: bytes)
+        } catch {
+            throw KithError(.corrupt, "\(pendingPath) is damaged. Restore the folder from a backup.", cause: error)
+        }
+        for (name, bytes) in pending.files {
+            try checkPending(name)
+            try SecretFile.write(bytes.bytes, to: "\(directory)/\(name)")
+        }
+        for name in pending.removed {
+            try checkPending(name)
+            try SecretFile.remove("\(directory)/\(name)")
+        }
+        try SecretFile.remove(pendingPath)
+    }
+
+    private func checkPending(_ name: String) throws(KithError) {
+        if name == Self.machineKeyFile { return }
+        guard name.hasSuffix(Self.suffix) else {
+            throw KithError(.corrupt, "\(pendingPath) is damaged. Restore the folder from a backup.")
+        }
+        try check(String(name.dropLast(Self.suffix.count)))
+    }
+
+    /// Runs `body` while no other process changes the folder, after what one that was killed has left is done.
+    private func locked<Result>(_ body: () throws(KithError) -> Result) throws(KithError) -> Result {
+        let descriptor = Self.openFolder(directory)
+        // A folder that is not there holds nothing; one that may not be opened says so below.
+        guard descriptor >= 0 else { return try body() }
+        defer { close(descriptor) }
+        while flock(descriptor, LOCK_EX) != 0, errno == EINTR {}
+        try finishResealing()
+        return try body()
+    }
+
+    private static func openFolder(_ path: String) -> Int32 {
+        #if canImport(Glibc)
+        unsafe Glibc.open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        #elseif canImport(Musl)
+        unsafe Musl.open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        #else
+        unsafe Darwin.open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        #endif
+    }
+
+    // MARK: - Files
+
+    private func path(_ name: String) -> String { "\(directory)/\(name)\(Self.suffix)" }
+
+    /// The names of all secrets in the folder, in order.
+    private func names() throws(KithError) -> [String] {
+        try SecretFile.names(in: directory).filter { $0.hasSuffix(Self.suffix) && $0.count > Self.suffix.count }
+            .map { String($0.dropLast(Self.suffix.count)) }.sorted()
+    }
+
+    private static func kind(of file: [UInt8]) -> SealKind? {
+        file.count >= 54 && Array(file.prefix(8)) == magic ? SealKind(rawValue: file[8]) : nil
+    }
+
+    private func open(_ name: String) throws(KithError) -> [UInt8]? {
+        guard let file = try SecretFile.read(path(name), limit: Self.fileLimit) else { return nil }
         guard file.count >= 54, Array(file.prefix(8)) == Self.magic else {
             throw KithError(.corrupt, "\(path(name)) is damaged: it is no sealed key. Restore it from a backup.")
         }
         let header = Array(file.prefix(26))
-        let key = try sealingKey(
-            method: header[8], logN: header[9], salt: Array(header[10..<26]), name: name, isNew: false)
+        let key = try openingKey(file, name)
         do {
             let box = try ChaChaPoly.SealedBox(combined: file.dropFirst(26))
-            return Array(try ChaChaPoly.open(box, using: key, authenticating: header + Array(name.utf8)))
+            var secret = try ChaChaPoly.open(box, using: key, authenticating: header + Array(name.utf8))
+            defer { secret.resetBytes(in: secret.startIndex..<secret.endIndex) }
+            return Array(secret)
         } catch {
             switch seal {
             case .machineKey:
@@ -64,88 +243,83 @@ public struct FileKeyStore: KeyStore {
         }
     }
 
-    /// Stores a secret, in place of one of the same name.
-    public func store(_ secret: [UInt8], named name: String) throws(KithError) {
-        try check(name, secret)
-        let method: UInt8
-        let logN: UInt8
+    private static func sealed(
+        _ secret: [UInt8], named name: String, by seal: Seal, _ machineKey: SymmetricKey?
+    ) throws(KithError) -> [UInt8] {
+        var salt = [UInt8](repeating: 0, count: 16)
+        let key: SymmetricKey
+        let kind: SealKind
+        var logN = 0
         switch seal {
-        case .machineKey: (method, logN) = (1, 0)
-        case .passphrase(_, let cost):
+        case .machineKey:
+            guard let machineKey else { preconditionFailure("the machine's key is read or made before") }
+            (kind, key) = (.machineKey, machineKey)
+        case .passphrase(let passphrase, let cost):
             guard (10...22).contains(cost) else {
                 throw KithError(.invalid, "The cost of a passphrase is 10 to 22, not \(cost).")
             }
-            (method, logN) = (2, UInt8(cost))
+            salt = unsafe SymmetricKey(size: .bits128).withUnsafeBytes { unsafe Array($0) }
+            (kind, logN, key) = (.passphrase, cost, try stretched(passphrase, salt: salt, logN: cost))
         }
-        let salt =
-            unsafe method == 2
-            ? SymmetricKey(size: .bits128).withUnsafeBytes { unsafe Array($0) } : [UInt8](repeating: 0, count: 16)
-        let header = Self.magic + [method, logN] + salt
-        let key = try sealingKey(method: method, logN: logN, salt: salt, name: name, isNew: true)
+        let header = magic + [kind.rawValue, UInt8(logN)] + salt
         do {
             let box = try ChaChaPoly.seal(secret, using: key, authenticating: header + Array(name.utf8))
-            try SecretFile.write(header + Array(box.combined), to: path(name))
-        } catch let error as KithError {
-            throw error
+            return header + Array(box.combined)
         } catch {
-            throw KithError(.internal, "Could not seal \(path(name)).", cause: error)
+            throw KithError(.internal, "Could not seal the secret \(name).", cause: error)
         }
     }
 
-    /// Forgets a secret; nothing happens when there is none.
-    public func removeSecret(named name: String) throws(KithError) {
-        try check(name)
-        try SecretFile.remove(path(name))
-    }
+    // MARK: - Keys
 
-    private func path(_ name: String) -> String { "\(directory)/\(name).sealed" }
-
-    private func sealingKey(
-        method: UInt8, logN: UInt8, salt: [UInt8], name: String, isNew: Bool
-    ) throws(KithError) -> SymmetricKey {
-        switch (method, seal) {
-        case (1, .machineKey): return try machineKey(makes: isNew)
-        case (2, .passphrase(let passphrase, _)):
+    private func openingKey(_ file: [UInt8], _ name: String) throws(KithError) -> SymmetricKey {
+        switch (SealKind(rawValue: file[8]), seal) {
+        case (.machineKey, .machineKey): return try machineKey(makes: false)
+        case (.passphrase, .passphrase(let passphrase, _)):
             // A damaged file must not make us take gigabytes.
-            guard (10...22).contains(logN) else {
+            guard (10...22).contains(file[9]) else {
                 throw KithError(.corrupt, "\(path(name)) is damaged. Restore it from a backup.")
             }
-            do {
-                return try KDF.Scrypt.deriveKey(
-                    from: Array(passphrase.utf8), salt: salt, outputByteCount: 32, rounds: 1 << Int(logN), blockSize: 8,
-                    parallelism: 1)
-            } catch {
-                throw KithError(.internal, "Could not stretch the passphrase.", cause: error)
-            }
-        case (1, .passphrase):
+            return try Self.stretched(passphrase, salt: Array(file[10..<26]), logN: Int(file[9]))
+        case (.machineKey, .passphrase):
             throw KithError(
-                .denied, "\(path(name)) is sealed by the machine's key, not by a passphrase: unset KITH_PASSPHRASE.")
-        case (2, .machineKey):
-            throw KithError(.denied, "\(path(name)) is sealed by a passphrase: set KITH_PASSPHRASE.")
-        default:
+                .denied,
+                "\(path(name)) is sealed by the machine's key: give no passphrase, or set one with `kith passphrase set`."
+            )
+        case (.passphrase, .machineKey):
+            throw KithError(
+                .denied, "\(path(name)) is sealed by a passphrase: give it, as `kith passphrase --help` says.")
+        case (nil, _):
             throw KithError(.corrupt, "\(path(name)) is damaged, or of a later version of Kith.")
+        }
+    }
+
+    private static func stretched(
+        _ passphrase: SecretBytes, salt: [UInt8], logN: Int
+    ) throws(KithError) -> SymmetricKey {
+        do {
+            return unsafe try passphrase.withUnsafeBytes { bytes in
+                unsafe try KDF.Scrypt.deriveKey(
+                    from: bytes, salt: salt, outputByteCount: 32, rounds: 1 << logN, blockSize: 8, parallelism: 1)
+            }
+        } catch {
+            throw KithError(.internal, "Could not stretch the passphrase.", cause: error)
         }
     }
 
     /// A file of the folder that is sealed by a machine's key; `nil` when there is none.
     private func sealedByMachineKey() throws(KithError) -> String? {
         for name in try names() {
-            let file = try SecretFile.read(path(name), limit: 8_192)
-            if let file, file.count > 8, Array(file.prefix(8)) == Self.magic, file[8] == 1 { return path(name) }
+            let file = try SecretFile.read(path(name), limit: Self.fileLimit)
+            if file.flatMap(Self.kind(of:)) == .machineKey { return path(name) }
         }
         return nil
     }
 
-    /// The names of all secrets in the folder, in order.
-    private func names() throws(KithError) -> [String] {
-        let suffix = ".sealed"
-        return try SecretFile.names(in: directory).filter { $0.hasSuffix(suffix) && $0.count > suffix.count }
-            .map { String($0.dropLast(suffix.count)) }.sorted()
-    }
-
     private func machineKey(makes: Bool) throws(KithError) -> SymmetricKey {
-        let path = "\(directory)/machine.key"
-        if let bytes = try SecretFile.read(path, limit: 64) {
+        let path = "\(directory)/\(Self.machineKeyFile)"
+        if var bytes = try SecretFile.read(path, limit: 64) {
+            defer { bytes.clear() }
             guard bytes.count == 32 else { throw KithError(.corrupt, "\(path) is damaged: it should have 32 bytes.") }
             return SymmetricKey(data: bytes)
         }
@@ -159,7 +333,9 @@ public struct FileKeyStore: KeyStore {
                 .corrupt, "\(path) is missing, and \(orphan) cannot be opened without. Restore it from a backup.")
         }
         let key = SymmetricKey(size: .bits256)
-        unsafe try SecretFile.write(key.withUnsafeBytes { unsafe Array($0) }, to: path)
+        var bytes = unsafe key.withUnsafeBytes { unsafe Array($0) }
+        defer { bytes.clear() }
+        try SecretFile.write(bytes, to: path)
         return key
     }
 }

@@ -23,13 +23,17 @@ extension KeyStore {
     public func deviceKey(named name: String = "identity") throws(KithError) -> DeviceKey {
         if let key = try storedDeviceKey(named: name) { return key }
         let key = DeviceKey()
-        try store(key.seed, named: name)
+        var seed = key.seed
+        defer { seed.clear() }
+        try store(seed, named: name)
         return key
     }
 
     /// The device's key; `nil` when none is stored.
     public func storedDeviceKey(named name: String = "identity") throws(KithError) -> DeviceKey? {
-        try secret(named: name).map { seed throws(KithError) in try DeviceKey(seed: seed) }
+        guard var seed = try secret(named: name) else { return nil }
+        defer { seed.clear() }
+        return try DeviceKey(seed: seed)
     }
 
     func check(_ name: String, _ secret: [UInt8] = []) throws(KithError) {

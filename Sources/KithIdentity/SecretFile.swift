@@ -31,6 +31,13 @@ public enum SecretFile {
         return names
     }
 
+    /// Whether an open descriptor is a file that others than its owner may read or change.
+    package static func isOpenToOthers(_ descriptor: Int32) -> Bool {
+        var info = stat()
+        guard unsafe fstat(descriptor, &info) == 0 else { return true }
+        return info.st_mode & S_IFMT == S_IFREG && info.st_mode & 0o077 != 0
+    }
+
     /// The bytes of a file, or `nil` when there is none.
     ///
     /// - Throws: `KithError` `.denied` when others than its owner may read or change it, or when we may not;
@@ -60,7 +67,8 @@ public enum SecretFile {
             guard got > 0 else { break }
             count += got
         }
-        return Array(bytes.prefix(count))
+        bytes.removeLast(limit - count)
+        return bytes
     }
 
     /// Writes a file beside its place, flushes it to the disk, and moves it there: readers see the old or the new one.

@@ -44,9 +44,9 @@ public final class Endpoint: Sendable {
     public static func bind(
         key: DeviceKey, options: Options = Options(), logger: Logger
     ) async throws(KithError) -> Endpoint {
-        var credentials: [Credential] = [.rawPublicKey(seed: key.seed)]
+        var credentials: [Credential] = [.rawPublicKey(seed: key.secret)]
         if options.foreign == .acceptCertificates {
-            credentials.append(.x509(chain: [try SelfSignedCertificate.make(for: key)], seed: key.seed))
+            credentials.append(.x509(chain: [try SelfSignedCertificate.make(for: key)], seed: key.secret))
         }
         let sockets = try open(options)
         let driver = EndpointDriver(

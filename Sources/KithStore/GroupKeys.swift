@@ -36,7 +36,7 @@ struct GroupKeys {
     /// Reads the keys; nil when there are none.
     init?(_ store: any KeyStore) throws(KithError) {
         guard var bytes = try store.secret(named: Self.secretName) else { return nil }
-        defer { for index in bytes.indices { bytes[index] = 0 } }
+        defer { bytes.clear() }
         guard bytes.count >= 34, bytes[0] == 1, 1...2 ~= bytes[33], bytes.count == 34 + 40 * Int(bytes[33]) else {
             throw KithError(.corrupt, "The keys of the groups are damaged, or of a later version of Kith.")
         }
@@ -58,7 +58,7 @@ struct GroupKeys {
             }
             unsafe key.withUnsafeBytes { unsafe bytes.append(contentsOf: $0) }
         }
-        defer { for index in bytes.indices { bytes[index] = 0 } }
+        defer { bytes.clear() }
         try store.store(bytes, named: Self.secretName)
     }
 

@@ -1,4 +1,5 @@
 import Foundation
+import KithIdentity
 import Testing
 
 /// What becomes of a device's key and its data directory.
@@ -122,4 +123,206 @@ import Testing
             #expect(try await self.id(of: machine) == id)
         }
     }
+
+    // MARK: - The passphrase
+
+    /// A file with one line that only its owner may read.
+    private func file(_ machine: Machine, _ name: String, _ line: String) throws -> String {
+        let path = machine.path(name)
+        try Data((line + "\n").utf8).write(to: URL(fileURLWithPath: path))
+        chmod(path, 0o600)
+        return path
+    }
+
+    private func sealedBy(_ machine: Machine) async throws -> String {
+        let outcome = try await machine.kith(["passphrase", "--json"])
+        return try #require(
+            try JSONDecoder().decode([String: String].self, from: Data(outcome.output.utf8))["sealedBy"])
+    }
+
+    @Test func `a passphrase is set, changed and removed, while the device is up and while it is down`() async throws {
+        try await withMachine { machine in
+            let old = try file(machine, "old", "first horse")
+            let new = try file(machine, "new", "second horse")
+            try await machine.up()
+            let id = try await id(of: machine)
+            #expect(try await sealedBy(machine) == "machine key")
+            let set = try await machine.passphrase("set", "--new-passphrase-file", old)
+            #expect(set.status == 0, "\(set)")
+            #expect(try await sealedBy(machine) == "passphrase")
+            #expect(!files.fileExists(atPath: machine.data + "/machine.key"))
+            // The device goes on.
+            #expect(try await self.id(of: machine) == id)
+            try await machine.expect("down")
+            let without = try await machine.kith(["up", "--no-invite"])
+            #expect(without.status == 5 && without.error.contains("kith passphrase"), "\(without)")
+            let wrong = try await machine.kith(["up", "--no-invite", "--passphrase-file", new])
+            #expect(wrong.status == 5, "\(wrong)")
+            let changed = try await machine.passphrase(
+                "set", "--passphrase-file", old, "--new-passphrase-command", "cat '\(new)'")
+            #expect(changed.status == 0, "\(changed)")
+            try await machine.up("--passphrase-command", "cat '\(new)'")
+            #expect(try await self.id(of: machine) == id)
+            let removed = try await machine.passphrase("remove", "--passphrase-file", new)
+            #expect(removed.status == 0, "\(removed)")
+            #expect(try await sealedBy(machine) == "machine key")
+            try await machine.expect("down")
+            try await machine.up()
+            #expect(try await self.id(of: machine) == id)
+        }
+    }
+
+    @Test func `a passphrase is refused when others may read it, when it is empty, and when its command fails`()
+        async throws
+    {
+        try await withMachine { machine in
+            try await machine.up()
+            let open = try file(machine, "open", "horse")
+            chmod(open, 0o644)
+            let before = try Data(contentsOf: URL(fileURLWithPath: machine.data + "/identity.sealed"))
+            for (arguments, words) in [
+                (["--new-passphrase-file", open], "chmod 600"), (["--new-passphrase-file", "/dev/null"], "empty"),
+                (["--new-passphrase-command", "exit 3"], "status 3"),
+                (["--new-passphrase-command", "head -c 2000 /dev/zero | tr '\\0' a"], "1024"),
+                (["--new-passphrase-file", machine.path("none")], "none"), ([], "terminal"),
+            ] {
+                let outcome = try await machine.passphrase(["set"] + arguments)
+                #expect(outcome.status != 0 && outcome.error.contains(words), "\(outcome)")
+            }
+            #expect(try Data(contentsOf: URL(fileURLWithPath: machine.data + "/identity.sealed")) == before)
+        }
+    }
+
+    /// Ways to hand a passphrase over, as a shell has them; `$KITH` and `$DATA` are set.
+    @Test(arguments: [
+        "KITH_PASSPHRASE='correct horse' \"$KITH\" up --detach --no-invite --data \"$DATA\"",
+        "\"$KITH\" up --detach --no-invite --data \"$DATA\" --passphrase-fd 9 9<<<'correct horse'",
+        "CREDENTIALS_DIRECTORY=\"$CREDENTIALS\" \"$KITH\" up --detach --no-invite --data \"$DATA\"",
+    ])
+    func `no passphrase stays in the memory, the arguments or the environment of a device, or of its shells`(
+        line: String
+    )
+        async throws
+    {
+        try await withMachine { machine in
+            try files.createDirectory(atPath: machine.path("credentials"), withIntermediateDirectories: true)
+            _ = try file(machine, "credentials/kith.passphrase", "correct horse")
+            let process = Process()
+            process.executableURL = URL(fileURLWithPath: "/bin/bash")
+            process.arguments = ["-c", line]
+            process.environment = ProcessInfo.processInfo.environment.merging([
+                "KITH": Machine.program.path, "DATA": machine.data, "CREDENTIALS": machine.path("credentials"),
+            ]) { $1 }
+            try process.run()
+            process.waitUntilExit()
+            try #require(process.terminationStatus == 0)
+            #expect(try await sealedBy(machine) == "passphrase")
+            let phone = try Machine("phone")
+            try await phone.up()
+            try await machine.invite(phone, "shell")
+            let shell = try await phone.kith(["shell", "laptop", "--", "env"])
+            await phone.remove()
+            #expect(shell.status == 0 || shell.error.contains("laptop"), "\(shell)")
+            #expect(!shell.output.contains("PASSPHRASE") && !shell.output.contains("horse"))
+            #if os(Linux)
+            let pid = try await machine.daemonPID()
+            for name in ["environ", "cmdline"] {
+                let text = String(
+                    decoding: try Data(contentsOf: URL(fileURLWithPath: "/proc/\(pid)/\(name)")), as: UTF8.self)
+                #expect(!text.contains("horse"), "\(name)")
+            }
+            #expect(try Memory(of: pid).places(of: Array("correct horse".utf8)).isEmpty)
+            #endif
+        }
+    }
+
+    #if os(Linux)
+    @Test func `a device leaves no core, hides from other programs of its user, and locks the key it keeps`()
+        async throws
+    {
+        try await withMachine { machine in
+            try await machine.up()
+            let pid = try await machine.daemonPID()
+            let limits = try String(contentsOfFile: "/proc/\(pid)/limits", encoding: .utf8)
+            let core = try #require(limits.split(separator: "\n").first { $0.hasPrefix("Max core file size") })
+            #expect(core.split(separator: " ").dropFirst(4).first == "0", "\(core)")
+            // The kernel gives these files to root when a process may not be dumped.
+            guard geteuid() == 0 else { return }
+            let key = try #require(try FileKeyStore(directory: machine.data, seal: .machineKey).storedDeviceKey())
+            let places = try Memory(of: pid).places(of: key.seed)
+            // Nothing is connected: the TLS library has no copy of its own.
+            #expect(places.count == 1 && places.allSatisfy(\.isLocked), "\(places)")
+        }
+    }
+
+    /// Another process's memory, as root may read it.
+    private struct Memory {
+        struct Place {
+            var address: UInt64
+            var isLocked: Bool
+        }
+
+        private let pid: pid_t
+
+        init(of pid: pid_t) { self.pid = pid }
+
+        /// Where some bytes are, and whether the pages there are locked.
+        func places(of bytes: [UInt8]) throws -> [Place] {
+            var places: [Place] = []
+            let memory = try FileHandle(forReadingFrom: URL(fileURLWithPath: "/proc/\(pid)/mem"))
+            defer { try? memory.close() }  // nothing was written
+            var range: Range<UInt64>?
+            var isReadable = false
+            for line in procText("/proc/\(pid)/smaps").split(separator: "\n") {
+                let words = line.split(separator: " ")
+                let ends = words[0].split(separator: "-").compactMap { UInt64($0, radix: 16) }
+                if ends.count == 2 {
+                    range = ends[0]..<ends[1]
+                    isReadable = words[1].hasPrefix("rw") || words[1].hasPrefix("r-")
+                }
+                guard line.hasPrefix("VmFlags:"), isReadable, let here = range, here.lowerBound < 1 << 47 else {
+                    continue
+                }
+                let isLocked = words.contains("lo")
+                var offset = here.lowerBound
+                while offset < here.upperBound {
+                    // Pieces overlap, so that nothing hides on a border.
+                    let count = Int(min(here.upperBound - offset, 1 << 22))
+                    guard (try? memory.seek(toOffset: offset)) != nil,
+                        let piece = try? memory.read(upToCount: count), !piece.isEmpty
+                    else { break }
+                    var start = piece.startIndex
+                    while let found = piece.range(of: Data(bytes), in: start..<piece.endIndex) {
+                        places.append(
+                            Place(address: offset + UInt64(found.lowerBound - piece.startIndex), isLocked: isLocked))
+                        start = found.lowerBound + 1
+                    }
+                    offset += UInt64(count == 1 << 22 ? count - bytes.count : count)
+                }
+            }
+            return places
+        }
+    }
+    #endif
 }
+
+extension Machine {
+    /// Runs `kith passphrase`, whose first word is a command of its own.
+    fileprivate func passphrase(_ words: [String]) async throws -> Outcome {
+        try await start(["passphrase"] + words, byEnvironment: true).outcome(seconds: 60)
+    }
+
+    fileprivate func passphrase(_ words: String...) async throws -> Outcome { try await passphrase(words) }
+}
+
+#if os(Linux)
+/// The text of a file of /proc, whose size nobody knows before its end.
+private func procText(_ path: String) -> String {
+    let descriptor = open(path, O_RDONLY)
+    defer { close(descriptor) }
+    var text: [UInt8] = []
+    var part = [UInt8](repeating: 0, count: 1 << 16)
+    while case let count = read(descriptor, &part, part.count), count > 0 { text += part[..<count] }
+    return String(decoding: text, as: UTF8.self)
+}
+#endif

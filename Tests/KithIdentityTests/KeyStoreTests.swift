@@ -1,8 +1,11 @@
 import Foundation
-import KithIdentity
 import KithTesting
 import KithWire
 import Testing
+
+@testable import KithIdentity
+
+private func secret(_ text: String) -> SecretBytes { SecretBytes(Array(text.utf8)) }
 
 /// The stores, each of which must behave as ``KeyStore`` says.
 enum StoreKind: CaseIterable {
@@ -12,7 +15,7 @@ enum StoreKind: CaseIterable {
         switch self {
         case .memory: MemoryKeyStore()
         case .machineKey: FileKeyStore(directory: folder.path, seal: .machineKey)
-        case .passphrase: FileKeyStore(directory: folder.path, seal: .passphrase("correct horse", cost: 10))
+        case .passphrase: FileKeyStore(directory: folder.path, seal: .passphrase(secret("correct horse"), cost: 10))
         }
     }
 }
@@ -73,7 +76,7 @@ enum StoreKind: CaseIterable {
 
 @Suite struct FileKeyStoreTests {
     private func passphrase(_ text: String, in folder: TemporaryFolder) -> FileKeyStore {
-        FileKeyStore(directory: folder.path, seal: .passphrase(text, cost: 10))
+        FileKeyStore(directory: folder.path, seal: .passphrase(secret(text), cost: 10))
     }
 
     @Test func `files are for their owner only, and nothing is left beside them`() throws {
@@ -138,7 +141,7 @@ enum StoreKind: CaseIterable {
 
     @Test func `the cost that users get works, and stands in the file`() throws {
         let folder = try TemporaryFolder()
-        let store = FileKeyStore(directory: folder.path, seal: .passphrase("right"))
+        let store = FileKeyStore(directory: folder.path, seal: .passphrase(secret("right")))
         try store.store([1, 2, 3], named: "a")
         #expect(try folder.bytes("a.sealed")[9] == 17)
         // What is in the file counts, not what the store would write now.
@@ -156,7 +159,7 @@ enum StoreKind: CaseIterable {
             #expect(throws: KithError(.corrupt, "")) { _ = try store.secret(named: "a") }
         }
         #expect(throws: KithError(.invalid, "")) {
-            try FileKeyStore(directory: folder.path, seal: .passphrase("p", cost: 30)).store([1], named: "b")
+            try FileKeyStore(directory: folder.path, seal: .passphrase(secret("p"), cost: 30)).store([1], named: "b")
         }
     }
 
@@ -228,5 +231,104 @@ enum StoreKind: CaseIterable {
         try SecretFile.remove(path)
         try SecretFile.remove(path)
         #expect(try SecretFile.read(path, limit: 10) == nil)
+    }
+
+    // MARK: - Sealing anew
+
+    /// Seals from and to, with secrets as a device and its groups have them.
+    private static let changes: [(from: FileKeyStore.Seal, to: FileKeyStore.Seal)] = [
+        (.machineKey, .passphrase(secret("new"), cost: 10)), (.passphrase(secret("old"), cost: 10), .machineKey),
+        (.passphrase(secret("old"), cost: 10), .passphrase(secret("new"), cost: 10)), (.machineKey, .machineKey),
+    ]
+
+    private func fill(_ folder: TemporaryFolder, _ seal: FileKeyStore.Seal) throws -> FileKeyStore {
+        let store = FileKeyStore(directory: folder.path, seal: seal)
+        try store.store([1, 2, 3], named: "identity")
+        try store.store([4], named: "groups")
+        return store
+    }
+
+    private func holdsAll(_ store: FileKeyStore) throws -> Bool {
+        try store.secret(named: "identity") == [1, 2, 3] && store.secret(named: "groups") == [4]
+    }
+
+    @Test(arguments: 0..<4) func `all is sealed anew, and nothing else opens it`(number: Int) throws {
+        let (from, to) = Self.changes[number]
+        let folder = try TemporaryFolder()
+        let old = try fill(folder, from)
+        let key = try? folder.bytes("machine.key")
+        try old.reseal(with: to)
+        #expect(try holdsAll(FileKeyStore(directory: folder.path, seal: to)))
+        switch to {
+        case .machineKey:
+            #expect(try folder.files() == ["groups.sealed", "identity.sealed", "machine.key"])
+            #expect(try folder.bytes("machine.key") != key)
+            #expect(try FileKeyStore.sealKind(directory: folder.path) == .machineKey)
+        case .passphrase:
+            #expect(try folder.files() == ["groups.sealed", "identity.sealed"])
+            #expect(throws: KithError(.denied, "")) { _ = try old.secret(named: "identity") }
+            #expect(try FileKeyStore.sealKind(directory: folder.path) == .passphrase)
+        }
+        for name in try folder.files() { #expect(try folder.mode(of: name) == 0o600) }
+    }
+
+    @Test(arguments: 0..<4) func `killed at any moment, all is sealed as before or all anew`(number: Int) throws {
+        let (from, to) = Self.changes[number]
+        let folder = try TemporaryFolder()
+        let old = try fill(folder, from)
+        var before: [String: [UInt8]] = [:]
+        for name in try folder.files() { before[name] = try folder.bytes(name) }
+        let pending = try old.pending(to)
+        #expect(try holdsAll(old), "nothing is changed before what will be is written down")
+        try folder.write(pending, to: "reseal.pending")
+        #expect(try holdsAll(FileKeyStore(directory: folder.path, seal: to)))
+        var after: [String: [UInt8]] = [:]
+        for name in try folder.files() { after[name] = try folder.bytes(name) }
+        #expect(after["reseal.pending"] == nil)
+        // Any of the files may have been put in place, or removed, before the end came.
+        let names = Set(before.keys).union(after.keys).sorted()
+        for chosen in 0..<(1 << names.count) {
+            for (bit, name) in names.enumerated() {
+                let content = chosen >> bit & 1 == 0 ? before[name] : after[name]
+                if let content {
+                    try folder.write(content, to: name)
+                } else {
+                    try SecretFile.remove("\(folder.path)/\(name)")
+                }
+            }
+            try folder.write(pending, to: "reseal.pending")
+            #expect(try holdsAll(FileKeyStore(directory: folder.path, seal: to)), "\(chosen)")
+            #expect(try folder.files() == after.keys.sorted())
+        }
+        // Before, only a file of another name lies beside the others.
+        for (name, content) in before { try folder.write(content, to: name) }
+        if before["machine.key"] == nil { try SecretFile.remove("\(folder.path)/machine.key") }
+        try folder.write(pending.dropLast(9), to: "reseal.pending.123.456.new")
+        #expect(try holdsAll(old))
+        try old.reseal(with: to)
+        #expect(try !folder.files().contains { $0.hasPrefix("reseal") })
+    }
+
+    @Test func `a wrong passphrase and damage change nothing`() throws {
+        let folder = try TemporaryFolder()
+        let store = try fill(folder, .passphrase(secret("old"), cost: 10))
+        let wrong = passphrase("wrong", in: folder)
+        #expect(throws: KithError(.denied, "")) { try wrong.reseal(with: .machineKey) }
+        #expect(throws: KithError(.invalid, "")) { try store.reseal(with: .passphrase(secret("new"), cost: 3)) }
+        var damaged = try folder.bytes("groups.sealed")
+        let right = damaged
+        damaged[40] ^= 1
+        try folder.write(damaged, to: "groups.sealed")
+        #expect(throws: KithError(.denied, "")) { try store.reseal(with: .machineKey) }
+        #expect(try folder.files() == ["groups.sealed", "identity.sealed"])
+        try folder.write(right, to: "groups.sealed")
+        #expect(try holdsAll(store))
+        #expect(throws: KithError(.notFound, "")) {
+            let empty = try TemporaryFolder()
+            try FileKeyStore(directory: empty.path, seal: .machineKey).reseal(with: .machineKey)
+        }
+        // What was written down names no file but those of secrets.
+        try folder.write([0xA2] + Array("efiles".utf8), to: "reseal.pending")
+        #expect(throws: KithError(.corrupt, "")) { _ = try store.secret(named: "identity") }
     }
 }

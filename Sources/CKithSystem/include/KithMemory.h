@@ -9,4 +9,18 @@ void kith_release_free_memory(void);
 /// How many bytes the process has allocated and not freed; 0 where that is not counted.
 size_t kith_allocated_memory(void);
 
+/// Keeps this process's memory from core dumps and, on Linux, from other processes of the same user, as a debugger.
+/// A program it executes is an ordinary one again.
+void kith_hide_memory(void);
+
+/// Has this process leave no core, whatever else is asked for; kith_restore_core_limit is for its children.
+void kith_forbid_core(void);
+
+/// Gives a child, between fork and exec, the limit of cores this process was started with.
+void kith_restore_core_limit(void);
+
+/// Moves the value of a variable of the environment to `value`: it is gone from the environment, and overwritten where
+/// the system put it. Returns its length, 0 when it is not set; more than `capacity` of it is lost, and the length says so.
+size_t kith_take_variable(const char *name, char *value, size_t capacity);
+
 #endif

@@ -1,5 +1,6 @@
 internal import Crypto
 internal import Synchronization
+import KithWire
 
 /// Makes and reads the tickets by which clients resume a session with a server, and decides about their early data
 /// (RFC 8446 §4.6.1, RFC 9001 §4.5, §4.6).

@@ -1,10 +1,20 @@
+public import KithWire
+
 /// What one end of a connection proves its identity with.
 public enum Credential: Sendable {
     /// An Ed25519 key shown without a certificate (RFC 7250), from its 32-byte seed.
-    case rawPublicKey(seed: [UInt8])
+    case rawPublicKey(seed: SecretBytes)
 
     /// A certificate chain in DER, leaf first, and the 32-byte Ed25519 seed of the leaf's key.
-    case x509(chain: [[UInt8]], seed: [UInt8])
+    case x509(chain: [[UInt8]], seed: SecretBytes)
+
+    /// The same from a seed in an array, of which this keeps a copy that is cleared.
+    public static func rawPublicKey(seed: [UInt8]) -> Credential { .rawPublicKey(seed: SecretBytes(seed)) }
+
+    /// The same from a seed in an array, of which this keeps a copy that is cleared.
+    public static func x509(chain: [[UInt8]], seed: [UInt8]) -> Credential {
+        .x509(chain: chain, seed: SecretBytes(seed))
+    }
 }
 
 extension Credential: CustomStringConvertible {

@@ -1,3 +1,5 @@
+package import KithWire
+
 /// The four stages of protection a QUIC packet can have (RFC 9001 §4).
 package enum EncryptionLevel: Int, CaseIterable, Hashable, Sendable {
     /// Keys anybody can derive from the client's first connection id.

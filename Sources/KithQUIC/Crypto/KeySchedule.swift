@@ -1,4 +1,5 @@
 internal import CQUICCrypto
+package import KithWire
 
 /// The derivations of QUIC that need no handshake (RFC 9001 §5, RFC 9369 §3.3).
 package enum KeySchedule {

@@ -1,4 +1,5 @@
 internal import CQUICCrypto
+package import KithWire
 
 /// The keys of one direction, level and key phase, in BoringSSL.
 ///

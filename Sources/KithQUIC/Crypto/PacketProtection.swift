@@ -1,3 +1,5 @@
+package import KithWire
+
 /// Protects and opens packets with the keys of one direction, level and key phase (RFC 9001 §5).
 ///
 /// Two implementations stand behind it: ``PacketKeys`` on BoringSSL, which packets take, and

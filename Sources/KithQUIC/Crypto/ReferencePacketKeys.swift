@@ -1,5 +1,6 @@
 internal import Crypto
 internal import CryptoExtras
+package import KithWire
 
 /// The same keys on swift-crypto's public calls: eight times slower, and written on other people's primitives.
 ///

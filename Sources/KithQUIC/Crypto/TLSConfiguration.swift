@@ -1,3 +1,5 @@
+package import KithWire
+
 /// What a TLS session is made with.
 package struct TLSConfiguration: Sendable {
     /// Which end of the handshake this is.

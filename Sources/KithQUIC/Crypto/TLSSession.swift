@@ -1,4 +1,5 @@
 internal import CQUICCrypto
+import KithWire
 
 /// One TLS 1.3 handshake for QUIC, and what it leaves behind (RFC 9001 §4).
 ///
@@ -299,12 +300,15 @@ extension TLSSession {
     private static func add(_ credential: Credential, to session: OpaquePointer) -> Bool {
         switch credential {
         case .rawPublicKey(let seed):
-            return unsafe seed.count == 32 && kith_tls_add_raw_public_key(session, seed) == 1
+            guard seed.count == 32 else { return false }
+            return unsafe seed.withUnsafeBytes { unsafe kith_tls_add_raw_public_key(session, $0.bytePointer) == 1 }
         case .x509(let chain, let seed):
             let counts = chain.map(\.count)
             let joined = Array(chain.joined())
-            return unsafe seed.count == 32 && !joined.isEmpty
-                && kith_tls_add_certificates(session, seed, joined, counts, counts.count) == 1
+            guard seed.count == 32, !joined.isEmpty else { return false }
+            return unsafe seed.withUnsafeBytes {
+                unsafe kith_tls_add_certificates(session, $0.bytePointer, joined, counts, counts.count) == 1
+            }
         }
     }
 }

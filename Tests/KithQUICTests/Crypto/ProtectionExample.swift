@@ -1,4 +1,5 @@
 import KithQUIC
+import KithWire
 import Testing
 
 /// One packet of an RFC's appendix: protecting `header` and `payload` makes `wire`, opening `wire` gives them back.

@@ -1,4 +1,5 @@
 import KithQUIC
+import KithWire
 import Testing
 
 /// The worked examples of RFC 9001, Appendix A, through both implementations of packet protection.

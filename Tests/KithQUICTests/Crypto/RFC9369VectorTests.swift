@@ -1,5 +1,7 @@
 import Testing
 
+import KithWire
+
 @testable import KithQUIC
 
 /// The worked examples of RFC 9369, Appendix A: QUIC version 2, through both implementations of packet protection.

@@ -1,4 +1,5 @@
 import KithQUIC
+import KithWire
 import KithTesting
 import Testing
 
