@@ -194,6 +194,21 @@ public final class Device: Sendable {
             endpointOptions.keyLog = try options.keyLogFile.map(Traces.keyLog)
             endpointOptions.port = port
             endpointOptions.memory = remembered
+            // Nobody gets further than proving a key where nothing waits for it.
+            endpointOptions.admit = { device, address in
+                let now = Int64(time(nil))
+                switch store.reception(of: device, now: now) {
+                case .paired: return .full
+                case .invited: return .limited
+                case .unknown:
+                    store.countAttempt(
+                        UnpairedAttempt(
+                            device: device, address: address, method: "connect",
+                            detail: "not paired, and no invitation waits"),
+                        now: now)
+                    return .refused
+                }
+            }
             let endpoint = try await Endpoint.bind(key: key, options: endpointOptions, logger: options.logger)
             if options.listens { try store.setSetting("port", String(endpoint.port)) }
             return endpoint

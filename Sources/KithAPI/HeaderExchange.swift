@@ -29,27 +29,27 @@ package enum HeaderExchange {
         }
     }
 
-    /// Waits for a header on a stream another device opened.
+    /// Waits for a header on a stream another device opened; one with more than `inputLimit` bytes of input is refused as
+    /// soon as it says so.
     ///
     /// - Returns: the header, and the stream positioned behind it; `nil` when the stream ended before its first byte.
     package static func receiveHeader(
-        from stream: any ByteStream
+        from stream: any ByteStream, inputLimit: Int = StreamHeader.inputLimit
     ) async throws -> (header: StreamHeader, stream: any ByteStream)? {
         var bytes: [UInt8] = []
         // Read in small pieces first: most headers are short, and the input's length is then known.
         while true {
-            guard let more = try await stream.read(upTo: bytes.isEmpty ? 4096 : 64 << 10) else {
+            let limit = StreamHeader.frameLimit + inputLimit
+            guard let more = try await stream.read(upTo: min(bytes.isEmpty ? 4096 : 64 << 10, limit)) else {
                 guard bytes.isEmpty else { throw KithError(.closed, "The stream ended inside its header.") }
                 return nil
             }
             bytes = bytes.isEmpty ? more : bytes + more
-            if let (header, count) = try StreamHeader.parse(bytes) {
+            if let (header, count) = try StreamHeader.parse(bytes, inputLimit: inputLimit) {
                 let rest = Array(bytes[count...])
                 return (header, rest.isEmpty ? stream : PrefixedStream(rest, before: stream))
             }
-            guard bytes.count <= StreamHeader.limit else {
-                throw WireError.tooLong(limit: StreamHeader.limit, actual: bytes.count)
-            }
+            guard bytes.count <= limit else { throw WireError.tooLong(limit: limit, actual: bytes.count) }
         }
     }
 }

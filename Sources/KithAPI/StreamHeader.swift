@@ -18,8 +18,10 @@ package struct StreamHeader: Hashable, Sendable {
     package static let version: UInt64 = 1
     package static let methodLimit = 128
     package static let inputLimit = 1 << 20
-    /// No header is longer.
-    package static let limit = 8 + 2 + methodLimit + 8 + 8 + 25 + 8 + inputLimit
+    /// How long the input of an unpaired peer may be.
+    package static let unpairedInputLimit = 1 << 10
+    /// How long a header is at most besides its input.
+    package static let frameLimit = 8 + 2 + methodLimit + 8 + 8 + 25 + 8
 
     /// The method called.
     package var method: String
@@ -69,9 +71,11 @@ package struct StreamHeader: Hashable, Sendable {
     /// Reads a header from the beginning of `bytes`.
     ///
     /// - Returns: the header and how many bytes it took, or `nil` while it is not complete.
-    /// - Throws: ``WireError`` when no continuation could make a header of it, `KithError` `.unsupported`
-    ///   for another version.
-    package static func parse(_ bytes: [UInt8]) throws -> (header: StreamHeader, count: Int)? {
+    /// - Throws: ``WireError`` when no continuation could make a header of it, as an input longer than `inputLimit` makes
+    ///   sure of, `KithError` `.unsupported` for another version.
+    package static func parse(
+        _ bytes: [UInt8], inputLimit: Int = Self.inputLimit
+    ) throws -> (header: StreamHeader, count: Int)? {
         var reader = ByteReader(bytes.span)
         do {
             let version = try reader.varint()

@@ -74,6 +74,10 @@ extension CloseReason {
         let who = isRemote ? "The other device" : "This device"
         let detail = text.isEmpty ? "" : " (\(text))"
         switch code {
+        case 0x131 where isRemote:
+            return CloseReason(
+                origin: .transport, code: .unpaired,
+                message: "The other device does not know this one, and no invitation waits there for it.")
         case 0x131, 0x12A, 0x12B, 0x12C, 0x12D, 0x12E, 0x130, 0x133, 0x174:
             // access_denied, and the alerts about certificates (RFC 8446 §6).
             return CloseReason(

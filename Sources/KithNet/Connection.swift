@@ -56,6 +56,15 @@ public final class Connection: Sendable {
         if case .device(let id) = peer { id } else { nil }
     }
 
+    /// Where the other end was when the connection began.
+    public var firstAddress: NetworkAddress { driver.dialed }
+
+    /// Lets a device that was admitted with little, ``Endpoint/Admission/limited``, send as much as any from now on.
+    public func liftLimits() {
+        let driver = self.driver
+        driver.loop.execute { driver.liftLimits() }
+    }
+
     /// Whether streams can still be opened.
     public var isOpen: Bool { state.withLock { $0.reason == nil } }
 

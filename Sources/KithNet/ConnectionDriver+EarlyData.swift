@@ -10,8 +10,11 @@ extension ConnectionDriver {
         switch purpose {
         case .dialing(let dial): dial.earlyDataPossible(connection)
         case .accepting:
-            // The streams of somebody who is no device wait until its handshake is complete.
-            if case .device = peer { isOffered = endpoint.offerEarly(connection) }
+            // The streams of whoever is no device, or an unpaired one, wait until its handshake is complete: until then
+            // even its address may be somebody else's.
+            guard case .device = peer, admission?.isLimited == false else { break }
+            engine.liftRestraint()
+            isOffered = endpoint.offerEarly(connection)
         case nil: break
         }
     }

@@ -39,6 +39,8 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     var engine: QUICConnection
     /// Nil once the handshake is over.
     var purpose: Purpose?
+    /// What was said about a peer that dialed.
+    let admission: AdmissionVerdict?
     /// The public face; exists from the end of the handshake on, or from when a session is resumed.
     var connection: Connection?
     /// Whether the endpoint's owner got to know it before the end of the handshake.
@@ -81,8 +83,9 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
 
     init(
         engine: consuming QUICConnection, socket: UDPSocket, remote: NetworkAddress, endpoint: EndpointDriver,
-        purpose: Purpose
+        purpose: Purpose, admission: AdmissionVerdict? = nil
     ) {
+        self.admission = admission
         self.engine = engine
         self.socket = socket
         dialed = remote
@@ -270,6 +273,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
             return close(code: .denied, reason: "another key than the resumed session's")
         }
         self.connection = connection
+        if admission?.isLimited == false { engine.liftRestraint() }
         if case .dialing(let dial) = purpose { peerAddresses = dial.addresses }
         // The loopback never changes.
         if !engine.remote.isLoopback { source = LocalAddresses.source(to: engine.remote) }
@@ -512,6 +516,13 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         }
         pendingOpens = []
         if streams.isEmpty || isClosed { done.fulfil(()) } else { drainWaiters.append(done) }
+    }
+
+    /// Lets the peer send as much ahead as any.
+    func liftLimits() {
+        guard !isClosed, !isDrained else { return }
+        engine.liftRestraint()
+        service()
     }
 
     /// Another connection to the same peer is the better one.

@@ -176,7 +176,7 @@ final class Dial: @unchecked Sendable {
         guard remove(driver) else { return }
         let code: KithError.Code =
             switch reason.code {
-            case .denied, .unsupported, .exhausted: reason.code
+            case .denied, .unpaired, .unsupported, .exhausted: reason.code
             default: .unreachable
             }
         if reason.error.cause is PortClosed {

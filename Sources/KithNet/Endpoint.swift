@@ -175,7 +175,7 @@ public final class Endpoint: Sendable {
     /// Only an end that proves to hold `peer`'s key counts. Concurrent calls for one peer share one attempt.
     ///
     /// - Throws: `KithError` `.invalid` without an address or for this device itself, `.unreachable` when nobody
-    ///   answers, `.denied` when another key answers or the peer refuses ours, `.timedOut`, `.cancelled`, `.closed`.
+    ///   answers, `.denied` when another key answers, `.unpaired` when the peer refuses ours, `.timedOut`, `.cancelled`, `.closed`.
     public func connect(
         to peer: DeviceID, at addresses: [NetworkAddress], timeout: Duration = .seconds(10)
     ) async throws(KithError) -> Connection {

@@ -105,17 +105,6 @@ import Synchronization
         configuration.addressTokens = tokens
         memory = PeerMemory(limit: options.rememberedPeers)
         memory.restore(options.memory, at: PeerMemory.now)
-        let admit = options.admit
-        let foreign = options.foreign
-        configuration.verify = { credential in
-            switch credential {
-            case .rawPublicKey(let key):
-                guard let peer = try? DeviceID(publicKey: key), peer != id else { return false }
-                return admit(peer)
-            case .x509, .none:
-                return foreign == .acceptCertificates
-            }
-        }
         options.adjust?(&configuration)
         self.configuration = configuration
     }
@@ -197,7 +186,7 @@ import Synchronization
                 written = unsafe StatelessPackets.refuse(header, code: 0xB, into: sendBuffer)
                 break
             }
-            switch limiter.begin(with: remote.ip, isProven: proof != .none, at: now) {
+            switch limiter.begin(with: remote.place, isProven: proof != .none, at: now) {
             case .drop: return
             case .accept:
                 return unsafe accept(datagram, header, proof: proof, from: remote, ecn: ecn, socket: socket, at: now)
@@ -245,14 +234,31 @@ import Synchronization
         _ datagram: UnsafeMutableRawBufferPointer, _ header: DatagramHeader, proof: AddressTokens.Proof,
         from remote: NetworkAddress, ecn: UInt8, socket: UDPSocket, at now: Timestamp
     ) {
-        let place = AcceptLimiter.place(of: remote.ip, isProven: proof != .none)
+        let place = AcceptLimiter.place(of: remote.place, isProven: proof != .none)
         do {
             var configuration = configuration
             configuration.udpPayloadSize = datagramLimit(to: remote)
+            configuration.restraint = QUICConfiguration.Restraint(
+                connectionWindow: options.limitedWindow, maxIncomingBidirectionalStreams: options.limitedStreams)
+            let verdict = AdmissionVerdict()
+            configuration.verify = { [id, options] credential in
+                let admission: Endpoint.Admission
+                switch credential {
+                case .rawPublicKey(let key):
+                    // What is no device's key is refused.
+                    let peer = try? DeviceID(publicKey: key)
+                    admission = peer.map { $0 == id ? .refused : options.admit($0, remote) } ?? .refused
+                case .x509, .none:
+                    admission = options.foreign == .acceptCertificates ? .full : .refused
+                }
+                verdict.value.withLock { $0 = admission }
+                return admission != .refused
+            }
             let engine = try QUICConnection.server(
                 configuration, remote: remote, local: socket.number << 16, initial: header, proof: proof, at: now)
             let driver = ConnectionDriver(
-                engine: engine, socket: socket, remote: remote, endpoint: self, purpose: .accepting(place))
+                engine: engine, socket: socket, remote: remote, endpoint: self, purpose: .accepting(place),
+                admission: verdict)
             unsafe driver.engine.receive(
                 datagram, from: remote, to: driver.local(of: socket.number), ecn: ecn, at: now)
             // Noise that looks like a first packet must not hold a place until the handshake times out.
@@ -431,7 +437,10 @@ import Synchronization
                 shared.foreign.append(connection)
             }
         }
-        if let peer = connection.peerID { choose(peer) }
+        if let peer = connection.peerID {
+            choose(peer)
+            makeRoom(for: connection, of: peer)
+        }
         // After it is in the table, and before anybody gets it.
         connection.completed()
         if !driver.isOffered, !established.offer(connection), !connection.isDialed {
@@ -476,6 +485,15 @@ import Synchronization
             guard driver.isRetired != isRetired else { continue }
             driver.retire(isRetired)
             if isRetired { retirementIsDue(driver) }
+        }
+    }
+
+    /// Closes the oldest connections of a peer that has too many, never the one just made or in use.
+    private func makeRoom(for connection: Connection, of peer: DeviceID) {
+        let (current, all) = shared.withLock { ($0.peers.current(peer), $0.peers.all(peer)) }
+        let spare = all.filter { $0 !== connection && $0 !== current }
+        for old in spare.prefix(max(0, all.count - max(2, options.maxConnectionsPerPeer))) {
+            old.driver.close(code: .exhausted, reason: "newer connections took its place")
         }
     }
 
@@ -524,4 +542,12 @@ import Synchronization
         guard let closed = sockets.first(where: { $0.channel === channel }) else { return }
         replace(closed)
     }
+}
+
+/// What was said during a handshake about a device that connects; touched with the turn of the loop only.
+final class AdmissionVerdict: Sendable {
+    let value = Mutex(Endpoint.Admission.refused)
+
+    /// Whether the device is held to little.
+    var isLimited: Bool { value.withLock { $0 != .full } }
 }

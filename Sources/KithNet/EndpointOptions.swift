@@ -49,8 +49,15 @@ extension Endpoint {
         /// Keep it secret, and use it once: a ticket that serves twice tells who watches that it is the same device
         /// (RFC 8446 §C.4). Bytes of another kind are ignored.
         public var memory: [UInt8] = []
-        /// Asked during every handshake, resumed or not, on the event loop, whether this device may connect at all.
-        public var admit: @Sendable (DeviceID) -> Bool = { _ in true }
+        /// Asked during every handshake, resumed or not, on the event loop, what becomes of a device that connects from there.
+        public var admit: @Sendable (DeviceID, NetworkAddress) -> Admission = { _, _ in .full }
+        /// How many bytes of all streams a device with ``Admission/limited`` may send ahead, and everybody until it has
+        /// proven its key.
+        public var limitedWindow: Int = 32 << 10
+        /// How many streams a device with ``Admission/limited`` may have open.
+        public var limitedStreams: Int = 8
+        /// How many connections one device may have at once; beyond it the oldest that is not in use gives way.
+        public var maxConnectionsPerPeer: Int = 8
         /// Whether peers that are no devices may connect.
         public var foreign: ForeignPeers = .refuse
         /// The wished size of each socket's kernel buffers, in bytes.
@@ -79,6 +86,16 @@ extension Endpoint {
 
         /// Makes the options a device normally runs with.
         public init() {}
+    }
+
+    /// What becomes of a device that connects.
+    public enum Admission: Hashable, Sendable {
+        /// It is refused during the handshake, and learns nothing but that.
+        case refused
+        /// It may connect, and send little ahead, until ``Connection/liftLimits()``.
+        case limited
+        /// It may connect.
+        case full
     }
 
     /// What to do with a peer that presents a certificate, or nothing, in place of a device key.

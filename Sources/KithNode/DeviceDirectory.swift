@@ -29,6 +29,10 @@ package struct AuditRecord: Hashable, Sendable {
     package var device: DeviceID
     /// The name it goes by here; its DeviceID while it is not paired.
     package var name: String
+    /// Whether it was paired then; what the others do is counted, not listed.
+    package var isPaired: Bool
+    /// Where it called from.
+    package var address: NetworkAddress?
     /// Which method.
     package var method: String
     /// Whether it was allowed.

@@ -69,7 +69,16 @@ extension Node {
         guard case .cbor(let bytes) = try coding.input.encode(input, .cbor) else { throw Self.otherForm }
         let target = KnownDevice(id: device, name: device.short, grants: [], addresses: addresses)
         let (link, output, stream) = try await within(options.timeout, M.name) { deadline in
-            try await self.request(M.name, .stream, bytes, of: target, deadline: deadline, trace: options.trace)
+            do {
+                return try await self.request(
+                    M.name, .stream, bytes, of: target, deadline: deadline, trace: options.trace)
+            } catch let error as KithError where error.code == .unpaired {
+                // It refuses the handshakes of those it does not know, unless it waits for somebody.
+                throw KithError(
+                    .unpaired,
+                    "No invitation waits there: it has expired, was used, or was taken back. Ask for a new one.",
+                    cause: error)
+            }
         }
         let opened = OpenedStream(output: try Self.output(of: method, coding, .cbor(output)), stream: stream)
         return (opened, { try await link.exportKeyingMaterial(label: $0, context: $1) })

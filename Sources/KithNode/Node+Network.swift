@@ -73,6 +73,9 @@ private final class ConnectionLink: PeerLink {
         incoming = Incoming(connection.incomingStreams)
     }
 
+    var address: NetworkAddress? { connection.firstAddress }
+    var isDialed: Bool { connection.isDialed }
+    func liftLimits() { connection.liftLimits() }
     var isOpen: Bool { connection.isOpen }
     func openStream() async throws -> any ByteStream { try await connection.openStream() }
     func isUndelivered(_ stream: any ByteStream) -> Bool { (stream as? QUICStream)?.isUndelivered ?? false }
@@ -126,6 +129,14 @@ private struct StoreDirectory: DeviceDirectory {
     func devices() throws -> [KnownDevice] { try store.devices().map(Self.known) }
 
     func record(_ record: AuditRecord) throws {
+        guard record.isPaired else {
+            // What it may do is to present an invitation, and what comes of that is noted then.
+            guard !record.isAllowed else { return }
+            return store.countAttempt(
+                UnpairedAttempt(
+                    device: record.device, address: record.address, method: record.method, detail: record.detail),
+                now: Self.now)
+        }
         try store.record(
             AuditEntry(
                 time: Self.now, device: record.name, method: record.method,

@@ -41,9 +41,10 @@ extension Node {
     package func serve(link: any PeerLink) async {
         let session: Session
         do {
-            guard let admitted = try admit(link) else {
-                link.close(.exhausted, reason: "Too many devices that are not paired are connected.")
-                return
+            let (admitted, displaced) = try admit(link)
+            if let displaced {
+                displaced.end(Self.crowded)
+                displaced.link.close(Self.crowded.code, reason: Self.crowded.message)
             }
             session = admitted
         } catch {
@@ -70,11 +71,14 @@ extension Node {
         await noteEnd(session)
     }
 
+    static let crowded = KithError(.exhausted, "Too many devices that are not paired are connected. Try again soon.")
+
     /// Closes the connection of a device that is not paired when it does nothing, or stays too long.
     private func watch(_ session: Session) async {
         let end = ContinuousClock.now + options.unpairedLifetime
         while !session.isPaired, session.link.isOpen {
-            let idle = ContinuousClock.now + options.unpairedIdle
+            // What this device dialed may be quiet while two people compare a code.
+            let idle = session.link.isDialed ? end : ContinuousClock.now + options.unpairedIdle
             guard (try? await Task.sleep(until: min(idle, end), clock: .continuous)) != nil else { return }  // over
             if session.isPaired { return }
             if session.running == 0 || ContinuousClock.now >= end {
@@ -90,13 +94,21 @@ extension Node {
         let isEarly = session.link.isEarly(stream)
         do {
             let arrival = try await withDeadline(options.headerTimeout) {
-                try await HeaderExchange.receiveHeader(from: stream)
+                try await HeaderExchange.receiveHeader(
+                    from: stream,
+                    inputLimit: session.isPaired ? StreamHeader.inputLimit : self.options.unpairedInputLimit)
             }
             guard let (header, stream) = arrival else { return stream.abort(.cancelled) }
             await answer(header, on: stream, isEarly: isEarly, in: session)
         } catch {
             await refuse(error, on: stream)
+            if !session.isPaired { await hangUp(session) }
         }
+    }
+
+    /// Ends the connection of a device that is not paired and asked for what it may not have; the answer still arrives.
+    private func hangUp(_ session: Session) async {
+        if session.running == 0 { await session.link.drain(.seconds(1)) }
     }
 
     private func answer(
@@ -117,10 +129,7 @@ extension Node {
                 await refuse(failure, on: stream)
             }
         }
-        if !session.isPaired, session.running == 0, reply.wasRefused {
-            // It asked for what it may not have: the answer still arrives, then the connection ends.
-            await session.link.drain(.seconds(1))
-        }
+        if !session.isPaired, reply.wasRefused { await hangUp(session) }
     }
 
     private func run(
@@ -151,7 +160,10 @@ extension Node {
             input = try handler.method.input.decode(.cbor(header.input))
             access = try handler.method.access(input)
         } catch {
-            if !session.isPaired { reply.noteRefusal() }
+            if !session.isPaired {
+                reply.noteRefusal()
+                audit(session, (try? self.handler(header.method))?.method.name ?? "-", isAllowed: false, "not paired")
+            }
             throw error
         }
         let ticket: UInt64
@@ -163,7 +175,9 @@ extension Node {
                 unpairedLimit: options.callsPerUnpairedConnection)
         } catch let error as KithError where error.code == .denied || error.code == .unpaired {
             reply.noteRefusal()
-            if session.countRefusal() { audit(session, header.method, isAllowed: false, access.reason) }
+            if session.isPaired ? session.countRefusal() : true {
+                audit(session, handler.method.name, isAllowed: false, access.reason)
+            }
             throw error
         }
         defer {
@@ -219,9 +233,12 @@ extension Node {
 
     private func audit(_ session: Session, _ method: String, isAllowed: Bool, _ detail: String) {
         var name = session.link.peer.description
-        if case .device(_, let known, paired: true) = session.caller { name = known }
+        let known = session.known
+        if let known { name = known.name }
         audit.write(
-            AuditRecord(device: session.link.peer, name: name, method: method, isAllowed: isAllowed, detail: detail))
+            AuditRecord(
+                device: session.link.peer, name: name, isPaired: known != nil, address: session.link.address,
+                method: method, isAllowed: isAllowed, detail: detail))
     }
 }
 

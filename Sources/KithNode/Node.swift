@@ -22,8 +22,17 @@ public final class Node: Sendable {
     public struct Options: Hashable, Sendable {
         /// How many calls of one paired device run at once; the next is refused with `.exhausted`.
         public var callsPerConnection = 2_048
-        /// How many connections of devices that are not paired may be open at once; the next is closed.
+        /// How many connections of devices that are not paired may be open at once.
+        ///
+        /// They are shared by places (``NetworkAddress/place``): one from a place that has fewer takes that of the place
+        /// that has most, if it is idle or there are at least two more of them.
         public var unpairedConnections = 16
+        /// How many of them one place may have.
+        public var unpairedConnectionsPerPlace = 4
+        /// How many of them one device may have; a newer one takes the place of the oldest.
+        public var unpairedConnectionsPerDevice = 2
+        /// How long the input of a call of a device that is not paired may be, in bytes.
+        public var unpairedInputLimit = StreamHeader.unpairedInputLimit
         /// How many calls a device that is not paired may have running.
         public var callsPerUnpairedConnection = 2
         /// How long a device that is not paired may do nothing.
@@ -58,6 +67,8 @@ public final class Node: Sendable {
         /// What is known, served here or not.
         var methods: [String: AnyMethod] = [:]
         var sessions: [ObjectIdentifier: Session] = [:]
+        /// How many connections have come.
+        var arrivals: UInt64 = 0
         var dialer: (any PeerDialer)?
         var calls: [UInt64: CallScope] = [:]
         var nextCall: UInt64 = 0
@@ -217,17 +228,36 @@ public final class Node: Sendable {
 
     func sessions(with device: DeviceID) -> [Session] { sessions.filter { $0.link.peer == device } }
 
-    /// Takes a connection in; `nil` when it is one too many of those that are not paired.
-    func admit(_ link: any PeerLink) throws -> Session? {
+    /// Takes a connection in; one that is not paired may displace another.
+    ///
+    /// - Throws: `.exhausted` when it is one too many of those that are not paired.
+    func admit(_ link: any PeerLink) throws -> (session: Session, displaced: Session?) {
         let known = try directory.device(link.peer)
         return try state.withLock { state throws in
             guard !state.isShuttingDown else { throw Self.stopping }
-            if known == nil, state.sessions.values.count(where: { !$0.isPaired }) >= options.unpairedConnections {
-                return nil
+            state.arrivals += 1
+            let session = Session(link, known: known, arrival: state.arrivals)
+            var displaced: Session?
+            // What this device dialed it wanted.
+            if known == nil, !link.isDialed {
+                let others = state.sessions.values.filter { !$0.isPaired && !$0.link.isDialed && !$0.isDisplaced }
+                    .sorted { $0.arrival < $1.arrival }
+                let seats = UnpairedSeats(
+                    total: options.unpairedConnections, perPlace: options.unpairedConnectionsPerPlace,
+                    perDevice: options.unpairedConnectionsPerDevice)
+                switch seats.verdict(
+                    on: UnpairedSeats.Guest(session),
+                    among: others.map { UnpairedSeats.Guest($0) })
+                {
+                case .admit: break
+                case .displace(let index):
+                    others[index].isDisplaced = true
+                    displaced = others[index]
+                case .refuse: throw Self.crowded
+                }
             }
-            let session = Session(link, known: known)
             state.sessions[ObjectIdentifier(session)] = session
-            return session
+            return (session, displaced)
         }
     }
 

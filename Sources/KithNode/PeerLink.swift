@@ -29,6 +29,12 @@ public struct LinkStatus: Hashable, Sendable {
 package protocol PeerLink: AnyObject, Sendable {
     /// Whose key the other end has proven.
     var peer: DeviceID { get }
+    /// Where the other end was when the link began; `nil` when it is nowhere.
+    var address: NetworkAddress? { get }
+    /// Whether this end dialed.
+    var isDialed: Bool { get }
+    /// The other end is paired now: it may send as much ahead as any.
+    func liftLimits()
     /// Whether it can still open streams.
     var isOpen: Bool { get }
     /// Opens a stream.
@@ -56,6 +62,12 @@ package protocol PeerLink: AnyObject, Sendable {
 }
 
 extension PeerLink {
+    /// Nowhere.
+    package var address: NetworkAddress? { nil }
+    /// No.
+    package var isDialed: Bool { false }
+    /// There are none.
+    package func liftLimits() {}
     /// Yes: most links exist only from then on.
     package func handshakeCompleted() async -> Bool { true }
     /// No.

@@ -21,6 +21,7 @@ final class Session: Sendable {
         var lastTold: [NetworkAddress]?
         var isIntroduced = false
         var ended: KithError?
+        var isDisplaced = false
     }
 
     private struct Running {
@@ -34,7 +35,11 @@ final class Session: Sendable {
     /// How many refusals of one connection are written down: the log must not be a way to fill the disk.
     private static let refusalLimit = 100
 
-    init(_ link: any PeerLink, known: KnownDevice?) {
+    /// Its number among the connections, in their order.
+    let arrival: UInt64
+
+    init(_ link: any PeerLink, known: KnownDevice?, arrival: UInt64) {
+        self.arrival = arrival
         self.link = link
         state = Mutex(State(known: known))
     }
@@ -44,6 +49,12 @@ final class Session: Sendable {
 
     /// Whether the other end is paired with this device.
     var isPaired: Bool { known != nil }
+
+    /// Whether another one got its place, and it is being closed.
+    var isDisplaced: Bool {
+        get { state.withLock { $0.isDisplaced } }
+        set { state.withLock { $0.isDisplaced = newValue } }
+    }
 
     /// How many calls run.
     var running: Int { state.withLock { $0.calls.count } }
@@ -152,6 +163,7 @@ final class Session: Sendable {
             }
         }
         for (scope, refusal) in refused { scope.cancel(refusal) }
+        if known != nil { link.liftLimits() }
     }
 
     /// Calls off everything, and whatever would begin later.

@@ -61,6 +61,11 @@ public struct QUICConfiguration: Sendable {
     /// How many bytes of all streams may wait for their readers before that slows the connection down: readers that stand
     /// still do not stop the others.
     public var unreadAllowance = 16 << 20
+    /// What a peer is held to until ``QUICConnection/liftRestraint()``; nil: to nothing but the limits here.
+    ///
+    /// A peer proves its key only after the limits have been announced: a server that does not know yet who asks
+    /// promises little.
+    public var restraint: Restraint?
     /// How many written and unacknowledged bytes one stream holds before `write` takes no more.
     public var sendCapacity = 1 << 20
     /// How many bidirectional streams the peer may have open.
@@ -115,6 +120,20 @@ public struct QUICConfiguration: Sendable {
         statelessResetKey = (0..<32).map { _ in UInt8.random(in: .min ... .max) }
     }
 
+    /// What a peer may do at first.
+    public struct Restraint: Hashable, Sendable {
+        /// How many bytes of all streams it may send ahead; readers that stand still add nothing to them.
+        public var connectionWindow: Int
+        /// How many bidirectional streams it may have open.
+        public var maxIncomingBidirectionalStreams: Int
+
+        /// Makes a restraint.
+        public init(connectionWindow: Int, maxIncomingBidirectionalStreams: Int) {
+            self.connectionWindow = connectionWindow
+            self.maxIncomingBidirectionalStreams = maxIncomingBidirectionalStreams
+        }
+    }
+
     /// The part the stream table needs.
     var streamConfiguration: StreamConfiguration {
         var configuration = StreamConfiguration()
@@ -126,6 +145,14 @@ public struct QUICConfiguration: Sendable {
         configuration.maxStreamsBidirectional = UInt64(max(0, maxIncomingBidirectionalStreams))
         configuration.maxStreamsUnidirectional = UInt64(max(0, maxIncomingUnidirectionalStreams))
         configuration.sendCapacity = sendCapacity
+        if let restraint {
+            configuration.connectionWindow = min(
+                configuration.connectionWindow, UInt64(max(0, restraint.connectionWindow)))
+            configuration.maxConnectionWindow = configuration.connectionWindow
+            configuration.unreadAllowance = 0
+            configuration.maxStreamsBidirectional = min(
+                configuration.maxStreamsBidirectional, UInt64(max(0, restraint.maxIncomingBidirectionalStreams)))
+        }
         return configuration
     }
 

@@ -74,6 +74,21 @@ enum Migrations {
             }
             try database.execute(sql: "ALTER TABLE devices DROP COLUMN addresses")
         }
+        migrator.registerMigration("unpaired attempts") { database in
+            try database.execute(
+                sql: """
+                    CREATE TABLE attempts (
+                        number INTEGER PRIMARY KEY AUTOINCREMENT,
+                        first INTEGER NOT NULL,
+                        last INTEGER NOT NULL,
+                        count INTEGER NOT NULL,
+                        device TEXT NOT NULL,
+                        method TEXT NOT NULL,
+                        detail TEXT NOT NULL
+                    ) STRICT;
+                    CREATE INDEX audit_by_device ON audit (device, number);
+                    """)
+        }
         return migrator
     }
 }

@@ -2,6 +2,7 @@ import GRDB
 package import KithIdentity
 public import KithWire
 public import Logging
+import Synchronization
 
 #if canImport(Glibc)
 import Glibc
@@ -25,7 +26,12 @@ public final class Store: Sendable {
     public let directory: String
     let database: DatabaseQueue
     private let lock: DirectoryLock
-    private let logger: Logger
+    let logger: Logger
+    /// As of the last change.
+    let known: Mutex<KnownPeers>
+    let attempts = Mutex(CountedAttempts())
+    /// Held while attempts are written, so that no line is written twice.
+    let attemptWriting = Mutex(())
 
     /// Opens a data directory, making it when it is not there.
     ///
@@ -45,7 +51,13 @@ public final class Store: Sendable {
                         + "Restore it from a backup; or, to go on with the same key and pair anew, run: touch \(path)")
             }
             let database = try openDatabase(at: path, label: "kith.store", migrator: Migrations.migrator)
-            return Store(directory: directory, database: database, lock: lock, logger: logger)
+            let known: KnownPeers
+            do {
+                known = try database.read { try KnownPeers($0, version: 0) }
+            } catch {
+                throw failure("read \(path)", error)
+            }
+            return Store(directory: directory, database: database, known: known, lock: lock, logger: logger)
         } catch {
             lock.release()
             throw error
@@ -82,7 +94,10 @@ public final class Store: Sendable {
         }
     }
 
-    private init(directory: String, database: DatabaseQueue, lock: DirectoryLock, logger: Logger) {
+    private init(
+        directory: String, database: DatabaseQueue, known: KnownPeers, lock: DirectoryLock, logger: Logger
+    ) {
+        self.known = Mutex(known)
         self.directory = directory
         self.database = database
         self.lock = lock
@@ -96,6 +111,8 @@ public final class Store: Sendable {
     ///
     /// Nothing else may be called after it.
     public func close() {
+        writeAttempts()
+        attempts.withLock { $0.isClosed = true }
         do {
             try database.close()
         } catch {
@@ -107,7 +124,15 @@ public final class Store: Sendable {
     /// Reads or writes in one transaction, and words what goes wrong.
     func transaction<Value>(_ what: String, _ body: (Database) throws -> Value) throws(KithError) -> Value {
         do {
-            return try database.write(body)
+            let (value, known) = try database.write { database in
+                let before = database.totalChangesCount
+                let value = try body(database)
+                let changes = UInt64(clamping: database.totalChangesCount)
+                return (value, database.totalChangesCount == before ? nil : try KnownPeers(database, version: changes))
+            }
+            // Another thread may have changed it since.
+            if let known { self.known.withLock { if $0.version < known.version { $0 = known } } }
+            return value
         } catch let error as KithError {
             throw error
         } catch {

@@ -62,6 +62,11 @@ public struct NetworkAddress: Hashable, Sendable {
         return isIPv6 ? bytes(high, 8) + bytes(low, 8) : bytes(low, 4)
     }
 
+    /// What one household or machine has for itself: an IPv4 address, or the first 64 bits of an IPv6 address.
+    ///
+    /// 4 or 8 bytes. Within a /64 anybody has as many addresses as they like.
+    public var place: [UInt8] { isIPv6 ? Array(ip.prefix(8)) : ip }
+
     /// The two halves of an IPv6 address, or 0 and the IPv4 address.
     @inlinable public var halves: (high: UInt64, low: UInt64) { (high, low) }
 

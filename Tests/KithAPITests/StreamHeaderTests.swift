@@ -18,7 +18,7 @@ private let trace = TraceContext(
         let parsed = try #require(try StreamHeader.parse(bytes + [9, 9]))
         #expect(parsed.header == header)
         #expect(parsed.count == bytes.count)
-        #expect(bytes.count <= StreamHeader.limit)
+        #expect(bytes.count <= StreamHeader.frameLimit + StreamHeader.inputLimit)
     }
 
     @Test func `a header that is not complete yet is waited for`() throws {

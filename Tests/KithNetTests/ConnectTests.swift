@@ -43,15 +43,15 @@ import Testing
 
     @Test func `a device that is not admitted is refused during the handshake`() async throws {
         var options = Endpoint.Options()
-        options.admit = { _ in false }
+        options.admit = { _, _ in .refused }
         try await withEndpoint(.v4, options) { server in
             try await withEndpoint { client in
                 // A client completes its half of the handshake before the server judges its key (RFC 8446 §2).
                 do throws(KithError) {
                     let connection = try await client.connect(to: server.id, at: server.localAddresses)
-                    #expect(await connection.closed().code == .denied)
+                    #expect(await connection.closed().code == .unpaired)
                 } catch {
-                    #expect(error.code == .denied)
+                    #expect(error.code == .unpaired)
                 }
                 #expect(server.connections.isEmpty)
             }

@@ -191,7 +191,7 @@ import Testing
                     try await acquaint(client, with: server, at: server.localAddresses[0])
                     allow.withLock { $0 = false }
                     let near = try await client.connectEarly(to: server.id, at: server.localAddresses)
-                    await #expect(throws: KithError(.denied, "")) {
+                    await #expect(throws: KithError(.unpaired, "")) {
                         let question = try await near.openStream()
                         try await question.write([1])
                         _ = try await question.readAll()
@@ -210,7 +210,7 @@ import Testing
     private func withAdmission(_ body: (Admission, Endpoint.Options) async throws -> Void) async throws {
         let admission = Admission()
         var options = Endpoint.Options()
-        options.admit = { _ in admission.withLock { $0 } }
+        options.admit = { _, _ in admission.withLock { $0 } ? .full : .refused }
         try await body(admission, options)
     }
 

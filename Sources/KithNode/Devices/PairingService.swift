@@ -94,15 +94,23 @@ public final class PairingService: Service {
         do {
             try await pair(messages, channel)
         } catch let error as KithError where error.code != .closed {
-            try store.record(
-                AuditEntry(
-                    time: now(), device: joiner.description, method: PairingMethods.Present.name, decision: .denied,
-                    detail: error.message))
+            try noteRefusal(of: joiner, error.message)
             try await messages.send(PairingMethods.FromInviter.refused(code: error.code, message: error.message))
             try await messages.stream.finish()
             // The refusal must arrive before the stream goes: the joiner ends it when it has read it.
             _ = try? await messages.receive(PairingMethods.FromJoiner.self)
         }
+    }
+
+    /// Writes down that a pairing came to nothing; what unpaired devices try is counted only.
+    private func noteRefusal(of joiner: DeviceID, _ detail: String) throws {
+        let method = PairingMethods.Present.name
+        guard let known = try store.device(joiner) else {
+            let attempt = UnpairedAttempt(device: joiner, address: nil, method: method, detail: detail)
+            return store.countAttempt(attempt, now: now())
+        }
+        try store.record(
+            AuditEntry(time: now(), device: known.name, method: method, decision: .denied, detail: detail))
     }
 
     private func pair(_ messages: MessageStream, _ channel: Pairing.Channel) async throws {

@@ -40,6 +40,14 @@ extension QUICConnection {
         try streams.stopSending(stream, code: code)
     }
 
+    /// Holds the peer to nothing but the limits of the configuration from now on, ``QUICConfiguration/restraint`` or not.
+    public mutating func liftRestraint() {
+        guard isOpen, configuration.restraint != nil else { return }
+        var configuration = configuration
+        configuration.restraint = nil
+        streams.raise(to: configuration.streamConfiguration)
+    }
+
     /// Sets how urgent a stream is: 0 goes first, 255 last, 128 is usual.
     public mutating func setPriority(_ stream: StreamID, _ urgency: UInt8) {
         streams.setPriority(stream, urgency)

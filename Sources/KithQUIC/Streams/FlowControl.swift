@@ -8,9 +8,9 @@ struct ReceiveWindow: Sendable {
     private(set) var arrived: UInt64 = 0
     private(set) var consumed: UInt64 = 0
     private(set) var window: UInt64
-    private let maximum: UInt64
+    private var maximum: UInt64
     /// How many bytes may wait for their readers without counting against the window.
-    private let allowance: UInt64
+    private var allowance: UInt64
     private var lastUpdate: Timestamp?
 
     init(window: UInt64, maximum: UInt64, allowance: UInt64 = 0) {
@@ -45,6 +45,14 @@ struct ReceiveWindow: Sendable {
         }
         lastUpdate = now
         limit = max(limit, credited + window)
+    }
+
+    /// Lets the peer send more from now on, which the limit says at once.
+    mutating func raise(to window: UInt64, maximum: UInt64, allowance: UInt64) {
+        self.allowance = max(self.allowance, allowance)
+        self.maximum = max(self.maximum, window, maximum)
+        self.window = max(self.window, window)
+        limit = max(limit, credited + self.window)
     }
 
     /// Raises the window to at least `other`, as the connection's must not be smaller than a stream's.

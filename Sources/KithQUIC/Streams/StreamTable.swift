@@ -26,7 +26,7 @@ package struct StreamTable: Sendable {
     }
 
     let isClient: Bool
-    let configuration: StreamConfiguration
+    private(set) var configuration: StreamConfiguration
     var streams: ContiguousArray<Stream> = []
     var free: [Int] = []
     var slots: [UInt64: Int] = [:]
@@ -100,6 +100,19 @@ package struct StreamTable: Sendable {
         for slot in slots.values where streams[slot].sendWindow.raise(to: sendLimit(for: streams[slot].id)) {
             schedule(slot)
         }
+    }
+
+    /// Allows the peer what `configuration` says from now on, which is no less than before; streams keep their windows.
+    package mutating func raise(to configuration: StreamConfiguration) {
+        self.configuration = configuration
+        receiveWindow.raise(
+            to: configuration.connectionWindow, maximum: configuration.maxConnectionWindow,
+            allowance: configuration.unreadAllowance)
+        pendingControl.insert(.maxData)
+        let wanted = configuration.maxStreamsBidirectional + theirs[0].closed
+        guard wanted > theirs[0].limit else { return }
+        theirs[0].limit = wanted
+        pendingControl.insert(.maxStreamsBidirectional)
     }
 
     // MARK: - Finding and making

@@ -1,0 +1,128 @@
+import Foundation
+import GRDB
+public import KithIdentity
+import KithWire
+import Logging
+import Synchronization
+
+extension Store {
+    /// How many lines of what unpaired devices tried are kept, besides ``auditLimit``; the oldest go first.
+    public static let attemptLimit = 1_000
+
+    /// What a device may expect that connects.
+    public enum Reception: Hashable, Sendable {
+        /// It is paired.
+        case paired
+        /// It is not, but an invitation waits that it could present.
+        case invited
+        /// It is not, and nothing waits for it.
+        case unknown
+    }
+
+    /// What a device may expect that connects at `now`, in seconds since 1970; touches no disk.
+    public func reception(of id: DeviceID, now: Int64) -> Reception {
+        known.withLock { known in
+            if known.devices.contains(id) { return .paired }
+            return known.lastExpiry > now ? .invited : .unknown
+        }
+    }
+
+    /// Counts what an unpaired device tried; touches no disk, which learns of it within a second or two.
+    public func countAttempt(_ attempt: UnpairedAttempt, now: Int64) {
+        let isFirst = attempts.withLock { state in
+            guard !state.isClosed else { return false }
+            state.counted.count(attempt, at: now)
+            defer { state.isScheduled = true }
+            return !state.isScheduled
+        }
+        guard isFirst else { return }
+        Task(name: "kith attempts") { [weak self] in
+            // Never cancelled; were it, it would write a little early.
+            try? await Task.sleep(for: .seconds(1))
+            self?.writeAttempts()
+        }
+    }
+
+    /// Writes what was counted and is not on the disk yet.
+    func writeAttempts() {
+        attemptWriting.withLock { _ in
+            let lines = attempts.withLock { state in
+                state.isScheduled = false
+                return state.isClosed ? [] : state.counted.take()
+            }
+            guard !lines.isEmpty else { return }
+            do throws(KithError) {
+                let numbers = try transaction("count what unpaired devices tried") { database in
+                    try lines.map { try Self.write($0, database) }
+                }
+                attempts.withLock { state in
+                    for (line, number) in zip(lines, numbers) { state.counted.written(line, as: number) }
+                }
+            } catch {
+                // They are in the next version of the line, or lost with the hour.
+                logger.warning("what unpaired devices tried could not be noted", metadata: ["error": "\(error)"])
+            }
+        }
+    }
+
+    private static func write(_ line: UnpairedAttempts.Line, _ database: Database) throws -> Int64 {
+        if let number = line.number {
+            try database.execute(
+                sql: "UPDATE attempts SET last = ?, count = ?, method = ?, detail = ? WHERE number = ?",
+                arguments: [line.last, line.count, line.method, line.detail, number])
+            return number
+        }
+        try database.execute(
+            sql: "INSERT INTO attempts (first, last, count, device, method, detail) VALUES (?, ?, ?, ?, ?, ?)",
+            arguments: [line.first, line.last, line.count, line.device, line.method, line.detail])
+        let number = database.lastInsertedRowID
+        try database.execute(
+            sql: "DELETE FROM attempts WHERE number <= ?", arguments: [number - Int64(attemptLimit)])
+        return number
+    }
+
+    /// The newest lines, newest first.
+    static func attempts(_ database: Database, limit: Int) throws -> [AuditEntry] {
+        try Row.fetchAll(
+            database, sql: "SELECT * FROM attempts ORDER BY last DESC, number DESC LIMIT ?", arguments: [limit]
+        )
+        .map { row in
+            let count: Int64 = row["count"]
+            let detail: String = row["detail"]
+            return AuditEntry(
+                time: row["last"], device: row["device"], method: row["method"], decision: .denied,
+                detail: count > 1 ? "\(detail); \(count) times within the hour" : detail)
+        }
+    }
+}
+
+/// Who is known, held in memory for whoever must not wait for the disk.
+struct KnownPeers: Sendable {
+    /// The paired devices.
+    var devices: Set<DeviceID> = []
+    /// When the last of the invitations that wait stops working; in the past when there is none.
+    var lastExpiry = Int64.min
+    /// Grows with every change of the database: what is older is not taken.
+    var version: UInt64 = 0
+
+    /// Reads who is known.
+    init(_ database: Database, version: UInt64) throws {
+        let keys = try Data.fetchAll(database, sql: "SELECT id FROM devices")
+        // The table holds keys of 32 bytes only.
+        devices = Set(keys.compactMap { try? DeviceID(publicKey: Array($0)) })
+        lastExpiry =
+            try Int64.fetchOne(database, sql: "SELECT max(expires_at) FROM invitations WHERE used_at IS NULL") ?? .min
+        self.version = version
+    }
+
+    /// Knows nobody.
+    init() {}
+}
+
+/// What unpaired devices tried, on its way to the disk.
+struct CountedAttempts: Sendable {
+    var counted = UnpairedAttempts()
+    /// Whether somebody is about to write.
+    var isScheduled = false
+    var isClosed = false
+}

@@ -1,0 +1,19 @@
+/// Shares a limited room among those who use it: whoever uses most gives way first.
+public enum FairShare {
+    /// How much each of those who use `amounts` gives up, so that together they use no more than `limit`.
+    ///
+    /// Nobody who uses no more than an equal share gives up anything.
+    public static func cut(_ amounts: [Int], to limit: Int) -> [Int] {
+        var left = max(0, limit)
+        var users = amounts.count
+        var kept = [Int](repeating: 0, count: amounts.count)
+        // The small ones first: what they leave of their shares is shared by the others.
+        for index in amounts.indices.sorted(by: { amounts[$0] < amounts[$1] }) {
+            // Rounded up for the last ones, so that nothing is given up in vain.
+            kept[index] = min(max(0, amounts[index]), (left + users - 1) / users)
+            left -= kept[index]
+            users -= 1
+        }
+        return zip(amounts, kept).map { max(0, $0 - $1) }
+    }
+}

@@ -1,0 +1,126 @@
+import GRDB
+import KithIdentity
+import KithTesting
+import KithWire
+import Testing
+
+@testable import KithStore
+
+/// What unpaired devices cost the log, and who is known without asking the disk.
+@Suite struct AttemptTests {
+    private func attempt(_ device: DeviceID, _ detail: String = "not paired") -> UnpairedAttempt {
+        UnpairedAttempt(
+            device: device, address: NetworkAddress("192.0.2.9:4433"), method: "connect", detail: detail)
+    }
+
+    @Test func `the attempts of a key are one line in an hour`() throws {
+        let folder = try TemporaryFolder()
+        let store = try folder.open()
+        defer { store.close() }
+        let key = DeviceKey().id
+        for second in 0..<300 { store.countAttempt(attempt(key), now: Int64(second)) }
+        #expect(
+            try store.audit(limit: 10) == [
+                AuditEntry(
+                    time: 299, device: key.description, method: "connect", decision: .denied,
+                    detail: "not paired; from 192.0.2.9; 300 times within the hour")
+            ])
+        // The line is written again, not another one.
+        store.countAttempt(attempt(key), now: 400)
+        #expect(try store.audit(limit: 10).map(\.time) == [400])
+        store.countAttempt(attempt(key), now: 3_600)
+        #expect(try store.audit(limit: 10).map(\.time) == [3_600, 400])
+    }
+
+    @Test func `however many keys try, an hour has seventeen lines`() throws {
+        let folder = try TemporaryFolder()
+        let store = try folder.open()
+        for _ in 0..<500 { store.countAttempt(attempt(DeviceKey().id), now: 10) }
+        let lines = try store.audit(limit: 1_000)
+        #expect(lines.count == UnpairedAttempts.keysPerHour + 1)
+        #expect(
+            lines.first { $0.device == UnpairedAttempts.others }?.detail
+                == "not paired; from 192.0.2.9, the last of them; 484 times within the hour")
+        // What was counted and not read is there after a stop.
+        store.countAttempt(attempt(DeviceKey().id), now: 7_200)
+        store.close()
+        let again = try folder.open()
+        defer { again.close() }
+        #expect(try again.audit(limit: 1_000).count == UnpairedAttempts.keysPerHour + 2)
+    }
+
+    @Test func `unpaired devices push nothing out of the log, and their own lines are few`() throws {
+        let folder = try TemporaryFolder()
+        let store = try folder.open()
+        defer { store.close() }
+        try store.record(
+            AuditEntry(time: 1, device: "laptop", method: "shell.open", decision: .allowed, detail: "shell"))
+        for hour in 0..<Int64(70) {
+            for _ in 0..<20 { store.countAttempt(attempt(DeviceKey().id), now: 3_600 * hour) }
+            store.writeAttempts()
+        }
+        let lines = try store.audit(limit: Store.auditLimit)
+        #expect(lines.count == Store.attemptLimit + 1)
+        #expect(lines.last?.device == "laptop")
+    }
+
+    @Test func `one device cannot push the lines of others out of the log`() throws {
+        let folder = try TemporaryFolder()
+        let store = try folder.open()
+        defer { store.close() }
+        func record(_ device: String, _ time: Int64) throws {
+            try store.record(
+                AuditEntry(time: time, device: device, method: "files.read", decision: .denied, detail: ""))
+        }
+        for number in 0..<100 { try record("phone", Int64(number)) }
+        try store.transaction("test") { database in
+            for number in 0..<Store.auditLimit {
+                try database.execute(
+                    sql:
+                        "INSERT INTO audit (time, device, method, decision, detail) VALUES (?, 'tv', 'm', 'denied', '')",
+                    arguments: [1_000 + number])
+            }
+        }
+        for number in 0..<64 { try record("tv", Int64(20_000 + number)) }
+        let lines = try store.audit(limit: Store.auditLimit)
+        #expect(lines.count { $0.device == "phone" } == 100)
+        #expect(lines.first?.time == 20_063)
+    }
+
+    @Test func `nobody gives up more than the room takes`() {
+        #expect(FairShare.cut([], to: 10) == [])
+        #expect(FairShare.cut([3, 4], to: 10) == [0, 0])
+        #expect(FairShare.cut([100, 4], to: 10) == [94, 0])
+        #expect(FairShare.cut([100, 4, 50], to: 10) == [97, 0, 47])
+        #expect(FairShare.cut([5, 5, 5], to: 14) == [0, 0, 1])
+        #expect(FairShare.cut([5, 5], to: 0) == [5, 5])
+    }
+
+    @Test func `who is known is known at once`() throws {
+        let folder = try TemporaryFolder()
+        let store = try folder.open()
+        let (phone, laptop) = (try device(1), try device(2))
+        #expect(store.reception(of: phone.id, now: 0) == .unknown)
+        let record = InvitationRecord(try invitation(), grants: [], isAutomatic: false)
+        try store.add(record, now: 1_000)
+        #expect(store.reception(of: phone.id, now: 1_999) == .invited)
+        #expect(store.reception(of: phone.id, now: 2_000) == .unknown)
+        _ = try store.pair(phone, invitation: record.id, now: 1_500)
+        #expect(store.reception(of: phone.id, now: 1_600) == .paired)
+        #expect(store.reception(of: laptop.id, now: 1_600) == .unknown)
+        store.close()
+        let again = try folder.open()
+        defer { again.close() }
+        #expect(again.reception(of: phone.id, now: 0) == .paired)
+        #expect(try again.forget(phone.id))
+        #expect(again.reception(of: phone.id, now: 0) == .unknown)
+        // A change that fails changes nothing here either.
+        #expect(throws: KithError.self) {
+            try again.transaction("fail") { database in
+                _ = try Store.insert(laptop, database)
+                throw KithError(.internal, "as asked")
+            }
+        }
+        #expect(again.reception(of: laptop.id, now: 0) == .unknown)
+    }
+}
