@@ -115,7 +115,7 @@ public final class Device: Sendable {
         self.store = store
         logger = options.logger
 
-        if let name = options.name { try store.setSetting("name", PairedDevice.plainName(name)) }
+        if let name = options.name { try store.setSetting("name", DeviceName.plain(name)) }
         name = try store.setting("name") ?? Self.hostName()
 
         memory = SealedMemory(key: key, store: store, logger: options.logger)
@@ -323,6 +323,6 @@ public final class Device: Sendable {
         var buffer = [CChar](repeating: 0, count: 256)
         guard unsafe gethostname(&buffer, buffer.count - 1) == 0 else { return "device" }
         let name = String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
-        return PairedDevice.plainName(String(name.prefix { $0 != "." }))
+        return DeviceName.plain(String(name.prefix { $0 != "." }))
     }
 }

@@ -45,6 +45,15 @@ struct DevicesCommand: AsyncParsableCommand {
         } else {
             say(DeviceText.list(devices, width: 80))
         }
+        if !globals.json {
+            for device in devices {
+                guard let others = device.looksLike else { continue }
+                note(
+                    "(!) \(printable(device.name)) (\(device.id.short)) may be taken for "
+                        + "\(others.map(printable).joined(separator: ", ")). Another name: "
+                        + "kith rename \(device.id.short) NAME")
+            }
+        }
     }
 }
 
@@ -86,7 +95,7 @@ struct GrantCommand: AsyncParsableCommand {
             say(try jsonText(info))
         } else {
             let grants = info.grants.map(\.description).joined(separator: ", ")
-            say("\(printable(info.name)) may: \(grants.isEmpty ? "nothing" : grants)")
+            say("\(info.whole) may: \(grants.isEmpty ? "nothing" : grants)")
         }
     }
 }
@@ -107,8 +116,13 @@ struct Rename: AsyncParsableCommand {
         let info = try await withClient(globals) {
             try await $0.call(Devices.Rename.self, Devices.Rename.Input(device: device, name: name))
         }
-        if globals.json { say(try jsonText(info)) }
+        say(globals.json ? try jsonText(info) : "It is called \(printable(info.name)) now, DeviceID \(info.id).")
     }
+}
+
+extension Devices.Info {
+    /// A device as it is called and who it is, for commands that change what it may do: only the id decides that.
+    var whole: String { "\(printable(name)), DeviceID \(id)," }
 }
 
 /// `kith forget`.
@@ -128,7 +142,7 @@ struct Forget: AsyncParsableCommand {
         if globals.json {
             say(try jsonText(info))
         } else {
-            say("Forgot \(printable(info.name)). It can come back only with a new invitation.")
+            say("Forgot \(info.whole) which can come back only with a new invitation.")
         }
     }
 }

@@ -8,7 +8,7 @@ struct DeviceText {
 
     init(_ device: Devices.Info) { self.device = device }
 
-    private var name: String { printable(device.name) }
+    private var name: String { printable(device.name) + (device.looksLike == nil ? "" : " (!)") }
 
     /// Whether it is there.
     private var state: String {

@@ -58,17 +58,32 @@ package protocol DeviceDirectory: Sendable {
 }
 
 extension [KnownDevice] {
-    /// Finds the one device a person means: by its name, its DeviceID, or the beginning of either.
+    /// Finds the one device a person means: by its DeviceID, its name, or the beginning of either.
+    ///
+    /// Names decide nothing: a DeviceID, or ten of its letters and more, is one whatever other devices are called.
     ///
     /// - Throws: `KithError` `.notFound` for none, `.invalid` naming the candidates for several.
     package func resolve(_ text: String) throws(KithError) -> KnownDevice {
+        let letters = DeviceName.idLetters(text)
+        if let id = DeviceID(text) {
+            if let exact = first(where: { $0.id == id }) { return exact }
+            throw KithError(
+                .notFound, "No device with that DeviceID is paired with this one; `kith devices` lists them.")
+        }
+        let beginnings =
+            letters.isEmpty ? [] : filter { DeviceName.idLetters($0.id.description).hasPrefix(letters) }
+        if Self.mayBeID(text), !beginnings.isEmpty { return try Self.only(beginnings, text) }
         if let exact = first(where: { $0.name == text }) { return exact }
-        if let id = DeviceID(text), let exact = first(where: { $0.id == id }) { return exact }
-        let key = Self.key(text)
-        let candidates =
-            key.isEmpty
-            ? []
-            : filter { Self.key($0.id.description).hasPrefix(key) || $0.name.lowercased().hasPrefix(text.lowercased()) }
+        let others = filter { device in
+            !beginnings.contains(device) && device.name.lowercased().hasPrefix(text.lowercased())
+        }
+        return try Self.only(letters.isEmpty ? [] : beginnings + others, text)
+    }
+
+    /// Whether a text is long enough to be meant for a DeviceID: as long as ``DeviceID/short``.
+    static func mayBeID(_ text: String) -> Bool { DeviceName.idLetters(text).count >= DeviceName.shortIDLetters }
+
+    private static func only(_ candidates: [KnownDevice], _ text: String) throws(KithError) -> KnownDevice {
         if candidates.count == 1 { return candidates[0] }
         if candidates.isEmpty {
             throw KithError(.notFound, "There is no device named \(text); `kith devices` lists them.")
@@ -76,7 +91,4 @@ extension [KnownDevice] {
         let names = candidates.map { "\($0.name) (\($0.id.short))" }.sorted().joined(separator: ", ")
         throw KithError(.invalid, "\(text) could be any of \(names). Say more of its name.")
     }
-
-    /// Hyphens, spaces and case do not matter in a DeviceID.
-    private static func key(_ text: String) -> String { text.lowercased().filter { $0 != "-" && $0 != " " } }
 }

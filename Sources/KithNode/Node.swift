@@ -184,8 +184,12 @@ public final class Node: Sendable {
     ///
     /// - Throws: `KithError` `.notFound` for none, `.invalid` naming the candidates for several.
     package func resolve(_ device: String) throws -> KnownDevice {
-        // Devices that are connected are known without asking the disk.
-        if let known = sessions.lazy.compactMap(\.known).first(where: { $0.name == device }) { return known }
+        // Devices that are connected are known without asking the disk; but what may be an id is looked for among all.
+        if ![KnownDevice].mayBeID(device),
+            let known = sessions.lazy.compactMap(\.known).first(where: { $0.name == device })
+        {
+            return known
+        }
         return try directory.devices().resolve(device)
     }
 

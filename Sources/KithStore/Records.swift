@@ -31,22 +31,6 @@ public struct PairedDevice: Hashable, Sendable {
         self.pairedAt = pairedAt
         self.lastSeen = lastSeen
     }
-
-    /// A name as it may be stored: letters, digits, `-`, `_` and `.`, at most 63 bytes; others become `-`.
-    ///
-    /// Names come from other devices and are typed in shells: nothing in them needs quoting.
-    public static func plainName(_ name: String) -> String {
-        var plain = String(
-            name.unicodeScalars.map { scalar -> Character in
-                let isPlain =
-                    scalar.properties.isAlphabetic || ("0"..."9").contains(scalar)
-                    || "-_.".unicodeScalars.contains(scalar)
-                return isPlain ? Character(scalar) : "-"
-            })
-        while plain.utf8.count > 63 { plain.removeLast() }
-        while let first = plain.first, first == "-" || first == "." { plain.removeFirst() }
-        return plain.isEmpty ? "device" : plain
-    }
 }
 
 /// What this device may do on another one, as that one last said.

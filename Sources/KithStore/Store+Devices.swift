@@ -16,21 +16,52 @@ extension Store {
         try transaction("look up a device") { database in try Self.find(id, database) }
     }
 
-    /// Adds a device, or replaces the one with its key; returns it with the name it got, which may end in a number.
+    /// Adds a device, or replaces the one with its key; returns it with the name it got, see ``freeName(like:for:)``.
     ///
-    /// One that is paired already keeps its grants, and gets those of `device` besides.
+    /// One that is paired already keeps its name and its grants, and gets those of `device` besides.
+    ///
+    /// - Throws: `KithError` `.conflict` when its id begins as another device is called.
     public func add(_ device: PairedDevice) throws(KithError) -> PairedDevice {
         try transaction("add a device") { database in try Self.insert(device, database) }
     }
 
+    /// The name a device gets that calls itself `wanted`: that, unless it looks like another device's name or id, or is a
+    /// word of the command line; then one with a number.
+    ///
+    /// A device that is paired keeps the name it has here.
+    public func freeName(like wanted: String, for id: DeviceID) throws(KithError) -> String {
+        try transaction("find a name") { database in try Self.freeName(like: wanted, for: id, database) }
+    }
+
+    /// What may be confused with each device: names and ids of others that look like its name, none as a rule.
+    ///
+    /// Names given by an earlier version of Kith are kept as they are.
+    public func lookalikes() throws(KithError) -> [DeviceID: [DeviceName.Conflict]] {
+        try transaction("compare the names") { database in
+            let looks = try Self.looks(database)
+            let own = try Self.ownName(database)
+            var found: [DeviceID: [DeviceName.Conflict]] = [:]
+            for look in looks {
+                let conflicts =
+                    [DeviceName.conflict(of: look, among: [], own: own)]
+                    + looks.map { DeviceName.conflict(of: look, among: [$0]) }
+                let all = Set(conflicts.compactMap(\.self))
+                if !all.isEmpty { found[look.id] = Array(all) }
+            }
+            return found
+        }
+    }
+
     /// Gives a device another name.
     ///
-    /// - Throws: `KithError` `.conflict` when another has that name, `.notFound` when the device is not paired.
+    /// - Throws: `KithError` `.conflict` when it looks like another's name or id, `.invalid` for a word of the command
+    ///   line, `.notFound` when the device is not paired.
     public func rename(_ id: DeviceID, to name: String) throws(KithError) {
         try transaction("rename a device") { database in
-            let taken = try Data.fetchOne(
-                database, sql: "SELECT id FROM devices WHERE name = ? AND id <> ?", arguments: [name, Data(id.bytes)])
-            guard taken == nil else { throw KithError(.conflict, "Another device is called \(name) already.") }
+            let conflict = DeviceName.conflict(
+                of: DeviceName.Look(name: name, id: id), among: try Self.looks(database),
+                own: try Self.ownName(database))
+            if let conflict { throw conflict.error(name) }
             try database.execute(
                 sql: "UPDATE devices SET name = ? WHERE id = ?", arguments: [name, Data(id.bytes)])
             guard database.changesCount == 1 else { throw Self.notPaired }
@@ -115,16 +146,18 @@ extension Store {
 
     static func insert(_ device: PairedDevice, _ database: Database) throws -> PairedDevice {
         let held = try find(device.id, database)?.grants ?? []
-        try database.execute(sql: "DELETE FROM devices WHERE id = ?", arguments: [Data(device.id.bytes)])
-        var device = device
-        let wanted = PairedDevice.plainName(device.name)
-        device.name = wanted
-        var number = 2
-        while try Data.fetchOne(database, sql: "SELECT id FROM devices WHERE name = ?", arguments: [device.name]) != nil
-        {
-            device.name = "\(wanted.prefix(50))-\(number)"
-            number += 1
+        // Keys can be tried until one begins as another device is called: whoever types that name would mean this one.
+        let letters = DeviceName.idLetters(device.id.description)
+        for other in try looks(database) where other.id != device.id {
+            let called = DeviceName.idLetters(other.name)
+            guard called.count >= DeviceName.shortIDLetters, letters.hasPrefix(called) else { continue }
+            throw KithError(
+                .conflict,
+                "Its DeviceID begins as \(other.name) is called. Give that device another name first: kith rename")
         }
+        var device = device
+        device.name = try freeName(like: device.name, for: device.id, database)
+        try database.execute(sql: "DELETE FROM devices WHERE id = ?", arguments: [Data(device.id.bytes)])
         try database.execute(
             sql: "INSERT INTO devices (id, name, relays, paired_at, last_seen) VALUES (?, ?, ?, ?, ?)",
             arguments: [
@@ -135,6 +168,45 @@ extension Store {
         try write(held + device.grants, of: device.id, database)
         // As it will be read from now on: limits applied, grants in order and each once.
         return try find(device.id, database) ?? device
+    }
+
+    private static func looks(_ database: Database) throws -> [DeviceName.Look] {
+        try Row.fetchAll(database, sql: "SELECT name, id FROM devices ORDER BY name").map { row in
+            let key: Data = row["id"]
+            return DeviceName.Look(name: row["name"], id: try DeviceID(publicKey: Array(key)))
+        }
+    }
+
+    /// What this device calls itself.
+    private static func ownName(_ database: Database) throws -> String? {
+        try String.fetchOne(database, sql: "SELECT value FROM settings WHERE name = 'name'")
+    }
+
+    static func freeName(like wanted: String, for id: DeviceID, _ database: Database) throws -> String {
+        if let known = try find(id, database) { return known.name }
+        let (others, own) = (try looks(database), try ownName(database))
+        func conflict(_ name: String) -> DeviceName.Conflict? {
+            DeviceName.conflict(of: DeviceName.Look(name: name, id: id), among: others, own: own)
+        }
+        var base = DeviceName.plain(wanted)
+        // No number makes a name that begins like an id another one. A DeviceID has no 9, nor anything like it.
+        for other in ["device", "9-device"] {
+            if case .looksLikeID = conflict(base) { base = other }
+        }
+        var name = base
+        var number = 2
+        // Ends: each of the others stands in the way of a few numbers at most.
+        while conflict(name) != nil {
+            name = "\(Self.shortened(base, to: 50))-\(number)"
+            number += 1
+        }
+        return name
+    }
+
+    private static func shortened(_ name: String, to bytes: Int) -> String {
+        var name = name
+        while name.utf8.count > bytes { name.removeLast() }
+        return name
     }
 
     private static func write(_ grants: [Grant], of id: DeviceID, _ database: Database) throws {
@@ -181,6 +253,22 @@ extension Store {
             try database.execute(
                 sql: "INSERT INTO addresses VALUES (?, ?, ?, ?, ?)",
                 arguments: [Data(id.bytes), position, entry.address.description, entry.lastGood, entry.toldAt])
+        }
+    }
+}
+
+extension DeviceName.Conflict {
+    /// What is wrong with a name, and what to do.
+    func error(_ name: String) -> KithError {
+        switch self {
+        case .reserved:
+            KithError(.invalid, "\(name) cannot be a device's name: it says something else. Choose another.")
+        case .looksLike(let other, let id?):
+            KithError(.conflict, "\(name) looks like \(other) (\(id.short)), another device. Choose another name.")
+        case .looksLike(let other, nil):
+            KithError(.conflict, "\(name) looks like \(other), this device's own name. Choose another.")
+        case .looksLikeID(let id):
+            KithError(.conflict, "\(name) looks like the DeviceID \(id.short)… of another device. Choose another name.")
         }
     }
 }

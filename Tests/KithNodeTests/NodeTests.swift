@@ -184,6 +184,30 @@ private func untilStarted(_ body: (Duration) async throws -> TestService) async 
         #expect(throws: KithError(.notFound, "")) { try devices.resolve("") }
     }
 
+    @Test func `a device's id wins over another's name`() throws {
+        let (one, two) = (try Friends.id(1), try Friends.id(2))
+        for name in [
+            String(one.description.prefix(30)), one.short, String(one.description.filter { $0 != "-" }.prefix(12)),
+        ] {
+            let devices = [
+                KnownDevice(id: one, name: "laptop", grants: [], addresses: []),
+                // As an earlier version would have let it be called.
+                KnownDevice(id: two, name: name, grants: [], addresses: []),
+            ]
+            #expect(try devices.resolve(name).id == one)
+            #expect(try devices.resolve(one.description).id == one)
+        }
+        // A name is one, though an id begins like it: keys can be tried until theirs does.
+        let short = String(one.description.prefix(4))
+        let named = [
+            KnownDevice(id: one, name: "tv", grants: [], addresses: []),
+            KnownDevice(id: two, name: short, grants: [], addresses: []),
+        ]
+        #expect(try named.resolve(short).id == two)
+        // An id of nobody is not a name's beginning.
+        #expect(throws: KithError(.notFound, "")) { try named.resolve(Friends.id(3).description) }
+    }
+
     @Test func `a service is added whole or not at all`() throws {
         let friends = try Friends(grants: [])
         #expect(throws: KithError(.conflict, "")) { try friends.laptop.add(TestService()) }

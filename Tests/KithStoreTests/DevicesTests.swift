@@ -31,9 +31,9 @@ import Testing
         ("a/b:c\n\u{1B}[2J", "a-b-c---2J"), ("水", "水"),
     ])
     func `a name needs no quoting`(name: String, plain: String) {
-        #expect(PairedDevice.plainName(name) == plain)
-        #expect(PairedDevice.plainName(plain) == plain)
-        #expect(PairedDevice.plainName(String(repeating: "é", count: 99)).utf8.count <= 63)
+        #expect(DeviceName.plain(name) == plain)
+        #expect(DeviceName.plain(plain) == plain)
+        #expect(DeviceName.plain(String(repeating: "é", count: 99)).utf8.count <= 63)
     }
 
     @Test func `a forgotten device is gone with its grants`() throws {

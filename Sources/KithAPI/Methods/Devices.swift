@@ -33,6 +33,8 @@ public enum Devices {
         public var addressesGoodAt: [Int64?]?
         /// Why it could not be reached, when that was tried.
         public var failure: String?
+        /// What its name may be taken for, in a list of devices: other devices as a rule; `nil` for nothing.
+        public var looksLike: [String]?
 
         /// Makes a description of a device.
         public init(

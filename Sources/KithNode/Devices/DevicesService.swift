@@ -35,9 +35,11 @@ public struct DevicesService: Service {
         let wanted = try input.device.map { try find($0).id }
         func devices() throws -> [PairedDevice] { try store.devices().filter { wanted == nil || $0.id == wanted } }
         let failures = input.probe ? await probe(try devices().map(\.id)) : [:]
+        let lookalikes = try store.lookalikes()
         var infos: [Devices.Info] = []
         for device in try devices() {
             var info = await info(device)
+            info.looksLike = lookalikes[device.id].map { $0.map(Self.words).sorted() }
             if !info.isOnline { info.failure = failures[device.id] }
             infos.append(info)
         }
@@ -66,6 +68,15 @@ public struct DevicesService: Service {
         }
     }
 
+    private static func words(_ conflict: DeviceName.Conflict) -> String {
+        switch conflict {
+        case .reserved: "a word of the command line"
+        case .looksLike(let name, let id?): "\(name) (\(id.short))"
+        case .looksLike(let name, nil): "\(name), this device's own name"
+        case .looksLikeID(let id): "the DeviceID \(id.short)…"
+        }
+    }
+
     private func forget(_ reference: String) async throws -> Devices.Info {
         let device = try find(reference)
         let info = await info(device)
@@ -76,12 +87,13 @@ public struct DevicesService: Service {
     }
 
     private func rename(_ reference: String, to name: String) async throws -> Devices.Info {
-        guard PairedDevice.plainName(name) == name else {
+        guard DeviceName.plain(name) == name else {
             throw KithError(.invalid, "A name has 1 to 63 letters, digits, hyphens, underscores or dots.")
         }
         let device = try find(reference)
         try store.rename(device.id, to: name)
         node.grantsChanged(for: device.id)
+        try record("devices.rename", device, "now \(name)")
         return await info(try find(device.id.description))
     }
 
@@ -127,7 +139,7 @@ public struct DevicesService: Service {
         try store.record(
             AuditEntry(
                 time: now(), device: Audit.thisDevice, method: method, decision: .allowed,
-                detail: "\(device.name): \(detail)"))
+                detail: "\(device.name) (\(device.id.short)): \(detail)"))
     }
 
     private func info(_ device: PairedDevice) async -> Devices.Info {

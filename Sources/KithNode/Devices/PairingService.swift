@@ -129,7 +129,7 @@ public final class PairingService: Service {
         guard case .reveal(let reveal)? = try await messages.receive(PairingMethods.FromJoiner.self) else {
             throw KithError(.invalid, "The other device left the order of a pairing.")
         }
-        let name = PairedDevice.plainName(present.name)
+        let name = try store.freeName(like: present.name, for: channel.joiner)
         let held = try store.device(channel.joiner)?.grants
         let fresh = invitation.grants.filter { held?.contains($0) != true }
         let request = PairingMethods.Request(
@@ -226,7 +226,7 @@ public final class PairingService: Service {
         }
         let (reveal, code) = try joiner.answer(challenge)
         try await there.send(PairingMethods.FromJoiner.reveal(reveal))
-        let name = PairedDevice.plainName(challenge.name)
+        let name = try store.freeName(like: challenge.name, for: channel.inviter)
         try await here.send(PairingMethods.JoinEvent.compare(code: code, name: name, id: channel.inviter))
         let decision = try await here.receive(PairingMethods.Decision.self)
         let accepts = decision?.accept ?? false

@@ -1,0 +1,146 @@
+import Foundation
+
+/// What a device is called: text for people, chosen by whoever sets the device up, and so worth nothing as a proof.
+///
+/// Two names that look the same are the same, whatever they are written with; and no name looks like a ``DeviceID``.
+public enum DeviceName {
+    /// How many bytes of UTF-8 a name has at most.
+    public static let longest = 63
+
+    /// Names that are words of the command line, or say which device they are without being one's name.
+    private static let reservedSkeletons = Set(
+        ["this", "this-device", "here", "self", "local", "localhost", "all", "any", "none"]
+            .map(skeleton))
+
+    /// How many letters of a DeviceID are as good as the whole to a person: ``DeviceID/short``, without its hyphen.
+    public static let shortIDLetters = 10
+
+    /// How many letters a name may share with the beginning of another device's id, less one.
+    private static let likeness = 5
+
+    /// A name as it may be stored: letters, digits, `-`, `_` and `.` in their plainest form (NFKC); others become `-`, and
+    /// what is not to be seen goes.
+    ///
+    /// Names come from other devices and are typed in shells: nothing in them needs quoting.
+    public static func plain(_ name: String) -> String {
+        var plain = String.UnicodeScalarView()
+        // Enough of it: a peer's name may be long.
+        let composed = String(name.prefix(256)).precomposedStringWithCompatibilityMapping
+        for scalar in composed.unicodeScalars where !isHidden(scalar) {
+            let isPlain =
+                scalar.properties.isAlphabetic || ("0"..."9").contains(scalar)
+                || "-_.".unicodeScalars.contains(scalar)
+            plain.append(isPlain ? scalar : "-")
+        }
+        var text = String(plain)
+        while text.utf8.count > longest { text.removeLast() }
+        while let first = text.first, first == "-" || first == "." { text.removeFirst() }
+        return text.isEmpty ? "device" : text
+    }
+
+    /// What two names have in common when a person may take one for the other (the idea is that of UTS #39).
+    ///
+    /// Case, accents and invisible characters are left out; letters of other scripts that look like one of ASCII become
+    /// it; `0` is `o`, and `1`, `I` and `l` are one.
+    public static func skeleton(_ name: String) -> String {
+        folded(name).replacing("rn", with: "m").replacing("vv", with: "w")
+    }
+
+    /// Why a device may not have a name.
+    public enum Conflict: Hashable, Sendable {
+        /// It is a word of the command line.
+        case reserved
+        /// It looks like the name of another device.
+        case looksLike(name: String, id: DeviceID?)
+        /// It is, or begins like, the id of another device.
+        case looksLikeID(of: DeviceID)
+    }
+
+    /// A device's name and id as they look, worked out once.
+    public struct Look: Sendable {
+        /// What it is called.
+        public let name: String
+        /// Its key.
+        public let id: DeviceID
+        fileprivate let skeleton: String
+        fileprivate let letters: String
+        fileprivate let idLetters: String
+
+        /// Works out how a device looks.
+        public init(name: String, id: DeviceID) {
+            self.name = name
+            self.id = id
+            skeleton = DeviceName.skeleton(name)
+            letters = DeviceName.folded(DeviceName.idLetters(name).filter { $0 != "_" && $0 != "." })
+            idLetters = DeviceName.folded(DeviceName.idLetters(id.description))
+        }
+
+        fileprivate func looksLikeID(of other: Look) -> Bool {
+            other.idLetters.hasPrefix(letters)
+                || zip(letters, other.idLetters).prefix { $0 == $1 }.count >= DeviceName.likeness
+        }
+    }
+
+    /// What is wrong with a name, as a device has it, where the `others` are known and this device calls itself `own`.
+    public static func conflict(of look: Look, among others: [Look], own: String? = nil) -> Conflict? {
+        if reservedSkeletons.contains(look.skeleton) || DeviceID(look.name) != nil { return .reserved }
+        if let own, skeleton(own) == look.skeleton { return .looksLike(name: own, id: nil) }
+        for other in others where other.id != look.id {
+            if other.skeleton == look.skeleton { return .looksLike(name: other.name, id: other.id) }
+            if look.looksLikeID(of: other) { return .looksLikeID(of: other.id) }
+        }
+        return nil
+    }
+
+    /// The letters of a text that is to be an id, or the beginning of one: hyphens, blanks and case do not matter.
+    public static func idLetters(_ text: String) -> String {
+        text.lowercased().filter { $0 != "-" && $0 != " " }
+    }
+
+    private static func isHidden(_ scalar: Unicode.Scalar) -> Bool {
+        scalar.properties.isDefaultIgnorableCodePoint || scalar.properties.generalCategory == .format
+    }
+
+    private static func folded(_ name: String) -> String {
+        var folded = ""
+        for scalar in name.decomposedStringWithCompatibilityMapping.unicodeScalars where !isHidden(scalar) {
+            switch scalar.properties.generalCategory {
+            case .nonspacingMark, .enclosingMark: continue
+            default: break
+            }
+            let small = alike[scalar] ?? alike[lowercase(scalar)] ?? scalar.properties.lowercaseMapping
+            for character in small {
+                switch character {
+                case "0": folded.append("o")
+                case "1", "i", "|": folded.append("l")
+                default: folded.append(character)
+                }
+            }
+        }
+        return folded
+    }
+
+    private static func lowercase(_ scalar: Unicode.Scalar) -> Unicode.Scalar {
+        let mapping = scalar.properties.lowercaseMapping.unicodeScalars
+        return mapping.count == 1 ? mapping.first ?? scalar : scalar
+    }
+
+    /// Letters that look like others of ASCII, capitals only where they look like another letter than the small one.
+    private static let alike: [Unicode.Scalar: String] = {
+        var table: [Unicode.Scalar: String] = [:]
+        for (letters, ascii) in zip(lookalikes.map(\.0), lookalikes.map(\.1)) {
+            for scalar in letters.unicodeScalars { table[scalar] = ascii }
+        }
+        return table
+    }()
+
+    /// Cyrillic, Greek, Armenian, Cherokee, Coptic, Lisu, and the Latin letters beyond ASCII that have no decomposition.
+    private static let lookalikes: [(String, String)] = [
+        ("аɑαᴀꓮᎪ", "a"), ("вьƅвβʙБꓐᏴᏏ", "b"), ("сϲᴄⲥꓚᏟ", "c"), ("ԁđɗᴅꓓᎠᏧ", "d"), ("еєҽεɛəᴇꓰᎬ", "e"),
+        ("ϝꞙꓝ", "f"), ("ɡցԍɢꓖᏀᏳ", "g"), ("һհħнΗʜⲏꓧᎻ", "h"), ("іӏıɩΙιɪǀꓡꓲᎥłᏞʟ", "l"), ("јϳյȷᴊꓙᎫ", "j"),
+        ("кκҡқᴋⲕꓗᏦ", "k"), ("мΜϻᴍⲙꓟᎷ", "m"), ("пηոռΝɴⲛꓠ", "n"), ("оοσօөѳøᴏⲟꓳ", "o"), ("рρᴘⲣꓑᏢ", "p"),
+        ("ԛզ", "q"), ("гґᴦʀꓣᏒᎡ", "r"), ("ѕꜱꓢᏚᏕ", "s"), ("тτŧᴛⲧꓔᎢ", "t"), ("υսʋᴜꓴμ", "u"), ("νѵᴠꓦᏙ", "v"),
+        ("ԝшωѡաᴡꓪᎳᏔ", "w"), ("хχⲭꓫ", "x"), ("уүұγΥʏⲩꓬᎩᎽ", "y"), ("ζΖᴢꓜᏃ", "z"), ("зЗӡ", "3"), ("ч", "4"),
+        ("б", "6"), ("æӕ", "ae"), ("œ", "oe"), ("ß", "ss"), ("ς", "o"),
+    ]
+}

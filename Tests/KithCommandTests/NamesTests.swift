@@ -1,0 +1,34 @@
+import Foundation
+import Testing
+
+/// What devices are called, and that it decides nothing.
+@Suite struct NamesTests {
+    @Test func `names that look alike are told apart, and what changes rights shows who it is`() async throws {
+        try await withTwoMachines { laptop, phone in
+            // A machine that calls itself as this one's friend is called, to the eye.
+            let evil = try Machine("evil")
+            do {
+                try await evil.expect("up", "--detach", "--no-invite", "--name", "рһоոе")
+                try await laptop.invite(phone)
+                try await laptop.invite(evil)
+                let json = try await laptop.expect("devices", "--cached", "--json")
+                #expect(json.contains("\"phone\"") && json.contains("-2\""))
+                let id = String(
+                    try #require(try await phone.expect("status", "--json").firstMatch(of: /"id" : "([^"]+)"/)).1)
+                let granted = try await laptop.expect("grant", "phone", "--add", "forward")
+                #expect(granted.contains("phone, DeviceID \(id), may: forward"), "\(granted)")
+                let taken = try await laptop.kith(["rename", "phone", "th1s"])
+                #expect(taken.status == 64, "\(taken)")
+                let renamed = try await laptop.expect("rename", "phone", "handy")
+                #expect(renamed.contains("handy") && renamed.contains(id), "\(renamed)")
+                #expect(try await laptop.kith(["rename", "handy", String(id.prefix(11))]).status == 0)
+                let forgotten = try await laptop.expect("forget", id)
+                #expect(forgotten.contains(id), "\(forgotten)")
+            } catch {
+                await evil.remove()
+                throw error
+            }
+            await evil.remove()
+        }
+    }
+}

@@ -1,0 +1,79 @@
+import Foundation
+import GRDB
+import KithIdentity
+import KithTesting
+import KithWire
+import Testing
+
+@testable import KithStore
+
+/// What devices come to be called here.
+@Suite struct NameTests {
+    @Test func `a device that looks like another when it pairs gets a number`() throws {
+        let folder = try TemporaryFolder()
+        let store = try folder.open()
+        defer { store.close() }
+        try store.setSetting("name", "desk")
+        #expect(try store.add(device(1, name: "laptop")).name == "laptop")
+        for (number, claimed) in ["1aptop", "L\u{430}ptop", "lapt\u{200B}op", "laptop"].enumerated() {
+            let free = try store.freeName(like: claimed, for: device(UInt8(10 + number)).id)
+            let got = try store.add(device(UInt8(10 + number), name: claimed)).name
+            #expect(got == free)
+            #expect(got.hasSuffix("-\(number + 2)"), "\(got)")
+        }
+        #expect(try store.add(device(20, name: "DESK")).name == "DESK-2")
+        #expect(try store.add(device(21, name: "this")).name == "this-2")
+        #expect(try store.lookalikes().isEmpty)
+    }
+
+    @Test func `a device that is called like another's id gets a name of ours`() throws {
+        let folder = try TemporaryFolder()
+        let store = try folder.open()
+        defer { store.close() }
+        let laptop = try store.add(device(1))
+        #expect(try store.add(device(2, name: laptop.id.short)).name == "device")
+        #expect(try store.add(device(3, name: laptop.id.short + "-x")).name == "device-2")
+        #expect(throws: KithError(.conflict, "")) { try store.rename(device(2).id, to: laptop.id.short) }
+        #expect(throws: KithError(.conflict, "")) { try store.rename(device(2).id, to: "Iaptop") }
+        #expect(throws: KithError(.invalid, "")) { try store.rename(device(2).id, to: "this") }
+        // What the owner has called it stays, whatever it calls itself when it pairs again.
+        try store.rename(device(2).id, to: "tv")
+        #expect(try store.add(device(2, name: "laptop")).name == "tv")
+    }
+
+    @Test func `a device whose id begins as another is called does not pair`() throws {
+        let folder = try TemporaryFolder()
+        let store = try folder.open()
+        defer { store.close() }
+        // Somebody has tried keys for long.
+        let id = try device(9).id
+        _ = try store.add(device(1))
+        try store.transaction("test") { database in
+            try database.execute(sql: "UPDATE devices SET name = ?", arguments: [String(id.description.prefix(14))])
+        }
+        #expect(throws: KithError(.conflict, "")) { try store.add(device(9, name: "tv")) }
+        #expect(try store.devices().count == 1)
+    }
+
+    @Test func `names of an earlier version are kept, and marked`() throws {
+        let folder = try TemporaryFolder()
+        let (one, two) = (try device(1), try device(2))
+        do {
+            let store = try folder.open()
+            defer { store.close() }
+            _ = try store.add(one)
+            _ = try store.add(device(2, name: "tv"))
+            try store.transaction("test") { database in
+                try database.execute(
+                    sql: "UPDATE devices SET name = '1aptop' WHERE id = ?", arguments: [Data(two.id.bytes)])
+            }
+        }
+        let store = try folder.open()
+        defer { store.close() }
+        #expect(try store.devices().map(\.name) == ["1aptop", "laptop"])
+        #expect(
+            try store.lookalikes() == [
+                one.id: [.looksLike(name: "1aptop", id: two.id)], two.id: [.looksLike(name: "laptop", id: one.id)],
+            ])
+    }
+}
