@@ -20,24 +20,24 @@ public struct FilesService: Service {
     /// The methods it serves.
     public var handlers: [Handler] {
         [
-            .call(Files.List.self) { input, context in try await onDisk { try list(input, context) } },
+            .call(Files.List.self) { input, context in try await onDisk { try list(input, context) } }.limited(to: 32),
             .call(Files.Stat.self) { input, context in try await onDisk { try stat(input, context) } },
             .call(Files.Exists.self) { input, context in try await onDisk { try exists(input, context) } },
             .call(Files.MakeFolder.self) { input, context in try await onDisk { try makeFolder(input, context) } },
             .call(Files.Rename.self) { input, context in try await onDisk { try rename(input, context) } },
             .call(Files.Delete.self) { input, context in try await onDisk { try delete(input, context) } },
-            .stream(Files.Read.self) { try await read($0, $1, $2) },
-            .stream(Files.Write.self) { try await write($0, $1, $2) },
-            .stream(Files.Pull.self) { try await pull($0, $1, $2) },
-            .stream(Files.Push.self) { try await push($0, $1, $2) },
+            .stream(Files.Read.self) { try await read($0, $1, $2) }.limited(to: 256),
+            .stream(Files.Write.self) { try await write($0, $1, $2) }.limited(to: 128),
+            .stream(Files.Pull.self) { try await pull($0, $1, $2) }.limited(to: 128),
+            .stream(Files.Push.self) { try await push($0, $1, $2) }.limited(to: 128),
             .stream(Files.Lane.self) { try await seats.join($0, $1, $2) },
-            .stream(Files.Find.self) { try await FolderSearch($0, $1).run($2, on: disk) },
-            .stream(Files.Usage.self) { try await FolderUsage($0, $1).run($2, on: disk) },
-            .stream(Files.Follow.self) { try await FileFollowing($0, $1).run($2, on: disk) },
+            .stream(Files.Find.self) { try await FolderSearch($0, $1).run($2, on: disk) }.limited(to: 16),
+            .stream(Files.Usage.self) { try await FolderUsage($0, $1).run($2, on: disk) }.limited(to: 16),
+            .stream(Files.Follow.self) { try await FileFollowing($0, $1).run($2, on: disk) }.limited(to: 64),
             .stream(Files.Duplicate.self) { input, context, pending in
                 let job = try await onDisk { try DuplicateJob(input, for: context) }
                 try await job.run(on: disk, active: active, reportingTo: try await pending.accept(Nothing()))
-            },
+            }.limited(to: 8),
             .stream(Files.Copy.self) { input, context, pending in
                 let job = try CopyJob(input, client: context.client, disk: disk, active: active)
                 let stream = try await pending.accept(Nothing())

@@ -227,7 +227,8 @@ public final class InboxService: Service {
         let id = String((0..<8).map { _ in letters[Int.random(in: 0..<letters.count)] })
         let (answers, continuation) = AsyncStream.makeStream(of: Offers.Answer.self)
         let entry = try state.withLock { state throws(KithError) in
-            let entry = try state.table.offer(input, id: id, from: sender.id, name: sender.name, at: memory.now())
+            let entry = try state.table.offer(
+                input, id: id, from: sender.id, name: sender.name, isWelcome: rule.action == .accept, at: memory.now())
             state.answers[id] = continuation
             return entry
         }
@@ -236,7 +237,7 @@ public final class InboxService: Service {
         let stream = try await pending.accept(Nothing())
         let messages = MessageStream(stream)
         try await messages.send(Offers.Answer(state: .waiting, id: id))
-        if rule.action == .accept, entry.bytes <= rule.maximum ?? .max {
+        if Self.isAccepted(entry, by: rule) {
             do {
                 _ = try await disk.run { try self.accept(id, bytes: entry.bytes, into: rule.folder) }
             } catch {
@@ -263,6 +264,13 @@ public final class InboxService: Service {
             defer { group.cancelAll() }
             try await group.next()
         }
+    }
+
+    /// Whether nobody need be asked: as many bytes as the rule allows, and no more files than have a block of them each.
+    private static func isAccepted(_ entry: Inbox.Entry, by rule: Inbox.Rule) -> Bool {
+        guard rule.action == .accept else { return false }
+        guard let maximum = rule.maximum else { return true }
+        return entry.bytes <= maximum && entry.files <= max(1_000, maximum / 4_096)
     }
 
     private static var neverBegun: Files.Failure {
@@ -294,6 +302,7 @@ public final class InboxService: Service {
     /// Receives what was offered, and puts it in place.
     private func receive(_ offer: InboxTable.Offer, from stream: any ByteStream) async throws -> [Files.Path] {
         guard let folder = offer.entry.folder else { throw KithError(.internal, "An accepted offer has no folder.") }
+        let stream = BoundedStream(stream, limit: Self.mostBytes(of: offer.entry), beyond: Self.tooMuch)
         // All of it on the disk's threads: what is not delivered is removed when the staging goes, at the end.
         return try await disk.run {
             let staging = try InboxStaging(in: folder)
@@ -317,7 +326,9 @@ public final class InboxService: Service {
                 defer { group.cancelAll() }
                 try await group.next()
             }
-            try Self.check(progress.report(), against: offer.entry)
+            let report = progress.report()
+            self.state.withLock { $0.table.received(report.bytes, of: offer.entry.id) }
+            try Self.check(report, against: offer.entry)
             if let (error, count) = progress.failure {
                 self.logger.info("the sender left out \(count) things", metadata: ["first": "\(error)"])
             }
@@ -330,7 +341,19 @@ public final class InboxService: Service {
     /// Refuses more than was agreed to.
     private static func check(_ report: Files.Progress, against entry: Inbox.Entry) throws(KithError) {
         guard report.bytes <= entry.bytes, report.files <= entry.files else {
-            throw KithError(.invalid, "More was sent than had been offered. Nothing was kept.")
+            throw tooMuch
         }
+    }
+
+    private static var tooMuch: KithError {
+        KithError(.invalid, "More was sent than had been offered. Nothing was kept.")
+    }
+
+    /// How much may come for an offer in all: the contents, their names, and as many folders as anybody would send.
+    static func mostBytes(of entry: Inbox.Entry) -> UInt64 {
+        let (names, isTooMuch) = entry.files.multipliedReportingOverflow(by: 8 << 10)
+        let (all, overflow) = entry.bytes.addingReportingOverflow(isTooMuch ? .max : names)
+        let (sum, last) = all.addingReportingOverflow(16 << 20)
+        return overflow || last ? .max : sum
     }
 }

@@ -16,9 +16,13 @@ struct InboxTable {
     enum Limit {
         /// Offers of one device that are not over.
         static let perDevice = 8
-        /// Offers of all devices that are not over.
+        /// Offers of all devices that are not over; a device that has none may always make one.
         static let total = 64
+        /// Offers that one device may make in an hour without being welcome.
+        static let hourly = 120
         /// Offers that are over and still listed.
+        ///
+        /// Beyond it, those of whoever has most go first, and of these what came to nothing.
         static let past = 100
         /// Things at the top of one offer.
         static let items = 1_000
@@ -48,6 +52,9 @@ struct InboxTable {
     /// Those that are over, oldest first.
     private(set) var past: [Inbox.Entry] = []
 
+    /// When each device made its offers of the last hour, in seconds since 1970, oldest first.
+    private var made: [DeviceID: [Int64]] = [:]
+
     init(past: [Inbox.Entry] = []) { self.past = past.suffix(Limit.past) }
 
     /// All that is listed.
@@ -60,11 +67,12 @@ struct InboxTable {
         }
     }
 
-    /// Takes an offer in.
+    /// Takes an offer in; one that `isWelcome`, as a rule says, does not count among those of the hour.
     ///
-    /// - Throws: `.invalid` for one that is none, `.exhausted` when too many wait.
+    /// - Throws: `.invalid` for one that is none, `.exhausted` when too many wait or were made.
     mutating func offer(
-        _ input: Offers.Send.Input, id: String, from device: DeviceID, name: String, at now: Int64
+        _ input: Offers.Send.Input, id: String, from device: DeviceID, name: String, isWelcome: Bool = false,
+        at now: Int64
     ) throws(KithError) -> Inbox.Entry {
         guard (1...Limit.items).contains(input.items.count) else {
             throw KithError(.invalid, "An offer has 1 to \(Limit.items) files and folders; put more into a folder.")
@@ -72,8 +80,18 @@ struct InboxTable {
         guard input.bytes <= UInt64(Int64.max), input.items.allSatisfy({ Self.isName($0.name.bytes) }),
             Set(input.items.map(\.name)).count == input.items.count
         else { throw KithError(.invalid, "The offer names what are no names of files, or one of them twice.") }
-        guard open.count(where: { $0.device == device }) < Limit.perDevice, open.count < Limit.total else {
+        let waiting = open.count { $0.device == device }
+        guard waiting < Limit.perDevice, waiting == 0 || open.count < Limit.total else {
             throw KithError(.exhausted, "Too many offers are waiting for an answer there. Try again later.")
+        }
+        if !isWelcome {
+            // A clock that was set back begins the hour anew.
+            var times = made[device, default: []].filter { $0 <= now && now - $0 < 3_600 }
+            guard times.count < Limit.hourly else {
+                throw KithError(.exhausted, "This device has made too many offers there in an hour. Try again later.")
+            }
+            times.append(now)
+            made[device] = times
         }
         let wait = min(max(Int64(input.waitSeconds), 1), Limit.wait)
         let entry = Inbox.Entry(
@@ -145,10 +163,18 @@ struct InboxTable {
         entry.state = state
         entry.names = Array(names.prefix(Limit.listed))
         entry.failure = failure
-        if state == .arrived { entry.received = entry.bytes }
         past.append(entry)
-        if past.count > Limit.past { past.removeFirst() }
+        while past.count > Limit.past { past.remove(at: leastMissed) }
         return entry
+    }
+
+    /// Which of those that are over goes first.
+    private var leastMissed: Int {
+        let counts = Dictionary(past.map { ($0.device, 1) }, uniquingKeysWith: +)
+        let most = counts.values.max() ?? 0
+        let theirs = past.indices.filter { counts[past[$0].device] == most }
+        let idle = theirs.first { past[$0].state == .withdrawn || past[$0].state == .expired }
+        return idle ?? theirs.first ?? 0
     }
 
     /// How an offer that nothing has happened to by `now` ends; `nil` while it does not.

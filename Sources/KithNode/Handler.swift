@@ -30,6 +30,23 @@ public struct Handler: Sendable {
     }
 
     package let body: Body
+    /// How many calls of it one device may have running; `nil`: as many as of all methods together.
+    package private(set) var perDevice: Int?
+
+    private init(method: AnyMethod, body: Body) {
+        self.method = method
+        self.body = body
+    }
+
+    /// Lets one device have so many calls of it running at once, over all its connections; one more is `.exhausted`.
+    ///
+    /// For what costs more than its answer: threads, memory, the disk's time. The owner is not counted.
+    public func limited(to perDevice: Int) -> Handler {
+        precondition(perDevice > 0, "a method that nobody may call is not served at all")
+        var limited = self
+        limited.perDevice = perDevice
+        return limited
+    }
 
     /// Serves a query or an action.
     ///

@@ -184,6 +184,10 @@ extension Node {
             session.end(ticket)
             noteIdle()
         }
+        let peer = session.link.peer
+        let name = handler.method.name
+        try deviceCalls.enter(peer, name, perMethod: handler.perDevice, total: options.callsPerDevice)
+        defer { deviceCalls.leave(peer, name) }
         if handler.method.kind != .query { audit(session, header.method, isAllowed: true, access.reason) }
         let link = session.link
         var prepared = CallContext(

@@ -20,8 +20,10 @@ import Synchronization
 public final class Node: Sendable {
     /// The limits of a node.
     public struct Options: Hashable, Sendable {
-        /// How many calls of one paired device run at once; the next is refused with `.exhausted`.
+        /// How many calls of one connection run at once; the next is refused with `.exhausted`.
         public var callsPerConnection = 2_048
+        /// How many calls of one device run at once, over all its connections; the next is refused with `.exhausted`.
+        public var callsPerDevice = 2_048
         /// How many connections of devices that are not paired may be open at once.
         ///
         /// They are shared by places (``NetworkAddress/place``): one from a place that has fewer takes that of the place
@@ -58,6 +60,7 @@ public final class Node: Sendable {
     let directory: any DeviceDirectory
     let logger: Logger
     let audit: AuditWriter
+    let deviceCalls = DeviceCalls()
     let shutdown = Latch()
     private let state: Mutex<State>
 

@@ -32,6 +32,13 @@ public enum Caller: Hashable, Sendable {
     case device(DeviceID, name: String, paired: Bool)
 }
 
+extension Caller {
+    /// The other device; `nil` for this one's owner.
+    public var device: DeviceID? {
+        if case .device(let id, _, _) = self { id } else { nil }
+    }
+}
+
 /// What a handler knows about the call it serves.
 public struct CallContext: Sendable {
     /// Who calls.

@@ -25,6 +25,8 @@ public struct ShellService: Service {
         public var acceptedEnvironment = ["LANG", "LANGUAGE", "LC_*", "COLORTERM", "TERM", "TZ", "NO_COLOR"]
         /// How many sessions may run at once; one more is refused with `.exhausted`.
         public var maximumSessions = 256
+        /// How many sessions of one device may run at once, kept ones included; the owner has no such limit.
+        public var maximumSessionsPerDevice = 64
         /// How long a session is kept at most when nobody is attached.
         public var maximumKeep = Duration.seconds(7 * 86_400)
         /// How long a process may take over SIGHUP before it gets SIGTERM.
@@ -112,7 +114,9 @@ public struct ShellService: Service {
                 .denied,
                 "Forwarding the ssh agent needs the grant shell:agent on the other device, or leave out -A.")
         }
-        try running.reserve(limit: options.maximumSessions)
+        let device = context.caller.device
+        try running.reserve(
+            for: device, limit: options.maximumSessions, perDevice: options.maximumSessionsPerDevice)
         let shell: HostedShell
         var agent: AgentRelay.Listener?
         do {
@@ -132,7 +136,7 @@ public struct ShellService: Service {
                 onEnd: { [running] in running.remove($0) })
         } catch {
             if let agent { try agent.close(running.readiness()) }
-            running.release()
+            running.release(device)
             throw error
         }
         running.insert(shell)
@@ -299,6 +303,8 @@ public struct ShellService: Service {
 final class RunningShells: Sendable {
     private struct State {
         var count = 0
+        /// How many of each device.
+        var counts: [DeviceID: Int] = [:]
         var shells: [String: HostedShell] = [:]
         var readiness: Readiness?
     }
@@ -307,22 +313,38 @@ final class RunningShells: Sendable {
 
     var all: [HostedShell] { state.withLock { Array($0.shells.values) } }
 
-    func reserve(limit: Int) throws(KithError) {
-        let isFull = state.withLock { state in
-            guard state.count < limit else { return true }
+    /// Counts a session of a device, or of the owner.
+    func reserve(for device: DeviceID?, limit: Int, perDevice: Int) throws(KithError) {
+        let refusal = state.withLock { state -> KithError? in
+            if let device, state.counts[device, default: 0] >= perDevice {
+                return KithError(
+                    .exhausted, "This device runs \(perDevice) shells for that one already. Close one, or try later.")
+            }
+            guard state.count < limit else {
+                return KithError(.exhausted, "This device runs \(limit) shells already. Close one, or try later.")
+            }
             state.count += 1
-            return false
+            if let device { state.counts[device, default: 0] += 1 }
+            return nil
         }
-        if isFull { throw KithError(.exhausted, "This device runs \(limit) shells already. Close one, or try later.") }
+        if let refusal { throw refusal }
     }
 
-    func release() { state.withLock { $0.count -= 1 } }
+    func release(_ device: DeviceID?) { state.withLock { Self.release(device, &$0) } }
+
+    private static func release(_ device: DeviceID?, _ state: inout State) {
+        state.count -= 1
+        guard let device, let count = state.counts[device] else { return }
+        state.counts[device] = count > 1 ? count - 1 : nil
+    }
 
     func insert(_ shell: HostedShell) { state.withLock { $0.shells[shell.profile.id] = shell } }
 
     func remove(_ shell: HostedShell) {
         state.withLock { state in
-            if state.shells.removeValue(forKey: shell.profile.id) != nil { state.count -= 1 }
+            if state.shells.removeValue(forKey: shell.profile.id) != nil {
+                Self.release(shell.profile.owner.device, &state)
+            }
         }
     }
 

@@ -66,16 +66,76 @@ import Testing
                     offer("a"), id: "\(sender)-\(number)", from: try device(UInt8(sender)), name: "x", at: 0)
             }
         }
+        // One that has none yet may make one: eight others do not keep it out.
+        _ = try table.offer(offer("a"), id: "z", from: try device(9), name: "x", at: 0)
         #expect(throws: KithError(.exhausted, "")) {
-            try table.offer(offer("a"), id: "z", from: try device(9), name: "x", at: 0)
+            try table.offer(offer("a"), id: "zz", from: try device(9), name: "x", at: 0)
         }
         #expect(throws: KithError(.invalid, "")) { try table.waiting("1") }
         for entry in table.entries { _ = table.end(entry.id, .rejected) }
         for number in 0..<200 {
-            _ = try table.offer(offer("a"), id: "n\(number)", from: try device(1), name: "ana", at: 0)
+            _ = try table.offer(
+                offer("a"), id: "n\(number)", from: try device(1), name: "ana", at: Int64(number) * 60)
             _ = table.end("n\(number)", .rejected)
         }
         #expect(table.entries.count == InboxTable.Limit.past && table.open.isEmpty)
+    }
+
+    @Test func `a device that offers and withdraws pushes out nothing, and may not go on for ever`() throws {
+        var table = InboxTable()
+        for number in 0..<40 {
+            let id = "ana-\(number)"
+            _ = try table.offer(offer("a"), id: id, from: try device(1), name: "ana", isWelcome: true, at: 0)
+            _ = table.end(id, .arrived)
+        }
+        _ = try table.offer(offer("a"), id: "tv", from: try device(2), name: "tv", at: 0)
+        _ = table.end("tv", .arrived)
+        for number in 1..<InboxTable.Limit.hourly {
+            _ = try table.offer(offer("a"), id: "\(number)", from: try device(2), name: "tv", at: 0)
+            _ = table.end("\(number)", .withdrawn)
+        }
+        #expect(table.past.count == InboxTable.Limit.past)
+        #expect(table.past.count { $0.device == "ana" } == 40)
+        #expect(table.past.contains { $0.id == "tv" })
+        for time in [Int64(0), 3_599] {
+            #expect(throws: KithError(.exhausted, "")) {
+                try table.offer(offer("a"), id: "x", from: try device(2), name: "tv", at: time)
+            }
+        }
+        _ = try table.offer(offer("a"), id: "w", from: try device(2), name: "tv", isWelcome: true, at: 0)
+        _ = try table.offer(offer("a"), id: "x", from: try device(2), name: "tv", at: 3_600)
+    }
+
+    @Test func `what arrived is what was received, not what was announced`() throws {
+        var table = InboxTable()
+        _ = try table.offer(offer("a", bytes: 1 << 40), id: "a", from: try device(1), name: "ana", at: 0)
+        table.received(3, of: "a")
+        #expect(table.end("a", .arrived)?.received == 3)
+    }
+
+    @Test func `an offer's stream gives no more than was agreed to, names and folders included`() async throws {
+        var table = InboxTable()
+        let small = try table.offer(offer("a"), id: "a", from: try device(1), name: "ana", at: 0)
+        #expect(InboxService.mostBytes(of: small) == 10 + (8 << 10) + (16 << 20))
+        var huge = small
+        (huge.bytes, huge.files) = (UInt64(Int64.max), .max)
+        #expect(InboxService.mostBytes(of: huge) == .max)
+
+        let pipe = KithAPI.Pipe()
+        let stream = BoundedStream(pipe.left, limit: 5, beyond: KithError(.invalid, "too much"))
+        try await pipe.right.write([1, 2, 3])
+        #expect(try await stream.read(upTo: 10) == [1, 2, 3])
+        try await pipe.right.write([4, 5])
+        #expect(try await stream.read(upTo: 10) == [4, 5])
+        try await pipe.right.write([6])
+        await #expect(throws: KithError(.invalid, "")) { try await stream.read(upTo: 10) }
+        // The other way it is the stream it wraps.
+        try await stream.write([7])
+        #expect(try await pipe.right.read(upTo: 10) == [7])
+        try await stream.finish()
+        #expect(try await pipe.right.read(upTo: 10) == nil)
+        stream.abort(.cancelled)
+        await #expect(throws: KithError.self) { try await pipe.right.write([1]) }
     }
 
     @Test func `what expired or was withdrawn leaves the list after a day, and the rest stays`() throws {

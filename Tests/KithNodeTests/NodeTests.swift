@@ -1,8 +1,9 @@
 import KithAPI
 import KithIdentity
-import KithNode
 import KithWire
 import Testing
+
+@testable import KithNode
 
 @Suite struct `Who may call what` {
     static let id = DeviceID(text: 9)
@@ -287,6 +288,51 @@ private func untilStarted(_ body: (Duration) async throws -> TestService) async 
         await #expect(throws: KithError(.unpaired, "")) {
             try await friends.phone.client.call(Guarded.self, .init(rule: .paired), on: "laptop")
         }
+    }
+}
+
+@Suite struct `The calls of one device` {
+    @Test func `are bounded over all its connections`() async throws {
+        var options = Node.Options()
+        options.callsPerDevice = 1
+        let friends = try Friends(grants: [.shell], options: options)
+        let opening = Task { try await friends.phone.client.open(Slow.self, Nothing(), on: "laptop") }
+        await friends.service.started.wait()
+        // Another connection of the same device.
+        let dialer = PipeDialer(friends.phoneID, peers: [friends.laptopID: friends.laptop])
+        friends.phone.use(dialer)
+        await #expect(throws: KithError(.exhausted, "")) {
+            try await friends.phone.client.call(Ask.self, "hi", on: "laptop")
+        }
+        #expect(dialer.dials == 1)
+        opening.cancel()
+        await friends.service.cancelled.wait()
+        // The place is free again a moment later.
+        while true {
+            do {
+                #expect(try await friends.phone.client.call(Ask.self, "hi", on: "laptop") == "hi!")
+                break
+            } catch let error as KithError where error.code == .exhausted {
+                await Task.yield()
+            }
+        }
+    }
+
+    @Test func `are bounded by method where one costs much`() throws {
+        let calls = DeviceCalls()
+        let (one, two) = (try Friends.id(1), try Friends.id(2))
+        for _ in 0..<2 { try calls.enter(one, "files.find", perMethod: 2, total: 4) }
+        #expect(throws: KithError(.exhausted, "")) { try calls.enter(one, "files.find", perMethod: 2, total: 4) }
+        try calls.enter(two, "files.find", perMethod: 2, total: 4)
+        for _ in 0..<2 { try calls.enter(one, "files.stat", perMethod: nil, total: 4) }
+        #expect(throws: KithError(.exhausted, "")) { try calls.enter(one, "files.stat", perMethod: nil, total: 4) }
+        calls.leave(one, "files.find")
+        try calls.enter(one, "files.find", perMethod: 2, total: 4)
+        // What never came in changes nothing when it leaves.
+        calls.leave(two, "files.stat")
+        calls.leave(two, "files.find")
+        calls.leave(two, "files.find")
+        for _ in 0..<2 { try calls.enter(two, "files.find", perMethod: 2, total: 4) }
     }
 }
 

@@ -19,6 +19,12 @@ final class Harness: Sendable {
         self.caller = caller
     }
 
+    /// Calls a service that another one calls too.
+    init(service: ShellService, caller: Caller) {
+        self.service = service
+        self.caller = caller
+    }
+
     /// A shell every machine has, that reads no profile of the account.
     static func options() -> ShellService.Options {
         var options = ShellService.Options()

@@ -133,6 +133,25 @@ struct ShellCommandTests {
         #expect(try await harness.run("true").exit == .status(0))
     }
 
+    @Test func `one device cannot take the sessions of all`() async throws {
+        var options = Harness.options()
+        (options.maximumSessions, options.maximumSessionsPerDevice) = (3, 1)
+        let greedy = Harness(options: options, caller: .device(DeviceKey().id, name: "tv", paired: true))
+        let first = try await greedy.open(Shell.Open.Input(command: ["cat"]))
+        for _ in 0..<3 {
+            await #expect(throws: KithError(.exhausted, "")) {
+                _ = try await greedy.open(Shell.Open.Input(command: ["cat"]))
+            }
+        }
+        let other = Harness(
+            service: greedy.service, caller: .device(DeviceKey().id, name: "phone", paired: true))
+        #expect(try await other.run("true").exit == .status(0))
+        try await first.session.endInput()
+        #expect(try await collect(first.session).exit == .status(0))
+        try await first.serving.value
+        #expect(try await greedy.run("true").exit == .status(0))
+    }
+
     @Test func `no descriptor of this process reaches the command`() async throws {
         let other = open("/dev/null", O_RDONLY)  // without close-on-exec, as careless code does
         defer { close(other) }

@@ -26,7 +26,7 @@ public struct DevicesService: Service {
             .call(Devices.Forget.self) { input, _ in try await forget(input.device) },
             .call(Devices.Rename.self) { input, _ in try await rename(input.device, to: input.name) },
             .call(Devices.ChangeGrants.self) { input, _ in try await changeGrants(input) },
-            .call(ThisDevice.Echo.self) { input, _ in input },
+            .call(ThisDevice.Echo.self) { input, _ in input }.limited(to: 64),
             .call(Audit.List.self) { input, _ in try audit(limit: input.limit) },
         ]
     }

@@ -1,4 +1,5 @@
 import KithAPI
+import KithIdentity
 import KithNet
 import KithWire
 import Synchronization
@@ -7,7 +8,10 @@ import Synchronization
 public final class LoadService: Service {
     /// The node owns its services, and outlives their calls.
     private unowned let node: Node
-    private let isBusy = Mutex(false)
+    /// Who measures now; `nil` stands for the owner.
+    private let busy = Mutex<Set<DeviceID?>>([])
+    /// How many may measure at once: none keeps the others from it.
+    private static let limit = 4
 
     /// Makes the service.
     public init(node: Node) { self.node = node }
@@ -48,14 +52,12 @@ public final class LoadService: Service {
                 .denied,
                 "Measuring needs a grant, whichever. On the other device: kith grant \(name) --add GRANT")
         }
-        let isFirst = isBusy.withLock { busy in
-            defer { busy = true }
-            return !busy
-        }
+        let device = context.caller.device
+        let isFirst = busy.withLock { $0.count < Self.limit && $0.insert(device).inserted }
         guard isFirst else {
             throw KithError(.exhausted, "Another measurement runs on that device now. Try again when it is over.")
         }
-        defer { isBusy.withLock { $0 = false } }
+        defer { busy.withLock { _ = $0.remove(device) } }
         let stream = try await pending.accept(Nothing())
         let time = Duration.milliseconds(input.milliseconds)
         switch input.direction {
