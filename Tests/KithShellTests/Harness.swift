@@ -45,7 +45,8 @@ final class Harness: Sendable {
         let pipe = KithAPI.Pipe()
         let (accepted, acceptance) = AsyncThrowingStream.makeStream(of: Shell.Open.Output.self)
         guard case .stream(let body) = service.handlers[0].body else { fatalError("shell.open is a stream") }
-        let context = CallContext(caller: caller, grants: [], client: Client(NoCarrier()))
+        let context = CallContext(
+            caller: caller, grants: caller == .owner ? [] : [.shell], client: Client(NoCarrier()))
         let serving = Task {
             do {
                 try await body(input, context) { output in
