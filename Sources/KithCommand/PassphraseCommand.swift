@@ -53,18 +53,15 @@ extension GlobalOptions {
         return kind
     }
 
-    /// Seals this device's key, and all that lies with it, with something else.
-    fileprivate func reseal(with seal: FileKeyStore.Seal) throws {
-        var current = FileKeyStore.Seal.machineKey
-        if try sealKind() == .passphrase {
-            guard let passphrase = try passphrase() else {
-                throw KithError(
-                    .invalid,
-                    "The key is sealed by a passphrase: give the present one, as `kith passphrase --help` says.")
-            }
-            current = .passphrase(passphrase)
+    /// The key of this device, with what opens it now.
+    fileprivate func presentKeys() throws -> FileKeyStore {
+        guard try sealKind() == .passphrase else { return FileKeyStore(directory: directory, seal: .machineKey) }
+        guard let passphrase = try passphrase() else {
+            throw KithError(
+                .invalid,
+                "The key is sealed by a passphrase: give the present one, as `kith passphrase --help` says.")
         }
-        try FileKeyStore(directory: directory, seal: current).reseal(with: seal)
+        return FileKeyStore(directory: directory, seal: .passphrase(passphrase))
     }
 
     fileprivate func tellSeal(_ kind: FileKeyStore.SealKind, _ text: String) throws {
@@ -144,7 +141,10 @@ struct PassphraseSet: ParsableCommand {
 
     func run() throws {
         let was = try globals.sealKind()
-        try globals.reseal(with: .passphrase(try newPassphrase()))
+        // Who does not know the present one is not asked for another.
+        let keys = try globals.presentKeys()
+        if was == .passphrase, Passphrase.canAsk { _ = try keys.storedDeviceKey() }
+        try keys.reseal(with: .passphrase(try newPassphrase()))
         try globals.tellSeal(
             .passphrase,
             was == .passphrase
@@ -186,7 +186,7 @@ struct PassphraseRemove: ParsableCommand {
     @OptionGroup var globals: GlobalOptions
 
     func run() throws {
-        try globals.reseal(with: .machineKey)
+        try globals.presentKeys().reseal(with: .machineKey)
         try globals.tellSeal(.machineKey, "The key is sealed by the machine's key now, beside it.")
     }
 }

@@ -172,6 +172,43 @@ import Testing
         }
     }
 
+    @Test func `a person at a terminal is asked, sees nothing of what is typed, and may change their mind`()
+        async throws
+    {
+        try await withMachine { machine in
+            try await machine.up()
+            try await machine.expect("down")
+            let before = try Data(contentsOf: URL(fileURLWithPath: machine.data + "/identity.sealed"))
+            var terminal = try Tmux(machine, ["passphrase", "set"])
+            try await terminal.show("New passphrase:")
+            try terminal.type("one horse")
+            try await terminal.show("The same again:")
+            try terminal.type("another")
+            try await terminal.show("Nothing was changed.")
+            #expect(try !terminal.screen().contains("horse"))
+            terminal.end()
+            #expect(try Data(contentsOf: URL(fileURLWithPath: machine.data + "/identity.sealed")) == before)
+
+            terminal = try Tmux(machine, ["passphrase", "set"])
+            try await terminal.show("New passphrase:")
+            // Deleted by the character, not by the byte.
+            try terminal.send("horsä")
+            try terminal.press("BSpace", "e", "Enter")
+            try await terminal.show("The same again:")
+            try terminal.type("horse")
+            try await terminal.show("sealed by the passphrase now")
+            terminal.end()
+
+            terminal = try Tmux(machine, ["passphrase", "remove"])
+            try await terminal.show("Passphrase of this device's key:")
+            try terminal.press("C-c")
+            try await terminal.show("No passphrase was given.")
+            terminal.end()
+            #expect(try await sealedBy(machine) == "passphrase")
+            try await machine.up("--passphrase-file", file(machine, "horse", "horse"))
+        }
+    }
+
     @Test func `a passphrase is refused when others may read it, when it is empty, and when its command fails`()
         async throws
     {
