@@ -6,16 +6,19 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #ifdef __linux__
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #ifndef SYS_openat2
 #define SYS_openat2 437
 #endif
@@ -159,6 +162,8 @@ int kith_file_stat(int directory, const char *name, kith_file_info *info) {
     info->mode = (uint32_t)status.st_mode;
     info->user = (uint32_t)status.st_uid;
     info->group = (uint32_t)status.st_gid;
+    info->special_major = (uint32_t)major(status.st_rdev);
+    info->special_minor = (uint32_t)minor(status.st_rdev);
 #ifdef __APPLE__
     info->seconds = (int64_t)status.st_mtimespec.tv_sec;
     info->nanoseconds = (uint32_t)status.st_mtimespec.tv_nsec;
@@ -314,6 +319,40 @@ int kith_directory_next(void *listing, uint8_t *name, size_t capacity) {
 }
 
 void kith_directory_close(void *listing) { closedir((DIR *)listing); }
+
+int kith_file_system_room(int descriptor, uint64_t *total, uint64_t *free) {
+    struct statvfs status;
+    int result;
+    RETRY(result, fstatvfs(descriptor, &status));
+    if (result < 0) return -errno;
+    *total = (uint64_t)status.f_blocks * status.f_frsize;
+    *free = (uint64_t)status.f_bavail * status.f_frsize;
+    return 0;
+}
+
+static int copy_name(const char *name, uint8_t *bytes, size_t capacity) {
+    size_t length = strlen(name);
+    if (length > capacity) return -ENAMETOOLONG;
+    memcpy(bytes, name, length);
+    return (int)length;
+}
+
+int kith_user_name(uint32_t user, uint8_t *name, size_t capacity) {
+    struct passwd entry, *found = NULL;
+    char buffer[8192];
+    int failure = getpwuid_r((uid_t)user, &entry, buffer, sizeof(buffer), &found);
+    if (found == NULL) return failure == 0 ? -ENOENT : -failure;
+    return copy_name(entry.pw_name, name, capacity);
+}
+
+int kith_group_name(uint32_t group, uint8_t *name, size_t capacity) {
+    struct group entry, *found = NULL;
+    // The members are in it, too.
+    char buffer[65536];
+    int failure = getgrgid_r((gid_t)group, &entry, buffer, sizeof(buffer), &found);
+    if (found == NULL) return failure == 0 ? -ENOENT : -failure;
+    return copy_name(entry.gr_name, name, capacity);
+}
 
 int kith_home(uint8_t *path, size_t capacity) {
     struct passwd entry, *found = NULL;

@@ -159,13 +159,15 @@ struct CopyJob: Sendable {
         _ source: Files.Location, _ progress: TransferProgress, over streams: Int
     ) async throws -> Files.Summary {
         try await lasting(progress, with: Self.name(source.device)) {
-            let place = try Place(ownPath: input.destination.path)
+            let requested = try RequestedTree(source, recursive: input.recursive, selection: input.selection)
+            let (path, landing) = try await destination(of: source, requested)
+            let place = try Place(ownPath: path)
             let lanes = Self.lanes(streams)
             let stream = try await openPull(source, lanes)
             progress.connected()
             return try await abandoning([stream]) {
                 try await Transfer.receive(
-                    into: place, options: landing, compress: input.compress, over: stream,
+                    into: place, options: landing, requested: requested, compress: input.compress, over: stream,
                     lanes: open(lanes, on: source.device, limits?.incoming), on: disk, active: active,
                     progress: progress)
             }
@@ -175,12 +177,49 @@ struct CopyJob: Sendable {
     /// Copies between two other devices: the messages pass through this one, its disk sees nothing.
     private func relay(_ source: Files.Location, _ progress: TransferProgress) async throws -> Files.Summary {
         try await lasting(progress, with: "\(Self.name(source.device)) and \(Self.name(input.destination.device))") {
+            let requested = try RequestedTree(source, recursive: input.recursive, selection: input.selection)
+            let (path, landing) = try await destination(of: source, requested)
             let from = try await openPull(source)
-            let to = try await openPush()
+            let to = try await openPush(to: path, landing)
             progress.connected()
             return try await abandoning([from, to]) {
-                try await TransferRelay(from: from, to: to, compress: input.compress, progress: progress).run()
+                try await TransferRelay(
+                    from: from, to: to, requested: requested, compress: input.compress, progress: progress
+                ).run()
             }
+        }
+    }
+
+    /// Where a source goes, and how.
+    ///
+    /// One whose path has no name, as `laptop:`, gets the device's in a folder: what a name is, its own device does not say.
+    private func destination(
+        of source: Files.Location, _ requested: RequestedTree
+    ) async throws -> (path: Files.Path, landing: Files.Landing) {
+        var (path, landing) = (input.destination.path, self.landing)
+        guard requested.isUnnamed, !landing.exact, try await isFolder(input.destination) else { return (path, landing) }
+        let name = Array((source.device ?? "").utf8)
+        guard Files.Path.isName(name), name.first != UInt8(ascii: ".") else {
+            throw KithError(.invalid, "\(source.path) has no name to copy it by: name the destination in full.")
+        }
+        if path.bytes.last != UInt8(ascii: "/") { path.bytes.append(UInt8(ascii: "/")) }
+        path.bytes += name
+        landing.exact = true
+        landing.intoFolder = false
+        return (path, landing)
+    }
+
+    /// Whether there is a folder, or a link to one.
+    private func isFolder(_ location: Files.Location) async throws -> Bool {
+        guard let device = location.device else {
+            return try await disk.run { (try? Place(ownPath: location.path).open([.path, .folder])) != nil }
+        }
+        do {
+            return try await client.call(
+                Files.Stat.self, Files.Stat.Input(path: location.path, followsLinks: true), on: device
+            ).kind == .folder
+        } catch let error as KithError where error.code == .notFound {
+            return false
         }
     }
 
@@ -250,11 +289,11 @@ struct CopyJob: Sendable {
         }
     }
 
-    private func openPush() async throws -> any ByteStream {
+    private func openPush(to path: Files.Path, _ landing: Files.Landing) async throws -> any ByteStream {
         try await on(input.destination.device) {
             limited(
                 try await client.open(
-                    Files.Push.self, Files.Push.Input(path: input.destination.path, landing: landing),
+                    Files.Push.self, Files.Push.Input(path: path, landing: landing),
                     on: input.destination.device
                 ).stream, limits?.outgoing)
         }

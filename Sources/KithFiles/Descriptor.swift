@@ -28,8 +28,12 @@ final class Descriptor: Sendable {
     /// What a file is and has.
     struct Info {
         var kind: Files.Kind
+        /// Of what kind it is when it is special.
+        var special: Files.Special?
+        /// What device it stands for.
+        var deviceNumbers: Files.DeviceNumbers?
         var size: UInt64
-        /// The permission bits alone.
+        /// The permission bits, and those for set-user-ID, set-group-ID and sticky.
         var mode: UInt32
         var seconds: Int64
         var nanoseconds: UInt32
@@ -86,8 +90,20 @@ final class Descriptor: Sendable {
             case 0o120000: .link
             default: .special
             }
+        let special: Files.Special? =
+            switch info.mode & 0o170000 {
+            case 0o010000: .pipe
+            case 0o140000: .socket
+            case 0o020000: .characterDevice
+            case 0o060000: .blockDevice
+            default: nil
+            }
+        let isDevice = special == .characterDevice || special == .blockDevice
         return Info(
-            kind: kind, size: info.size, mode: info.mode & 0o7777, seconds: info.seconds,
+            kind: kind, special: special,
+            deviceNumbers: isDevice
+                ? Files.DeviceNumbers(major: info.special_major, minor: info.special_minor) : nil,
+            size: info.size, mode: info.mode & 0o7777, seconds: info.seconds,
             nanoseconds: info.nanoseconds, user: info.user, group: info.group, device: info.device, inode: info.inode,
             links: info.links, allocated: info.allocated)
     }

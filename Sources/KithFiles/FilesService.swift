@@ -78,8 +78,8 @@ public struct FilesService: Service {
         return try attempt("look at", place.shown, confined: place.isConfined) { () throws(Errno) in
             let (info, target) = try Self.info(place, followsLinks: input.followsLinks)
             var entry = Self.entry(input.path, info, target)
+            AccountNames().describe(&entry, info)
             entry.allocated = info.allocated
-            entry.links = info.links
             entry.inode = info.inode
             entry.absolute = place.absolute
             return entry
@@ -114,7 +114,7 @@ public struct FilesService: Service {
         Files.Entry(
             name: name, kind: info.kind, size: info.size, mode: info.mode, modified: info.seconds,
             modifiedNanoseconds: info.nanoseconds, user: info.user, group: info.group,
-            target: target.map { Files.Path(bytes: $0) })
+            target: target.map { Files.Path(bytes: $0) }, special: info.special, deviceNumbers: info.deviceNumbers)
     }
 
     // MARK: - Changing

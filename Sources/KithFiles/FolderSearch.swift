@@ -63,14 +63,13 @@ struct WalkStart {
 /// One `files.find`.
 struct FolderSearch: Sendable {
     private let input: Files.Find.Input
-    private let filter: Condition
+    private let filter: FileCondition
     private let place: Place
     private let now = Int64(time(nil))
 
     init(_ input: Files.Find.Input, _ context: CallContext) throws(KithError) {
         self.input = input
-        var left = (patterns: 64, filters: 128)
-        filter = try Condition(input.filter, depth: 16, &left)
+        filter = try FileCondition(input.filter)
         place = try Place(input.path, .read, for: context)
     }
 
@@ -95,8 +94,14 @@ struct FolderSearch: Sendable {
         var problems = WalkProblems()
         var deadline = ContinuousClock.now + Self.patience
         let name = place.name ?? [UInt8(ascii: "/")]
+        let names = input.details == true ? AccountNames() : nil
+        func entry(_ path: [UInt8], _ info: Descriptor.Info, _ target: [UInt8]?) -> Files.Entry {
+            var entry = FilesService.entry(Files.Path(bytes: path), info, target)
+            names?.describe(&entry, info)
+            return entry
+        }
         if input.minimumDepth == 0, matches(start.info, name: name, path: []) {
-            report.entries.append(FilesService.entry(Files.Path(bytes: []), start.info, start.target))
+            report.entries.append(entry([], start.info, start.target))
         }
         guard let folder = start.folder else { return report }
         let walk = try attempt("search", place.shown) { () throws(Errno) in
@@ -111,7 +116,7 @@ struct FolderSearch: Sendable {
                 if walk.depth >= input.minimumDepth,
                     matches(info, name: Self.lastName(of: walk.path), path: walk.path)
                 {
-                    report.entries.append(FilesService.entry(Files.Path(bytes: walk.path), info, target))
+                    report.entries.append(entry(walk.path, info, target))
                     size += walk.path.count + (target?.count ?? 0)
                 }
             case .problem(let error): problems.note(walk.path, error)
@@ -143,58 +148,10 @@ struct FolderSearch: Sendable {
     private static let messageSize = 64 << 10
 
     private func matches(_ info: Descriptor.Info, name: [UInt8], path: [UInt8]) -> Bool {
-        filter.isMet(by: info, name: name, age: UInt64(clamping: now.saturatingSubtracting(info.seconds))) {
-            Self.joined(input.path.bytes, path)
-        }
-    }
-
-    /// A filter, with its patterns read.
-    private struct Condition {
-        private let filter: Files.Filter
-        private let patterns: [(glob: GlobPattern, isPath: Bool)]
-        private let allOf: [Condition]
-        private let anyOf: [Condition]
-        private let noneOf: [Condition]
-
-        /// Reads a filter and those in it, as far as so many are left.
-        init(
-            _ filter: Files.Filter, depth: Int, _ left: inout (patterns: Int, filters: Int)
-        ) throws(KithError) {
-            left.patterns -= filter.patterns.count
-            left.filters -= 1
-            guard depth > 0, left.filters >= 0 else {
-                throw KithError(.invalid, "A search takes at most 128 filters, 16 levels deep.")
-            }
-            guard left.patterns >= 0, filter.patterns.allSatisfy({ $0.glob.utf8.count <= 1_024 }) else {
-                throw KithError(.invalid, "A search takes at most 64 patterns of at most 1024 bytes each.")
-            }
-            self.filter = filter
-            patterns = filter.patterns.map { (GlobPattern($0.glob, ignoresCase: $0.ignoresCase), $0.isPath) }
-            func read(_ filters: [Files.Filter]) throws(KithError) -> [Condition] {
-                var read: [Condition] = []
-                for filter in filters { read.append(try Condition(filter, depth: depth - 1, &left)) }
-                return read
-            }
-            allOf = try read(filter.allOf)
-            anyOf = try read(filter.anyOf)
-            noneOf = try read(filter.noneOf)
-        }
-
-        func isMet(by info: Descriptor.Info, name: [UInt8], age: UInt64, path: () -> [UInt8]) -> Bool {
-            guard filter.kinds.isEmpty || filter.kinds.contains(info.kind), filter.size.contains(info.size),
-                filter.age.contains(age),
-                patterns.allSatisfy({ $0.glob.matches($0.isPath ? path() : name) })
-            else { return false }
-            func isMet(_ condition: Condition) -> Bool { condition.isMet(by: info, name: name, age: age, path: path) }
-            return allOf.allSatisfy(isMet) && (anyOf.isEmpty || anyOf.contains(where: isMet))
-                && !noneOf.contains(where: isMet)
-        }
-    }
-
-    /// The path as a person sees it: what was asked for, and what is beneath.
-    private static func joined(_ base: [UInt8], _ path: [UInt8]) -> [UInt8] {
-        if path.isEmpty { return base }
-        return base.last == UInt8(ascii: "/") ? base + path : base + [UInt8(ascii: "/")] + path
+        let age = UInt64(clamping: now.saturatingSubtracting(info.seconds))
+        let subject = FileCondition.Subject(
+            kind: info.kind, special: info.special, size: info.size, age: age, name: name)
+        return filter.isMet(by: subject) { input.path.appending(path).bytes } == .yes
     }
 
     static func lastName(of path: [UInt8]) -> [UInt8] {

@@ -312,8 +312,7 @@ public final class InboxService: Service {
                     let place = try Place(ownPath: staging.path, shown: "the inbox")
                     _ = try await Transfer.receive(
                         into: place, options: Files.Landing(overwrite: false, intoFolder: true), origin: .download,
-                        over: stream,
-                        on: self.disk, active: self.active, progress: progress)
+                        over: stream, on: self.disk, active: self.active, progress: progress)
                 }
                 group.addTask {
                     while true {

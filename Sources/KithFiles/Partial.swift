@@ -184,6 +184,9 @@ final class Partial {
         isDone = true
     }
 
+    /// Whether it is one that stays behind when its transfer is interrupted.
+    var stays: Bool { !isDone && keeping != nil }
+
     /// The name it has now; `nil` once it has its real one.
     var currentName: [UInt8]? { isDone ? nil : name }
 

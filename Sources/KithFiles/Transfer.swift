@@ -221,10 +221,12 @@ enum Transfer {
     }
 
     /// Receives a transfer into `place` and acknowledges it.
+    ///
+    /// `requested`: what the sender was asked for, and nothing else is taken of; `nil` where the sender asks.
     static func receive(
-        into place: Place, options: Files.Landing, origin: Origin = .copy, compress: Files.Compression = .auto,
-        over stream: any ByteStream,
-        lanes streams: LaneStreams? = nil, on disk: DiskExecutor, active: ActivePartials, progress: TransferProgress
+        into place: Place, options: Files.Landing, origin: Origin = .copy, requested: RequestedTree? = nil,
+        compress: Files.Compression = .auto, over stream: any ByteStream, lanes streams: LaneStreams? = nil,
+        on disk: DiskExecutor, active: ActivePartials, progress: TransferProgress
     ) async throws -> Files.Summary {
         let lanes = streams.map { ReceivingLanes(count: $0.count) }
         let isOver = BoundedChannel<Bool>(capacity: 1)
@@ -240,9 +242,8 @@ enum Transfer {
             group.addTask(executorPreference: disk) {
                 do {
                     let summary = try await land(
-                        channel, into: place, options: options, origin: origin, features: features, answers: answers,
-                        active: active,
-                        lanes: lanes, progress: progress
+                        channel, into: place, options: options, origin: origin, requested: requested,
+                        features: features, answers: answers, active: active, lanes: lanes, progress: progress
                     ) {
                         stream.abort(.conflict)
                     }
@@ -325,15 +326,14 @@ enum Transfer {
 
     private static func land(
         _ channel: BoundedChannel<[UInt8]>, into place: Place, options: Files.Landing, origin: Origin,
-        features: TransferFrame.Features, answers: AnswerQueue, active: ActivePartials, lanes: ReceivingLanes?,
-        progress: TransferProgress, takenOver: @escaping @Sendable () -> Void
+        requested: RequestedTree?, features: TransferFrame.Features, answers: AnswerQueue, active: ActivePartials,
+        lanes: ReceivingLanes?, progress: TransferProgress, takenOver: @escaping @Sendable () -> Void
     ) async throws -> Files.Summary {
         try answers.put(.hello(version: TransferFrame.version, features: features))
         let landing = SharedLanding(
             try TreeLanding(
-                place, options: options, origin: origin, answers: answers, active: active, progress: progress,
-                lanes: lanes,
-                takenOver: takenOver))
+                place, options: options, origin: origin, requested: requested, answers: answers, active: active,
+                progress: progress, lanes: lanes, takenOver: takenOver))
         do {
             var parser = TransferParser(takesCompressed: features.contains(.compression))
             var start = ContinuousClock.now
@@ -367,7 +367,12 @@ enum Transfer {
             let isInterrupted =
                 error is StreamFailure || error is CancellationError || isPassing(error) || canBePutRight(error)
             landing.with { $0.isInterrupted = isInterrupted }
-            throw (error as? Errno)?.failure("copy to", place.shown) ?? error
+            let told = (error as? Errno)?.failure("copy to", place.shown) ?? error
+            guard let full = told as? KithError, (full.cause as? Errno)?.isFullDisk == true,
+                // What is sent here goes with the folder it came into.
+                let left = landing.with({ $0.leaveRoom() }), origin == .copy
+            else { throw told }
+            throw KithError(full.code, "\(full.message) \(left)", cause: full.cause)
         }
     }
 

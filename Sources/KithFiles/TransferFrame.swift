@@ -381,18 +381,12 @@ package enum TransferFrame: Hashable, Sendable {
 
     /// A name from elsewhere, checked to be one component that stays where it is put.
     private static func name(_ bytes: [UInt8]) throws(KithError) -> [UInt8] {
-        guard isSafe(name: bytes) else {
+        guard Files.Path.isName(bytes) else {
             throw KithError(
                 .invalid,
                 "The other end sent the name “\(String(decoding: bytes, as: UTF8.self))”, which is not allowed.")
         }
         return bytes
-    }
-
-    /// Whether bytes are the name of something in one folder: not empty, `.` or `..`, without slash and NUL.
-    static func isSafe(name: [UInt8]) -> Bool {
-        !name.isEmpty && name.count <= 255 && name != [0x2E] && name != [0x2E, 0x2E]
-            && !name.contains { $0 == 0 || $0 == 0x2F }
     }
 }
 

@@ -7,13 +7,19 @@ struct TransferRelay: Sendable {
     let from: any ByteStream
     let to: any ByteStream
     let progress: TransferProgress
+    /// What the sender was asked for: nothing else is passed on.
+    let requested: RequestedTree
     /// What this device takes of compressed messages, and asks the sender for.
     private let features: TransferFrame.Features
     private let listing = Listing()
 
-    init(from: any ByteStream, to: any ByteStream, compress: Files.Compression, progress: TransferProgress) {
+    init(
+        from: any ByteStream, to: any ByteStream, requested: RequestedTree, compress: Files.Compression,
+        progress: TransferProgress
+    ) {
         self.from = from
         self.to = to
+        self.requested = requested
         self.progress = progress
         features = TransferFrame.Features(compress)
     }
@@ -62,11 +68,14 @@ struct TransferRelay: Sendable {
 
     private func forward() async throws {
         var parser = TransferParser(takesCompressed: features.contains(.compression))
+        var requested = requested
         while let bytes = try await from.read(upTo: 256 << 10) {
             progress.add(wire: UInt64(bytes.count))
             parser.feed(bytes)
             var failure: KithError?
             while let frame = try parser.next() {
+                // Before any of it is passed on.
+                try requested.take(frame)
                 switch frame {
                 case .data(let data): progress.add(bytes: UInt64(data.count), sent: UInt64(data.count))
                 case .small(_, let data): progress.add(bytes: UInt64(data.count), sent: UInt64(data.count), files: 1)

@@ -264,6 +264,7 @@ extension TreeLanding {
         let path = shown(file.name, in: folder)
         progress.begin(path.bytes)
         guard let around = folder.descriptor else { throw Self.outOfOrder }
+        lastBegun = folder
         let mode = mode(of: file)
         return try attempt("make", path) { () throws(Errno) in
             if let partial = file.plan.partial {

@@ -18,6 +18,8 @@ final class TreeLanding {
     let keeping = Partial.Keeping()
     let rules: IgnoreRules
     let destination: Files.Path
+    /// What the sender was asked for; `nil` where it is the one that asks.
+    private var requested: RequestedTree?
     /// Where the folder sent goes when the destination is a folder that becomes it.
     private let exactFolder: Descriptor?
     /// The new name of the one thing sent, when the destination is not a folder.
@@ -48,6 +50,8 @@ final class TreeLanding {
     var waitingOnLanes: [Int: Ring<LandingFile>] = [:]
     var onLanes: [Int: LandingContents] = [:]
     var laned = 0
+    /// The folder of the file begun last.
+    var lastBegun: LandingFolder?
     /// How fast contents have come.
     var speed = ArrivalSpeed()
 
@@ -81,12 +85,13 @@ final class TreeLanding {
 
     /// Opens the destination: a folder that is there, or the folder around a name that is not.
     init(
-        _ place: Place, options: Files.Landing, origin: Transfer.Origin = .copy, answers: AnswerQueue,
-        active: ActivePartials,
-        progress: TransferProgress, lanes: ReceivingLanes? = nil, takenOver: @escaping @Sendable () -> Void
+        _ place: Place, options: Files.Landing, origin: Transfer.Origin = .copy, requested: RequestedTree? = nil,
+        answers: AnswerQueue, active: ActivePartials, progress: TransferProgress, lanes: ReceivingLanes? = nil,
+        takenOver: @escaping @Sendable () -> Void
     ) throws {
         self.options = options
         self.origin = origin
+        self.requested = requested
         self.lanes = lanes
         self.progress = progress
         self.answers = answers
@@ -111,6 +116,10 @@ final class TreeLanding {
             exactFolder = nil
         }
         levels = [LandingFolder(folder, in: nil, name: [], path: path, relative: nil, isNew: false, isHidden: false)]
+        guard requested?.isUnnamed != true || newName != nil || exactFolder != nil else {
+            throw KithError(
+                .conflict, "Cannot copy into \(place.shown): a folder has come there meanwhile. Try it again.")
+        }
         if !options.dryRun { Partial.removeStale(in: folder) }
     }
 
@@ -125,6 +134,7 @@ final class TreeLanding {
             hasGreeted = true
             return false
         }
+        try requested?.take(frame)
         switch frame {
         case .data(let data): try write(data)
         case .small(let root, let data): try small(root, data)
@@ -180,7 +190,8 @@ final class TreeLanding {
     /// The name something gets in the folder being filled.
     private func landedName(_ name: [UInt8]) -> [UInt8] { levels.count == 1 ? newName ?? name : name }
 
-    private var level: LandingFolder { levels[levels.count - 1] }
+    /// The folder being filled.
+    var level: LandingFolder { levels[levels.count - 1] }
 
     /// Notes that the source has a name, in the folder being filled.
     private func noteListed(_ name: [UInt8]) throws {
@@ -511,6 +522,13 @@ final class TreeLanding {
     private func path(of name: [UInt8], in folder: LandingFolder) -> [UInt8] {
         if folder.parent == nil, newName != nil { return folder.path }
         return folder.path + [UInt8(ascii: "/")] + name
+    }
+
+    /// Where something lies that has no name of its own yet.
+    func path(ofPartial partial: Partial, in folder: LandingFolder) -> Files.Path {
+        guard folder.parent == nil, newName != nil else { return shown(partial.name, in: folder) }
+        let around = folder.path.lastIndex(of: UInt8(ascii: "/")).map { Array(folder.path[...$0]) } ?? []
+        return Files.Path(bytes: around + partial.name)
     }
 
     /// The path of a name in a folder, from the destination on.

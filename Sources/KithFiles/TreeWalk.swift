@@ -139,7 +139,7 @@ final class TreeWalk {
             let listed = try folder.descriptor.info(name)
             let relative = folder.relative.isEmpty ? name : folder.relative + [UInt8(ascii: "/")] + name
             if rules.excludes(relative, isFolder: listed.kind == .folder) { return nil }
-            guard TransferFrame.isSafe(name: name) else {
+            guard Files.Path.isName(name) else {
                 throw KithError(.unsupported, "Its name is not allowed.")
             }
             switch listed.kind {

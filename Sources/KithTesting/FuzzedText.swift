@@ -1,3 +1,4 @@
+internal import KithAPI
 internal import KithCommandLine
 internal import KithFiles
 internal import KithForward

@@ -193,11 +193,14 @@ import Testing
         try folders.write("local/tree/one", bytes(6_000_000, seed: 5))
         try folders.write("local/tree/two", bytes(6_000_000, seed: 6))
         let source = here(folders.local + "/tree")
-        await #expect(throws: KithError(.exhausted, "")) {
+        let error = try await #require(throws: KithError.self) {
             try await folders.client().copy([source], to: there(folders.srv))
         }
-        // Nothing has its name, and nothing is lost.
+        // Nothing has its name, what is left is told, and it does not hold the last of the disk.
         let left = try folders.names("srv")
+        #expect(error.code == .exhausted && error.message.contains("\(folders.srv)/\(left.first ?? "-") "), "\(error)")
+        var room = statvfs()
+        #expect(statvfs(folders.srv, &room) == 0 && room.f_bavail * UInt(room.f_frsize) >= (8 << 20) / 16)
         #expect(left.count == 1 && left[0].hasPrefix(".kith-resume-"), "\(left)")
         #expect(try folders.names("srv/" + left[0]).contains("one"))
         #expect(mount("tmpfs", folders.srv, "tmpfs", UInt(MS_REMOUNT), "size=20m") == 0)
@@ -205,6 +208,45 @@ import Testing
         #expect(summary.unchanged == 1 && summary.files == 1 && summary.sent < 5_000_000, "\(summary)")
         #expect(try folders.names("srv") == ["tree"])
         #expect(try Snapshot(folders.srv + "/tree") == Snapshot(folders.local + "/tree"))
+    }
+
+    @Test(.enabled(if: geteuid() == 0, "needs root: mounts a small file system"))
+    func `a full disk keeps nothing that is not worth going on with`() async throws {
+        let folders = try Folders()
+        guard mount("tmpfs", folders.srv, "tmpfs", 0, "size=4m") == 0 else {
+            print("skipped: this root may not mount a file system")
+            return
+        }
+        defer { umount2(folders.srv, 2) }
+        func free() -> UInt64 {
+            var room = statvfs()
+            return statvfs(folders.srv, &room) == 0 ? UInt64(room.f_bavail) * UInt64(room.f_frsize) : 0
+        }
+        // One file that had only a little room; many small ones; one under a name of its own.
+        try folders.write("srv/others", bytes(4_000_000, seed: 1))
+        try folders.write("local/file", bytes(3_000_000, seed: 2))
+        var error = try await #require(throws: KithError.self) {
+            try await folders.client().copy([here(folders.local + "/file")], to: there(folders.srv))
+        }
+        #expect(error.code == .exhausted && !error.message.contains(".kith-"), "\(error)")
+        #expect(try folders.names("srv") == ["others"])
+        try FileManager.default.removeItem(atPath: folders.srv + "/others")
+        for index in 0..<200 {
+            try folders.write("local/tree/\(index % 7)/\(index)", bytes(30_000, seed: UInt64(index)))
+        }
+        error = try await #require(throws: KithError.self) {
+            try await folders.client().copy([here(folders.local + "/tree")], to: there(folders.srv))
+        }
+        let left = try #require(try folders.names("srv").first)
+        #expect(error.message.contains("\(folders.srv)/\(left) ") && free() >= (4 << 20) / 16, "\(error) \(free())")
+        try FileManager.default.removeItem(atPath: folders.srv + "/" + left)
+        try folders.write("local/file", bytes(6_000_000, seed: 3))
+        error = try await #require(throws: KithError.self) {
+            try await folders.client().copy([here(folders.local + "/file")], to: there(folders.srv + "/name"))
+        }
+        let names = try folders.names("srv")
+        #expect(names.count == 1 && error.message.contains("\(folders.srv)/\(names[0]) "), "\(error) \(names)")
+        #expect(free() >= (4 << 20) / 16)
     }
 
     @Test(.enabled(if: (try? FileHandle(forReadingAtPath: "/proc/kallsyms")?.read(upToCount: 1)) != nil))

@@ -24,6 +24,8 @@ struct LocalCarrier: Carrier {
     var cut: (@Sendable () -> Int?)?
     /// Methods the laptop does not know, as one with an older kith.
     var unknown: Set<String> = []
+    /// What `evil`, a device that keeps to no protocol, does when something is pulled from it.
+    var evil: (@Sendable (Files.Pull.Input, any ByteStream) async throws -> Void)?
     /// The streams that are being served.
     let running = Running()
     let service = FilesService(logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
@@ -41,6 +43,17 @@ struct LocalCarrier: Carrier {
         _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
     ) async throws -> OpenedStream<M.Output> {
         let input = try roundTrip(input)
+        if device == "evil", let pull = input as? Files.Pull.Input, let evil, let nothing = Nothing() as? M.Output {
+            let pipe = KithAPI.Pipe()
+            running.add(1)
+            Task {
+                // That it is turned away is what it is made for.
+                try? await evil(pull, pipe.right)
+                try? await pipe.right.finish()
+                running.add(-1)
+            }
+            return OpenedStream(output: nothing, stream: pipe.left)
+        }
         guard case .stream(let body) = try handler(method, input, on: device).body else { throw notServed }
         let pipe = KithAPI.Pipe()
         let (answers, answer) = AsyncThrowingStream.makeStream(of: M.Output.self)

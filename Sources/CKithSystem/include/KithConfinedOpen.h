@@ -32,6 +32,8 @@ typedef struct kith_file_info {
     /// Permission bits and the type bits, as in st_mode.
     uint32_t mode;
     uint32_t user, group;
+    /// The numbers of the device a special file stands for.
+    uint32_t special_major, special_minor;
 } kith_file_info;
 
 /// Opens `path`, which is relative, so that nothing outside the folder `directory` is reached at any moment.
@@ -74,6 +76,9 @@ int kith_file_sync(int descriptor);
 /// Locks a file for this descriptor alone (flock); waits for it when `wait` is not 0, else -EWOULDBLOCK.
 int kith_file_lock(int descriptor, int wait);
 
+/// How many bytes the file system of an open file has, and how many of them this process's user may still fill.
+int kith_file_system_room(int descriptor, uint64_t *total, uint64_t *free);
+
 void kith_file_close(int descriptor);
 
 /// A listing of a folder, from its beginning. NULL with `*failure` set on failure. The descriptor stays the caller's.
@@ -83,6 +88,10 @@ void *kith_directory_open(int descriptor, int *failure);
 int kith_directory_next(void *listing, uint8_t *name, size_t capacity);
 
 void kith_directory_close(void *listing);
+
+/// Writes what this machine calls a user, or a group. Returns its length; -ENOENT when it has no name.
+int kith_user_name(uint32_t user, uint8_t *name, size_t capacity);
+int kith_group_name(uint32_t group, uint8_t *name, size_t capacity);
 
 /// Writes the home folder of this process's account. Returns its length.
 int kith_home(uint8_t *path, size_t capacity);

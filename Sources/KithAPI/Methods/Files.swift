@@ -14,6 +14,32 @@ extension Files {
         case special
     }
 
+    /// What something is that is neither a file, a folder nor a link.
+    public enum Special: String, Codable, Hashable, Sendable {
+        /// A pipe with a name.
+        case pipe
+        /// A Unix socket.
+        case socket
+        /// A device that is read and written byte by byte.
+        case characterDevice
+        /// A device of blocks: a disk.
+        case blockDevice
+    }
+
+    /// The numbers of a device a special file stands for.
+    public struct DeviceNumbers: Codable, Hashable, Sendable {
+        /// Which driver.
+        public var major: UInt32
+        /// Which of its devices.
+        public var minor: UInt32
+
+        /// Makes a pair.
+        public init(major: UInt32, minor: UInt32) {
+            self.major = major
+            self.minor = minor
+        }
+    }
+
     /// One file or folder.
     public struct Entry: Codable, Hashable, Sendable {
         /// Its name, or the path asked for.
@@ -22,7 +48,7 @@ extension Files {
         public var kind: Kind
         /// Bytes.
         public var size: UInt64
-        /// The permission bits.
+        /// The permission bits, with those for set-user-ID, set-group-ID and sticky.
         public var mode: UInt32
         /// When it was last changed, in seconds since 1970.
         public var modified: Int64
@@ -34,10 +60,18 @@ extension Files {
         public var group: UInt32
         /// Where a link leads.
         public var target: Path?
+        /// Of what kind it is when it is special.
+        public var special: Special?
+        /// What device it stands for.
+        public var deviceNumbers: DeviceNumbers?
         /// The bytes it takes on the disk; only ``Stat`` tells.
         public var allocated: UInt64?
-        /// How many names it has; only ``Stat`` tells.
+        /// How many names it has; ``Stat`` tells, and ``Find`` on request.
         public var links: UInt64?
+        /// What that device calls its owner; ``Stat`` tells, and ``Find`` on request.
+        public var userName: String?
+        /// What that device calls its group; ``Stat`` tells, and ``Find`` on request.
+        public var groupName: String?
         /// Its number on its file system; only ``Stat`` tells.
         public var inode: UInt64?
         /// The path from the top of the file system, links in it as they are; only ``Stat`` tells.
@@ -46,8 +80,9 @@ extension Files {
         /// Describes a file.
         public init(
             name: Path, kind: Kind, size: UInt64, mode: UInt32, modified: Int64, modifiedNanoseconds: UInt32,
-            user: UInt32 = 0, group: UInt32 = 0, target: Path? = nil, allocated: UInt64? = nil, links: UInt64? = nil,
-            inode: UInt64? = nil, absolute: Path? = nil
+            user: UInt32 = 0, group: UInt32 = 0, target: Path? = nil, special: Special? = nil,
+            deviceNumbers: DeviceNumbers? = nil, allocated: UInt64? = nil, links: UInt64? = nil,
+            userName: String? = nil, groupName: String? = nil, inode: UInt64? = nil, absolute: Path? = nil
         ) {
             self.name = name
             self.kind = kind
@@ -58,8 +93,12 @@ extension Files {
             self.user = user
             self.group = group
             self.target = target
+            self.special = special
+            self.deviceNumbers = deviceNumbers
             self.allocated = allocated
             self.links = links
+            self.userName = userName
+            self.groupName = groupName
             self.inode = inode
             self.absolute = absolute
         }

@@ -18,17 +18,20 @@ extension Files {
             public var maximumDepth: UInt32?
             /// Whether folders of other file systems are left alone.
             public var oneFileSystem: Bool
+            /// Whether owners and groups are told by name, and how many names each file has; `nil`: no.
+            public var details: Bool?
 
             /// Makes the input.
             public init(
                 path: Path, filter: Filter = Filter(), minimumDepth: UInt32 = 0, maximumDepth: UInt32? = nil,
-                oneFileSystem: Bool = false
+                oneFileSystem: Bool = false, details: Bool? = nil
             ) {
                 self.path = path
                 self.filter = filter
                 self.minimumDepth = minimumDepth
                 self.maximumDepth = maximumDepth
                 self.oneFileSystem = oneFileSystem
+                self.details = details
             }
         }
 
@@ -88,6 +91,8 @@ extension Files {
         public var patterns: [Pattern]
         /// One of these; empty: any.
         public var kinds: [Kind]
+        /// What is special is one of these; empty: any.
+        public var specials: [Special]
         /// Bytes.
         public var size: Bounds
         /// Seconds since the last change, by the device's own clock.
@@ -101,11 +106,12 @@ extension Files {
 
         /// Makes a filter; the default is met by everything.
         public init(
-            patterns: [Pattern] = [], kinds: [Kind] = [], size: Bounds = Bounds(), age: Bounds = Bounds(),
-            allOf: [Filter] = [], anyOf: [Filter] = [], noneOf: [Filter] = []
+            patterns: [Pattern] = [], kinds: [Kind] = [], specials: [Special] = [], size: Bounds = Bounds(),
+            age: Bounds = Bounds(), allOf: [Filter] = [], anyOf: [Filter] = [], noneOf: [Filter] = []
         ) {
             self.patterns = patterns
             self.kinds = kinds
+            self.specials = specials
             self.size = size
             self.age = age
             self.allOf = allOf
@@ -113,11 +119,12 @@ extension Files {
             self.noneOf = noneOf
         }
 
-        /// Reads a filter; one of an older kith has no others in it.
+        /// Reads a filter; one of an older kith has no others in it, and no kinds of what is special.
         public init(from decoder: any Decoder) throws {
             let values = try decoder.container(keyedBy: CodingKeys.self)
             patterns = try values.decode([Pattern].self, forKey: .patterns)
             kinds = try values.decode([Kind].self, forKey: .kinds)
+            specials = try values.decodeIfPresent([Special].self, forKey: .specials) ?? []
             size = try values.decode(Bounds.self, forKey: .size)
             age = try values.decode(Bounds.self, forKey: .age)
             allOf = try values.decodeIfPresent([Filter].self, forKey: .allOf) ?? []

@@ -67,6 +67,25 @@ extension Files.Path {
             anchor: anchor, components: names, isFolder: endsInDot || bytes.last == UInt8(ascii: "/") || names.isEmpty)
     }
 
+    /// Whether bytes are the name of something in one folder: not empty, `.` or `..`, without slash and NUL.
+    package static func isName(_ bytes: some Collection<UInt8>) -> Bool {
+        !bytes.isEmpty && bytes.count <= 255 && !bytes.elementsEqual(".".utf8) && !bytes.elementsEqual("..".utf8)
+            && !bytes.contains { $0 == 0 || $0 == UInt8(ascii: "/") }
+    }
+
+    /// How many levels the path is below a folder, when it is names and slashes between them; `nil` when it is more.
+    package var levelsBeneath: Int? {
+        let names = bytes.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
+        return names.allSatisfy { Self.isName($0) } ? names.count : nil
+    }
+
+    /// The path of something beneath this one; of nothing more, the path itself.
+    package func appending(_ path: [UInt8]) -> Files.Path {
+        guard !path.isEmpty else { return self }
+        let isOpen = bytes.isEmpty || bytes.last == UInt8(ascii: "/")
+        return Files.Path(bytes: isOpen ? bytes + path : bytes + [UInt8(ascii: "/")] + path)
+    }
+
     /// What a caller must hold to reach the path.
     ///
     /// Where that depends on the device (its home folder, the caller's only grant) or the path is none,

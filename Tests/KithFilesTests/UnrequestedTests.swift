@@ -1,0 +1,250 @@
+import Foundation
+import KithAPI
+import KithIdentity
+import KithWire
+import Testing
+
+@testable import KithFiles
+
+/// A device that is copied from and sends what nobody asked for.
+@Suite struct UnrequestedTests {
+    private static func attributes(_ name: String, identity: UInt64 = 1) -> TransferFrame.Attributes {
+        TransferFrame.Attributes(name: Array(name.utf8), mode: 0o644, seconds: 1, nanoseconds: 2, identity: identity)
+    }
+
+    private static func file(_ name: String, identity: UInt64 = 1) -> TransferFrame {
+        .file(attributes(name, identity: identity), size: 5, [])
+    }
+
+    private static func folder(_ name: String, _ inside: [TransferFrame] = []) -> [TransferFrame] {
+        [.folder(attributes(name))] + inside + [.folderEnd(isComplete: true)]
+    }
+
+    private static func link(_ name: String, to target: String) -> TransferFrame {
+        .link(attributes(name), target: Array(target.utf8))
+    }
+
+    /// A laptop, and an evil device that lists this and then sends whatever is wanted of it.
+    private func client(_ folders: Folders, listing frames: [TransferFrame]) -> Client {
+        var carrier = LocalCarrier(grants: [.files(.write, root: folders.srv)])
+        carrier.evil = { _, stream in
+            var hash = TreeHash(leafSize: TreeHash.leafSize(for: 5))
+            hash.update(Array("owned".utf8)[...])
+            let contents = TransferFrame.small(root: hash.root(), Array("owned".utf8)[...])
+            try await stream.say(frames)
+            var parser = TransferParser()
+            var left = frames.count { if case .file = $0 { true } else { false } }
+            while let bytes = try await stream.read(upTo: 1_000) {
+                parser.feed(bytes)
+                while let frame = try parser.next() {
+                    var answer: [UInt8] = []
+                    switch frame {
+                    case .send(let count):
+                        for _ in 0..<count { try contents.append(to: &answer) }
+                        left -= Int(count)
+                    case .notNeeded(let count): left -= Int(count)
+                    case .acknowledgement: return
+                    default: continue
+                    }
+                    if left == 0 { try TransferFrame.end(isComplete: true).append(to: &answer) }
+                    try await stream.write(answer)
+                }
+                if left == 0, frames.allSatisfy({ if case .file = $0 { false } else { true } }) {
+                    var answer: [UInt8] = []
+                    try TransferFrame.end(isComplete: true).append(to: &answer)
+                    try await stream.write(answer)
+                    left = -1
+                }
+            }
+        }
+        return Client(carrier)
+    }
+
+    private func evil(_ path: String) -> Files.Location { Files.Location(device: "evil", path: Files.Path(path)) }
+
+    /// Copies from evil, and returns what was said against it.
+    private func refusal(
+        _ folders: Folders, _ source: String, to destination: Files.Location, recursive: Bool = true,
+        selection: Files.Selection = .init(), landing: Files.Landing = .init(), _ frames: [TransferFrame]
+    ) async throws -> KithError {
+        try await #require(throws: KithError.self) {
+            try await client(folders, listing: frames).copy(
+                [evil(source)], to: destination, recursive: recursive, selection: selection, landing: landing)
+        }
+    }
+
+    @Test func `what was asked for arrives from a device made by hand, too`() async throws {
+        let folders = try Folders()
+        try await client(folders, listing: [Self.file("report.pdf")]).copy(
+            [evil("/x/report.pdf")], to: here(folders.local), recursive: false)
+        #expect(try folders.text("local/report.pdf") == "owned")
+        try await client(folders, listing: Self.folder("d", [Self.file("a")] + Self.folder("e", [Self.file("b")])))
+            .copy([evil("d")], to: here(folders.local))
+        #expect(try folders.text("local/d/e/b") == "owned")
+        // A new name is this person's choice.
+        try await client(folders, listing: [Self.file("report.pdf")]).copy(
+            [evil("/x/report.pdf")], to: here(folders.local + "/new"), recursive: false)
+        #expect(try folders.text("local/new") == "owned")
+    }
+
+    @Test(arguments: ["here", "relayed"])
+    func `a copy takes one thing, of the name and the kind that were asked for`(_ way: String) async throws {
+        let folders = try Folders()
+        let destination = way == "here" ? here(folders.local) : there(folders.srv)
+        let landed = way == "here" ? "local" : "srv"
+        let report = Self.file("report.pdf")
+        for frames in [
+            [Self.file(".bashrc")], [report, Self.file(".bashrc", identity: 2)], [Self.file(".bashrc"), report],
+            [report, report], Self.folder("report.pdf", [Self.file(".bashrc")]), [report] + Self.folder(".ssh"),
+            [Self.link("report.pdf", to: "/etc/passwd")], [report, Self.link("x", to: "/")],
+            [report, .hardLink(name: Array(".bashrc".utf8), to: 0)],
+            [.extended([.init(name: Array("user.x".utf8), value: [1])]), report],
+        ] {
+            let error = try await refusal(folders, "/x/report.pdf", to: destination, recursive: false, frames)
+            #expect(error.code == .denied && error.message.contains("evil sent"), "\(frames): \(error)")
+            #expect(try folders.names(landed).allSatisfy { $0 == "report.pdf" || $0.hasPrefix(".kith-resume-") })
+        }
+        #expect(
+            try await refusal(folders, "report.pdf", to: destination, [Self.file(".bashrc")]).message.contains(
+                ".bashrc"))
+        // With -r, one folder or file or link of that name; with a slash behind, a folder.
+        for (source, frames) in [
+            ("d", Self.folder("d") + Self.folder(".ssh")), ("d", Self.folder(".ssh", [Self.file("authorized_keys")])),
+            ("d", [Self.link("d", to: "/root/.ssh")] + Self.folder("d", [Self.file("authorized_keys")])),
+            ("d/", [Self.link("d", to: "/root/.ssh")]), ("d/.", [Self.file("d")]), ("/x/./d//", [Self.file("x")]),
+        ] {
+            let folders = try Folders()
+            let destination = way == "here" ? here(folders.local) : there(folders.srv)
+            let error = try await refusal(folders, source, to: destination, frames)
+            #expect(error.code == .denied, "\(source) \(frames): \(error)")
+            #expect(!folders.exists("\(landed)/.ssh") && !folders.exists("\(landed)/x"))
+        }
+    }
+
+    @Test(arguments: ["here", "relayed"])
+    func `what has no name in the request gets the name of its device`(_ way: String) async throws {
+        for path in ["~", ".", "~/."] {
+            let folders = try Folders()
+            let destination = way == "here" ? here(folders.local) : there(folders.srv)
+            let landed = way == "here" ? "local" : "srv"
+            let frames = Self.folder(".ssh", [Self.file("authorized_keys")])
+            try await client(folders, listing: frames).copy([evil(path)], to: destination)
+            #expect(try folders.names(landed) == ["evil"], "\(path)")
+            // Again, it goes on with that; under a name of its own it gets that.
+            try await client(folders, listing: frames).copy([evil(path)], to: destination)
+            #expect(try folders.text(landed + "/evil/authorized_keys") == "owned")
+            try await client(folders, listing: frames).copy(
+                [evil(path)], to: Files.Location(device: destination.device, path: destination.path.appending([0x61])))
+            #expect(try folders.names(landed) == ["a", "evil"])
+        }
+    }
+
+    @Test func `several sources each bring their own and nothing else`() async throws {
+        let folders = try Folders()
+        var carrier = LocalCarrier(grants: [])
+        carrier.evil = { input, stream in
+            try await stream.say([Self.file(input.path == "/a" ? "b" : "a")])
+            _ = await stream.everything()
+        }
+        await #expect(throws: KithError(.denied, "")) {
+            try await Client(carrier).copy([evil("/a"), evil("/b")], to: here(folders.local), recursive: false)
+        }
+        #expect(try folders.names("local").isEmpty)
+    }
+
+    @Test func `a mirror takes nothing beside its root and nothing that was left out, and deletes nothing there`()
+        async throws
+    {
+        let folders = try Folders()
+        try folders.write("local/site/old", "old")
+        try folders.write("local/site/keep.secret", "mine")
+        try folders.write("local/beside", "mine")
+        let exact = Files.Landing(exact: true, delete: true)
+        let selection = Files.Selection(exclude: ["*.secret", "/cache/"])
+        for frames in [
+            Self.folder("site", [Self.file("keep.secret")]), Self.folder("site", Self.folder("cache")),
+            Self.folder("site", Self.folder("a", [Self.file("b.secret")])), Self.folder("site") + Self.folder("site"),
+            Self.folder("site") + [Self.file("beside")], [Self.file("beside")], Self.folder("other"),
+            Self.folder("site", [Self.file("a"), .hardLink(name: [0x62], to: 0)]),
+        ] {
+            let error = try await refusal(
+                folders, "/srv/site", to: here(folders.local + "/site"), selection: selection, landing: exact, frames)
+            #expect(error.code == .denied, "\(frames): \(error)")
+        }
+        #expect(try folders.text("local/site/keep.secret") == "mine")
+        #expect(try folders.text("local/beside") == "mine" && folders.exists("local/site/old"))
+        // What may come is mirrored.
+        try await client(folders, listing: Self.folder("site", [Self.file("new")])).copy(
+            [evil("/srv/site")], to: here(folders.local + "/site"), selection: selection, landing: exact)
+        #expect(try folders.names("local/site") == ["keep.secret", "new"])
+    }
+
+    @Test func `a request follows the listing through every folder`() throws {
+        let rules = Files.Selection(exclude: ["/a/b/x", "y/"])
+        var tree = try RequestedTree(evil("/srv/top"), recursive: true, selection: rules)
+        for frame in Self.folder("top", Self.folder("a", Self.folder("b", [Self.file("ok")]) + [Self.file("x")])) {
+            try tree.take(frame)
+        }
+        tree = try RequestedTree(evil("/srv/top"), recursive: true, selection: rules)
+        #expect(throws: KithError(.denied, "")) {
+            for frame in Self.folder("top", Self.folder("a", Self.folder("c") + Self.folder("b", [Self.file("x")]))) {
+                try tree.take(frame)
+            }
+        }
+        tree = try RequestedTree(evil("/srv/top"), recursive: true, selection: rules)
+        #expect(throws: KithError(.denied, "")) {
+            for frame in Self.folder("top", Self.folder("y")) { try tree.take(frame) }
+        }
+        // An end that has no beginning is not its concern, and leads nowhere.
+        try tree.take(.folderEnd(isComplete: true))
+    }
+
+    // MARK: - Answers
+
+    private func entry(
+        _ name: String, _ kind: Files.Kind = .file, special: Files.Special? = nil, size: UInt64 = 0
+    ) -> Files.Entry {
+        Files.Entry(
+            name: Files.Path(name), kind: kind, size: size, mode: 0o644, modified: .min, modifiedNanoseconds: 0,
+            special: special)
+    }
+
+    @Test func `an answer to a search holds what was asked for and nothing else`() throws {
+        var input = Files.Find.Input(
+            path: "/srv", filter: Files.Filter(patterns: [.init("*.jpg")]), minimumDepth: 1, maximumDepth: 2)
+        var check = try FoundCheck(input, from: "evil")
+        try check.check(Files.Found(entries: [entry("a.jpg"), entry("d/\u{1B}]0;x\u{7}.jpg")]))
+        for name in [
+            "", ".bashrc", "../a.jpg", "/a.jpg", "d//a.jpg", "d/../a.jpg", "./a.jpg", "a/b/c.jpg", "d/", "a\0.jpg",
+        ] {
+            #expect(throws: KithError(.denied, ""), "\(name)") { try check.check(Files.Found(entries: [entry(name)])) }
+        }
+        input.filter = Files.Filter(
+            kinds: [.special], specials: [.pipe], size: .init(maximum: 10), noneOf: [.init(patterns: [.init("*.tmp")])])
+        check = try FoundCheck(input, from: "evil")
+        try check.check(Files.Found(entries: [entry("p", .special, special: .pipe)]))
+        for bad in [
+            entry("f"), entry("s", .special, special: .socket), entry("p", .special, special: .pipe, size: 11),
+            entry("p.tmp", .special, special: .pipe),
+        ] {
+            #expect(throws: KithError(.denied, ""), "\(bad)") { try check.check(Files.Found(entries: [bad])) }
+        }
+        // Its clock is its own: only what that cannot decide is refused.
+        input.filter = Files.Filter(patterns: [.init("a")], noneOf: [.init(age: .init(minimum: 10))])
+        check = try FoundCheck(input, from: "evil")
+        try check.check(Files.Found(entries: [entry("a")]))
+        #expect(throws: KithError(.denied, "")) { try check.check(Files.Found(entries: [entry("b")])) }
+    }
+
+    @Test func `a page of a folder holds names of that folder, behind the last one`() throws {
+        let input = Files.List.Input(path: "/srv", after: "b", limit: 3)
+        func check(_ names: [String]) throws {
+            try Files.List.Output(entries: names.map { entry($0) }, hasMore: false).check(against: input, from: "evil")
+        }
+        try check(["c", "d"])
+        try check(["/srv"])
+        for names in [["a"], ["d", "c"], ["c", "c"], ["c/d"], [".."], [""], ["c", "d", "e", "f"], ["/srv", "/srv"]] {
+            #expect(throws: KithError(.denied, ""), "\(names)") { try check(names) }
+        }
+    }
+}
