@@ -36,9 +36,7 @@ struct BrowserWork: Sendable {
             tell(.devices(ticket, try await client.call(Devices.List.self, Devices.List.Input(probe: true))))
         case .search(_, let folder, let text): try await search(ticket, folder, text)
         case .describe(_, let device, let path):
-            let entry = try await client.call(
-                Files.Stat.self, Files.Stat.Input(path: path, followsLinks: true), on: device)
-            tell(.described(ticket, entry))
+            tell(.described(ticket, try await client.describe(path, followsLinks: true, on: device)))
         case .preview(_, let device, let path, let item):
             tell(.preview(ticket, try await preview(of: item, device, path)))
         case .read(_, let device, let path, let offset, let length):
@@ -66,11 +64,9 @@ struct BrowserWork: Sendable {
         guard folder.path.bytes.first != UInt8(ascii: "/") else { return folder.path }
         var entry: Files.Entry
         do {
-            entry = try await client.call(
-                Files.Stat.self, Files.Stat.Input(path: folder.path, followsLinks: true), on: folder.device)
+            entry = try await client.describe(folder.path, followsLinks: true, on: folder.device)
         } catch let error as KithError where error.code == .denied && folder.path == "~" {
-            entry = try await client.call(
-                Files.Stat.self, Files.Stat.Input(path: ".", followsLinks: true), on: folder.device)
+            entry = try await client.describe(".", followsLinks: true, on: folder.device)
         }
         // A device with an older kith does not say.
         let path = entry.absolute ?? folder.path
@@ -122,10 +118,12 @@ struct BrowserWork: Sendable {
     private func found(
         _ input: Files.Find.Input, on device: String?, _ take: (Files.Found) throws -> Void
     ) async throws {
+        let check = try FoundCheck(input, from: device)
         let stream = try await client.open(Files.Find.self, input, on: device).stream
         try await abandoning(stream) {
             let messages = MessageStream(stream)
             while let found = try await messages.receive(Files.Found.self) {
+                try check.check(found)
                 try take(found)
                 if let failure = found.failure { throw failure.error }
                 if found.isLast { return }
@@ -148,29 +146,30 @@ struct BrowserWork: Sendable {
     // MARK: - Contents
 
     private func bytes(_ device: String?, _ path: Files.Path, offset: UInt64 = 0, length: Int) async throws -> [UInt8] {
-        let stream = try await client.open(
-            Files.Read.self, Files.Read.Input(path: path, offset: offset, length: UInt64(length)), on: device
-        ).stream
-        return try await abandoning(stream) {
+        var reading = try await RemoteReading(
+            Files.Read.Input(path: path, offset: offset, length: UInt64(length)), on: device, client)
+        do {
             var bytes: [UInt8] = []
-            while bytes.count < length, let part = try await stream.read(upTo: 64 << 10) { bytes += part }
-            // All is here: nobody at the other end need hear it.
-            try? await stream.finish()
+            while bytes.count < length, let part = try await reading.next() { bytes += part }
+            await reading.finish()
             return bytes
+        } catch {
+            reading.stop()
+            throw error
         }
     }
 
     private func preview(of item: Item, _ device: String?, _ path: Files.Path) async throws -> Preview {
         var (kind, size) = (item.kind, item.size)
         if kind == .link {
-            let entry = try await client.call(
-                Files.Stat.self, Files.Stat.Input(path: path, followsLinks: true), on: device)
+            let entry = try await client.describe(path, followsLinks: true, on: device)
             (kind, size) = (Item(entry).kind, entry.size)
         }
         switch kind {
         case .folder:
-            let page = try await client.call(
-                Files.List.self, Files.List.Input(path: Self.asFolder(path), limit: 200), on: device)
+            let input = Files.List.Input(path: Self.asFolder(path), limit: 200)
+            let page = try await client.call(Files.List.self, input, on: device)
+            try page.check(against: input, from: device)
             return .folder(page.entries.map { Item($0) }, hasMore: page.hasMore)
         case .file:
             var head = try await bytes(device, path, length: Preview.headSize)
@@ -187,8 +186,7 @@ struct BrowserWork: Sendable {
     ) async throws {
         let part = try await bytes(device, path, offset: offset, length: length)
         if offset == 0 {
-            let entry = try await client.call(
-                Files.Stat.self, Files.Stat.Input(path: path, followsLinks: true), on: device)
+            let entry = try await client.describe(path, followsLinks: true, on: device)
             let isWhole = UInt64(part.count) >= entry.size
             if isWhole || Preview.wantsWhole(part, size: entry.size),
                 ImageHeader(part)?.isDecoded ?? ImageHeader.mayFollow(part)

@@ -124,7 +124,9 @@ struct Complete: AsyncParsableCommand {
                     on: device, options: CallOptions(timeout: left))
             else { break }
             for entry in page.entries {
-                guard let name = String(bytes: entry.name.bytes, encoding: .utf8), name.hasPrefix(prefix) else {
+                guard Files.Path.isName(entry.name.bytes),
+                    let name = String(bytes: entry.name.bytes, encoding: .utf8), name.hasPrefix(prefix)
+                else {
                     continue
                 }
                 found.append((name, entry.kind == .folder))

@@ -20,14 +20,15 @@ struct CopyCommand: AsyncParsableCommand {
 
             DEVICE:PATH is a path there: absolute, from the home folder with ~/, or from the only folder granted.
             A file whose name has a colon is ./a:b. When the destination is a folder, things are put in it; otherwise
-            it is the new name of the one thing copied.
+            it is the new name of the one thing copied. Put in a folder, `laptop:` alone is called laptop there.
 
             Modes, times, links, holes and empty folders are kept. Every file is checked by SHA-256 and appears under
             its name only when it is whole; a new folder likewise. Pipes, sockets and devices are left out.
 
             Files that are there already, by size and time of change, are not sent again; of changed ones only the
             changes are. A lost connection is tried again by itself, and a copy that was interrupted goes on where it
-            was when it is run again: until then, what has arrived lies beside as .kith-resume-…, for a week.
+            was when it is run again: until then, what has arrived lies beside as .kith-resume-…, for a week. When the
+            disk is full, some of that is given up, so that the disk is not left full.
 
             Options of cp, scp and rsync that ask for what is done anyway are taken: -p, --progress; -a is -r, and in
             letters written together, as in -avz, v is -i.

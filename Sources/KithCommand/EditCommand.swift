@@ -76,7 +76,7 @@ struct RemoteEdit {
         for _ in 0..<40 {
             let entry: Files.Entry
             do {
-                entry = try await client.call(Files.Stat.self, Files.Stat.Input(path: path), on: device)
+                entry = try await client.describe(path, on: device)
             } catch let error as KithError where error.code == .notFound && error.message.contains("no such file") {
                 return path
             }
@@ -103,22 +103,21 @@ struct RemoteEdit {
 
     /// The file as it is; `nil` when there is none.
     private func contents(of file: Files.Path) async throws -> [UInt8]? {
-        let opened: OpenedStream<Files.Entry>
+        var reading: RemoteReading
         do {
-            opened = try await client.open(Files.Read.self, Files.Read.Input(path: file), on: device)
+            reading = try await RemoteReading(Files.Read.Input(path: file), on: device, client)
         } catch let error as KithError where error.code == .notFound && error.message.contains("no such file") {
             return nil
         }
         var bytes: [UInt8] = []
-        while let part = try await opened.stream.read(upTo: 256 << 10) {
+        while let part = try await reading.next() {
             bytes += part
             guard bytes.count <= Self.sizeLimit else {
-                opened.stream.abort(.cancelled)
+                reading.stop()
                 throw KithError(.exhausted, "\(path) is larger than 256 MiB: fetch it with kith cp and edit the copy.")
             }
         }
-        // All is here: nobody at the other end need hear it.
-        try? await opened.stream.finish()
+        await reading.finish()
         return bytes
     }
 

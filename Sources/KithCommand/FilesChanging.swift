@@ -161,6 +161,7 @@ struct RemoveFile: AsyncParsableCommand {
             """
               kith rm laptop:/srv/a.txt laptop:/srv/b.txt
               kith rm -r laptop:/srv/photos          asks first; -f or -y does not
+              kith rm 'laptop:/srv/*.tmp'            what matches there
 
             Links are deleted themselves, never what they lead to. The top of the file system, the home folder and the
             folder a grant is for are not deleted.
@@ -182,12 +183,12 @@ struct RemoveFile: AsyncParsableCommand {
             if isTop { throw KithError(.invalid, "\(path) is not deleted: name something in it.") }
         }
         try await withClient(globals) { client in
-            try await forEach(paths, globals) { path in
+            var list = try await PathList(paths, globals, client)
+            try await list.forEach { path in
                 let (device, target) = try path.remote()
                 do {
                     if recursive, !force, !yes {
-                        let there = try await client.call(
-                            Files.Stat.self, Files.Stat.Input(path: target), on: device)
+                        let there = try await client.describe(target, on: device)
                         if there.kind == .folder {
                             let question = "Delete \(printable(path.description)) with everything in it?"
                             guard try confirm(question, orPass: "-f or -y") else { return }

@@ -21,11 +21,23 @@ struct RemotePath: Hashable {
     var device: String?
     /// The path.
     var path: String
+    /// The exact bytes of a path that was not typed but found.
+    private var exact: Files.Path?
 
     init(_ text: String) {
         let location = Files.Location(typed: text)
         (device, path) = (location.device, location.path.description)
     }
+
+    /// A path that was found on a device.
+    init(device: String, exact: Files.Path) {
+        self.device = device
+        self.exact = exact
+        path = exact.description
+    }
+
+    /// The path on its device.
+    var remotePath: Files.Path { exact ?? Files.Path(path) }
 
     /// The same for a method.
     ///
@@ -59,7 +71,7 @@ struct RemotePath: Hashable {
                 .invalid, "\(path) is on this device; name another one: DEVICE:\(path)",
                 cause: LocalPaths(paths: [path]))
         }
-        return (device, Files.Path(path))
+        return (device, remotePath)
     }
 }
 

@@ -16,8 +16,8 @@ struct StatFile: AsyncParsableCommand {
               kith stat -c '%s %n' laptop:/var/log/syslog
 
             With -c: %n name, %N name with where a link leads, %s size, %b blocks of 512 bytes, %f kind and mode as a
-            number in hex, %F kind, %a mode in octal, %A mode in letters, %u and %g numbers of owner and group, %h
-            names, %i inode, %y time of change, %Y the same in seconds since 1970, %% a percent sign.
+            number in hex, %F kind, %a mode in octal, %A mode in letters, %u and %g numbers of owner and group, %U and
+            %G what they are called there, %t and %T numbers of a device in hex, %h names, %i inode, %y time of change, %Y the same in seconds since 1970, %% a percent sign.
             """))
 
     @OptionGroup var globals: GlobalOptions
@@ -28,10 +28,10 @@ struct StatFile: AsyncParsableCommand {
 
     func run() async throws {
         try await withClient(globals) { client in
-            try await forEach(paths, globals) { path in
+            var list = try await PathList(paths, globals, client)
+            try await list.forEach { path in
                 let (device, file) = try path.remote()
-                let entry = try await client.call(
-                    Files.Stat.self, Files.Stat.Input(path: file, followsLinks: dereference), on: device)
+                let entry = try await client.describe(file, followsLinks: dereference, on: device)
                 if let format {
                     say(Self.filled(format, entry))
                 } else {
@@ -51,11 +51,25 @@ struct StatFile: AsyncParsableCommand {
         case "s": return String(entry.size)
         case "b": return entry.allocated.map { String($0 / 512) } ?? "?"
         case "f":
-            let bits: [Files.Kind: UInt32] = [.file: 0o100000, .folder: 0o040000, .link: 0o120000]
-            return bits[entry.kind].map { String($0 | entry.mode, radix: 16) } ?? "?"
+            let bits: UInt32? =
+                switch (entry.kind, entry.special) {
+                case (.file, _): 0o100000
+                case (.folder, _): 0o040000
+                case (.link, _): 0o120000
+                case (.special, .pipe): 0o010000
+                case (.special, .socket): 0o140000
+                case (.special, .characterDevice): 0o020000
+                case (.special, .blockDevice): 0o060000
+                case (.special, nil): nil
+                }
+            return bits.map { String($0 | entry.mode, radix: 16) } ?? "?"
         case "F": return kindText(entry)
         case "a": return String(entry.mode, radix: 8)
-        case "A": return ListFiles.modeText(entry)
+        case "A": return LongListing.mode(entry)
+        case "U": return printable(entry.userName ?? "UNKNOWN")
+        case "G": return printable(entry.groupName ?? "UNKNOWN")
+        case "t": return String(entry.deviceNumbers?.major ?? 0, radix: 16)
+        case "T": return String(entry.deviceNumbers?.minor ?? 0, radix: 16)
         case "u": return String(entry.user)
         case "g": return String(entry.group)
         case "h": return entry.links.map { String($0) } ?? "?"
@@ -90,7 +104,7 @@ struct StatFile: AsyncParsableCommand {
               File: \(value("N"))
               Size: \(value("s"))\tBlocks: \(value("b"))\t\(value("F"))
              Inode: \(value("i"))\tLinks: \(value("h"))
-            Access: (\(mode)/\(value("A")))\tUid: \(value("u"))\tGid: \(value("g"))
+            Access: (\(mode)/\(value("A")))\tUid: (\(value("u"))/\(value("U")))\tGid: (\(value("g"))/\(value("G")))
             Modify: \(value("y"))
             """
     }
@@ -100,21 +114,23 @@ struct StatFile: AsyncParsableCommand {
         case .file: entry.size == 0 ? "regular empty file" : "regular file"
         case .folder: "directory"
         case .link: "symbolic link"
-        case .special: "special file"
+        case .special:
+            switch entry.special {
+            case .pipe: "fifo"
+            case .socket: "socket"
+            case .characterDevice: "character special file"
+            case .blockDevice: "block special file"
+            case nil: "special file"
+            }
         }
     }
 
     /// `2026-11-21 12:00:00.123456789 +0100`.
     static func timeText(_ entry: Files.Entry) -> String {
-        let date = Date(timeIntervalSince1970: Double(entry.modified))
-        let formatter = DateFormatter()
-        formatter.locale = Locale(identifier: "en_US_POSIX")
-        formatter.dateFormat = "yyyy-MM-dd HH:mm:ss"
-        let day = formatter.string(from: date)
-        formatter.dateFormat = "Z"
+        guard let time = LocalTime(entry.modified) else { return String(entry.modified) }
         let fraction = String(entry.modifiedNanoseconds)
-        return day + "." + String(repeating: "0", count: max(0, 9 - fraction.count)) + fraction + " "
-            + formatter.string(from: date)
+        return time.minutes + ":" + LocalTime.padded(time.second, 2) + "."
+            + String(repeating: "0", count: max(0, 9 - fraction.count)) + fraction + " " + time.zone
     }
 }
 
@@ -159,7 +175,8 @@ struct FindCommand: AsyncParsableCommand {
     var ipathPatterns: [String] = []
     @Option(
         name: .customLong("type", withSingleDash: true),
-        help: ArgumentHelp("f file, d folder, l link, s other; several with commas.", valueName: "types"))
+        help: ArgumentHelp(
+            "f file, d folder, l link, p pipe, s socket, b or c device; several with commas.", valueName: "types"))
     var types: String?
     @Option(
         name: .customLong("size", withSingleDash: true), parsing: .unconditionalSingleValue,
@@ -186,7 +203,8 @@ struct FindCommand: AsyncParsableCommand {
     @Flag(name: .customLong("xdev", withSingleDash: true), help: "Stay on one file system.") var oneFileSystem = false
     @Flag(name: .customLong("print0", withSingleDash: true), help: "Print a NUL behind each path, and the exact bytes.")
     var print0 = false
-    @Flag(name: .customLong("ls", withSingleDash: true), help: "Print mode, size and time, too.") var long = false
+    @Flag(name: .customLong("ls", withSingleDash: true), help: "Print mode, owner, size and time, too.") var long =
+        false
     @Flag(help: "Print DEVICE: before each path, as other commands take it.") var withDevice = false
     // These three stand for what WordForms has taken out of the line before: here they say that it can be there.
     @Flag(name: .customLong("or", withSingleDash: true), help: "One of what is before and behind it is enough.")
@@ -216,14 +234,19 @@ struct FindCommand: AsyncParsableCommand {
         try await withClient(globals) { client in
             try await forEach(paths, globals) { path in
                 let (device, folder) = try path.remote()
-                let messages = MessageStream(
-                    try await client.open(
-                        Files.Find.self,
-                        Files.Find.Input(
-                            path: folder, filter: filter, minimumDepth: mindepth, maximumDepth: maxdepth,
-                            oneFileSystem: oneFileSystem), on: device
-                    ).stream)
+                let input = Files.Find.Input(
+                    path: folder, filter: filter, minimumDepth: mindepth, maximumDepth: maxdepth,
+                    oneFileSystem: oneFileSystem, details: long || globals.json)
+                let check = try FoundCheck(input, from: device)
+                let messages = MessageStream(try await client.open(Files.Find.self, input, on: device).stream)
                 while let found = try await messages.receive(Files.Found.self) {
+                    do {
+                        try check.check(found)
+                        try Self.checkSpecials(found, filter, device)
+                    } catch {
+                        messages.stream.abort(.cancelled)
+                        throw error
+                    }
                     var output = Data()
                     for entry in found.entries where action == nil || print { try append(entry, in: path, to: &output) }
                     if !output.isEmpty { try writeOutput(output) }
@@ -240,6 +263,21 @@ struct FindCommand: AsyncParsableCommand {
         if !isComplete || action?.isGood == false { throw ExitCode(KithError.Code.internal.exitStatus) }
     }
 
+    /// Refuses what a device with an older kith lists for a question it does not understand.
+    private static func checkSpecials(
+        _ found: Files.Found, _ filter: Files.Filter, _ device: String
+    ) throws(KithError) {
+        guard found.entries.contains(where: { $0.kind == .special && $0.special == nil }), asksForSpecials(filter)
+        else { return }
+        throw KithError(
+            .unsupported,
+            "The kith on \(device) is older and does not tell pipes, sockets and devices apart. Update it.")
+    }
+
+    private static func asksForSpecials(_ filter: Files.Filter) -> Bool {
+        !filter.specials.isEmpty || (filter.allOf + filter.anyOf + filter.noneOf).contains(where: asksForSpecials)
+    }
+
     private func append(_ entry: Files.Entry, in path: RemotePath, to output: inout Data) throws {
         var entry = entry
         entry.name = joined(path, entry.name, withDevice: withDevice)
@@ -251,7 +289,7 @@ struct FindCommand: AsyncParsableCommand {
             output.append(try encoder.encode(entry))
             output.append(contentsOf: [UInt8(ascii: "\n")])
         } else {
-            let line = long ? ListFiles.line(entry) : printable(entry.name.description)
+            let line = long ? LongListing.line(entry) : printable(entry.name.description)
             output.append(contentsOf: (line + "\n").utf8)
         }
     }
@@ -262,7 +300,7 @@ struct FindCommand: AsyncParsableCommand {
             names.map { Files.Filter.Pattern($0) } + inames.map { Files.Filter.Pattern($0, ignoresCase: true) }
             + pathPatterns.map { Files.Filter.Pattern($0, isPath: true) }
             + ipathPatterns.map { Files.Filter.Pattern($0, isPath: true, ignoresCase: true) }
-        if let types { filter.kinds = try FindExpression.kinds(types) }
+        if let types { (filter.kinds, filter.specials) = try FindExpression.kinds(types) }
         for size in sizes { try Self.narrow(&filter.size, Self.sizeBounds(size)) }
         for age in days { try Self.narrow(&filter.age, Self.ageBounds(age, unit: 86_400, isRounded: true, "-mtime")) }
         for age in minutes { try Self.narrow(&filter.age, Self.ageBounds(age, unit: 60, isRounded: false, "-mmin")) }
@@ -374,7 +412,8 @@ struct UsageCommand: AsyncParsableCommand {
         var sum = Files.Used.Item(path: "", allocated: 0, apparent: 0)
         var isComplete = true
         try await withClient(globals) { client in
-            try await forEach(paths, globals) { path in
+            var list = try await PathList(paths, globals, client)
+            try await list.forEach { path in
                 let (device, folder) = try path.remote()
                 let messages = MessageStream(
                     try await client.open(
@@ -386,6 +425,11 @@ struct UsageCommand: AsyncParsableCommand {
                 while let used = try await messages.receive(Files.Used.self) {
                     var output = ""
                     for item in used.items {
+                        guard item.path.bytes.isEmpty || item.path.levelsBeneath != nil else {
+                            messages.stream.abort(.cancelled)
+                            throw KithError(
+                                .denied, "\(device) answered about “\(item.path)”, which does not lie in \(folder).")
+                        }
                         if item.path.bytes.isEmpty {
                             sum.allocated.saturatingAdd(item.allocated)
                             sum.apparent.saturatingAdd(item.apparent)

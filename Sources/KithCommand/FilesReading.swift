@@ -90,16 +90,14 @@ struct ReadFile: AsyncParsableCommand {
     func run() async throws {
         var output = TerminalText(raw: raw)
         try await withClient(globals) { client in
-            try await forEach(paths, globals) { path in
+            var list = try await PathList(paths, globals, client)
+            try await list.forEach { path in
                 let (device, file) = try path.remote()
-                let stream = try await client.open(
-                    Files.Read.self,
-                    Files.Read.Input(path: file, offset: offset.number, length: length?.number), on: device
-                ).stream
-                while let bytes = try await stream.read(upTo: 256 << 10) { try output.write(bytes) }
+                var reading = try await RemoteReading(
+                    Files.Read.Input(path: file, offset: offset.number, length: length?.number), on: device, client)
+                while let bytes = try await reading.next() { try output.write(bytes) }
                 try output.finish()
-                // All is here: nobody at the other end need hear it.
-                try? await stream.finish()
+                await reading.finish()
             }
         }
     }
@@ -153,21 +151,22 @@ struct HeadCommand: AsyncParsableCommand {
 
     func run() async throws {
         var output = TerminalText(raw: raw)
-        var headings = FileHeadings(isShown: paths.count > 1 && !quiet)
         try await withClient(globals) { client in
-            try await forEach(paths, globals) { path in
+            var list = try await PathList(paths, globals, client)
+            var headings = FileHeadings(isShown: list.hasSeveral && !quiet)
+            try await list.forEach { path in
                 let (device, file) = try path.remote()
                 let limit = bytes?.sign == nil || bytes?.sign == "+" ? bytes?.number : nil
-                let opened = try await client.open(
-                    Files.Read.self, Files.Read.Input(path: file, length: limit), on: device)
+                var reading = try await RemoteReading(
+                    Files.Read.Input(path: file, length: limit), on: device, client)
                 try output.write(headings.heading(for: path).utf8)
                 var part = HeadPart(lines: lines, bytes: bytes)
-                while !part.isDone, let chunk = try await opened.stream.read(upTo: 256 << 10) {
+                while !part.isDone, let chunk = try await reading.next() {
                     try output.write(part.take(chunk))
                 }
                 try output.write(part.finish())
                 try output.finish()
-                opened.stream.abort(.cancelled)
+                reading.stop()
             }
         }
     }
@@ -295,9 +294,10 @@ struct TailCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let printer = TailPrinter(headings: FileHeadings(isShown: paths.count > 1 && !quiet), raw: raw)
         let follows = follow || retry
         try await withClient(globals) { client in
+            var list = try await PathList(paths, globals, client)
+            let printer = TailPrinter(headings: FileHeadings(isShown: list.hasSeveral && !quiet), raw: raw)
             var open: [(path: RemotePath, messages: MessageStream)] = []
             func begin(_ path: RemotePath) async throws {
                 let (device, file) = try path.remote()
@@ -311,7 +311,7 @@ struct TailCommand: AsyncParsableCommand {
             }
             var failure: (any Error)?
             do {
-                try await forEach(paths, globals, begin)
+                try await list.forEach(begin)
             } catch let error where !open.isEmpty && error is ExitCode {
                 // The others are followed all the same.
                 failure = error

@@ -75,7 +75,9 @@ struct FindExpression {
         case "-iname": return Files.Filter(patterns: [Files.Filter.Pattern(value, ignoresCase: true)])
         case "-path": return Files.Filter(patterns: [Files.Filter.Pattern(value, isPath: true)])
         case "-ipath": return Files.Filter(patterns: [Files.Filter.Pattern(value, isPath: true, ignoresCase: true)])
-        case "-type": return Files.Filter(kinds: try kinds(value))
+        case "-type":
+            let (kinds, specials) = try kinds(value)
+            return Files.Filter(kinds: kinds, specials: specials)
         case "-size": return Files.Filter(size: try FindCommand.sizeBounds(value))
         case "-mtime":
             return Files.Filter(age: try FindCommand.ageBounds(value, unit: 86_400, isRounded: true, name))
@@ -83,17 +85,22 @@ struct FindExpression {
         }
     }
 
-    /// `f,d` as kinds.
-    static func kinds(_ text: String) throws -> [Files.Kind] {
-        try text.split(separator: ",", omittingEmptySubsequences: false).map { letter in
+    /// `f,d` as kinds, and what of the special ones.
+    static func kinds(_ text: String) throws -> (kinds: [Files.Kind], specials: [Files.Special]) {
+        var (kinds, specials): ([Files.Kind], [Files.Special]) = ([], [])
+        for letter in text.split(separator: ",", omittingEmptySubsequences: false) {
             switch letter {
-            case "f": .file
-            case "d": .folder
-            case "l": .link
-            case "s", "p", "b", "c": .special
-            default: throw ValidationError("-type takes f, d, l or s, not “\(letter)”.")
+            case "f": kinds.append(.file)
+            case "d": kinds.append(.folder)
+            case "l": kinds.append(.link)
+            case "p": specials.append(.pipe)
+            case "s": specials.append(.socket)
+            case "c": specials.append(.characterDevice)
+            case "b": specials.append(.blockDevice)
+            default: throw ValidationError("-type takes f, d, l, p, s, b or c, not “\(letter)”.")
             }
         }
+        return (specials.isEmpty ? kinds : kinds + [.special], specials)
     }
 }
 

@@ -17,14 +17,15 @@ struct ListFiles: AsyncParsableCommand {
         discussion: helpText(
             """
               kith ls laptop:/srv
-              kith ls -lh laptop:           with mode, size and time, of the home folder there
+              kith ls -lh laptop:           with mode, owner, size and time, of the home folder there
               kith ls -lt laptop:/srv laptop:/var/log
+              kith ls 'laptop:*.txt'        what matches there
 
-            On a terminal names stand in columns, else one in a line. -h is for sizes here, as in ls: help is --help.
+            On a terminal names stand in columns, folders with a slash behind; else the bare names, one in a line. -h is for sizes here, as in ls: help is --help.
             """), helpNames: .long)
 
     @OptionGroup var globals: GlobalOptions
-    @Flag(name: .shortAndLong, help: "Show mode, size and time.") var long = false
+    @Flag(name: .shortAndLong, help: "Show mode, names, owner, group, size and time.") var long = false
     @Flag(name: [.short, .customShort("A"), .long], help: "Show names that begin with a dot too.") var all = false
     @Flag(name: [.short, .long], help: "With -l: print sizes as 1.5K, 20M, 3.0G.") var humanReadable = false
     @Flag(name: .customShort("t"), help: "The newest first.") var byTime = false
@@ -43,58 +44,120 @@ struct ListFiles: AsyncParsableCommand {
 
     func run() async throws {
         var listings: [Listing] = []
+        var isComplete = true
+        var hasSeveral = false
         try await withClient(globals) { client in
-            try await forEach(paths, globals) { path in
-                let (device, folder) = try path.remote()
+            var list = try await PathList(paths, globals, client)
+            hasSeveral = list.hasSeveral
+            // Folders that are to be listed; files are shown before all of them.
+            var folders: [(path: RemotePath, folder: Files.Path)] = []
+            var files: [Files.Entry] = []
+            let hasHeadings = hasSeveral && !directory || recursive
+            func show(_ folder: Files.Path, on device: String) async throws {
                 // Folders that are still to be listed, the next one last.
                 var left = [folder]
                 while let folder = left.popLast() {
-                    let entries = try await entries(of: folder, on: device, client)
+                    let entries = try await entries(of: folder, on: device, client, &isComplete)
                     if globals.json {
                         listings.append(Listing(path: folder, entries: entries))
                     } else {
-                        if paths.count > 1 && !directory || recursive { heading(device, folder) }
-                        show(entries)
+                        if hasHeadings { heading(device, folder) }
+                        try self.show(entries)
+                        if hasHeadings { say() }
                     }
-                    guard recursive, !directory else { continue }
-                    left += entries.filter { $0.kind == .folder }.reversed().map { Self.joined(folder, $0.name) }
+                    guard recursive else { continue }
+                    left += entries.filter { $0.kind == .folder }.reversed().map { folder.appending($0.name.bytes) }
                 }
             }
+            var failure: (any Error)?
+            do {
+                try await list.forEach { path in
+                    let (device, file) = try path.remote()
+                    if !directory, try await client.describe(file, followsLinks: true, on: device).kind == .folder {
+                        folders.append((path, file))
+                        return
+                    }
+                    let entry = try await client.describe(file, on: device)
+                    if globals.json {
+                        listings.append(Listing(path: file, entries: [entry]))
+                    } else {
+                        files.append(entry)
+                    }
+                }
+            } catch let error where error is ExitCode {
+                // The others are shown all the same.
+                failure = error
+            }
+            if !files.isEmpty {
+                try self.show(sorted(files))
+                if !folders.isEmpty { say() }
+            }
+            var left = PathList(folders.map(\.path), globals, isAlone: !hasSeveral)
+            try await left.forEach { path in
+                let (device, folder) = try path.remote()
+                try await show(folder, on: device)
+            }
+            if let failure { throw failure }
         }
-        guard globals.json else { return }
-        say(try paths.count == 1 && !recursive ? jsonText(listings.first?.entries ?? []) : jsonText(listings))
+        if globals.json {
+            say(try !hasSeveral && !recursive ? jsonText(listings.first?.entries ?? []) : jsonText(listings))
+        }
+        if !isComplete { throw ExitCode(KithError.Code.internal.exitStatus) }
     }
 
-    /// What is in a folder, a file alone, or with `-d` the folder itself; sorted, without what is not wanted.
-    private func entries(of path: Files.Path, on device: String, _ client: Client) async throws -> [Files.Entry] {
-        if directory {
-            return [try await client.call(Files.Stat.self, Files.Stat.Input(path: path), on: device)]
-        }
+    /// More is not listed: all of it is held, to be sorted.
+    private static let limit = 10_000_000
+
+    /// What is in a folder; sorted, without what is not wanted.
+    ///
+    /// The device goes through the folder once, in its own order: a page at a time, it would for each.
+    private func entries(
+        of path: Files.Path, on device: String, _ client: Client, _ isComplete: inout Bool
+    ) async throws -> [Files.Entry] {
+        let isOpen = path.bytes.last == UInt8(ascii: "/")
+        let input = Files.Find.Input(
+            path: isOpen ? path : Files.Path(bytes: path.bytes + [UInt8(ascii: "/")]), minimumDepth: 1,
+            maximumDepth: 1, details: long || globals.json)
+        let check = try FoundCheck(input, from: device)
+        let messages = MessageStream(try await client.open(Files.Find.self, input, on: device).stream)
         var entries: [Files.Entry] = []
-        var hasMore = true
-        while hasMore {
-            let page = try await client.call(
-                Files.List.self, Files.List.Input(path: path, after: entries.last?.name), on: device)
-            entries += page.entries
-            hasMore = page.hasMore && !page.entries.isEmpty
+        do {
+            while let found = try await messages.receive(Files.Found.self) {
+                try check.check(found)
+                entries += found.entries.lazy.filter {
+                    all || globals.json || $0.name.bytes.first != UInt8(ascii: ".")
+                }
+                for skipped in found.skipped {
+                    note("kith: left out \(printable(skipped.path.description)): \(printable(skipped.failure.message))")
+                    isComplete = false
+                }
+                guard entries.count <= Self.limit else {
+                    throw KithError(.exhausted, "\(path) holds more than \(Self.limit) names. Use kith find.")
+                }
+                if let failure = found.failure { throw failure.error }
+                if found.isLast { return sorted(entries) }
+            }
+        } catch {
+            messages.stream.abort(.cancelled)
+            throw error
         }
-        return sorted(entries.filter { all || globals.json || !$0.name.bytes.starts(with: [UInt8(ascii: ".")]) })
+        throw KithError(.closed, "The listing of \(path) was cut off. Try it again.")
     }
 
-    /// Names come in the order of their bytes, and keep it where time and size are the same.
+    /// By name, in the order of the bytes, which also decides where time or size are the same.
     private func sorted(_ entries: [Files.Entry]) -> [Files.Entry] {
-        var entries = entries
-        if byTime {
-            entries.sort { ($0.modified, $0.modifiedNanoseconds) > ($1.modified, $1.modifiedNanoseconds) }
-        } else if bySize {
-            entries.sort { $0.size > $1.size }
+        func precedes(_ left: Int, _ right: Int) -> Bool {
+            let (left, right) = (entries[left], entries[right])
+            if byTime {
+                let times = ((left.modified, left.modifiedNanoseconds), (right.modified, right.modifiedNanoseconds))
+                if times.0 != times.1 { return times.0 > times.1 }
+            } else if bySize, left.size != right.size {
+                return left.size > right.size
+            }
+            return left.name.bytes.lexicographicallyPrecedes(right.name.bytes)
         }
-        return reverse ? entries.reversed() : entries
-    }
-
-    private static func joined(_ folder: Files.Path, _ name: Files.Path) -> Files.Path {
-        let slash = folder.bytes.isEmpty || folder.bytes.last == UInt8(ascii: "/") ? [] : [UInt8(ascii: "/")]
-        return Files.Path(bytes: folder.bytes + slash + name.bytes)
+        let order = entries.indices.sorted(by: precedes).map { entries[$0] }
+        return reverse ? order.reversed() : order
     }
 
     // MARK: - Showing
@@ -103,17 +166,30 @@ struct ListFiles: AsyncParsableCommand {
         say("\(styled(printable("\(device):\(folder)"), .bold)):")
     }
 
-    private func show(_ entries: [Files.Entry]) {
-        if long {
-            for entry in entries { say(Self.line(entry, isHuman: humanReadable)) }
-        } else if oneInALine || isatty(STDOUT_FILENO) == 0 {
-            for entry in entries { say(Self.name(entry)) }
-        } else {
+    private func show(_ entries: [Files.Entry]) throws {
+        let isTerminal = isatty(STDOUT_FILENO) == 1
+        if !long, isTerminal, !oneInALine {
             for line in Self.columns(entries.map { printable($0.name.description) + ($0.kind == .folder ? "/" : "") }) {
                 say(line)
             }
+            return
         }
-        if paths.count > 1 && !directory || recursive { say() }
+        let listing = long ? LongListing(entries, isHuman: humanReadable) : nil
+        let isBold = wantsColour(STDOUT_FILENO)
+        var output = Data()
+        for entry in entries {
+            var name = printable(entry.name.description)
+            if isTerminal, entry.kind == .folder {
+                name = (isBold ? styled(name, .bold) : name) + "/"
+            }
+            output.append(contentsOf: (listing?.line(entry, name: name) ?? name).utf8)
+            output.append(UInt8(ascii: "\n"))
+            if output.count > 64 << 10 {
+                try writeOutput(output)
+                output.removeAll(keepingCapacity: true)
+            }
+        }
+        try writeOutput(output)
     }
 
     /// Names in as many columns as a width has room for, filled downwards, two blanks apart.
@@ -133,34 +209,6 @@ struct ListFiles: AsyncParsableCommand {
                 return names[index] + String(repeating: " ", count: blanks)
             }.joined()
         }
-    }
-
-    static func line(_ entry: Files.Entry, isHuman: Bool = false) -> String {
-        let size = isHuman ? UsageCommand.humanSize(entry.size) : String(entry.size)
-        let padding = String(repeating: " ", count: max(0, (isHuman ? 5 : 13) - size.count))
-        let target = entry.target.map { " -> " + printable($0.description) } ?? ""
-        return "\(modeText(entry)) \(padding)\(size)  \(timeText(entry.modified))  \(name(entry))\(target)"
-    }
-
-    private static func name(_ entry: Files.Entry) -> String {
-        let name = printable(entry.name.description)
-        return entry.kind == .folder ? styled(name, .bold) + "/" : name
-    }
-
-    /// `drwxr-xr-x`.
-    static func modeText(_ entry: Files.Entry) -> String {
-        let kind = [Files.Kind.file: "-", .folder: "d", .link: "l", .special: "?"][entry.kind] ?? "?"
-        return kind
-            + (0..<9).map { bit in
-                entry.mode & (0o400 >> UInt32(bit)) == 0 ? "-" : ["r", "w", "x"][bit % 3]
-            }.joined()
-    }
-
-    static func timeText(_ seconds: Int64) -> String {
-        let formatter = DateFormatter()
-        formatter.locale = Locale(identifier: "en_US_POSIX")
-        formatter.dateFormat = "yyyy-MM-dd HH:mm"
-        return formatter.string(from: Date(timeIntervalSince1970: Double(seconds)))
     }
 }
 

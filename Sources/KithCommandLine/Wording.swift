@@ -4,6 +4,8 @@ import Foundation
 package enum Wording {
     /// Text that came from elsewhere, with everything a terminal might obey made visible.
     package static func printable(_ text: String) -> String {
+        // What most names are needs no looking up.
+        if text.utf8.allSatisfy({ (0x20..<0x7F).contains($0) }) { return text }
         var result = ""
         for scalar in text.unicodeScalars {
             if isPrintable(scalar) {

@@ -74,15 +74,15 @@ import Testing
                     [.modificationDate: Date(timeIntervalSince1970: time)], ofItemAtPath: srv + "/" + name)
             }
             try await laptop.invite(phone, "files:read=\(srv)")
-            #expect(try await phone.expect("ls", "laptop:\(srv)") == "big\nd/\nsmall\n")
-            #expect(try await phone.expect("ls", "-t", "laptop:\(srv)") == "small\nd/\nbig\n")
-            #expect(try await phone.expect("ls", "-tr", "laptop:\(srv)") == "big\nd/\nsmall\n")
+            #expect(try await phone.expect("ls", "laptop:\(srv)") == "big\nd\nsmall\n")
+            #expect(try await phone.expect("ls", "-t", "laptop:\(srv)") == "small\nd\nbig\n")
+            #expect(try await phone.expect("ls", "-tr", "laptop:\(srv)") == "big\nd\nsmall\n")
             #expect(try await phone.expect("ls", "-S", "-r", "laptop:\(srv)").hasPrefix("small\n"))
             #expect(try await phone.expect("ls", "-lh", "laptop:\(srv)/big").contains(" 4.9K "))
-            #expect(try await phone.expect("ls", "-d1", "laptop:\(srv)") == "\(srv)/\n")
+            #expect(try await phone.expect("ls", "-d1", "laptop:\(srv)") == "\(srv)\n")
             #expect(
                 try await phone.expect("ls", "-R", "laptop:\(srv)")
-                    == "laptop:\(srv):\nbig\nd/\nsmall\n\nlaptop:\(srv)/d:\ninner\n\n")
+                    == "laptop:\(srv):\nbig\nd\nsmall\n\nlaptop:\(srv)/d:\ninner\n\n")
             let both = try await phone.expect("ls", "laptop:\(srv)/d", "laptop:\(srv)")
             #expect(both.hasPrefix("laptop:\(srv)/d:\ninner\n\nlaptop:\(srv):\nbig\n"))
         }
@@ -112,6 +112,118 @@ import Testing
             #expect(try names("four") == ["b.txt"])
             let none = try await phone.kith(["cp", "laptop:\(srv)/*.none", phone.path("four")])
             #expect(none.status == 3 && none.error.contains("matches"), "\(none)")
+        }
+    }
+
+    @Test func `ls -l and find print what the coreutils print, and -type finds its own only`() async throws {
+        try await withTwoMachines { laptop, phone in
+            let srv = laptop.path("srv")
+            for (name, mode) in [
+                ("plain", 0o640), ("setuid", 0o4755), ("setgid", 0o2755), ("both", 0o6644), ("sticky", 0o1644),
+                ("d/inner", 0o7777), ("none", 0),
+            ] {
+                try write(name, to: srv + "/" + name)
+                #expect(chmod(srv + "/" + name, mode_t(mode)) == 0)
+            }
+            #expect(chmod(srv + "/d", 0o1777) == 0)
+            try FileManager.default.linkItem(atPath: srv + "/plain", toPath: srv + "/again")
+            try FileManager.default.createSymbolicLink(atPath: srv + "/link", withDestinationPath: "/no where")
+            #expect(mkfifo(srv + "/pipe", 0o600) == 0)
+            let socket = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+            defer { close(socket) }
+            var address = sockaddr_un()
+            address.sun_family = sa_family_t(AF_UNIX)
+            let path = srv + "/socket"
+            withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8.prefix(107)) }
+            let isBound = withUnsafePointer(to: &address) {
+                $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                    bind(socket, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+                }
+            }
+            var types = ["p", "f", "d", "l", "c", "b", "f,p", "l,d"]
+            if isBound == 0, path.utf8.count < 108 { types += ["s", "p,s"] }
+            // Devices need root, and may be refused even then.
+            let hasDevice = mknod(srv + "/null", S_IFCHR | 0o600, 0x103) == 0
+            try await laptop.invite(phone, "files:read=\(srv)")
+            let listing = try local(["ls", "-la", "--time-style=long-iso", srv]).split(separator: "\n").dropFirst()
+            let expected = listing.filter { !$0.hasSuffix(" .") && !$0.hasSuffix(" ..") }.map(words)
+            let own = try await phone.expect("ls", "-la", "laptop:\(srv)")
+            #expect(!own.contains("\u{1B}") && !own.contains("d/"))
+            #expect(
+                own.split(separator: "\n").map(words).sorted { $0.last! < $1.last! }
+                    == expected.sorted { $0.last! < $1.last! }, "\(own)")
+            #expect(hasDevice == own.contains("crw------- 1"))
+            for type in types {
+                let expected = try local(["find", srv, "-type", type]).split(separator: "\n").sorted()
+                for words in [["-type", type], ["(", "-type", type, ")"]] {
+                    let outcome = try await phone.kith(["find", "laptop:\(srv)"] + words)
+                    #expect(
+                        outcome.status == 0 && outcome.output.split(separator: "\n").sorted() == expected, "\(type)")
+                }
+            }
+            let format = "%F %a %A %u %g %U %G %h %s"
+            for name in ["plain", "setuid", "pipe", "link", "d", "sticky"] {
+                #expect(
+                    try await phone.expect("stat", "-c", format, "laptop:\(srv)/\(name)")
+                        == local(["stat", "-c", format, srv + "/" + name]), "\(name)")
+            }
+            let json = try await phone.expect("ls", "--json", "laptop:\(srv)")
+            let entries = try #require(try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [[String: Any]])
+            let pipe = try #require(entries.first { $0["name"] as? String == "pipe" })
+            #expect(pipe["special"] as? String == "pipe" && pipe["links"] as? Int == 1 && pipe["userName"] != nil)
+        }
+    }
+
+    /// The words of a line.
+    private func words(_ line: Substring) -> [String] { line.split(separator: " ").map { String($0) } }
+
+    /// Runs a program of this machine and returns what it prints.
+    private func local(_ words: [String]) throws -> String {
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+        process.arguments = words
+        process.environment = ProcessInfo.processInfo.environment.merging(["LC_ALL": "C"]) { $1 }
+        let output = Pipe()
+        process.standardOutput = output
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        let data = output.fileHandleForReading.readDataToEndOfFile()
+        process.waitUntilExit()
+        return String(decoding: data, as: UTF8.self)
+    }
+
+    @Test func `patterns stand for what matches there, in every command that takes files`() async throws {
+        try await withTwoMachines { laptop, phone in
+            let srv = laptop.path("srv")
+            for name in ["a.txt", "b.txt", "c.log", ".h.txt", "d/e.txt", "[x].txt"] {
+                try write(name + "\n", to: srv + "/" + name)
+            }
+            try await laptop.invite(phone, "files:write=\(srv)")
+            // Without a slash they begin in the granted folder, as every path does.
+            #expect(try await phone.expect("ls", "laptop:*.txt") == "[x].txt\na.txt\nb.txt\n")
+            #expect(try await phone.expect("ls", "laptop:\(srv)/?.*") == "\(srv)/a.txt\n\(srv)/b.txt\n\(srv)/c.log\n")
+            #expect(try await phone.expect("ls", "laptop:*/e.txt", "laptop:a*") == "a.txt\nd/e.txt\n")
+            #expect(try await phone.expect("ls", "-d", "laptop:?") == "d\n")
+            #expect(try await phone.expect("ls", "laptop:?", "laptop:c*") == "c.log\n\nlaptop:d:\ne.txt\n\n")
+            #expect(try await phone.expect("cat", "laptop:[ab].txt") == "a.txt\nb.txt\n")
+            // What has that very name comes first.
+            #expect(try await phone.expect("cat", "laptop:[x].txt") == "[x].txt\n")
+            for tool in ["head", "tail"] {
+                #expect(
+                    try await phone.expect(tool, "-n", "1", "laptop:[ab].*")
+                        == "==> laptop:a.txt <==\na.txt\n\n==> laptop:b.txt <==\nb.txt\n")
+                #expect(try await phone.expect(tool, "laptop:c*") == "c.log\n")
+            }
+            #expect(try await phone.expect("stat", "-c", "%n", "laptop:*.log") == "c.log\n")
+            #expect(try await phone.expect("du", "-b", "laptop:[ab].txt") == "6\ta.txt\n6\tb.txt\n")
+            for words in [["ls"], ["cat"], ["rm"], ["head"], ["tail"], ["stat"], ["du"], ["cp"]] {
+                let outcome = try await phone.kith(words + ["laptop:*.none"] + (words == ["cp"] ? ["."] : []))
+                #expect(outcome.status == 3 && outcome.error.contains("matches *.none"), "\(words): \(outcome)")
+            }
+            let partly = try await phone.kith(["cat", "laptop:*.none", "laptop:c*"])
+            #expect(partly.status == 3 && partly.output == "c.log\n", "\(partly)")
+            try await phone.expect("rm", "laptop:[ab].*", "laptop:c*")
+            #expect(try FileManager.default.contentsOfDirectory(atPath: srv).sorted() == [".h.txt", "[x].txt", "d"])
         }
     }
 
