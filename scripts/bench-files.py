@@ -118,8 +118,41 @@ def delta(kith, ssh, folder, digest):
     return rows
 
 
+def names(kith, folder):
+    """A folder of 100,000 names listed from here, beside find and ls on the other end, shown by a shell there."""
+    there = f"{folder}/names"
+    os.makedirs(there)
+    for number in range(100_000):
+        os.close(os.open(f"{there}/{number}", os.O_CREAT | os.O_WRONLY, 0o644))
+    shell = [kith.program, "shell", "--data", kith.here, "there", "--"]
+    own = lambda *words: [kith.program, words[0], "--data", kith.here, *words[1:]]
+    commands = {
+        "shell: find -ls": shell + ["find", there, "-maxdepth", "1", "-ls"],
+        "shell: ls -l": shell + ["ls", "-l", there],
+        "kith ls": own("ls", f"there:{there}"),
+        "kith ls -l": own("ls", "-l", f"there:{there}"),
+        "kith find": own("find", f"there:{there}", "-maxdepth", "1"),
+    }
+    rows = {}
+    for name, command in commands.items():
+        best = None
+        for _ in range(3):
+            seconds, output = timed(command)
+            if not 100_000 <= output.count("\n") <= 100_001:
+                raise SystemExit(f"bench: {name} listed {output.count(chr(10))} names")
+            best = min(seconds, best or seconds)
+        rows[name] = {"seconds": best}
+    shutil.rmtree(there)
+    return rows
+
+
 def measure(kith, ssh, folder, size, digest):
-    rows = {"many": many(kith, ssh, folder)}
+    rows = {"names": names(kith, folder)}
+    print("\na folder of 100,000 names, tmpfs, over loopback, best of 3; beside find -ls on the other end")
+    for name, row in rows["names"].items():
+        ratio = row["seconds"] / rows["names"]["shell: find -ls"]["seconds"]
+        print(f"  {name:24} {row['seconds']:6.2f} s   {ratio:6.2f}x")
+    rows["many"] = many(kith, ssh, folder)
     print("\n10,000 files of 4 KiB in 100 folders, tmpfs to tmpfs over loopback, best of 3")
     for name, row in rows["many"].items():
         print(f"  {name:24} {row['seconds']:6.2f} s")
