@@ -89,6 +89,12 @@ enum Migrations {
                     CREATE INDEX audit_by_device ON audit (device, number);
                     """)
         }
+        migrator.registerMigration("roots") { database in
+            // Where the roots of grants lay when they were granted.
+            try database.execute(
+                sql: "CREATE TABLE roots (root TEXT PRIMARY KEY, path TEXT NOT NULL) STRICT, WITHOUT ROWID")
+            try Store.resolveOldRoots(database)
+        }
         return migrator
     }
 }

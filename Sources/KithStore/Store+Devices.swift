@@ -2,6 +2,7 @@ import Foundation
 import GRDB
 public import KithIdentity
 public import KithWire
+import Synchronization
 
 extension Store {
     /// The paired devices, by name.
@@ -22,7 +23,7 @@ extension Store {
     ///
     /// - Throws: `KithError` `.conflict` when its id begins as another device is called.
     public func add(_ device: PairedDevice) throws(KithError) -> PairedDevice {
-        try transaction("add a device") { database in try Self.insert(device, database) }
+        try granting("add a device") { database in try Self.insert(device, database) }
     }
 
     /// The name a device gets that calls itself `wanted`: that, unless it looks like another device's name or id, or is a
@@ -70,15 +71,17 @@ extension Store {
 
     /// Ends the pairing with a device; whether there was one.
     public func forget(_ id: DeviceID) throws(KithError) -> Bool {
-        try transaction("forget a device") { database in
+        try granting("forget a device") { database in
             try database.execute(sql: "DELETE FROM devices WHERE id = ?", arguments: [Data(id.bytes)])
-            return database.changesCount == 1
+            let isForgotten = database.changesCount == 1
+            try Self.forgetRoots(database)
+            return isForgotten
         }
     }
 
     /// Sets what a device may do here.
     public func setGrants(_ grants: [Grant], of id: DeviceID) throws(KithError) {
-        try transaction("change grants") { database in
+        try granting("change grants") { database in
             guard try Self.find(id, database) != nil else { throw Self.notPaired }
             try Self.write(grants, of: id, database)
         }
@@ -135,6 +138,12 @@ extension Store {
                 grants: try JSONDecoder().decode([Grant].self, from: Data(texts.utf8)),
                 time: row["time"])
         }
+    }
+
+    /// Writes grants in one transaction; what was read of their roots is read again.
+    func granting<Value>(_ what: String, _ body: (Database) throws -> Value) throws(KithError) -> Value {
+        defer { roots.withLock { $0 = [:] } }
+        return try transaction(what, body)
     }
 
     static var notPaired: KithError { KithError(.notFound, "That device is not paired with this one.") }
@@ -210,11 +219,13 @@ extension Store {
     }
 
     private static func write(_ grants: [Grant], of id: DeviceID, _ database: Database) throws {
+        try resolveRoots(of: grants, database)
         try database.execute(sql: "DELETE FROM grants WHERE device = ?", arguments: [Data(id.bytes)])
         for grant in Set(grants) {
             try database.execute(
                 sql: "INSERT INTO grants VALUES (?, ?)", arguments: [Data(id.bytes), grant.description])
         }
+        try forgetRoots(database)
     }
 
     private static func device(_ row: Row, _ database: Database) throws -> PairedDevice {

@@ -11,7 +11,7 @@ extension Store {
     ///
     /// - Throws: `KithError` `.exhausted` when ``invitationLimit`` wait already.
     public func add(_ invitation: InvitationRecord, now: Int64) throws(KithError) {
-        try transaction("store an invitation") { database in
+        try granting("store an invitation") { database in
             try database.execute(
                 sql: "DELETE FROM invitations WHERE expires_at < ?", arguments: [now - 86_400])
             let waiting =
@@ -21,6 +21,7 @@ extension Store {
             guard waiting < Self.invitationLimit else {
                 throw KithError(.exhausted, "\(waiting) invitations wait already. `kith invite --list` shows them.")
             }
+            try Self.resolveRoots(of: invitation.grants, database)
             try database.execute(
                 sql: "INSERT INTO invitations VALUES (?, ?, ?, ?, ?, NULL, NULL)",
                 arguments: [
@@ -51,10 +52,12 @@ extension Store {
 
     /// Takes an invitation back; whether there was one to take.
     public func revokeInvitation(_ id: String) throws(KithError) -> Bool {
-        try transaction("take an invitation back") { database in
+        try granting("take an invitation back") { database in
             try database.execute(
                 sql: "DELETE FROM invitations WHERE id = ? AND used_at IS NULL", arguments: [id])
-            return database.changesCount == 1
+            let isTaken = database.changesCount == 1
+            try Self.forgetRoots(database)
+            return isTaken
         }
     }
 
@@ -64,7 +67,7 @@ extension Store {
     ///
     /// - Throws: `KithError` `.unpaired` when it cannot be used any more.
     public func pair(_ device: PairedDevice, invitation id: String, now: Int64) throws(KithError) -> PairedDevice {
-        try transaction("pair a device") { database in
+        try granting("pair a device") { database in
             _ = try Self.usable(id, now: now, database)
             // What proved the secret is worth nothing any more: it goes, the fact of the use stays.
             try database.execute(

@@ -32,6 +32,8 @@ public final class Store: Sendable {
     let attempts = Mutex(CountedAttempts())
     /// Held while attempts are written, so that no line is written twice.
     let attemptWriting = Mutex(())
+    /// What ``grantedRoot(_:)`` has read.
+    let roots = Mutex<[String: String]>([:])
 
     /// Opens a data directory, making it when it is not there.
     ///
