@@ -78,7 +78,7 @@ let floors: [[Target]] = [
         .target(
             name: "KithNode",
             dependencies: [
-                "KithWire", "KithIdentity", "KithAPI", "KithNet", "KithStore",
+                "KithWire", "KithIdentity", "KithAPI", "KithNet", "KithStore", "CKithSystem",
                 .product(name: "Logging", package: "swift-log"),
             ])
     ],

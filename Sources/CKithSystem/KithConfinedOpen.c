@@ -38,8 +38,11 @@ static int native_flags(int flags) {
     // O_NONBLOCK: opening a FIFO or a device must not wait; for regular files it means nothing.
     int native = O_CLOEXEC | O_NOCTTY | O_NONBLOCK | ((flags & KITH_FILE_WRITE) ? O_WRONLY : O_RDONLY);
     if (flags & KITH_FILE_READ_WRITE) native = (native & ~O_ACCMODE) | O_RDWR;
-#ifdef O_PATH
+#if defined(O_PATH)
     if (flags & KITH_FILE_PATH) native = O_CLOEXEC | O_PATH;
+#elif defined(O_SEARCH)
+    // A folder that may be entered and not listed.
+    if ((flags & KITH_FILE_PATH) && (flags & KITH_FILE_DIRECTORY)) native = O_CLOEXEC | O_SEARCH;
 #endif
     if (flags & KITH_FILE_DIRECTORY) native |= O_DIRECTORY;
     if (flags & KITH_FILE_NO_FOLLOW) native |= O_NOFOLLOW;
@@ -64,7 +67,20 @@ static int walk_end(struct walk *walk, int keep, int result) {
     return result;
 }
 
-static int walk_beneath(int directory, const char *path, int flags, uint32_t mode) {
+// Opens one name that leads to no link, unless what it stands for is kept.
+static int open_unprotected(
+    int directory, const char *name, int flags, uint32_t mode, const kith_protection *protection) {
+    int opened = kith_open(directory, name, flags, mode);
+    // What is made only now is nothing that is kept.
+    if (opened < 0 || protection == NULL || (flags & KITH_FILE_CREATE)) return opened;
+    int covered = kith_protection_covers(protection, opened);
+    if (covered == 0) return opened;
+    close(opened);
+    return covered < 0 ? covered : -KITH_ERROR_PROTECTED;
+}
+
+static int walk_beneath(
+    int directory, const char *path, int flags, uint32_t mode, const kith_protection *protection) {
     char rest[MAXIMUM_PATH], target[MAXIMUM_PATH], joined[MAXIMUM_PATH], name[256];
     struct walk walk = {.depth = 0};
     walk.folders[0] = directory;
@@ -85,19 +101,25 @@ static int walk_beneath(int directory, const char *path, int flags, uint32_t mod
 
         if (length == 0 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
             if (length == 2) {
-                if (walk.depth == 0) return -EXDEV;
-                walk_end(&walk, walk.depth - 1, 0);
+                if (walk.depth == 0 && !(flags & KITH_FILE_AT_TOP)) return -EXDEV;
+                if (walk.depth > 0) walk_end(&walk, walk.depth - 1, 0);
             }
             if (!is_last) continue;
-            return walk_end(&walk, 0, kith_open(walk.folders[walk.depth], ".", flags & ~KITH_FILE_CREATE, mode));
+            int here = walk.folders[walk.depth];
+            return walk_end(
+                &walk, 0, open_unprotected(here, ".", flags & ~KITH_FILE_CREATE, mode, protection));
         }
 
         int here = walk.folders[walk.depth];
         int follows = !is_last || needs_directory || !(flags & (KITH_FILE_NO_FOLLOW | KITH_FILE_CREATE));
         ssize_t count = readlinkat(here, name, target, sizeof(target) - 1);
+        if (count >= 0 && (flags & KITH_FILE_NO_LINKS)) return walk_end(&walk, 0, -ELOOP);
         if (count >= 0 && follows) {
             target[count] = 0;
-            if (target[0] == '/') return walk_end(&walk, 0, -EXDEV);
+            if (target[0] == '/') {
+                if (!(flags & KITH_FILE_AT_TOP)) return walk_end(&walk, 0, -EXDEV);
+                walk_end(&walk, 0, 0);
+            }
             if (++links > MAXIMUM_LINKS) return walk_end(&walk, 0, -ELOOP);
             int written = snprintf(joined, sizeof(joined), "%s%s%s", target,
                                    is_last && !needs_directory ? "" : "/", next);
@@ -109,17 +131,20 @@ static int walk_beneath(int directory, const char *path, int flags, uint32_t mod
         if (is_last) {
             // A link put here since is not followed: the open itself refuses it.
             int final = flags | KITH_FILE_NO_FOLLOW | (needs_directory ? KITH_FILE_DIRECTORY : 0);
-            return walk_end(&walk, 0, kith_open(here, name, final, mode));
+            return walk_end(&walk, 0, open_unprotected(here, name, final, mode, protection));
         }
         if (walk.depth + 1 >= MAXIMUM_DEPTH) return walk_end(&walk, 0, -ENAMETOOLONG);
-        int folder = kith_open(here, name, KITH_FILE_PATH | KITH_FILE_DIRECTORY | KITH_FILE_NO_FOLLOW, 0);
+        int folder = open_unprotected(
+            here, name, KITH_FILE_PATH | KITH_FILE_DIRECTORY | KITH_FILE_NO_FOLLOW, 0, protection);
         if (folder < 0) return walk_end(&walk, 0, folder);
         walk.folders[++walk.depth] = folder;
     }
 }
 
-int kith_open_beneath(int directory, const char *path, int flags, uint32_t mode, int walk) {
-    if (path[0] == '/') return -EXDEV;
+int kith_open_beneath(
+    int directory, const char *path, int flags, uint32_t mode, int walk, const kith_protection *protection) {
+    if (path[0] == '/' && !(flags & KITH_FILE_AT_TOP)) return -EXDEV;
+    if (protection != NULL || (flags & (KITH_FILE_NO_LINKS | KITH_FILE_AT_TOP))) walk = 1;
 #ifdef __linux__
     if (!walk) {
         // struct open_how with RESOLVE_BENEATH (8) and RESOLVE_NO_MAGICLINKS (2), which old headers lack.
@@ -134,14 +159,14 @@ int kith_open_beneath(int directory, const char *path, int flags, uint32_t mode,
             if (errno == EAGAIN) continue;
             // EPERM: what the system call filter of an old sandbox says to a call it does not know.
             if (errno != ENOSYS && errno != EPERM) return -errno;
-            return walk_beneath(directory, path, flags, mode);
+            return walk_beneath(directory, path, flags, mode, NULL);
         }
         return -EAGAIN;
     }
 #else
     (void)walk;
 #endif
-    return walk_beneath(directory, path, flags, mode);
+    return walk_beneath(directory, path, flags, mode, protection);
 }
 
 int kith_file_stat(int directory, const char *name, kith_file_info *info) {

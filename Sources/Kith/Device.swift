@@ -121,7 +121,8 @@ public final class Device: Sendable {
         memory = SealedMemory(key: key, store: store, logger: options.logger)
         let endpoint = try await Self.bind(key, store, memory, options)
         self.endpoint = endpoint
-        let node = Node(id: key.id, store: store, logger: options.logger)
+        let protection = try ProtectedFiles(directory: store.directory)
+        let node = Node(id: key.id, store: store, protection: protection, logger: options.logger)
         self.node = node
 
         let ownName = name
@@ -137,6 +138,9 @@ public final class Device: Sendable {
         socket =
             options.listens
             ? try SocketServer(directory: store.directory, dispatcher: node, logger: options.logger) : nil
+        if let socket {
+            for place in socket.places { try protection.protect(place) }
+        }
         try node.add(
             ReachService(
                 node: node, store: store, version: kithVersion, listens: options.listens,

@@ -1,5 +1,6 @@
 import Foundation
 import KithAPI
+import KithNode
 import KithWire
 
 /// One `files.copy`: moves trees between this device's disk and other devices, and tells how it goes.
@@ -17,6 +18,7 @@ struct CopyJob: Sendable {
 
     private let input: Files.Copy.Input
     private let client: Client
+    private let protection: ProtectedFiles?
     private let disk: DiskExecutor
     private let active: ActivePartials
     private let board = ProgressBoard()
@@ -24,10 +26,13 @@ struct CopyJob: Sendable {
     /// What all transfers of the copy together may pass, from devices and to one.
     private let limits: (incoming: RateLimit, outgoing: RateLimit)?
 
-    init(_ input: Files.Copy.Input, client: Client, disk: DiskExecutor, active: ActivePartials) throws(KithError) {
+    init(
+        _ input: Files.Copy.Input, for context: CallContext, disk: DiskExecutor, active: ActivePartials
+    ) throws(KithError) {
         guard !input.sources.isEmpty else { throw KithError(.invalid, "There is nothing to copy.") }
         self.input = input
-        self.client = client
+        client = context.client
+        protection = context.protection
         self.disk = disk
         self.active = active
         guard input.compress != .always || BlockCompression.isAvailable else {
@@ -161,7 +166,7 @@ struct CopyJob: Sendable {
         try await lasting(progress, with: Self.name(source.device)) {
             let requested = try RequestedTree(source, recursive: input.recursive, selection: input.selection)
             let (path, landing) = try await destination(of: source, requested)
-            let place = try Place(ownPath: path)
+            let place = try Place(ownPath: path, protecting: protection)
             let lanes = Self.lanes(streams)
             let stream = try await openPull(source, lanes)
             progress.connected()

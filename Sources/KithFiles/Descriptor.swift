@@ -1,5 +1,6 @@
 import CKithSystem
 import KithAPI
+import KithNode
 import KithWire
 
 /// An open file or folder of this device; closed when nobody holds it any more.
@@ -8,9 +9,14 @@ import KithWire
 final class Descriptor: Sendable {
     /// The system's number for it.
     let number: Int32
+    /// What nothing opened from here on may be; `nil` for this device's own person.
+    private let protection: ProtectedFiles?
 
     /// Takes over a descriptor.
-    init(taking number: Int32) { self.number = number }
+    init(taking number: Int32, protecting protection: ProtectedFiles? = nil) {
+        self.number = number
+        self.protection = protection
+    }
 
     deinit { kith_file_close(number) }
 
@@ -23,6 +29,8 @@ final class Descriptor: Sendable {
         static let noFollow = Flags(rawValue: Int32(KITH_FILE_NO_FOLLOW))
         static let create = Flags(rawValue: Int32(KITH_FILE_CREATE))
         static let readWrite = Flags(rawValue: Int32(KITH_FILE_READ_WRITE))
+        static let noLinks = Flags(rawValue: Int32(KITH_FILE_NO_LINKS))
+        static let atTop = Flags(rawValue: Int32(KITH_FILE_AT_TOP))
     }
 
     /// What a file is and has.
@@ -56,27 +64,55 @@ final class Descriptor: Sendable {
 
     /// Opens a path by the system's own rules, following links.
     ///
-    /// For paths the owner of this process chose.
-    static func open(_ path: [UInt8], _ flags: Flags) throws(Errno) -> Descriptor {
-        Descriptor(taking: try Errno.check(unsafe withCString(path) { unsafe kith_open(-1, $0, flags.rawValue, 0) }))
+    /// For paths the owner of this process chose. Protected is what is opened, and what is opened from there on.
+    static func open(
+        _ path: [UInt8], _ flags: Flags, protecting protection: ProtectedFiles? = nil
+    ) throws(Errno) -> Descriptor {
+        let opened = Descriptor(
+            taking: try Errno.check(unsafe withCString(path) { unsafe kith_open(-1, $0, flags.rawValue, 0) }),
+            protecting: protection)
+        try opened.check()
+        return opened
+    }
+
+    /// Refuses to be what is protected.
+    private func check() throws(Errno) {
+        guard let protection else { return }
+        let covers = unsafe protection.with { unsafe kith_protection_covers($0, number) }
+        guard try Errno.check(covers) == 0 else { throw .protected }
+    }
+
+    /// Refuses a name whose going would take the data directory with it.
+    func check(mayGo name: [UInt8]) throws(Errno) {
+        guard let protection else { return }
+        let holds = unsafe withCString(name) { unsafe protection.holds($0, in: number) }
+        guard try Errno.check(holds) == 0 else { throw .protected }
     }
 
     /// Opens one name in this folder.
     ///
     /// Pass ``Flags/noFollow`` unless a link may lead anywhere.
     func open(name: [UInt8], _ flags: Flags, mode: UInt32 = 0) throws(Errno) -> Descriptor {
-        Descriptor(
+        let opened = Descriptor(
             taking: try Errno.check(
-                unsafe withCString(name) { unsafe kith_open(number, $0, flags.rawValue, mode) }))
+                unsafe withCString(name) { unsafe kith_open(number, $0, flags.rawValue, mode) }),
+            protecting: protection)
+        // What is made only now is nothing that is protected.
+        if !flags.contains(.create) { try opened.check() }
+        return opened
     }
 
     /// Opens a relative path so that the kernel lets nothing outside this folder be reached.
     func open(beneath path: [UInt8], _ flags: Flags, walking: Bool = false) throws(Errno) -> Descriptor {
-        Descriptor(
-            taking: try Errno.check(
-                unsafe withCString(path.isEmpty ? [UInt8(ascii: ".")] : path) {
-                    unsafe kith_open_beneath(number, $0, flags.rawValue, 0, walking ? 1 : 0)
-                }))
+        let result = unsafe withCString(path.isEmpty ? [UInt8(ascii: ".")] : path) { path in
+            guard let protection else {
+                return unsafe kith_open_beneath(number, path, flags.rawValue, 0, walking ? 1 : 0, nil)
+            }
+            return unsafe protection.with {
+                unsafe kith_open_beneath(number, path, flags.rawValue, 0, 1, $0)
+            }
+        }
+        return Descriptor(taking: try Errno.check(result), protecting: protection)
     }
 
     /// Describes a name in this folder, a link itself; without a name, what this stands for.
@@ -186,6 +222,8 @@ final class Descriptor: Sendable {
 
     /// Renames at once; without `overwrite`, a name that is taken is an error.
     func rename(_ name: [UInt8], to other: [UInt8], in folder: Descriptor, overwrite: Bool) throws(Errno) {
+        try check(mayGo: name)
+        if overwrite { try folder.check(mayGo: other) }
         _ = try Errno.check(
             unsafe withCString(name) { from in
                 unsafe withCString(other) {
@@ -195,6 +233,7 @@ final class Descriptor: Sendable {
     }
 
     func remove(_ name: [UInt8], isFolder: Bool = false) throws(Errno) {
+        try check(mayGo: name)
         _ = try Errno.check(unsafe withCString(name) { unsafe kith_file_unlink(number, $0, isFolder ? 1 : 0) })
     }
 

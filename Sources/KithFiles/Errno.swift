@@ -1,3 +1,4 @@
+import CKithSystem
 import KithAPI
 import KithWire
 
@@ -30,6 +31,8 @@ struct Errno: Error, Hashable {
     /// A file has become shorter.
     static let truncated = Errno(ESTALE)
     static let notSupported = Errno(EOPNOTSUPP)
+    /// It is kept from other devices, see ``ProtectedFiles``.
+    static let protected = Errno(Int32(KITH_ERROR_PROTECTED))
     #if canImport(Darwin)
     static let noAttribute = Errno(ENOATTR)
     #else
@@ -55,6 +58,7 @@ struct Errno: Error, Hashable {
         let (code, reason): (KithError.Code, String) =
             switch number {
             case ENOENT: (.notFound, "no such file or folder")
+            case Self.protected.number: (.denied, "kith keeps its own keys there, out of reach of every grant")
             case EACCES, EPERM: (.denied, "permission denied")
             case EROFS: (.denied, "the file system is read-only")
             case EEXIST: (.conflict, "something of that name is there already")

@@ -39,7 +39,7 @@ public struct FilesService: Service {
                 try await job.run(on: disk, active: active, reportingTo: try await pending.accept(Nothing()))
             }.limited(to: 8),
             .stream(Files.Copy.self) { input, context, pending in
-                let job = try CopyJob(input, client: context.client, disk: disk, active: active)
+                let job = try CopyJob(input, for: context, disk: disk, active: active)
                 let stream = try await pending.accept(Nothing())
                 try await job.run(reportingTo: stream)
             },

@@ -1,4 +1,5 @@
 import KithAPI
+import KithNode
 import KithWire
 
 #if canImport(Glibc)
@@ -84,13 +85,13 @@ final class InboxStaging: Sendable {
     private let descriptor: Descriptor
 
     /// Makes one.
-    init(in path: String) throws(KithError) {
+    init(in path: String, protecting protection: ProtectedFiles? = nil) throws(KithError) {
         let letters = Array("abcdefghijklmnopqrstuvwxyz234567".utf8)
         let name = Self.prefix + (0..<16).map { _ in letters[Int.random(in: 0..<32)] }
         self.name = name
         self.path = Files.Path(bytes: Array(path.utf8) + [UInt8(ascii: "/")] + name)
         (folder, descriptor) = try attempt("receive into", path) { () throws(Errno) in
-            let folder = try Descriptor.open(Array(path.utf8), .folder)
+            let folder = try Descriptor.open(Array(path.utf8), .folder, protecting: protection)
             Self.removeStale(in: folder)
             try folder.makeFolder(name, mode: 0o700)
             let own = try folder.open(name: name, [.folder, .noFollow])

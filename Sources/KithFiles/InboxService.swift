@@ -287,7 +287,7 @@ public final class InboxService: Service {
         tell(offer.entry)
         do {
             let stream = try await pending.accept(Nothing())
-            let names = try await receive(offer, from: stream)
+            let names = try await receive(offer, from: stream, protecting: context.protection)
             _ = end(input.id, .arrived, names: names)
         } catch {
             let failure =
@@ -300,16 +300,18 @@ public final class InboxService: Service {
     }
 
     /// Receives what was offered, and puts it in place.
-    private func receive(_ offer: InboxTable.Offer, from stream: any ByteStream) async throws -> [Files.Path] {
+    private func receive(
+        _ offer: InboxTable.Offer, from stream: any ByteStream, protecting protection: ProtectedFiles?
+    ) async throws -> [Files.Path] {
         guard let folder = offer.entry.folder else { throw KithError(.internal, "An accepted offer has no folder.") }
         let stream = BoundedStream(stream, limit: Self.mostBytes(of: offer.entry), beyond: Self.tooMuch)
         // All of it on the disk's threads: what is not delivered is removed when the staging goes, at the end.
         return try await disk.run {
-            let staging = try InboxStaging(in: folder)
+            let staging = try InboxStaging(in: folder, protecting: protection)
             let progress = TransferProgress()
             try await withThrowingTaskGroup { group in
                 group.addTask {
-                    let place = try Place(ownPath: staging.path, shown: "the inbox")
+                    let place = try Place(ownPath: staging.path, shown: "the inbox", protecting: protection)
                     _ = try await Transfer.receive(
                         into: place, options: Files.Landing(overwrite: false, intoFolder: true), origin: .download,
                         over: stream, on: self.disk, active: self.active, progress: progress)

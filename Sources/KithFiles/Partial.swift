@@ -293,6 +293,8 @@ enum Removal {
         guard depth < TreeSource.maximumDepth else {
             throw KithError(.exhausted, "Folders nest deeper than \(TreeSource.maximumDepth) levels.")
         }
+        // Before anything in it is gone.
+        try folder.check(mayGo: name)
         let inner = try folder.open(name: name, [.folder, .noFollow])
         var count: UInt64 = 0
         // A part at a time: what is removed while a folder is listed may hide what follows.
@@ -331,6 +333,7 @@ enum Removal {
         guard depth < TreeSource.maximumDepth else {
             throw KithError(.exhausted, "Folders nest deeper than \(TreeSource.maximumDepth) levels.")
         }
+        try folder.check(mayGo: name)
         let inner = try folder.open(name: name, [.folder, .noFollow])
         var outcome = Outcome()
         for child in try inner.names() {

@@ -20,14 +20,21 @@ struct Place: Sendable {
 
     /// A path of this device's own person: anywhere, following links as the system does.
     ///
-    /// `shown`: what messages say instead of the path, when they go to somebody who need not know it.
-    init(ownPath path: Files.Path, shown: Files.Path? = nil) throws(KithError) {
+    /// `shown`: what messages say instead of the path, when they go to somebody who need not know it. `protection`: of
+    /// a place where somebody else's things arrive.
+    init(
+        ownPath path: Files.Path, shown: Files.Path? = nil, protecting protection: ProtectedFiles? = nil
+    ) throws(KithError) {
         let parsed = try path.parsed()
         let home = parsed.anchor == .home ? try Self.home() : []
         guard parsed.anchor != .grant else {
             throw KithError(.invalid, "The path \(path) on this device must begin with / here.")
         }
-        try self.init(root: [], components: home + parsed.components, isFolder: parsed.isFolder, shown: shown ?? path)
+        let top = try attempt("open", "/") { () throws(Errno) in
+            try Descriptor.open([UInt8(ascii: "/")], [.path, .folder], protecting: protection)
+        }
+        self.init(
+            top, granted: [], home + parsed.components, .systems, isFolder: parsed.isFolder, shown: shown ?? path)
     }
 
     /// A path as the caller of a method may reach it.
@@ -62,24 +69,52 @@ struct Place: Sendable {
             throw KithError(
                 .denied, "Not permitted to \(access.rawValue) \(path): what is granted for that is \(granted).")
         }
-        try self.init(
-            root: root, components: Array(components.dropFirst(root.count)), isFolder: parsed.isFolder, shown: path)
+        self.init(
+            try Self.open(granted: "/" + Self.text(root), for: context), granted: root,
+            Array(components.dropFirst(root.count)), root.isEmpty ? .fromTop : .beneath, isFolder: parsed.isFolder,
+            shown: path)
     }
 
-    private init(root: [[UInt8]], components: [[UInt8]], isFolder: Bool, shown: Files.Path) throws(KithError) {
-        let path = [UInt8(ascii: "/")] + root.joined(separator: [UInt8(ascii: "/")])
-        self.root = try attempt("open the granted folder", "/" + Self.text(root)) { () throws(Errno) in
-            try Descriptor.open(path, [.path, .folder])
-        }
+    private init(
+        _ root: Descriptor, granted: [[UInt8]], _ components: [[UInt8]], _ way: Way, isFolder: Bool, shown: Files.Path
+    ) {
+        self.root = root
         self.components = components
+        self.way = way
         absolute = Files.Path(
-            bytes: [UInt8(ascii: "/")] + (root + components).joined(separator: [UInt8(ascii: "/")]))
+            bytes: [UInt8(ascii: "/")] + (granted + components).joined(separator: [UInt8(ascii: "/")]))
         self.isFolder = isFolder
         self.shown = shown
-        isConfined = !root.isEmpty
-        rootName = root.last
+        isConfined = way == .beneath
+        rootName = granted.last
     }
 
+    /// Opens the root of a grant where it lay when it was granted: what another device has made a link since is not
+    /// followed.
+    private static func open(granted root: String, for context: CallContext) throws(KithError) -> Descriptor {
+        let resolved: String
+        do {
+            resolved = try context.grantedRoot(root)
+        } catch {
+            throw error as? KithError ?? KithError(.internal, "Could not look up the grant of \(root).", cause: error)
+        }
+        return try attempt("open the granted folder", root, confined: true) { () throws(Errno) in
+            let top = try Descriptor.open([UInt8(ascii: "/")], [.path, .folder], protecting: context.protection)
+            return try top.open(beneath: Array(resolved.utf8.drop { $0 == 47 }), [.path, .folder, .noLinks])
+        }
+    }
+
+    /// How paths are gone along from the root.
+    private enum Way {
+        /// As the system does: for this device's own person.
+        case systems
+        /// Never out of the root.
+        case beneath
+        /// From the top of the file system, by the text of links alone.
+        case fromTop
+    }
+
+    private let way: Way
     private let rootName: [UInt8]?
 
     /// The last name of the path; that of the granted folder when the path is the folder itself.
@@ -116,8 +151,11 @@ struct Place: Sendable {
     /// Opens what lies at some names beneath the root.
     func open(_ components: [[UInt8]], _ flags: Descriptor.Flags) throws(Errno) -> Descriptor {
         let path = [UInt8](components.joined(separator: [UInt8(ascii: "/")]))
-        if isConfined { return try root.open(beneath: path, flags) }
-        return try root.open(name: path.isEmpty ? [UInt8(ascii: ".")] : path, flags)
+        return switch way {
+        case .beneath: try root.open(beneath: path, flags)
+        case .fromTop: try root.open(beneath: path, flags.union(.atTop))
+        case .systems: try root.open(name: path.isEmpty ? [UInt8(ascii: ".")] : path, flags)
+        }
     }
 
     private static func home() throws(KithError) -> [[UInt8]] {

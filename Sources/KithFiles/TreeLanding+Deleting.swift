@@ -74,7 +74,11 @@ extension TreeLanding {
                 name, from: descriptor, sparing: rules, relative: folder.relative(of: name) ?? name,
                 dryRun: options.dryRun)
         } catch let error as Errno {
-            throw error.failure("delete", shown(name, in: folder))
+            let path = shown(name, in: folder)
+            guard error == .protected else { throw error.failure("delete", path) }
+            leaveOut(
+                Files.Skipped(path: path, failure: Files.Failure(error.failure("delete", path)), isHarmless: true))
+            return false
         }
         if outcome.count > 0 {
             summary.deleted += outcome.count

@@ -156,7 +156,7 @@ final class TreeWalk {
                     Folder(opened, path: path, relative: relative, open), name, try opened.info())
             }
         } catch let error as Errno {
-            return skip(path, error.failure("read", Files.Path(bytes: path)))
+            return skip(path, error.failure("read", Files.Path(bytes: path)), isHarmless: error == .protected)
         } catch let error as KithError where error.code == .unsupported || error.code == .exhausted {
             return skip(path, error)
         }

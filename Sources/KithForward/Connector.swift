@@ -2,12 +2,15 @@ import CKithSystem
 import Foundation
 import KithAPI
 import KithIdentity
+import KithNode
 import KithWire
 
 /// Opens connections from this device.
 struct Connector: Sendable {
     let loop: SocketLoop
     let resolver: Resolver
+    /// Which sockets are not connected to; `nil`: for this device's own person.
+    var protection: ProtectedFiles?
 
     /// What came of an attempt.
     struct Connection: Sendable {
@@ -130,12 +133,18 @@ struct Connector: Sendable {
     private func connect(path: String) async throws -> Connection {
         let place = Forward.Place.socket(path: path)
         while true {
-            let descriptor = unsafe kith_stream_connect_path(path)
+            let descriptor =
+                if let protection {
+                    unsafe protection.with { unsafe kith_protection_connect($0, path) }
+                } else {
+                    unsafe kith_stream_connect_path(path)
+                }
             if descriptor >= 0 {
                 return Connection(
                     opening: Forward.Opening(outcome: .connected, address: place),
                     stream: try SocketStream(owning: descriptor, on: loop))
             }
+            if descriptor == -Int32(KITH_ERROR_PROTECTED) { throw ForwardService.isKithsOwn(place) }
             let error = SystemError(-descriptor)
             // Its queue is full; there is nothing to be told by when it no longer is.
             guard error.isWouldBlock else { return Connection(opening: try Self.opening(error, place)) }

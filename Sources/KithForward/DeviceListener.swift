@@ -40,13 +40,14 @@ enum Listening {
     /// Of several addresses the first counts; where the system lacks the family of another, that is left out. They get
     /// one port, also where the system chooses it.
     static func open(
-        _ place: Forward.Place, _ transport: Forward.Transport, on loop: SocketLoop
+        _ place: Forward.Place, _ transport: Forward.Transport, on loop: SocketLoop,
+        protecting protection: ProtectedFiles? = nil
     ) throws(KithError) -> Listening {
         guard let addresses = try addresses(of: place), let first = addresses.first else {
             guard case .socket(let path) = place, transport == .tcp else {
                 throw KithError(.invalid, "Datagrams are listened for at an address, not at \(place).")
             }
-            return .connections([try SocketListener(path: path, on: loop)])
+            return .connections([try SocketListener(path: path, on: loop, protecting: protection)])
         }
         var attempt = 0
         while true {
@@ -139,7 +140,8 @@ extension ForwardService {
         } else if case .socket(let path) = input.at {
             try permission.checkListening(atSocket: path)
         }
-        let listening = try Listening.open(input.at, input.transport, on: try core.connector().loop)
+        let listening = try Listening.open(
+            input.at, input.transport, on: try core.connector().loop, protecting: context.foreignProtection)
         let listener = DeviceListener(caller: context.caller)
         core.add(listener)
         defer { core.remove(listener) }

@@ -67,7 +67,9 @@ public struct ForwardService: Service {
         let guest = try core.enter(context, Forward.Connect.name, "\(input.to)", limit: options.limitPerCaller)
         defer { core.leave(guest) }
         let permission = GrantedPermission(context, method: Forward.Connect.name)
-        let connection = try await core.connector().connect(
+        var connector = try core.connector()
+        connector.protection = context.foreignProtection
+        let connection = try await connector.connect(
             to: input.to, permission: permission, deadline: context.deadline)
         let stream = try await pending.accept(connection.opening)
         guard let socket = connection.stream else { return try await stream.finish() }
@@ -109,6 +111,18 @@ public struct ForwardService: Service {
         let stream = try await pending.accept(opening)
         try await association.carry(over: stream, idle: .seconds(input.idleSeconds), traffic: guest.traffic)
     }
+}
+
+extension ForwardService {
+    /// The refusal of a socket through which another device could do here whatever it likes.
+    static func isKithsOwn(_ place: Forward.Place) -> KithError {
+        KithError(.denied, "\(place) belongs to kith there, out of reach of every grant.")
+    }
+}
+
+extension CallContext {
+    /// What the caller may not reach; `nil` for this device's own person.
+    var foreignProtection: ProtectedFiles? { caller == .owner ? nil : protection }
 }
 
 extension ForwardService {

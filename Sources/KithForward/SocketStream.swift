@@ -1,6 +1,7 @@
 import CKithSystem
 import Foundation
 import KithAPI
+import KithNode
 import KithWire
 import Synchronization
 
@@ -175,16 +176,25 @@ final class SocketListener: Sendable {
 
     /// Listens at a new Unix socket.
     ///
-    /// One that is left over from a process that is gone is replaced.
-    convenience init(path: String, on loop: SocketLoop) throws(KithError) {
-        var descriptor = unsafe kith_stream_listen_path(path, 512)
+    /// One that is left over from a process that is gone is replaced; what `protection` covers never is.
+    convenience init(
+        path: String, on loop: SocketLoop, protecting protection: ProtectedFiles? = nil
+    ) throws(KithError) {
+        func listen() -> Int32 {
+            guard let protection else { return unsafe kith_stream_listen_path(path, 512) }
+            return unsafe protection.with { unsafe kith_protection_listen($0, path, 512) }
+        }
+        var descriptor = listen()
         if descriptor == -EADDRINUSE {
             let other = unsafe kith_stream_connect_path(path)
             if other >= 0 { kith_socket_close(other) }
             if other == -ECONNREFUSED {
                 unsafe kith_socket_unlink(path)
-                descriptor = unsafe kith_stream_listen_path(path, 512)
+                descriptor = listen()
             }
+        }
+        guard descriptor != -Int32(KITH_ERROR_PROTECTED) else {
+            throw ForwardService.isKithsOwn(.socket(path: path))
         }
         guard descriptor >= 0 else { throw Self.failure(SystemError(-descriptor), path) }
         try self.init(descriptor, .socket(path: path), loop)

@@ -55,6 +55,13 @@ package protocol DeviceDirectory: Sendable {
     func told(_ id: DeviceID, _ addresses: [NetworkAddress]) throws
     /// Remembers what the device says that this one may do there; `nil` when it says that they are not paired.
     func standing(_ id: DeviceID, _ grants: [Grant]?) throws
+    /// Where the root of a grant of files lay when it was granted, links resolved.
+    func grantedRoot(_ root: String) throws -> String
+}
+
+extension DeviceDirectory {
+    /// The root itself, whose links are not followed.
+    package func grantedRoot(_ root: String) -> String { root }
 }
 
 extension [KnownDevice] {

@@ -100,9 +100,11 @@ extension Node {
     }
 
     func ownContext(_ options: CallOptions) -> CallContext {
-        CallContext(
+        var context = CallContext(
             caller: .owner, grants: [], deadline: options.timeout.map { .now.advanced(by: $0) }, trace: options.trace,
             client: client)
+        context.protection = protection
+        return context
     }
 
     /// The failure as a caller sees it; what is none of theirs is logged here and becomes `internal`.

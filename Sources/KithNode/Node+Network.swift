@@ -16,11 +16,15 @@ import Darwin
 extension Node {
     /// Makes the node of the device `id`, whose friends and audit log are in `store`.
     ///
-    /// `methods` are those it passes on to other devices without serving them itself.
+    /// `methods` are those it passes on to other devices without serving them itself. `protection`: what no other
+    /// device reaches, which is the store's directory at the least.
     public convenience init(
-        id: DeviceID, store: Store, methods: [AnyMethod] = [], options: Options = Options(), logger: Logger
+        id: DeviceID, store: Store, protection: ProtectedFiles? = nil, methods: [AnyMethod] = [],
+        options: Options = Options(), logger: Logger
     ) {
-        self.init(id: id, directory: StoreDirectory(store: store), methods: methods, options: options, logger: logger)
+        self.init(
+            id: id, directory: StoreDirectory(store: store), protection: protection, methods: methods,
+            options: options, logger: logger)
     }
 
     /// Makes calls to other devices through `endpoint`, whether or not its connections are served yet.
@@ -162,6 +166,8 @@ private struct StoreDirectory: DeviceDirectory {
         }
         try store.setStanding(standing, at: id)
     }
+
+    func grantedRoot(_ root: String) throws -> String { try store.grantedRoot(root) }
 
     private static func known(_ device: PairedDevice) -> KnownDevice {
         KnownDevice(id: device.id, name: device.name, grants: device.grants, addresses: device.addresses)

@@ -202,6 +202,8 @@ extension Node {
                 throw error
             }
         }
+        prepared.protection = protection
+        prepared.grantedRoot = { [directory] in try directory.grantedRoot($0) }
         let context = prepared
         let watcher = CallerWatch(reply.stream) { scope.cancel($0) }
         defer { watcher.cancel() }

@@ -58,6 +58,7 @@ public final class Node: Sendable {
     public let options: Options
 
     let directory: any DeviceDirectory
+    let protection: ProtectedFiles?
     let logger: Logger
     let audit: AuditWriter
     let deviceCalls = DeviceCalls()
@@ -86,11 +87,12 @@ public final class Node: Sendable {
     }
 
     package init(
-        id: DeviceID, directory: any DeviceDirectory, methods: [AnyMethod] = [], options: Options = Options(),
-        logger: Logger
+        id: DeviceID, directory: any DeviceDirectory, protection: ProtectedFiles? = nil, methods: [AnyMethod] = [],
+        options: Options = Options(), logger: Logger
     ) {
         self.id = id
         self.directory = directory
+        self.protection = protection
         self.options = options
         self.logger = logger
         audit = AuditWriter(directory, logger: logger)

@@ -60,6 +60,10 @@ public struct CallContext: Sendable {
     /// Why the call was called off, once its task is cancelled: `.closed` for a connection that ended, `.denied` for
     /// a grant that was taken.
     public var calledOff: @Sendable () -> KithError?
+    /// What the caller may not reach, whatever it holds.
+    public var protection: ProtectedFiles?
+    /// Where the root of a grant of files lay when it was granted, links resolved.
+    package var grantedRoot: @Sendable (String) throws -> String = { $0 }
 
     /// Makes a context.
     public init(

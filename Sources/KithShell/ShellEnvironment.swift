@@ -79,12 +79,25 @@ extension ShellService.Options {
         result["LOGNAME"] = account.name
         result["SHELL"] = shell
         result["PATH"] = path ?? inherited["PATH"] ?? "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
-        if let terminal = input.terminal { result["TERM"] = terminal.type.isEmpty ? "dumb" : terminal.type }
+        if let terminal = input.terminal {
+            result["TERM"] = Self.isTerminalType(terminal.type) ? terminal.type : "dumb"
+        }
         if case .device(let id, let name, _) = caller {
             result["KITH_PEER"] = name
             result["KITH_PEER_ID"] = id.description
         }
         return result
+    }
+
+    /// Whether a text can be the name of a terminal's description, and not a path to another.
+    static func isTerminalType(_ type: String) -> Bool {
+        (1...64).contains(type.utf8.count)
+            && type.utf8.allSatisfy { byte in
+                switch byte {
+                case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2B, 0x2D, 0x2E, 0x5F: true  // letters, digits, + - . _
+                default: false
+                }
+            } && type.utf8.first != 0x2E
     }
 
     /// Whether a caller may set a variable.

@@ -102,6 +102,9 @@ public struct ShellService: Service {
         if let forced {
             input.command = nil
             input.commandLine = forced
+            // The line was written to run there, and so.
+            input.directory = nil
+            input.environment = [:]
         }
         guard input.viewer.id.count == 16 else { throw KithError(.invalid, "The viewer's name is not 16 bytes.") }
         var plan = try options.plan(
@@ -119,10 +122,12 @@ public struct ShellService: Service {
             for: device, limit: options.maximumSessions, perDevice: options.maximumSessionsPerDevice)
         let shell: HostedShell
         var agent: AgentRelay.Listener?
+        var protected: ProtectedFiles.Entry?
         do {
             if input.forwardsAgent {
                 let listener = try AgentRelay.Listener()
                 agent = listener
+                protected = try context.protection?.protect(listener.path)
                 plan.environment["SSH_AUTH_SOCK"] = listener.path
             }
             let process = try ShellProcess(plan, readiness: try running.readiness())
@@ -136,6 +141,7 @@ public struct ShellService: Service {
                 onEnd: { [running] in running.remove($0) })
         } catch {
             if let agent { try agent.close(running.readiness()) }
+            if let protected { context.protection?.release(protected) }
             running.release(device)
             throw error
         }
@@ -145,9 +151,12 @@ public struct ShellService: Service {
             let offering = Task(name: "kith agent of \(shell.profile.id)") {
                 await shell.offerAgent(of: viewer, at: agent, readiness)
             }
+            let (entry, protection) = (protected, context.protection)
             Task(name: "kith agent end") {
                 await shell.finished()
                 offering.cancel()
+                await offering.value
+                if let entry { protection?.release(entry) }
             }
         }
         logger.debug(

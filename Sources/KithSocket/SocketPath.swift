@@ -18,11 +18,14 @@ struct SocketPath: Hashable, Sendable {
     /// The file that names it, when it is not in the directory.
     var pointer: String?
 
+    /// This user's folder for the sockets of directories whose path is too long.
+    static var sharedFolder: String { "/tmp/kith-\(geteuid())" }
+
     /// Where a server of `directory` listens.
     static func forListening(in directory: String) throws(KithError) -> SocketPath {
         let direct = directory + "/kith.sock"
         if direct.utf8.count <= SocketDescriptor.pathLimit { return SocketPath(path: direct, pointer: nil) }
-        let folder = "/tmp/kith-\(geteuid())"
+        let folder = sharedFolder
         // Others can write to /tmp: the folder must be ours, and closed to them.
         guard unsafe mkdir(folder, 0o700) == 0 || errno == EEXIST else {
             throw KithError(.denied, "Could not make the folder \(folder): \(SocketDescriptor.text(errno)).")

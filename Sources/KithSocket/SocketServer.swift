@@ -47,6 +47,10 @@ public final class SocketServer: Sendable {
     /// Where it listens.
     public var path: String { place.path }
 
+    /// The socket, and the folder around it where that is not the data directory: whoever could change them would be
+    /// taken for the device.
+    public var places: [String] { place.pointer == nil ? [place.path] : [place.path, SocketPath.sharedFolder] }
+
     /// Serves callers until the task is cancelled or a graceful shutdown is done.
     public func run() async throws {
         defer { place.remove() }

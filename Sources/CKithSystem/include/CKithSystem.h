@@ -3,6 +3,7 @@
 
 // The operating system's parts that Swift cannot call itself, one header each.
 #include "KithConfinedOpen.h"
+#include "KithProtection.h"
 #include "KithFileContents.h"
 #include "KithUDP.h"
 #include "KithNetwork.h"

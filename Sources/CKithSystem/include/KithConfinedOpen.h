@@ -1,6 +1,8 @@
 #ifndef KITH_CONFINED_OPEN_H
 #define KITH_CONFINED_OPEN_H
 
+#include "KithProtection.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,7 +21,11 @@ enum {
     /// Makes a new file; an existing one is an error.
     KITH_FILE_CREATE = 16,
     /// Read and written.
-    KITH_FILE_READ_WRITE = 32
+    KITH_FILE_READ_WRITE = 32,
+    /// Of a path beneath a folder: a link anywhere in it gives -ELOOP.
+    KITH_FILE_NO_LINKS = 64,
+    /// Of a path beneath a folder: that is its top, for absolute links and for `..` as well.
+    KITH_FILE_AT_TOP = 128
 };
 
 /// What a file is and has, the same on every system.
@@ -39,8 +45,11 @@ typedef struct kith_file_info {
 /// Opens `path`, which is relative, so that nothing outside the folder `directory` is reached at any moment.
 ///
 /// Links inside are followed while they stay inside; absolute links, and `..` above the folder, give -EXDEV.
-/// With `walk` not 0, or where openat2(2) is missing, each component is opened by itself.
-int kith_open_beneath(int directory, const char *path, int flags, uint32_t mode, int walk);
+/// With `walk` not 0, with `protection`, or where openat2(2) is missing, each component is opened by itself. What
+/// `protection` covers, which may be NULL, gives -KITH_ERROR_PROTECTED, on the way as well; links are then those that
+/// their text says, so that none of /proc leads past a name.
+int kith_open_beneath(
+    int directory, const char *path, int flags, uint32_t mode, int walk, const kith_protection *protection);
 
 /// Opens `path` by the system's own rules; relative to `directory`, or to the working directory for -1.
 int kith_open(int directory, const char *path, int flags, uint32_t mode);

@@ -1,0 +1,269 @@
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
+#include "KithProtection.h"
+#include "KithConfinedOpen.h"
+#include "KithSockets.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#ifndef SYS_statx
+#define SYS_statx 332
+#endif
+#endif
+
+#define PROC_MAGIC 0x9FA0
+#define MAXIMUM_PATH 4096
+#define MAXIMUM_DEPTH 2048
+
+static kith_identity identity_of(const struct stat *status) {
+    return (kith_identity){.device = (uint64_t)status->st_dev, .inode = (uint64_t)status->st_ino};
+}
+
+static int is_same(kith_identity left, kith_identity right) {
+    return left.device == right.device && left.inode == right.inode;
+}
+
+static int is_kept(const kith_protection *protection, kith_identity identity) {
+    for (size_t index = 0; index < protection->count; index++) {
+        if (is_same(protection->kept[index], identity)) return 1;
+    }
+    return 0;
+}
+
+int kith_protection_open(const char *directory, kith_identity *identity) {
+    int descriptor = kith_open(-1, directory, KITH_FILE_PATH | KITH_FILE_DIRECTORY, 0);
+    if (descriptor < 0) return descriptor;
+    struct stat status;
+    if (fstat(descriptor, &status) < 0) {
+        int failure = errno;
+        close(descriptor);
+        return -failure;
+    }
+    *identity = identity_of(&status);
+    return descriptor;
+}
+
+int kith_protection_identify(const char *path, kith_identity *identity) {
+    struct stat status;
+    if (stat(path, &status) < 0) return -errno;
+    *identity = identity_of(&status);
+    return 0;
+}
+
+kith_identity kith_protection_program(void) {
+    struct stat status;
+    if (stat("/proc/self/exe", &status) < 0) return (kith_identity){0, 0};
+    return identity_of(&status);
+}
+
+// Whether a folder belongs, in /proc, to a process of this program: a fork of a device holds all that it does.
+static int is_own_process(const kith_protection *protection, int folder) {
+#ifdef __linux__
+    struct statfs system;
+    if (fstatfs(folder, &system) < 0 || system.f_type != PROC_MAGIC) return 0;
+    struct stat status;
+    if (protection->program.inode == 0 || fstatat(folder, "exe", &status, 0) < 0) return 0;
+    return is_same(identity_of(&status), protection->program);
+#else
+    (void)protection;
+    (void)folder;
+    return 0;
+#endif
+}
+
+static int covers_folder(const kith_protection *protection, int folder) {
+    // Any device's data directory of this user, whichever program has it open.
+    struct stat status;
+    if (fstatat(folder, "identity.sealed", &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode)
+        && status.st_uid == geteuid())
+        return 1;
+    return is_own_process(protection, folder);
+}
+
+// Whether a file is mounted by itself, so that its folder is not the one it was made in.
+static int is_mount(int descriptor) {
+#ifdef __linux__
+    // struct statx, which old headers lack; its attributes, of which 0x2000 marks the root of a mount.
+    struct {
+        uint32_t mask, block;
+        uint64_t attributes;
+        uint8_t rest[240];
+    } extended;
+    if (syscall(SYS_statx, descriptor, "", AT_EMPTY_PATH, 0, &extended) < 0) return 1;
+    return (extended.attributes & 0x2000) != 0;
+#else
+    (void)descriptor;
+    return 0;
+#endif
+}
+
+// Whether a file is one of the data directory's, under another name.
+static int is_in_directory(const kith_protection *protection, kith_identity identity) {
+    if (protection->directory < 0) return 0;
+    int failure = 0;
+    void *listing = kith_directory_open(protection->directory, &failure);
+    if (listing == NULL) return -failure;
+    uint8_t name[256];
+    int length, found = 0;
+    while (!found && (length = kith_directory_next(listing, name, sizeof(name) - 1)) > 0) {
+        name[length] = 0;
+        struct stat status;
+        found = fstatat(protection->directory, (const char *)name, &status, AT_SYMLINK_NOFOLLOW) == 0
+                && is_same(identity_of(&status), identity);
+    }
+    kith_directory_close(listing);
+    return found;
+}
+
+int kith_protection_covers(const kith_protection *protection, int descriptor) {
+    struct stat status;
+    if (fstat(descriptor, &status) < 0) return -errno;
+    if (is_kept(protection, identity_of(&status))) return 1;
+    if (S_ISDIR(status.st_mode)) return covers_folder(protection, descriptor);
+    // A file of the data directory is met here only by a second name, or mounted elsewhere.
+    int may_be_elsewhere = S_ISSOCK(status.st_mode)
+                           || (S_ISREG(status.st_mode) && (status.st_nlink > 1 || is_mount(descriptor)));
+    return may_be_elsewhere ? is_in_directory(protection, identity_of(&status)) : 0;
+}
+
+// Whether something is a folder around the data directory, wherever that is now.
+static int is_above(const kith_protection *protection, kith_identity identity) {
+    if (protection->directory < 0) return 0;
+    int folder = kith_open(protection->directory, ".", KITH_FILE_PATH | KITH_FILE_DIRECTORY, 0);
+    kith_identity last = {0, 0};
+    for (int depth = 0; folder >= 0 && depth < MAXIMUM_DEPTH; depth++) {
+        struct stat status;
+        if (fstat(folder, &status) < 0) break;
+        kith_identity here = identity_of(&status);
+        if (is_same(here, identity)) {
+            close(folder);
+            return 1;
+        }
+        // The top is its own parent.
+        if (depth > 0 && is_same(here, last)) break;
+        last = here;
+        int next = kith_open(folder, "..", KITH_FILE_PATH | KITH_FILE_DIRECTORY, 0);
+        close(folder);
+        folder = next;
+    }
+    if (folder >= 0) close(folder);
+    return 0;
+}
+
+int kith_protection_holds(const kith_protection *protection, const char *path, int folder, const char *name) {
+    struct stat status;
+    if (fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) < 0) return errno == ENOENT ? 0 : -errno;
+    if (!S_ISDIR(status.st_mode) && !S_ISLNK(status.st_mode)) return 0;
+    kith_identity identity = identity_of(&status);
+    if (is_kept(protection, identity)) return 1;
+    if (S_ISDIR(status.st_mode)) {
+        int opened = kith_open(folder, name, KITH_FILE_PATH | KITH_FILE_DIRECTORY | KITH_FILE_NO_FOLLOW, 0);
+        if (opened < 0) return opened == -ENOENT ? 0 : opened;
+        int covered = covers_folder(protection, opened);
+        close(opened);
+        if (covered != 0) return covered;
+        return is_above(protection, identity);
+    }
+    // A link on the way: each beginning of the path, looked at without following its last name.
+    char prefix[MAXIMUM_PATH];
+    size_t length = strlen(path);
+    if (length >= sizeof(prefix)) return -ENAMETOOLONG;
+    for (size_t end = 1; end <= length; end++) {
+        if (end < length && path[end] != '/') continue;
+        memcpy(prefix, path, end);
+        prefix[end] = 0;
+        if (lstat(prefix, &status) < 0) break;
+        if (is_same(identity_of(&status), identity)) return 1;
+    }
+    return 0;
+}
+
+// Whether another process of this program listens at the other end: another device of this user.
+static int is_other_device(const kith_protection *protection, int descriptor) {
+#ifdef __linux__
+    struct ucred peer;
+    socklen_t length = sizeof(peer);
+    if (protection->program.inode == 0) return 0;
+    if (getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0) return 0;
+    if (peer.pid <= 0 || peer.pid == getpid()) return 0;
+    char path[32];
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)peer.pid);
+    struct stat status;
+    return stat(path, &status) == 0 && is_same(identity_of(&status), protection->program);
+#else
+    (void)protection;
+    (void)descriptor;
+    return 0;
+#endif
+}
+
+static int finish_connecting(const kith_protection *protection, int connection) {
+    if (connection < 0 || !is_other_device(protection, connection)) return connection;
+    close(connection);
+    return -KITH_ERROR_PROTECTED;
+}
+
+#ifdef __linux__
+int kith_protection_connect(const kith_protection *protection, const char *path) {
+    int pinned = kith_open(-1, path, KITH_FILE_PATH, 0);
+    if (pinned < 0) return pinned;
+    int covered = kith_protection_covers(protection, pinned);
+    int connection = covered < 0 ? covered : -KITH_ERROR_PROTECTED;
+    if (covered == 0) {
+        char exact[32];
+        snprintf(exact, sizeof(exact), "/proc/self/fd/%d", pinned);
+        connection = kith_stream_connect_path(exact);
+    }
+    close(pinned);
+    return finish_connecting(protection, connection);
+}
+#else
+// Whether a socket by its path is kept; it cannot be opened here.
+static int covers_path(const kith_protection *protection, const char *path) {
+    kith_identity identity;
+    int failure = kith_protection_identify(path, &identity);
+    if (failure != 0) return failure;
+    return is_kept(protection, identity) ? 1 : is_in_directory(protection, identity);
+}
+
+int kith_protection_connect(const kith_protection *protection, const char *path) {
+    int covered = covers_path(protection, path);
+    if (covered != 0) return covered < 0 ? covered : -KITH_ERROR_PROTECTED;
+    int connection = kith_stream_connect_path(path);
+    if (connection < 0) return connection;
+    covered = covers_path(protection, path);
+    if (covered == 0) return finish_connecting(protection, connection);
+    close(connection);
+    return covered < 0 ? covered : -KITH_ERROR_PROTECTED;
+}
+#endif
+
+int kith_protection_listen(const kith_protection *protection, const char *path, int backlog) {
+    const char *name = strrchr(path, '/');
+    char folder[MAXIMUM_PATH];
+    if (name == NULL || name[1] == 0) return -EINVAL;
+    size_t length = name == path ? 1 : (size_t)(name - path);
+    if (length >= sizeof(folder)) return -ENAMETOOLONG;
+    memcpy(folder, path, length);
+    folder[length] = 0;
+    int around = kith_open(-1, folder, KITH_FILE_PATH | KITH_FILE_DIRECTORY, 0);
+    if (around < 0) return around;
+    int covered = kith_protection_covers(protection, around);
+    struct stat status;
+    if (covered == 0 && fstatat(around, name + 1, &status, AT_SYMLINK_NOFOLLOW) == 0)
+        covered = is_kept(protection, identity_of(&status)) ? 1 : is_in_directory(protection, identity_of(&status));
+    int listener = covered < 0 ? covered : -KITH_ERROR_PROTECTED;
+    if (covered == 0) listener = kith_stream_listen_path(path, backlog);
+    close(around);
+    return listener;
+}

@@ -1,0 +1,57 @@
+#ifndef KITH_PROTECTION_H
+#define KITH_PROTECTION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// What of a device is kept from other devices, by whatever name, link or mount they reach it. Files are told apart by
+// their device and inode; names decide nothing.
+
+/// Which file it is, by whatever name.
+typedef struct kith_identity {
+    uint64_t device, inode;
+} kith_identity;
+
+/// What is kept from others.
+typedef struct kith_protection {
+    /// Folders and sockets.
+    const kith_identity *kept;
+    size_t count;
+    /// The data directory, open, or -1: the files in it are kept under their other names, too.
+    int directory;
+    /// The program this process runs; zeros when nobody knows. The entries of its processes in /proc are kept.
+    kith_identity program;
+} kith_protection;
+
+/// The errno of what is kept; no system uses it.
+enum { KITH_ERROR_PROTECTED = 10012 };
+
+/// Opens a folder to be protected and says which it is. Returns a descriptor, or the negated errno.
+int kith_protection_open(const char *directory, kith_identity *identity);
+
+/// Says which file a path leads to, links followed. Returns 0, or the negated errno.
+int kith_protection_identify(const char *path, kith_identity *identity);
+
+/// The program this process runs; zeros where the system does not say.
+kith_identity kith_protection_program(void);
+
+/// Whether an open file or folder is kept from others: 1 or 0, or the negated errno.
+///
+/// Kept are what `protection` names, any folder of this user with a device's sealed key in it, the files of the data
+/// directory under a second name or mounted elsewhere, and the folders in /proc of processes of this program.
+int kith_protection_covers(const kith_protection *protection, int descriptor);
+
+/// Whether a name in a folder is the data directory, a folder above it, or a link on the path to it.
+///
+/// `path` is where the data directory is, absolute: who moves one of those away could put another in its place.
+int kith_protection_holds(const kith_protection *protection, const char *path, int folder, const char *name);
+
+/// Connects to the Unix socket at `path`, links followed, unless it is kept. Does not wait.
+///
+/// On Linux the very file that was looked at is connected to. Elsewhere it is looked at before and after.
+int kith_protection_connect(const kith_protection *protection, const char *path);
+
+/// Listens at a new Unix socket, unless its folder is kept or something kept has the name.
+int kith_protection_listen(const kith_protection *protection, const char *path, int backlog);
+
+#endif
