@@ -96,8 +96,14 @@ struct GrantCommand: AsyncParsableCommand {
         } else {
             let grants = info.grants.map(\.description).joined(separator: ", ")
             say("\(info.whole) may: \(grants.isEmpty ? "nothing" : grants)")
+            noteWarnings(info.warnings)
         }
     }
+}
+
+/// Says what a person should know of grants.
+func noteWarnings(_ warnings: [String]?) {
+    for warning in warnings ?? [] { note("Warning: \(printable(warning))") }
 }
 
 /// `kith rename`.

@@ -180,6 +180,7 @@ struct Pair: AsyncParsableCommand {
                         say(try jsonText(device))
                     } else {
                         say("Paired with \(styled(printable(device.name), .green)). Try: kith ping \(device.name)")
+                        noteWarnings(device.warnings)
                     }
                     return
                 case .failed(let code, let message):
@@ -233,7 +234,10 @@ struct Accept: AsyncParsableCommand {
     private func onlyOne(_ client: Client) async throws -> String {
         let waiting = try await client.call(PairingMethods.Waiting.self, Nothing())
         guard let request = waiting.first else { throw KithError(.notFound, "No pairing waits.") }
-        for request in waiting { note(WaitingThings.line(request)) }
+        for request in waiting {
+            note(WaitingThings.line(request))
+            noteWarnings(request.warnings)
+        }
         guard waiting.count == 1 else {
             throw KithError(.invalid, "\(waiting.count) pairings wait. Say which one: kith accept \(request.id)")
         }

@@ -17,11 +17,13 @@ struct Up: AsyncParsableCommand {
         discussion: helpText(
             """
             Prints this device's name, its DeviceID, where it listens, and a one-time invitation as text and QR code.
+            The invitation grants nothing unless --grant says what: `kith grant` gives rights to a paired device.
             On a terminal it also asks before it pairs with a device that uses an invitation. Ctrl-C stops it.
 
               kith up                          in the foreground
               kith up --detach                 in the background; `kith down` stops it
               kith up --name laptop --port 4433
+              kith up --grant shell            whoever uses the invitation may open a shell
             """))
 
     @OptionGroup var globals: GlobalOptions
@@ -35,7 +37,7 @@ struct Up: AsyncParsableCommand {
     @Option(
         name: .customLong("grant"),
         help: ArgumentHelp(
-            "What the device that uses the printed invitation may do here (repeatable). Default: shell and files.",
+            "What the device that uses the printed invitation may do here (repeatable). Default: nothing.",
             valueName: "grant"), completion: Grant.defaultCompletionKind,
         transform: Grant.reading)
     var grants: [Grant] = []
@@ -90,11 +92,9 @@ struct Up: AsyncParsableCommand {
         let status = try await client.call(ThisDevice.Status.self, Nothing())
         var invitation: Invitations.Create.Output?
         if !withoutInvitation {
-            let allowed =
-                grants.isEmpty ? [.shell, .files(.write, root: NSHomeDirectory())] : grants
             invitation = try await client.call(
                 Invitations.Create.self,
-                Invitations.Create.Input(grants: allowed, lifetimeSeconds: 600, isAutomatic: yes))
+                Invitations.Create.Input(grants: grants, lifetimeSeconds: 600, isAutomatic: yes))
         }
         if json {
             struct Announcement: Encodable {
@@ -160,7 +160,8 @@ func show(_ invitation: Invitations.Create.Output) {
     say("  kith pair \(invitation.text)")
     say()
     let grants = invitation.info.grants.map(\.description).joined(separator: ", ")
-    say("It may then: \(grants.isEmpty ? "nothing yet (`kith grant` changes that)" : grants)")
+    say("It may then: \(grants.isEmpty ? "nothing yet; `kith grant NAME --add shell` lets it open a shell" : grants)")
+    noteWarnings(invitation.info.warnings)
 }
 
 /// The device as a service: runs until told to stop, then lets running work finish for a while.
@@ -209,6 +210,7 @@ func watchPairings(_ client: Client, asks: Bool, while goesOn: (PairingMethods.E
             note(
                 "\(printable(request.name)) uses an invitation; code \(styled(request.code, .bold, on: STDERR_FILENO))")
             noteHeldGrants(request.held)
+            noteWarnings(request.warnings)
         case .requested(let request):
             let grants = request.grants.map(\.description).joined(separator: ", ")
             note("")
@@ -217,6 +219,7 @@ func watchPairings(_ client: Client, asks: Bool, while goesOn: (PairingMethods.E
             )
             noteHeldGrants(request.held)
             note("It may then: \(grants.isEmpty ? "nothing yet" : grants)")
+            noteWarnings(request.warnings)
             note("Both devices must show the code  \(styled(request.code, .bold, on: STDERR_FILENO))")
             if asks {
                 let accept = try await answer("Do they, and do you want this?")

@@ -35,6 +35,8 @@ public enum Devices {
         public var failure: String?
         /// What its name may be taken for, in a list of devices: other devices as a rule; `nil` for nothing.
         public var looksLike: [String]?
+        /// After a change of grants, what a person should know of it: folders that one device may change for another.
+        public var warnings: [String]?
 
         /// Makes a description of a device.
         public init(

@@ -13,6 +13,8 @@ public enum Invitations {
         public var expiresAt: Int64
         /// Whether this end asks no question when it is used.
         public var isAutomatic: Bool
+        /// What a person should know of what it gives: folders that one device may change for another.
+        public var warnings: [String]?
 
         /// Makes a description.
         public init(id: String, grants: [Grant], expiresAt: Int64, isAutomatic: Bool) {
@@ -180,6 +182,8 @@ public enum PairingMethods {
         public var held: [Grant]?
         /// Whether this end will not be asked.
         public var isAutomatic: Bool
+        /// What a person should know of those grants: folders that one device may change for another.
+        public var warnings: [String]?
 
         /// Makes a request.
         public init(

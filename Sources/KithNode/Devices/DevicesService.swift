@@ -113,7 +113,9 @@ public struct DevicesService: Service {
         node.grantsChanged(for: device.id)
         try record(
             "devices.grant", device, grants.isEmpty ? "nothing" : grants.map(\.description).joined(separator: " "))
-        return await info(try find(device.id.description))
+        var info = await info(try find(device.id.description))
+        info.warnings = try store.overlaps(of: input.add, to: device.id, called: device.name)
+        return info
     }
 
     private func audit(limit: Int) throws -> [Audit.Entry] {

@@ -80,7 +80,9 @@ public final class PairingService: Service {
             ticket: Ticket(id: node.id, addresses: addresses), name: name(), expiresAt: now + input.lifetimeSeconds)
         let record = InvitationRecord(invitation, grants: input.grants, isAutomatic: input.isAutomatic)
         try store.add(record, now: now)
-        return Invitations.Create.Output(text: invitation.text, info: Invitations.Info(record))
+        var info = Invitations.Info(record)
+        info.warnings = try store.overlaps(of: input.grants, to: nil, called: "The invited device")
+        return Invitations.Create.Output(text: invitation.text, info: info)
     }
 
     /// The inviting end of ``Pairing``.
@@ -132,11 +134,12 @@ public final class PairingService: Service {
         let name = try store.freeName(like: present.name, for: channel.joiner)
         let held = try store.device(channel.joiner)?.grants
         let fresh = invitation.grants.filter { held?.contains($0) != true }
-        let request = PairingMethods.Request(
+        var request = PairingMethods.Request(
             id: Hex.encode((0..<4).map { _ in UInt8.random(in: 0 ... .max) }), invitation: invitation.id, name: name,
             device: channel.joiner,
             code: try inviter.code(for: reveal), grants: (held ?? []) + fresh, held: held,
             isAutomatic: invitation.isAutomatic)
+        request.warnings = try store.overlaps(of: request.grants, to: channel.joiner, called: name)
         do {
             let device = try await agree(on: request, messages, present, invitation)
             desk.report(.paired(request))
@@ -204,7 +207,9 @@ public final class PairingService: Service {
         do {
             let device = try await join(invitation, input.grants, channel, here: here, there: there)
             try await stream.finish()
-            try await here.send(PairingMethods.JoinEvent.paired(Devices.Info(device, node: node)))
+            var info = await Devices.Info(device, node: node)
+            info.warnings = try store.overlaps(of: input.grants, to: device.id, called: device.name)
+            try await here.send(PairingMethods.JoinEvent.paired(info))
         } catch let error as KithError {
             stream.abort(error.code)
             try await here.send(PairingMethods.JoinEvent.failed(code: error.code, message: error.message))
