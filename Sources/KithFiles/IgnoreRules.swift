@@ -111,14 +111,16 @@ private struct Glob: Sendable {
             case UInt8(ascii: "*"):
                 let start = index - 1
                 while index < pattern.endIndex, pattern[index] == byte { index += 1 }
+                // Before an escaped slash git takes several stars for whole names as well, but for one at the least.
+                let isBeforeEscapedSlash = pattern[index...].starts(with: [UInt8(ascii: "\\"), slash])
                 let isSegment =
                     (start == pattern.startIndex || pattern[start - 1] == slash)
-                    && (index == pattern.endIndex || pattern[index] == slash)
+                    && (index == pattern.endIndex || pattern[index] == slash || isBeforeEscapedSlash)
                 guard index - start > 1, isSegment else {
                     tokens.append(.some)
                     continue
                 }
-                if index == pattern.endIndex {
+                if index == pattern.endIndex || isBeforeEscapedSlash {
                     tokens.append(.all)
                 } else {
                     tokens += [.skipTwo, .all, .byte(slash)]

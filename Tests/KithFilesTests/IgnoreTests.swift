@@ -31,6 +31,7 @@ private let git = ["/usr/bin/git", "/usr/local/bin/git"].first { FileManager.def
             (["\\!x"], "!x", false, true), (["x "], "x", false, true), (["x\\ "], "x ", false, true),
             (["[a-c]x"], "bx", false, true), (["[!a-c]x"], "bx", false, false), (["[]-]"], "]", false, true),
             (["a?c"], "a/c", false, false), (["a[/]c"], "a/c", false, false), (["[[:digit:]]"], "7", false, true),
+            (["**\\/b"], "x/y/b", false, true), (["**\\/b"], "b", false, false),
             (["[a"], "[a", false, false), (["a\\"], "a\\", false, false), (["foo/*"], "foo/bar/baz", false, false),
         ])
     func `patterns mean what gitignore(5) says`(_ lines: [String], _ path: String, _ isFolder: Bool, _ result: Bool)
