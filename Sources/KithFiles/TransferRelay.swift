@@ -12,6 +12,8 @@ struct TransferRelay: Sendable {
     /// What this device takes of compressed messages, and asks the sender for.
     private let features: TransferFrame.Features
     private let listing = Listing()
+    /// How much a receiver may send before its first message; empty messages count as none.
+    private static let greetingLimit = 512 << 10
 
     init(
         from: any ByteStream, to: any ByteStream, requested: RequestedTree, compress: Files.Compression,
@@ -120,6 +122,9 @@ struct TransferRelay: Sendable {
                 case .failure(let failure): throw failure.error
                 default: break
                 }
+            }
+            guard (early?.count ?? 0) <= Self.greetingLimit else {
+                throw KithError(.invalid, "The receiving device did not begin the copy with a greeting.")
             }
         }
         throw KithError(.closed, "The other end ended the transfer without an acknowledgement.")
