@@ -39,7 +39,9 @@ struct Invite: AsyncParsableCommand {
     @Flag(help: "Print the invitation's text and nothing else.")
     var text = false
 
-    @Flag(name: .customLong("list"), help: "List the invitations that can still be used.")
+    @Flag(
+        name: .customLong("list"),
+        help: "List the invitations that have not been used, and how often they can be tried.")
     var lists = false
 
     @Option(help: ArgumentHelp("Take an invitation back.", valueName: "id"))
@@ -53,7 +55,10 @@ struct Invite: AsyncParsableCommand {
                 try await $0.call(Invitations.Revoke.self, Invitations.Revoke.Input(id: revoke))
             }
         } else {
-            try await withClient(globals, listening: true, creating: true) { try await invite($0) }
+            let ending = try await Signals.untilInterrupted {
+                try await withClient(globals, listening: true, creating: true) { try await invite($0) }
+            }
+            if let signal = ending.signal { throw ExitCode(128 + signal) }
         }
     }
 
@@ -66,6 +71,7 @@ struct Invite: AsyncParsableCommand {
         } else if text {
             say(invitation.text)
         } else {
+            try await WaitingThings(client).tellAttempts()
             show(invitation)
         }
         // With a daemon behind us nothing more is needed; without one the device lives as long as this command.
@@ -74,28 +80,44 @@ struct Invite: AsyncParsableCommand {
         let id = invitation.info.id
         note("\nWaiting for the device that uses it (Ctrl-C stops waiting).")
         try await withTimeout(seconds: expires.seconds) {
-            try await watchPairings(client, asks: !yes) { event in
-                if case .paired(let request) = event, request.invitation == id { return false }
+            try await watchPairings(client, asks: !yes && TerminalPrompt.isPossible) { event in
+                switch event {
+                case .paired(let request): return request.invitation != id
+                case .ended(let request, _) where request.invitation == id: try await requireUsable(id, client)
+                case .brokenOff(let attempt) where attempt.invitation == id: try await requireUsable(id, client)
+                default: break
+                }
                 return true
             }
         }
     }
 
+    /// - Throws: `.unpaired` when nobody can use the invitation any more.
+    private func requireUsable(_ id: String, _ client: Client) async throws {
+        let invitations = try await client.call(Invitations.List.self, Nothing())
+        if invitations.contains(where: { $0.id == id && $0.attemptsLeft != 0 }) { return }
+        throw KithError(.unpaired, "The invitation is not valid any more. `kith invite` makes another.")
+    }
+
     private func list() async throws {
-        let invitations = try await withClient(globals) { try await $0.call(Invitations.List.self, Nothing()) }
+        let (invitations, waiting) = try await withClient(globals) { client in
+            (try await client.call(Invitations.List.self, Nothing()), try await WaitingThings(client))
+        }
         if globals.json {
             say(try jsonText(invitations))
             return
         }
         say(
             table(
-                ["ID", "EXPIRES", "ASKS", "ALLOWS"],
+                ["ID", "EXPIRES", "ASKS", "ATTEMPTS LEFT", "ALLOWS"],
                 invitations.map { invitation in
                     [
                         invitation.id, relative(invitation.expiresAt), invitation.isAutomatic ? "no" : "yes",
+                        invitation.attemptsLeft.map(String.init) ?? "-",
                         invitation.grants.map(\.description).joined(separator: " "),
                     ]
                 }))
+        waiting.tellAttempts()
     }
 }
 
@@ -138,14 +160,31 @@ struct Pair: AsyncParsableCommand {
             Connects to the device that made the invitation and shows a short code. The other device shows the same
             code, or somebody stands between you: then say no. --yes does not ask at this end.
 
-              kith pair kith-invite1...
+            An invitation is a secret until it is used. Without one, the command asks for it; other users of this machine
+            may see what stands on a command line.
+
+              kith pair                                    asks for the invitation
+              kith pair --scan photo.png                   reads the QR code in a picture
+              kith pair --file invitation.txt --yes
+              kith pair - --yes < invitation.txt
               kith pair kith-invite1... --grant shell      the other device may open a shell here, too
             """))
 
     @OptionGroup var globals: GlobalOptions
 
-    @Argument(help: "The invitation's text, as `kith up` or `kith invite` printed it; - reads it from standard input.")
-    var invitation: String
+    @Argument(
+        help: ArgumentHelp(
+            "The invitation's text, as `kith up` or `kith invite` printed it; - reads standard input. Other users may see it here.",
+            valueName: "invitation"))
+    var invitation: String?
+
+    @Option(help: "Read the invitation's text from this file.", completion: .file())
+    var file: String?
+
+    @Option(
+        help: ArgumentHelp("Read the invitation from a picture of its QR code, with zbarimg.", valueName: "picture"),
+        completion: .file())
+    var scan: String?
 
     @Option(
         name: .customLong("grant"),
@@ -158,24 +197,59 @@ struct Pair: AsyncParsableCommand {
     @Flag(name: .shortAndLong, help: "Do not ask to compare the codes at this end.")
     var yes = false
 
+    func validate() throws {
+        guard [invitation, file, scan].count(where: { $0 != nil }) <= 1 else {
+            throw ValidationError("Give the invitation once: as text, with --file or with --scan.")
+        }
+    }
+
     func run() async throws {
-        let text = invitation == "-" ? (readLine() ?? "") : invitation
-        try await withClient(globals, creating: true) { client in
-            let opened = try await client.open(
-                PairingMethods.Join.self, PairingMethods.Join.Input(invitation: text, grants: grants))
-            let messages = MessageStream(opened.stream)
-            defer { opened.stream.abort(.cancelled) }
-            while let event = try await messages.receive(PairingMethods.JoinEvent.self) {
-                switch event {
-                case .compare(let code, let name, let id):
-                    note("Connected to \(styled(printable(name), .bold, on: STDERR_FILENO)), DeviceID \(id).")
-                    noteHeldGrants(try await heldGrants(of: id, client))
-                    note("Both devices must show the code  \(styled(code, .bold, on: STDERR_FILENO))")
-                    let accept = try await yes ? true : answer("Do they, and do you want this?")
+        // Before the other device counts an attempt.
+        guard yes || (TerminalPrompt.isPossible && invitation != "-") else {
+            throw KithError(
+                .invalid, "There is no terminal to ask on. With --yes nobody compares the codes at this end.")
+        }
+        let text = try await text()
+        let ending = try await Signals.untilInterrupted {
+            try await withClient(globals, creating: true) { client in try await pair(by: text, client) }
+        }
+        guard let signal = ending.signal else { return }
+        note("\nNot paired: interrupted. Nothing was stored here.")
+        throw ExitCode(128 + signal)
+    }
+
+    private func text() async throws -> String {
+        if let file { return try InvitationText.read(file: file) }
+        if let scan { return try InvitationText.scan(scan) }
+        guard let invitation else { return try await InvitationText.ask() }
+        return invitation == "-" ? try InvitationText.readInput() : invitation
+    }
+
+    private func pair(by text: String, _ client: Client) async throws {
+        let opened = try await client.open(
+            PairingMethods.Join.self, PairingMethods.Join.Input(invitation: text, grants: grants))
+        let messages = MessageStream(opened.stream)
+        defer { opened.stream.abort(.cancelled) }
+        enum Input { case event(PairingMethods.JoinEvent?), answer(Bool) }
+        try await withThrowingTaskGroup(of: Input.self) { group in
+            defer { group.cancelAll() }
+            var isAsked = false
+            group.addTask { .event(try await messages.receive(PairingMethods.JoinEvent.self)) }
+            while let input = try await group.next() {
+                switch input {
+                case .event(.compare(let code, let name, let id, let attempts)?):
+                    try await describe(code, name, id, attempts, client)
+                    group.addTask { .event(try await messages.receive(PairingMethods.JoinEvent.self)) }
+                    isAsked = !yes
+                    group.addTask {
+                        .answer(try await yes ? true : TerminalPrompt.agrees(to: PairingPrompts.question))
+                    }
+                case .answer(let accept):
+                    isAsked = false
                     try await messages.send(PairingMethods.Decision(accept: accept))
-                    if !accept { throw KithError(.cancelled, "Not paired.") }
-                    note("Waiting for the other end to agree.")
-                case .paired(let device):
+                    // How a refusal ended is the next event, too.
+                    if accept { note("Waiting for the other end to agree.") }
+                case .event(.paired(let device)?):
                     if globals.json {
                         say(try jsonText(device))
                     } else {
@@ -183,64 +257,36 @@ struct Pair: AsyncParsableCommand {
                         noteWarnings(device.warnings)
                     }
                     return
-                case .failed(let code, let message):
+                case .event(.failed(let code, let message)?):
+                    if isAsked { note("") }
                     throw KithError(code, message)
+                case .event(nil):
+                    if isAsked { note("") }
+                    throw KithError(.closed, "The connection ended before the pairing did. Ask for a new invitation.")
                 }
             }
-            throw KithError(.closed, "The connection ended before the pairing did. Ask for a new invitation.")
         }
+    }
+
+    private func describe(
+        _ code: String, _ name: String, _ id: DeviceID, _ attempts: Pairing.Attempts?, _ client: Client
+    ) async throws {
+        note("Connected to \(styled(printable(name), .bold, on: STDERR_FILENO)), DeviceID \(id).")
+        noteHeldGrants(try await heldGrants(of: id, client))
+        if let attempts, attempts.byOthers > 0 {
+            let times = attempts.byOthers == 1 ? "once" : "\(attempts.byOthers) times"
+            note(
+                styled(
+                    "Another device has tried this invitation \(times) before, and was not paired. If that was not yours, say no and get a new invitation another way.",
+                    .yellow, on: STDERR_FILENO))
+        } else if let attempts, attempts.earlier > 0 {
+            note("This is attempt \(attempts.earlier + 1) of \(Pairing.attemptLimit) with this invitation.")
+        }
+        note("Both devices must show the code  \(styled(code, .bold, on: STDERR_FILENO))")
     }
 
     /// What a device may do here already; `nil` when it is not paired.
     private func heldGrants(of id: DeviceID, _ client: Client) async throws -> [Grant]? {
         try await client.call(Devices.List.self, Devices.List.Input(probe: false)).first { $0.id == id }?.grants
-    }
-}
-
-/// Says what becomes of the grants of a device that is paired already; `nil`: it is not.
-func noteHeldGrants(_ held: [Grant]?) {
-    guard let held else { return }
-    let grants = held.map(\.description).joined(separator: ", ")
-    note("It is paired already, and keeps what it may do here: \(grants.isEmpty ? "nothing" : grants).")
-}
-
-/// `kith accept`.
-struct Accept: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        abstract: "Answer a pairing that waits at this device.",
-        discussion: helpText(
-            """
-            Needed only when `kith up` has no terminal to ask on. Without the pairing's number it takes the only one that
-            waits, or lists them.
-            """))
-
-    @OptionGroup var globals: GlobalOptions
-
-    @Argument(help: "The pairing, as shown with its code. Default: the only one that waits.")
-    var id: String?
-
-    @Flag(help: "Refuse it.")
-    var refuse = false
-
-    func run() async throws {
-        let client = try await runningClient(globals, ", so no pairing waits")
-        let id = if let id { id } else { try await onlyOne(client) }
-        _ = try await client.call(PairingMethods.Decide.self, PairingMethods.Decide.Input(id: id, accept: !refuse))
-    }
-
-    /// The pairing that waits.
-    ///
-    /// - Throws: `.notFound` when none does, `.invalid` with all of them when several do.
-    private func onlyOne(_ client: Client) async throws -> String {
-        let waiting = try await client.call(PairingMethods.Waiting.self, Nothing())
-        guard let request = waiting.first else { throw KithError(.notFound, "No pairing waits.") }
-        for request in waiting {
-            note(WaitingThings.line(request))
-            noteWarnings(request.warnings)
-        }
-        guard waiting.count == 1 else {
-            throw KithError(.invalid, "\(waiting.count) pairings wait. Say which one: kith accept \(request.id)")
-        }
-        return request.id
     }
 }

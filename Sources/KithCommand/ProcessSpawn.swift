@@ -15,6 +15,8 @@ struct ProcessSpawn {
         /// In a session of its own, so that closing the terminal leaves it alone; its input is this descriptor, or nothing,
         /// its output and errors are in the file `log`.
         case background(log: String, input: Int32?)
+        /// In this process's group, without input or errors, its output in a descriptor of this process.
+        case reading(output: Int32)
     }
 
     /// Why a program could not be started.
@@ -68,6 +70,11 @@ struct ProcessSpawn {
             unsafe posix_spawn_file_actions_addopen(
                 &actions, STDOUT_FILENO, log, O_WRONLY | O_CREAT | O_TRUNC, 0o600)
             unsafe posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO)
+        }
+        if case .reading(let output) = place {
+            unsafe posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
+            unsafe posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO)
+            unsafe posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0)
         }
         unsafe posix_spawnattr_setflags(&attributes, flags)
 

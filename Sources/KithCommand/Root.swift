@@ -50,6 +50,7 @@ struct Root: AsyncParsableCommand {
     static func main() async {
         kith_hide_memory()
         _ = Passphrase.fromEnvironment
+        InvitationText.hideArguments()
         ignoreBrokenPipes()
         var json = CommandLine.arguments.contains("--json")
         do {

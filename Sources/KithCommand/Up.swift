@@ -197,56 +197,6 @@ private struct Front: ServiceLifecycle.Service {
     }
 }
 
-/// Follows the pairings at this end for as long as `goesOn` wants after an event.
-///
-/// With `asks` it asks the person at the terminal, one pairing at a time; otherwise it only reports them.
-func watchPairings(_ client: Client, asks: Bool, while goesOn: (PairingMethods.Event) -> Bool) async throws {
-    let watch = try await client.open(PairingMethods.Watch.self, Nothing())
-    defer { watch.stream.abort(.cancelled) }
-    let events = MessageStream(watch.stream)
-    while let event = try await events.receive(PairingMethods.Event.self) {
-        switch event {
-        case .requested(let request) where request.isAutomatic:
-            note(
-                "\(printable(request.name)) uses an invitation; code \(styled(request.code, .bold, on: STDERR_FILENO))")
-            noteHeldGrants(request.held)
-            noteWarnings(request.warnings)
-        case .requested(let request):
-            let grants = request.grants.map(\.description).joined(separator: ", ")
-            note("")
-            note(
-                "\(styled(printable(request.name), .bold, on: STDERR_FILENO)) wants to pair. Its DeviceID is \(request.device)."
-            )
-            noteHeldGrants(request.held)
-            note("It may then: \(grants.isEmpty ? "nothing yet" : grants)")
-            noteWarnings(request.warnings)
-            note("Both devices must show the code  \(styled(request.code, .bold, on: STDERR_FILENO))")
-            if asks {
-                let accept = try await answer("Do they, and do you want this?")
-                // The other end may have given up meanwhile; its end is reported as an event of its own.
-                _ = try? await client.call(
-                    PairingMethods.Decide.self, PairingMethods.Decide.Input(id: request.id, accept: accept))
-            } else {
-                note("Answer with: kith accept \(request.id)    (or: kith accept --refuse \(request.id))")
-            }
-        case .paired(let request):
-            note("Paired with \(styled(printable(request.name), .green, on: STDERR_FILENO)).")
-        case .ended(let request, let reason):
-            note("Not paired with \(printable(request.name)): \(printable(reason))")
-        }
-        guard goesOn(event) else { return }
-    }
-}
-
-/// Asks on the terminal from a thread that may wait.
-func answer(_ question: String) async throws -> Bool {
-    try await withCheckedThrowingContinuation { continuation in
-        Thread.detachNewThread {
-            continuation.resume(with: Result { try ask(question) })
-        }
-    }
-}
-
 /// `kith down`.
 struct Down: AsyncParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Stop this device.")

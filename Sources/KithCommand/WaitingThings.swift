@@ -6,11 +6,17 @@ import KithWire
 struct WaitingThings {
     private let pairings: [PairingMethods.Request]
     private let offers: [Inbox.Entry]
+    private let attempts: [PairingMethods.Attempt]
 
     /// Asks the device.
     init(_ client: Client) async throws {
         pairings = try await client.call(PairingMethods.Waiting.self, Nothing())
         offers = try await client.call(Inbox.List.self, Nothing()).filter { $0.state == .waiting }
+        do {
+            attempts = try await client.call(PairingMethods.Failed.self, Nothing())
+        } catch let error as KithError where error.code == .unsupported {
+            attempts = []  // a daemon that was started before they were counted
+        }
     }
 
     /// Says what waits, a line each, and how to answer; nothing when nothing does.
@@ -21,6 +27,25 @@ struct WaitingThings {
                 "\(printable(offer.device)) offers \(InboxList.what(offer)), \(ProgressLine.size(offer.bytes)): "
                     + "kith inbox accept \(offer.id)")
         }
+        tellAttempts()
+    }
+
+    /// Says which attempts to pair came to nothing in the last week, a line for each invitation.
+    func tellAttempts() {
+        var told: Set<String> = []
+        for attempt in attempts where told.insert(attempt.invitation).inserted {
+            let count = attempts.count { $0.invitation == attempt.invitation }
+            let keys = Set(attempts.lazy.filter { $0.invitation == attempt.invitation }.map(\.device)).count
+            let whose = keys == 1 ? "" : ", of \(keys) keys"
+            note(
+                "\(count == 1 ? "1 attempt" : "\(count) attempts") to pair by invitation \(attempt.invitation) came to nothing\(whose); the latest \(relative(attempt.time)) of \(attempt.device.short)\(Self.origin(attempt)): \(printable(attempt.reason)). `kith audit` shows each."
+            )
+        }
+    }
+
+    /// Where an attempt came from: ` from 192.0.2.1:4433`, or nothing when that is unknown.
+    static func origin(_ attempt: PairingMethods.Attempt) -> String {
+        attempt.address.isEmpty ? "" : " from \(printable(attempt.address))"
     }
 
     /// One pairing that waits.

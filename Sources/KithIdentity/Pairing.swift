@@ -19,8 +19,35 @@ public import KithWire
 /// The *code* (six digits) is what two persons compare. Somebody in the middle holds two connections with two
 /// exporters, and would have to make both codes equal. The joiner is bound to its nonce by the commitment before it
 /// sees the inviter's, and the inviter has sent its own before the joiner's is revealed: neither end, and nobody
-/// between, can try nonces until codes collide. One guess in a million is left.
+/// between, can try nonces until codes collide. One guess in a million is left to each attempt.
+///
+/// A joiner that has the challenge knows the code before its own end of it is on any screen, and may hang up. So an
+/// attempt counts from the challenge on: ``attemptLimit`` of them use an invitation up, at either end, and each that
+/// came to nothing is shown to both persons.
 public enum Pairing {
+    /// How many challenges are sent, and how many nonces revealed, for one invitation.
+    public static let attemptLimit = 3
+
+    /// The attempts to pair by an invitation before the present one.
+    public struct Attempts: Codable, Hashable, Sendable {
+        /// How many came as far as a challenge, and to nothing.
+        public var earlier: Int
+        /// How many of them were made with another key than the present one.
+        public var byOthers: Int
+        /// How many may follow the present one.
+        public var left: Int
+
+        /// Makes a count.
+        public init(earlier: Int, byOthers: Int, left: Int) {
+            self.earlier = earlier
+            self.byOthers = byOthers
+            self.left = left
+        }
+
+        /// Whether they are numbers that can be counted with: they come from the other device.
+        package var isPlausible: Bool { [earlier, byOthers, left].allSatisfy { (0...1_000).contains($0) } }
+    }
+
     /// The joiner's first message.
     public struct Present: Codable, Hashable, Sendable {
         /// ``Invitation/id`` of the invitation.
@@ -43,6 +70,8 @@ public enum Pairing {
         public var name: String
         /// Where the inviter listens.
         public var addresses: [NetworkAddress]
+        /// The attempts before this one; devices built before attempts were counted do not say.
+        public var attempts: Attempts?
     }
 
     /// The joiner's second message.
@@ -125,7 +154,7 @@ public enum Pairing {
         private let nonce: [UInt8]
         private let commitment: [UInt8]
         /// The answer to the first message.
-        public let challenge: Challenge
+        public package(set) var challenge: Challenge
 
         /// Begins with the joiner's first message and the proof key of the invitation it names.
         ///

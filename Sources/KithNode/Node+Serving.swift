@@ -194,6 +194,7 @@ extension Node {
             caller: caller, grants: grants, deadline: deadline, trace: header.trace, client: client,
             exportKeyingMaterial: { try await link.exportKeyingMaterial(label: $0, context: $1) },
             calledOff: { scope.reason })
+        prepared.callerAddress = { await link.status()?.address }
         prepared.narrowing = { purpose, check in
             do {
                 try session.narrow(ticket, by: check)

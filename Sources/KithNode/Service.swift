@@ -57,6 +57,8 @@ public struct CallContext: Sendable {
     public var client: Client
     /// Of a call from another device: exports keying material of its connection (RFC 8446 §7.5), 32 bytes.
     public var exportKeyingMaterial: (@Sendable (_ label: String, _ context: [UInt8]) async throws -> [UInt8])?
+    /// Of a call from another device: where that device is now.
+    public var callerAddress: (@Sendable () async -> NetworkAddress?)?
     /// Why the call was called off, once its task is cancelled: `.closed` for a connection that ended, `.denied` for
     /// a grant that was taken.
     public var calledOff: @Sendable () -> KithError?

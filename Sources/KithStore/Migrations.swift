@@ -95,6 +95,21 @@ enum Migrations {
                 sql: "CREATE TABLE roots (root TEXT PRIMARY KEY, path TEXT NOT NULL) STRICT, WITHOUT ROWID")
             try Store.resolveOldRoots(database)
         }
+        migrator.registerMigration("pairing attempts") { database in
+            try database.execute(
+                sql: """
+                    CREATE TABLE pairing_attempts (
+                        number INTEGER PRIMARY KEY AUTOINCREMENT,
+                        invitation TEXT NOT NULL,
+                        is_joining INTEGER NOT NULL,
+                        device BLOB NOT NULL CHECK (length(device) = 32),
+                        address TEXT NOT NULL,
+                        began_at INTEGER NOT NULL,
+                        ending TEXT
+                    ) STRICT;
+                    CREATE INDEX pairing_attempts_invitation ON pairing_attempts (invitation);
+                    """)
+        }
         return migrator
     }
 }

@@ -54,7 +54,7 @@ public struct Standing: Hashable, Sendable {
 public struct InvitationRecord: Hashable, Sendable {
     /// Its public name: ``Invitation/id``.
     public var id: String
-    /// What proves knowledge of the secret.
+    /// What proves knowledge of the secret; empty once its attempts are used up.
     package var proofKey: [UInt8]
     /// What the device that uses it may do here.
     public var grants: [Grant]
@@ -62,6 +62,8 @@ public struct InvitationRecord: Hashable, Sendable {
     public var expiresAt: Int64
     /// Whether this end asks no question when it is used.
     public var isAutomatic: Bool
+    /// How many more attempts to pair may be made by it.
+    public var attemptsLeft = Pairing.attemptLimit
 
     /// Remembers an invitation.
     public init(_ invitation: Invitation, grants: [Grant], isAutomatic: Bool) {
@@ -72,18 +74,49 @@ public struct InvitationRecord: Hashable, Sendable {
         self.isAutomatic = isAutomatic
     }
 
-    init(id: String, proofKey: [UInt8], grants: [Grant], expiresAt: Int64, isAutomatic: Bool) {
+    init(
+        id: String, proofKey: [UInt8], grants: [Grant], expiresAt: Int64, isAutomatic: Bool, attemptsLeft: Int
+    ) {
         self.id = id
         self.proofKey = proofKey
         self.grants = grants
         self.expiresAt = expiresAt
         self.isAutomatic = isAutomatic
+        self.attemptsLeft = attemptsLeft
     }
 }
 
 extension InvitationRecord: CustomStringConvertible {
     /// The text form.
     public var description: String { "invitation \(id)" }
+}
+
+/// An attempt to pair by an invitation of this device that came as far as a challenge.
+public struct PairingAttempt: Hashable, Sendable {
+    /// Which one, of all.
+    public var number: Int64
+    /// The invitation's public name.
+    public var invitation: String
+    /// The key that presented it.
+    public var device: DeviceID
+    /// Where that came from; empty when unknown.
+    public var address: String
+    /// When it began, in seconds since 1970.
+    public var beganAt: Int64
+    /// How it came to nothing; `nil` while it runs, and when this device was killed meanwhile.
+    public var ending: String?
+
+    /// Makes a record.
+    public init(
+        number: Int64, invitation: String, device: DeviceID, address: String, beganAt: Int64, ending: String? = nil
+    ) {
+        self.number = number
+        self.invitation = invitation
+        self.device = device
+        self.address = address
+        self.beganAt = beganAt
+        self.ending = ending
+    }
 }
 
 /// One line of the audit log.

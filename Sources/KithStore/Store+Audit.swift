@@ -9,14 +9,16 @@ extension Store {
     ///
     /// When it is full, the oldest line of whoever has most goes: nobody can push what others did out of it.
     public func record(_ entry: AuditEntry) throws(KithError) {
-        try transaction("write the audit log") { database in
-            try database.execute(
-                sql: "INSERT INTO audit (time, device, method, decision, detail) VALUES (?, ?, ?, ?, ?)",
-                arguments: [
-                    entry.time, entry.device, entry.method, entry.decision.rawValue, String(entry.detail.prefix(500)),
-                ])
-            if database.lastInsertedRowID % Int64(Self.auditSlack) == 0 { try Self.trimAudit(database) }
-        }
+        try transaction("write the audit log") { database in try Self.record(entry, database) }
+    }
+
+    static func record(_ entry: AuditEntry, _ database: Database) throws {
+        try database.execute(
+            sql: "INSERT INTO audit (time, device, method, decision, detail) VALUES (?, ?, ?, ?, ?)",
+            arguments: [
+                entry.time, entry.device, entry.method, entry.decision.rawValue, String(entry.detail.prefix(500)),
+            ])
+        if database.lastInsertedRowID % Int64(Self.auditSlack) == 0 { try Self.trimAudit(database) }
     }
 
     /// The newest lines of the audit log, newest first; what unpaired devices did is counted among them.

@@ -64,7 +64,7 @@ import Testing
             _ = try await laptop.waitForLog(/It is paired already, and keeps what it may do here: (shell)/)
             _ = try await laptop.waitForLog(/kith accept (\S+)/)
             #expect(try await laptop.kith(["status"]).error.contains("wants to pair"))
-            let accepted = try await laptop.kith(["accept"])
+            let accepted = try await laptop.kith(["accept", "--yes"])
             #expect(accepted.status == 0 && accepted.error.contains("wants to pair"), "\(accepted)")
             let outcome = try await joining.outcome(seconds: 30)
             #expect(outcome.status == 0 && outcome.error.contains("It is paired already"), "\(outcome)")
@@ -95,7 +95,7 @@ import Testing
             // The daemon has no terminal: its log names the pairing, `kith accept` answers it.
             let request = try await laptop.waitForLog(/kith accept (\S+)/)
             let code = try await laptop.waitForLog(/show the code  ([0-9 ]+[0-9])/)
-            try await laptop.expect("accept", request)
+            try await laptop.expect("accept", request, "--yes")
             let outcome = try await joining.outcome(seconds: 30)
             #expect(outcome.status == 0, "\(outcome)")
             #expect(outcome.error.contains(code))
@@ -109,8 +109,99 @@ import Testing
             let request = try await laptop.waitForLog(/kith accept (\S+)/)
             try await laptop.expect("accept", "--refuse", request)
             let outcome = try await joining.outcome(seconds: 30)
-            #expect(outcome.status != 0)
+            #expect(outcome.status == 5 && outcome.error.contains("refused at the inviting device"), "\(outcome)")
             #expect(try await laptop.expect("devices", "--json", "--cached") == "[\n\n]\n")
+            #expect(try await phone.expect("devices", "--json", "--cached") == "[\n\n]\n")
+        }
+    }
+
+    // MARK: - Asking
+
+    @Test func `accept shows who wants to pair and the code, asks, and says how it ended`() async throws {
+        try await withTwoMachines { laptop, phone in
+            let invitation = try await laptop.expect("invite", "--text").trimmingCharacters(in: .newlines)
+            let joining = try Tmux(phone, ["pair", invitation])
+            defer { joining.end() }
+            let request = try await laptop.waitForLog(/kith accept (\S+)/)
+            let code = try await laptop.waitForLog(/show the code  ([0-9 ]+[0-9])/)
+            try await joining.show("Both devices must show the code \(code)")
+
+            // Without a terminal nobody is asked, and nothing is agreed to.
+            let mute = try await laptop.kith(["accept"])
+            #expect(mute.status == 64 && mute.error.contains("kith accept \(request) --yes"), "\(mute)")
+            #expect(mute.error.contains(code) && mute.error.contains("Its DeviceID is"), "\(mute)")
+            #expect(try await laptop.kith(["accept", request, "--yes", "--refuse"]).status == 64)
+
+            let accepting = try Tmux(laptop, ["accept"])
+            defer { accepting.end() }
+            try await accepting.show("phone wants to pair. Its DeviceID is")
+            try await accepting.show("Both devices must show the code \(code)")
+            try await accepting.show("Do the codes match, and do you want to pair? [y/N]")
+            try accepting.type("y")
+            try await accepting.show("Waiting for the other end to agree.")
+            try await joining.show("Do the codes match, and do you want to pair? [y/N]")
+            try joining.type("y")
+            try await accepting.show("Paired with phone.")
+            try await joining.show("Paired with laptop.")
+        }
+    }
+
+    @Test func `a no at the joining end is heard at the other at once, and the question there is withdrawn`()
+        async throws
+    {
+        try await withTwoMachines { laptop, phone in
+            let screen = try Tmux(laptop, ["invite"])
+            defer { screen.end() }
+            try await screen.show("Waiting for the device that uses it")
+            let invitation = try await laptop.expect("invite", "--text").trimmingCharacters(in: .newlines)
+            let joining = try Tmux(phone, ["pair", invitation])
+            defer { joining.end() }
+            try await screen.show("Do the codes match, and do you want to pair? [y/N]")
+            let accepting = try Tmux(laptop, ["accept"])
+            defer { accepting.end() }
+            try await accepting.show("Do the codes match, and do you want to pair? [y/N]")
+            try await joining.show("Do the codes match, and do you want to pair? [y/N]")
+            try joining.type("n")
+            try await joining.show("Not paired: it was refused at this device. Nothing was stored at either end.")
+            for end in [screen, accepting] {
+                try await end.show("it was refused at the other device. Nothing was stored.")
+            }
+            #expect(try await laptop.expect("devices", "--json", "--cached") == "[\n\n]\n")
+
+            // It could be tried again; refused here, it is used up.
+            let again = try phone.start(["pair", invitation, "--yes"])
+            while try await laptop.kith(["accept", "--refuse"]).status != 0 {}
+            let outcome = try await again.outcome(seconds: 30)
+            #expect(outcome.status == 5 && outcome.error.contains("refused at the inviting device"), "\(outcome)")
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func `the inviting end hears at once that the other has been interrupted`(daemon: Bool) async throws {
+        try await withTwoMachines { laptop, phone in
+            if !daemon { try await phone.expect("down") }  // then `pair` is the device itself
+            let invitation = try await laptop.expect("invite", "--text").trimmingCharacters(in: .newlines)
+            let joining = try Tmux(phone, ["pair", invitation])
+            defer { joining.end() }
+            _ = try await laptop.waitForLog(/kith accept (\S+)/)
+            let accepting = try Tmux(laptop, ["accept"])
+            defer { accepting.end() }
+            try await accepting.show("Do the codes match, and do you want to pair? [y/N]")
+            try await joining.show("Do the codes match, and do you want to pair? [y/N]")
+            try joining.press("C-c")
+            try await joining.show("Not paired: interrupted.")
+            try await accepting.show("the other device gave up. Nothing was stored.")
+        }
+    }
+
+    @Test func `the joining end hears that the inviting device was stopped, and which end that was`() async throws {
+        try await withTwoMachines { laptop, phone in
+            let invitation = try await laptop.expect("invite", "--text").trimmingCharacters(in: .newlines)
+            let joining = try phone.start(["pair", invitation, "--yes"])
+            _ = try await laptop.waitForLog(/kith accept (\S+)/)
+            try await laptop.expect("down")
+            let outcome = try await joining.outcome(seconds: 30)
+            #expect(outcome.status == 13 && outcome.error.contains("The inviting device was stopped."), "\(outcome)")
             #expect(try await phone.expect("devices", "--json", "--cached") == "[\n\n]\n")
         }
     }

@@ -38,11 +38,13 @@ final class Tmux: Sendable {
     /// Waits until the screen shows a text, wherever its lines are broken.
     func show(_ text: String, sourceLocation: SourceLocation = #_sourceLocation) async throws {
         let deadline = ContinuousClock.now + .seconds(30)
+        let letters = text.filter { !$0.isWhitespace }
         var screen = ""
         while ContinuousClock.now < deadline {
             screen = try self.screen()
             let words = screen.split(whereSeparator: \.isWhitespace).joined(separator: " ")
-            if screen.contains(text) || words.contains(text) { return }
+            // A terminal breaks a line in the middle of a word.
+            if screen.contains(text) || words.contains(text) || words.filter({ $0 != " " }).contains(letters) { return }
             try await Task.sleep(for: .milliseconds(50))
         }
         Issue.record("the screen does not show \(text.debugDescription):\n\(screen)", sourceLocation: sourceLocation)

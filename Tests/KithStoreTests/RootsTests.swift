@@ -47,7 +47,9 @@ import Testing
         let record = InvitationRecord(try invitation(), grants: [grant], isAutomatic: true)
         try store.add(record, now: 1_000)
         #expect(symlink("/", top + "/shared") == 0)
-        _ = try store.pair(try device(1, grants: [grant]), invitation: record.id, now: 1_001)
+        let phone = try device(1, grants: [grant])
+        let (number, _) = try store.beginAttempt(by: record.id, from: phone.id, at: "", now: 1_001)
+        _ = try store.pair(phone, invitation: record.id, attempt: number, now: 1_001)
         #expect(try store.grantedRoot(top + "/shared") == top + "/shared")
     }
 

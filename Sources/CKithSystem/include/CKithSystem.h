@@ -2,6 +2,7 @@
 #define CKITHSYSTEM_H
 
 // The operating system's parts that Swift cannot call itself, one header each.
+#include "KithArguments.h"
 #include "KithConfinedOpen.h"
 #include "KithProtection.h"
 #include "KithFileContents.h"

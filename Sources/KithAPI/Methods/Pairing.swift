@@ -15,13 +15,16 @@ public enum Invitations {
         public var isAutomatic: Bool
         /// What a person should know of what it gives: folders that one device may change for another.
         public var warnings: [String]?
+        /// How many more attempts to pair may be made by it; 0 once those that came to nothing have used it up.
+        public var attemptsLeft: Int?
 
         /// Makes a description.
-        public init(id: String, grants: [Grant], expiresAt: Int64, isAutomatic: Bool) {
+        public init(id: String, grants: [Grant], expiresAt: Int64, isAutomatic: Bool, attemptsLeft: Int? = nil) {
             self.id = id
             self.grants = grants
             self.expiresAt = expiresAt
             self.isAutomatic = isAutomatic
+            self.attemptsLeft = attemptsLeft
         }
     }
 
@@ -72,7 +75,7 @@ public enum Invitations {
         public static func access(for input: Input) -> Access { .owner }
     }
 
-    /// Lists the invitations that can still be used.
+    /// Lists the invitations that have not been used and have not expired.
     public enum List: Method {
         /// What the caller sends.
         public typealias Input = Nothing
@@ -117,7 +120,9 @@ public enum PairingMethods {
     /// What the joining end's own person sees and says while pairing, as messages on the stream of ``Join``.
     public enum JoinEvent: Codable, Hashable, Sendable {
         /// Compare this code with the one the other device shows.
-        case compare(code: String, name: String, id: DeviceID)
+        ///
+        /// `attempts` are those that the other device counted before; `nil` when it does not say.
+        case compare(code: String, name: String, id: DeviceID, attempts: Pairing.Attempts?)
         /// It is done.
         case paired(Devices.Info)
         /// It failed.
@@ -209,6 +214,49 @@ public enum PairingMethods {
         case paired(Request)
         /// It came to nothing.
         case ended(Request, reason: String)
+        /// A device presented a good invitation and came to nothing before there was a code to compare.
+        case brokenOff(Attempt)
+    }
+
+    /// An attempt to pair by an invitation of this device that came to nothing.
+    public struct Attempt: Codable, Hashable, Sendable {
+        /// The ``Invitations/Info/id`` of the invitation.
+        public var invitation: String
+        /// The key that presented it.
+        public var device: DeviceID
+        /// Where that came from; empty when unknown.
+        public var address: String
+        /// When it began, in seconds since 1970.
+        public var time: Int64
+        /// How it came to nothing, in a sentence for a person.
+        public var reason: String
+
+        /// Makes a description.
+        public init(invitation: String, device: DeviceID, address: String, time: Int64, reason: String) {
+            self.invitation = invitation
+            self.device = device
+            self.address = address
+            self.time = time
+            self.reason = reason
+        }
+    }
+
+    /// Lists the attempts to pair of the last week that came to nothing, the newest first.
+    ///
+    /// Those of devices that are paired now are left out.
+    public enum Failed: Method {
+        /// What the caller sends.
+        public typealias Input = Nothing
+        /// What the service answers.
+        public typealias Output = [Attempt]
+        /// The stable name on every wire.
+        public static let name = "pairing.failed"
+        /// How it is called.
+        public static let kind = MethodKind.query
+        /// One line for a person.
+        public static let summary = "Lists the attempts to pair that came to nothing."
+        /// Who may call it with this input.
+        public static func access(for input: Input) -> Access { .owner }
     }
 
     /// Follows the pairings at the inviting end: ``Event`` messages until the caller closes the stream.

@@ -13,19 +13,47 @@ public final class PairingService: Service {
     private let name: @Sendable () -> String
     private let addresses: @Sendable () -> [NetworkAddress]
     private let now: @Sendable () -> Int64
+    private let limits: Limits
     private let desk = PairingDesk()
-    /// Invitations somebody is pairing by right now.
-    private let busy = Mutex<Set<String>>([])
+    private let state: Mutex<State>
+
+    /// How long an attempt to pair may take.
+    package struct Limits: Sendable {
+        /// How long a device may take to say the next thing that no person has to think about.
+        package var message = Duration.seconds(10)
+        /// How long the two people may take to compare the codes.
+        package var verdict = Duration.seconds(240)
+        var presentations = PresentationLimiter.Limits()
+
+        /// The defaults.
+        package init() {}
+    }
+
+    private struct State {
+        var limiter: PresentationLimiter
+        /// Attempts that run, by their invitations: one at a time.
+        var running: [String: Attempt] = [:]
+        var isClosed = false
+    }
 
     private static let messageLimit = 16 << 10
 
     /// Makes the service.
     ///
     /// `name` is what this device calls itself, `addresses` where it listens, `now` the time in seconds since 1970.
-    public init(
+    public convenience init(
         node: Node, store: Store, name: @escaping @Sendable () -> String,
         addresses: @escaping @Sendable () -> [NetworkAddress], now: @escaping @Sendable () -> Int64
     ) {
+        self.init(node: node, store: store, limits: Limits(), name: name, addresses: addresses, now: now)
+    }
+
+    package init(
+        node: Node, store: Store, limits: Limits, name: @escaping @Sendable () -> String,
+        addresses: @escaping @Sendable () -> [NetworkAddress], now: @escaping @Sendable () -> Int64
+    ) {
+        self.limits = limits
+        state = Mutex(State(limiter: PresentationLimiter(limits.presentations)))
         self.node = node
         self.store = store
         self.name = name
@@ -40,13 +68,8 @@ public final class PairingService: Service {
             .call(Invitations.List.self) { _, _ in
                 try self.store.invitations(now: self.now()).map(Invitations.Info.init)
             },
-            .call(Invitations.Revoke.self) { input, _ in
-                guard try self.store.revokeInvitation(input.id) else {
-                    throw KithError(
-                        .notFound, "No invitation \(input.id) waits; `kith invite --list` shows those that do.")
-                }
-                return Nothing()
-            },
+            .call(Invitations.Revoke.self) { input, _ in try self.revoke(input.id) },
+            .call(PairingMethods.Failed.self) { _, _ in try self.failed() },
             .call(PairingMethods.Waiting.self) { _, _ in self.desk.waiting },
             .call(PairingMethods.Decide.self) { input, _ in
                 try self.desk.decide(input.id, accept: input.accept)
@@ -62,8 +85,16 @@ public final class PairingService: Service {
         ]
     }
 
-    /// Ends the streams of those who watch, so that a device that stops need not wait for them.
-    public func close() { desk.close() }
+    /// Ends the attempts that run, and the streams of those who watch, so that a device that stops need not wait for
+    /// people.
+    public func close() {
+        let attempts = state.withLock { state in
+            state.isClosed = true
+            return Array(state.running.values)
+        }
+        for attempt in attempts { attempt.end(.stopped) }
+        desk.close()
+    }
 
     // MARK: - Inviting
 
@@ -85,107 +116,285 @@ public final class PairingService: Service {
         return Invitations.Create.Output(text: invitation.text, info: info)
     }
 
+    private func revoke(_ id: String) throws -> Nothing {
+        guard try store.revokeInvitation(id) else {
+            throw KithError(.notFound, "No invitation \(id) waits; `kith invite --list` shows those that do.")
+        }
+        state.withLock { $0.running[id] }?.end(.revoked)
+        return Nothing()
+    }
+
+    private func failed() throws -> [PairingMethods.Attempt] {
+        let running = state.withLock { state in Set(state.running.values.map(\.device)) }
+        return try store.failedAttempts(now: now()).compactMap { attempt in
+            if attempt.ending == nil, running.contains(attempt.device) { return nil }
+            return PairingMethods.Attempt(attempt)
+        }
+    }
+
+    /// One attempt to pair by an invitation of this device.
+    private final class Attempt: Sendable {
+        let device: DeviceID
+        let scope = CallScope()
+        private let ending = Mutex<PairingEnding?>(nil)
+
+        init(_ device: DeviceID) { self.device = device }
+
+        /// Why it was called off, if it was.
+        var calledOff: PairingEnding? { ending.withLock { $0 } }
+
+        /// Calls it off; the first reason counts.
+        func end(_ reason: PairingEnding) {
+            ending.withLock { if $0 == nil { $0 = reason } }
+            scope.cancel(reason.there)
+        }
+    }
+
     /// The inviting end of ``Pairing``.
     private func receive(_ context: CallContext, _ pending: PendingStream<Nothing>) async throws {
         guard case .device(let joiner, _, _) = context.caller, let export = context.exportKeyingMaterial else {
             throw KithError(.invalid, "An invitation is presented by another device.")
         }
+        let address = await context.callerAddress?()
         let channel = Pairing.Channel(
             inviter: node.id, joiner: joiner, exporter: try await export(Pairing.exporterLabel, []))
         let messages = MessageStream(try await pending.accept(Nothing()), limit: Self.messageLimit)
         do {
-            try await pair(messages, channel)
-        } catch let error as KithError where error.code != .closed {
-            try noteRefusal(of: joiner, error.message)
-            try await messages.send(PairingMethods.FromInviter.refused(code: error.code, message: error.message))
-            try await messages.stream.finish()
+            try await pair(messages, channel, address)
+        } catch let refusal as Refusal {
+            try? await messages.send(
+                PairingMethods.FromInviter.refused(code: refusal.error.code, message: refusal.error.message))
+            try? await messages.stream.finish()
             // The refusal must arrive before the stream goes: the joiner ends it when it has read it.
-            _ = try? await messages.receive(PairingMethods.FromJoiner.self)
+            _ = try? await withDeadline(.seconds(2)) { try await messages.receive(PairingMethods.FromJoiner.self) }
         }
     }
 
-    /// Writes down that a pairing came to nothing; what unpaired devices try is counted only.
-    private func noteRefusal(of joiner: DeviceID, _ detail: String) throws {
-        let method = PairingMethods.Present.name
-        guard let known = try store.device(joiner) else {
-            let attempt = UnpairedAttempt(device: joiner, address: nil, method: method, detail: detail)
-            return store.countAttempt(attempt, now: now())
-        }
-        try store.record(
-            AuditEntry(time: now(), device: known.name, method: method, decision: .denied, detail: detail))
+    /// What the joiner is told in place of a pairing; it may be gone.
+    private struct Refusal: Error {
+        var error: KithError
     }
 
-    private func pair(_ messages: MessageStream, _ channel: Pairing.Channel) async throws {
-        guard case .present(let present)? = try await messages.receive(PairingMethods.FromJoiner.self),
-            present.name.utf8.count <= 256, present.addresses.count <= Ticket.maxAddresses
-        else { throw KithError(.invalid, "A pairing begins with an invitation.") }
-        let invitation = try store.usableInvitation(present.invitation, now: now())
-        let inviter = try Pairing.Inviter(
-            present, proofKey: invitation.proofKey, channel: channel, name: name(), addresses: addresses())
-        guard busy.withLock({ $0.insert(invitation.id).inserted }) else {
-            throw KithError(.conflict, "Somebody else is pairing by that invitation right now.")
+    private func pair(_ messages: MessageStream, _ channel: Pairing.Channel, _ address: NetworkAddress?) async throws {
+        let attempt = Attempt(channel.joiner)
+        let present: Pairing.Present
+        var inviter: Pairing.Inviter
+        let invitation: InvitationRecord
+        let number: Int64
+        do {
+            let first = try await withDeadline(limits.message) {
+                try await messages.receive(PairingMethods.FromJoiner.self)
+            }
+            guard case .present(let received)? = first, received.name.utf8.count <= 256,
+                received.addresses.count <= Ticket.maxAddresses
+            else { throw KithError(.invalid, "A pairing begins with an invitation.") }
+            present = received
+            try admit(channel.joiner, address)
+            invitation = try store.usableInvitation(present.invitation, now: now())
+            inviter = try Pairing.Inviter(
+                present, proofKey: invitation.proofKey, channel: channel, name: name(), addresses: addresses())
+            do {
+                try begin(attempt, by: invitation.id)
+            } catch {
+                // It has proven the invitation: two devices hold it.
+                reportBroken(channel.joiner, address, invitation.id, "another device was pairing by it at that moment.")
+                throw error
+            }
+            do {
+                (number, inviter.challenge.attempts) = try store.beginAttempt(
+                    by: invitation.id, from: channel.joiner, at: address?.description ?? "", now: now())
+            } catch {
+                end(by: invitation.id)
+                throw error
+            }
+        } catch let error as KithError where error.code != .closed {
+            try noteRefusal(of: channel.joiner, address, error.message)
+            throw Refusal(error: error)
         }
-        defer { _ = busy.withLock { $0.remove(invitation.id) } }
+        defer { end(by: invitation.id) }
 
+        let shown = Locked<PairingMethods.Request?>(nil)
+        let ready = inviter
+        let device: PairedDevice
+        do {
+            device = try await attempt.scope.run("kith pairing", until: nil) {
+                try await self.exchange(messages, channel, present, ready, invitation, number) { shown.set($0) }
+            }
+        } catch {
+            let ending = attempt.calledOff ?? self.ending(error)
+            let left: Int
+            do {
+                left = try store.endAttempt(number, ending.here, burning: ending == .refusedHere, now: now())
+            } catch {
+                left = 0  // it was counted when it began; the people are told all the same
+            }
+            if ending.isBreach { state.withLock { $0.limiter.brokeOff(channel.joiner, at: .now) } }
+            let reason = "\(ending.here). \(PairingEnding.rest(left))"
+            if let request = shown.value {
+                desk.report(.ended(request, reason: reason))
+            } else {
+                reportBroken(channel.joiner, address, invitation.id, reason)
+            }
+            let there = ending.there
+            throw Refusal(error: KithError(there.code, "\(there.message) \(PairingEnding.restThere(left))"))
+        }
+        state.withLock { $0.limiter.paired(channel.joiner, from: address) }
+        if let request = shown.value { desk.report(.paired(request)) }
+        node.paired(device.id)
+        try await messages.send(PairingMethods.FromInviter.verdict(Pairing.Verdict(accept: true)))
+        try await messages.stream.finish()
+        // The other end closes when it has stored the pairing, too; that this is heard changes nothing.
+        _ = try? await withDeadline(limits.message) { try await messages.receive(PairingMethods.FromJoiner.self) }
+    }
+
+    private func reportBroken(_ device: DeviceID, _ address: NetworkAddress?, _ invitation: String, _ reason: String) {
+        desk.report(
+            .brokenOff(
+                PairingMethods.Attempt(
+                    invitation: invitation, device: device, address: address?.description ?? "", time: now(),
+                    reason: reason)))
+    }
+
+    /// The messages from the challenge on, to the pairing.
+    private func exchange(
+        _ messages: MessageStream, _ channel: Pairing.Channel, _ present: Pairing.Present, _ inviter: Pairing.Inviter,
+        _ invitation: InvitationRecord, _ number: Int64, showing: @Sendable (PairingMethods.Request) -> Void
+    ) async throws -> PairedDevice {
         try await messages.send(PairingMethods.FromInviter.challenge(inviter.challenge))
-        guard case .reveal(let reveal)? = try await messages.receive(PairingMethods.FromJoiner.self) else {
-            throw KithError(.invalid, "The other device left the order of a pairing.")
+        let answer = try await Self.within(limits.message, else: .noReveal) {
+            try await messages.receive(PairingMethods.FromJoiner.self)
         }
-        let name = try store.freeName(like: present.name, for: channel.joiner)
+        guard let answer else { throw PairingEnding.gaveUp }
+        guard case .reveal(let reveal) = answer else { throw PairingEnding.disorder }
+        let code: String
+        do {
+            code = try inviter.code(for: reveal)
+        } catch {
+            throw PairingEnding.changedNonce
+        }
         let held = try store.device(channel.joiner)?.grants
         let fresh = invitation.grants.filter { held?.contains($0) != true }
-        var request = PairingMethods.Request(
-            id: Hex.encode((0..<4).map { _ in UInt8.random(in: 0 ... .max) }), invitation: invitation.id, name: name,
-            device: channel.joiner,
-            code: try inviter.code(for: reveal), grants: (held ?? []) + fresh, held: held,
+        let name = try store.freeName(like: present.name, for: channel.joiner)
+        var wanted = PairingMethods.Request(
+            id: Hex.encode((0..<4).map { _ in UInt8.random(in: 0 ... .max) }), invitation: invitation.id,
+            name: name, device: channel.joiner, code: code, grants: (held ?? []) + fresh, held: held,
             isAutomatic: invitation.isAutomatic)
-        request.warnings = try store.overlaps(of: request.grants, to: channel.joiner, called: name)
-        do {
-            let device = try await agree(on: request, messages, present, invitation)
-            desk.report(.paired(request))
-            try store.record(
-                AuditEntry(
-                    time: now(), device: device.name, method: PairingMethods.Present.name, decision: .allowed,
-                    detail: "paired by invitation \(invitation.id)"))
-            node.paired(device.id)
-            try await messages.send(PairingMethods.FromInviter.verdict(Pairing.Verdict(accept: true)))
-            try await messages.stream.finish()
-            // The other end closes when it has stored the pairing, too.
-            _ = try await messages.receive(PairingMethods.FromJoiner.self)
-        } catch {
-            let reason = (error as? KithError)?.message ?? "the other device gave up"
-            desk.report(.ended(request, reason: reason))
-            throw error
-        }
-    }
-
-    /// Waits for both persons, and stores the pairing when both agree.
-    private func agree(
-        on request: PairingMethods.Request, _ messages: MessageStream, _ present: Pairing.Present,
-        _ invitation: InvitationRecord
-    ) async throws -> PairedDevice {
-        defer { desk.forget(request.id) }
-        // Whoever says no, or goes away, first ends it for both.
-        try await withThrowingTaskGroup(of: Bool.self) { group in
-            group.addTask { await self.desk.decision(on: request) }
-            group.addTask {
-                guard case .verdict(let verdict)? = try await messages.receive(PairingMethods.FromJoiner.self) else {
-                    throw KithError(.closed, "The other device gave up.")
-                }
-                if !verdict.accept { throw KithError(.cancelled, "It was refused at the other device.") }
-                return true
-            }
-            defer { group.cancelAll() }
-            while let accepted = try await group.next() {
-                guard accepted else { throw KithError(.denied, "It was refused at the inviting device.") }
-            }
+        wanted.warnings = try store.overlaps(of: wanted.grants, to: channel.joiner, called: name)
+        let request = wanted
+        showing(request)
+        // It stops counting when it expires, also under the eyes of the two people.
+        let lifetime = Duration.seconds(max(0, invitation.expiresAt - now()))
+        try await Self.within(min(limits.verdict, lifetime), else: lifetime < limits.verdict ? .expired : .undecided) {
+            try await self.agree(on: request, messages)
         }
         let now = now()
         return try store.pair(
             PairedDevice(
                 id: request.device, name: present.name, addresses: present.addresses, grants: invitation.grants,
                 pairedAt: now, lastSeen: now),
-            invitation: invitation.id, now: now)
+            invitation: invitation.id, attempt: number, now: now)
+    }
+
+    /// Waits for both people.
+    private func agree(on request: PairingMethods.Request, _ messages: MessageStream) async throws {
+        enum Word { case here(Bool), there(Bool), gone }
+        defer { desk.forget(request.id) }
+        // Whoever says no, or goes away, first ends it for both.
+        try await withThrowingTaskGroup(of: Word.self) { group in
+            group.addTask { .here(await self.desk.decision(on: request)) }
+            group.addTask {
+                guard let word = try await messages.receive(PairingMethods.FromJoiner.self) else { return .gone }
+                guard case .verdict(let verdict) = word else { throw PairingEnding.disorder }
+                return .there(verdict.accept)
+            }
+            defer { group.cancelAll() }
+            var (here, there) = (false, false)
+            while !(here && there), let word = try await group.next() {
+                try Task.checkCancellation()
+                switch word {
+                case .here(true): here = true
+                case .here(false): throw PairingEnding.refusedHere
+                case .there(true):
+                    there = true
+                    // It has nothing more to say before this end has answered: it can only go.
+                    group.addTask {
+                        let word = try await messages.receive(PairingMethods.FromJoiner.self)
+                        if word != nil { throw PairingEnding.disorder }
+                        return .gone
+                    }
+                case .there(false): throw PairingEnding.refusedThere
+                case .gone: throw PairingEnding.gaveUp
+                }
+            }
+        }
+    }
+
+    /// Runs `body`, which `late` ends when it takes longer.
+    private static func within<Result: Sendable>(
+        _ limit: Duration, else late: PairingEnding, _ body: @escaping @Sendable () async throws -> Result
+    ) async throws -> Result {
+        do {
+            return try await withDeadline(limit, body)
+        } catch let error as KithError where error.code == .timedOut {
+            throw late
+        }
+    }
+
+    /// What an error of an attempt means.
+    private func ending(_ error: any Error) -> PairingEnding {
+        switch error {
+        case let ending as PairingEnding: ending
+        case _ where node.isShuttingDown: .stopped
+        case is DecodingError, is WireError: .disorder
+        case let error as KithError where error.code == .invalid: .disorder
+        // The store does not let it: expired or taken back at the last moment, a full disk.
+        case let error as KithError where [.unpaired, .exhausted, .internal, .conflict].contains(error.code):
+            .failed(error)
+        default: .gaveUp
+        }
+    }
+
+    // MARK: - Limits
+
+    /// Counts a presentation.
+    ///
+    /// - Throws: `.exhausted` when there were too many by this key, or from its address.
+    private func admit(_ key: DeviceID, _ address: NetworkAddress?) throws {
+        let wait = try state.withLock { state throws in
+            if state.isClosed { throw Node.stopping }
+            return state.limiter.present(key, from: address, at: .now)
+        }
+        guard let wait else { return }
+        let seconds = max(1, Int((wait / .seconds(1)).rounded(.up)))
+        throw KithError(.exhausted, "Too many attempts to pair from there. Try again in \(seconds) s.")
+    }
+
+    /// Binds an invitation to the attempt of one key.
+    ///
+    /// - Throws: `.conflict` while it is bound to another.
+    private func begin(_ attempt: Attempt, by invitation: String) throws {
+        try state.withLock { state throws in
+            if state.isClosed { throw Node.stopping }
+            guard state.running[invitation] == nil else {
+                throw KithError(
+                    .conflict,
+                    "Another device is pairing by that invitation right now. If it is not yours, tell whoever made it.")
+            }
+            state.running[invitation] = attempt
+        }
+    }
+
+    private func end(by invitation: String) { state.withLock { state in state.running[invitation] = nil } }
+
+    /// Writes down that a presentation was refused; what unpaired devices try is counted only.
+    private func noteRefusal(of joiner: DeviceID, _ address: NetworkAddress?, _ detail: String) throws {
+        let method = PairingMethods.Present.name
+        guard let known = try store.device(joiner) else {
+            let attempt = UnpairedAttempt(device: joiner, address: address, method: method, detail: detail)
+            return store.countAttempt(attempt, now: now())
+        }
+        try store.record(
+            AuditEntry(time: now(), device: known.name, method: method, decision: .denied, detail: detail))
     }
 
     // MARK: - Joining
@@ -206,7 +415,8 @@ public final class PairingService: Service {
         let here = MessageStream(try await pending.accept(Nothing()), limit: Self.messageLimit)
         do {
             let device = try await join(invitation, input.grants, channel, here: here, there: there)
-            try await stream.finish()
+            // Both ends have stored it: whether this arrives changes nothing.
+            try? await stream.finish()
             var info = await Devices.Info(device, node: node)
             info.warnings = try store.overlaps(of: input.grants, to: device.id, called: device.name)
             try await here.send(PairingMethods.JoinEvent.paired(info))
@@ -225,20 +435,34 @@ public final class PairingService: Service {
     ) async throws -> PairedDevice {
         let joiner = Pairing.Joiner(invitation, channel: channel, name: name(), addresses: addresses())
         try await there.send(PairingMethods.FromJoiner.present(joiner.present))
-        guard case .challenge(let challenge) = try await next(there) else { throw Self.disorder }
-        guard challenge.name.utf8.count <= 256, challenge.addresses.count <= Ticket.maxAddresses else {
-            throw Self.disorder
+        let first: PairingMethods.FromInviter?
+        do {
+            first = try await withDeadline(limits.message) {
+                try await there.receive(PairingMethods.FromInviter.self)
+            }
+        } catch let error as KithError where error.code == .timedOut {
+            throw KithError(.timedOut, "The inviting device did not answer. Nothing was stored.", cause: error)
         }
+        if case .refused(let code, let message)? = first { throw Self.refusal(code, message) }
+        guard first != nil else { throw KithError(.closed, "The inviting device gave up. Nothing was stored.") }
+        guard case .challenge(let challenge)? = first, challenge.name.utf8.count <= 256,
+            challenge.addresses.count <= Ticket.maxAddresses, challenge.attempts?.isPlausible != false
+        else { throw Self.disorder }
         let (reveal, code) = try joiner.answer(challenge)
-        try await there.send(PairingMethods.FromJoiner.reveal(reveal))
         let name = try store.freeName(like: challenge.name, for: channel.inviter)
-        try await here.send(PairingMethods.JoinEvent.compare(code: code, name: name, id: channel.inviter))
-        let decision = try await here.receive(PairingMethods.Decision.self)
-        let accepts = decision?.accept ?? false
-        try await there.send(PairingMethods.FromJoiner.verdict(Pairing.Verdict(accept: accepts)))
-        guard accepts else { throw KithError(.cancelled, "Not paired: it was refused at this device.") }
-        guard case .verdict(let verdict) = try await next(there), verdict.accept else { throw Self.disorder }
 
+        // From here on the other end knows the code: it counts, whatever becomes of it.
+        let (number, earlier) = try store.beginJoining(by: invitation.id, of: channel.inviter, now: now())
+        do {
+            try await there.send(PairingMethods.FromJoiner.reveal(reveal))
+            try await here.send(
+                PairingMethods.JoinEvent.compare(
+                    code: code, name: name, id: channel.inviter, attempts: challenge.attempts))
+            try await agree(here: here, there: there, earlier: earlier, left: challenge.attempts?.left)
+        } catch {
+            try store.endJoining(number, isPaired: false)
+            throw error
+        }
         var known = invitation.ticket.addresses
         known += challenge.addresses.filter { !known.contains($0) }
         let now = now()
@@ -246,25 +470,99 @@ public final class PairingService: Service {
             PairedDevice(
                 id: channel.inviter, name: name, addresses: known, relays: invitation.ticket.relays, grants: grants,
                 pairedAt: now, lastSeen: now))
+        try store.endJoining(number, isPaired: true)
         node.paired(device.id)
         return device
     }
 
-    private func next(_ messages: MessageStream) async throws -> PairingMethods.FromInviter {
-        switch try await messages.receive(PairingMethods.FromInviter.self) {
-        case .refused(let code, let message)?: throw KithError(code, message)
-        case let message?: return message
-        case nil: throw KithError(.closed, "The other device gave up.")
+    /// Waits for this end's person, and for the inviter's word.
+    private func agree(here: MessageStream, there: MessageStream, earlier: Int, left: Int?) async throws {
+        enum Word { case decided(Bool), left, answer(PairingMethods.FromInviter), gone(KithError?), late }
+        enum Phase { case undecided, accepted, refused }
+        let listen: @Sendable () async throws -> Word = {
+            do {
+                return try await there.receive(PairingMethods.FromInviter.self).map { .answer($0) } ?? .gone(nil)
+            } catch let error as KithError where error.code != .invalid {
+                return .gone(error)
+            }
+        }
+        try await withThrowingTaskGroup(of: Word.self) { group in
+            group.addTask { try await here.receive(PairingMethods.Decision.self).map { .decided($0.accept) } ?? .left }
+            group.addTask { try await listen() }
+            defer { group.cancelAll() }
+            var phase = Phase.undecided
+            while let word = try await group.next() {
+                switch (phase, word) {
+                case (.undecided, .decided(let accept)):
+                    phase = accept ? .accepted : .refused
+                    try await there.send(PairingMethods.FromJoiner.verdict(Pairing.Verdict(accept: accept)))
+                    if accept {
+                        // This end's person has nothing more to say: they can only go.
+                        group.addTask {
+                            _ = try await here.receive(PairingMethods.Decision.self)
+                            return .left
+                        }
+                    } else {
+                        // The refusal must arrive before the stream goes: the inviter answers it.
+                        group.addTask {
+                            try await Task.sleep(for: .seconds(2))
+                            return .late
+                        }
+                    }
+                case (.refused, _):
+                    let rest = left.map { " \(PairingEnding.restThere($0))" } ?? ""
+                    throw KithError(.cancelled, "Not paired: it was refused at this device.\(rest)")
+                case (.accepted, .answer(.verdict(let verdict))) where verdict.accept: return
+                case (_, .answer(.refused(let code, let message))): throw Self.refusal(code, message)
+                case (_, .gone(let error)):
+                    throw Self.brokenOff(hasAccepted: phase == .accepted, earlier: earlier, error)
+                case (_, .left): throw KithError(.cancelled, "Not paired: this device gave up.")
+                default: throw Self.disorder
+                }
+            }
         }
     }
 
-    private static var disorder: KithError { KithError(.invalid, "The other device left the order of a pairing.") }
+    /// What the inviter says in place of a pairing, for a person.
+    private static func refusal(_ code: KithError.Code, _ message: String) -> KithError {
+        KithError(code, "Not paired. \(message.prefix(500))")
+    }
+
+    /// The other device went away between the code and the pairing.
+    ///
+    /// It knew the code by then, and so did this end's person: who looks for a code that fits has to try again and again.
+    private static func brokenOff(hasAccepted: Bool, earlier: Int, _ error: KithError?) -> KithError {
+        let rest =
+            hasAccepted
+            ? "Nothing was stored here. Should the other device list this one, use `kith forget` there."
+            : "Nothing was stored here."
+        return KithError(
+            .closed,
+            """
+            Not paired. The other device broke off after the code was shown, attempt \(earlier + 1) of \(Pairing.attemptLimit). \
+            \(rest) If it happens again, ask for a new invitation and get it another way.
+            """, cause: error)
+    }
+
+    private static var disorder: KithError {
+        KithError(.invalid, "The other device left the order of a pairing. Nothing was stored here.")
+    }
 }
 
 extension Invitations.Info {
     /// Describes a stored invitation.
     init(_ record: InvitationRecord) {
         self.init(
-            id: record.id, grants: record.grants, expiresAt: record.expiresAt, isAutomatic: record.isAutomatic)
+            id: record.id, grants: record.grants, expiresAt: record.expiresAt, isAutomatic: record.isAutomatic,
+            attemptsLeft: record.attemptsLeft)
+    }
+}
+
+extension PairingMethods.Attempt {
+    /// Describes a stored attempt.
+    init(_ attempt: PairingAttempt) {
+        self.init(
+            invitation: attempt.invitation, device: attempt.device, address: attempt.address, time: attempt.beganAt,
+            reason: attempt.ending ?? "this device was stopped")
     }
 }

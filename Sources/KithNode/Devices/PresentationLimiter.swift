@@ -1,0 +1,87 @@
+import KithIdentity
+import KithWire
+
+/// Decides whether an invitation may be presented now, right or wrong: so many in a while by one key, and from one
+/// address.
+///
+/// An attempt that leads to a pairing is given back. A key that broke one off waits, so that others come first.
+struct PresentationLimiter {
+    /// How often one of a kind may present an invitation.
+    struct Rate: Hashable, Sendable {
+        /// How many at once.
+        var burst: Int
+        /// How long until there is one more.
+        var interval: Duration
+    }
+
+    /// The limits.
+    struct Limits: Hashable, Sendable {
+        /// Of one key.
+        var perKey = Rate(burst: 6, interval: .seconds(10))
+        /// Of one IPv4 address, or one /64 of IPv6.
+        var perHost = Rate(burst: 30, interval: .seconds(2))
+        /// How long a key waits that broke an attempt off.
+        var pause = Duration.seconds(5)
+        /// How many keys and addresses are remembered; beyond, those that may present again soonest are forgotten.
+        var memory = 4_096
+    }
+
+    private enum Subject: Hashable {
+        case key(DeviceID)
+        case host([UInt8])
+        case pause(DeviceID)
+    }
+
+    private let limits: Limits
+    /// When all of a subject's places will be free again.
+    private var free: [Subject: ContinuousClock.Instant] = [:]
+
+    init(_ limits: Limits = Limits()) { self.limits = limits }
+
+    /// How many keys and addresses it remembers.
+    var count: Int { free.count }
+
+    /// Counts a presentation; `nil` when it may go on, else how long to wait.
+    mutating func present(_ key: DeviceID, from address: NetworkAddress?, at now: ContinuousClock.Instant) -> Duration?
+    {
+        let subjects = subjects(key, address)
+        var wait = (free[.pause(key)] ?? now) - now
+        for (subject, rate) in subjects {
+            // The last place but `burst` becomes free this long before the last.
+            wait = max(wait, (free[subject] ?? now) - now - rate.interval * (rate.burst - 1))
+        }
+        guard wait <= .zero else { return wait }
+        for (subject, rate) in subjects { free[subject] = max(free[subject] ?? now, now) + rate.interval }
+        forget(at: now)
+        return nil
+    }
+
+    /// Gives a presentation back: it led to a pairing.
+    mutating func paired(_ key: DeviceID, from address: NetworkAddress?) {
+        for (subject, rate) in subjects(key, address) {
+            if let instant = free[subject] { free[subject] = instant - rate.interval }
+        }
+    }
+
+    /// Makes a key wait that broke an attempt off.
+    mutating func brokeOff(_ key: DeviceID, at now: ContinuousClock.Instant) {
+        free[.pause(key)] = now + limits.pause
+        forget(at: now)
+    }
+
+    private func subjects(_ key: DeviceID, _ address: NetworkAddress?) -> [(Subject, Rate)] {
+        [(.key(key), limits.perKey)] + (address.map { [(.host(Self.host($0)), limits.perHost)] } ?? [])
+    }
+
+    /// The four bytes of an IPv4 address, the first eight of an IPv6 one: a network has a whole /64.
+    private static func host(_ address: NetworkAddress) -> [UInt8] { Array(address.ip.prefix(8)) }
+
+    private mutating func forget(at now: ContinuousClock.Instant) {
+        guard free.count > limits.memory else { return }
+        free = free.filter { $0.value > now }
+        guard free.count > limits.memory else { return }
+        for (subject, _) in free.sorted(by: { $0.value < $1.value }).prefix(free.count - limits.memory / 2) {
+            free[subject] = nil
+        }
+    }
+}
