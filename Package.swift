@@ -186,7 +186,8 @@ let tests: [Target] = [
     .testTarget(
         name: "KithCommandTests",
         dependencies: [
-            "KithCommand", "KithTesting", "KithWire", "KithIdentity", "KithAPI", "KithNet", "CKithSystem", logging,
+            "KithCommand", "KithCommandLine", "KithTesting", "KithWire", "KithIdentity", "KithAPI", "KithNet",
+            "CKithSystem", logging,
         ]),
 ]
 

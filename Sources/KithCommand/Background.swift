@@ -51,11 +51,13 @@ struct Background {
         return unsafe waitpid(pid, &status, WNOHANG) == 0
     }
 
-    /// The last line it wrote.
+    /// The last line it wrote, without the name it begins with and its full stop: for the middle of a sentence.
     var lastLine: String {
         // A log that cannot be read has no last line.
         let text = (try? String(contentsOfFile: path, encoding: .utf8)) ?? ""
-        return text.split(separator: "\n").last.map(String.init) ?? "it said nothing"
+        guard var line = text.split(separator: "\n").last else { return "it said nothing" }
+        if line.hasPrefix("kith: ") { line = line.dropFirst(6) }
+        return String(line.hasSuffix(".") ? line.dropLast() : line)
     }
 
     private static func executablePath() throws -> String {

@@ -1,3 +1,4 @@
+import ArgumentParser
 import Foundation
 import KithCommandLine
 import KithWire
@@ -33,16 +34,19 @@ extension Root {
         let count = leading(words)
         let rest = words[count...]
         guard count > 0, !rest.isEmpty else { return words }
-        let path = try description().find(rest).path
+        let path = try described(Array(rest)).path
         return path.isEmpty ? words : path + words[..<count] + rest.dropFirst(path.count)
     }
 
     /// What is wrong with a command line that names no command there is; `nil` when it names one, or none at all.
     static func unknownCommand(in words: [String]) throws -> KithError? {
         var rest = words[leading(words)...]
+        guard !rest.isEmpty || words.isEmpty else {
+            return KithError(.invalid, "A command is missing. `kith --help` lists them.")
+        }
         if rest.first == "help" { rest.removeFirst() }
         guard let first = rest.first, !first.hasPrefix("-") else { return nil }
-        return try description().subcommands.contains { $0.name == first } ? nil : noCommand([first])
+        return configuration.subcommands.contains { $0._commandName == first } ? nil : try noCommand([first])
     }
 
     /// There is no such command, and which one was meant.

@@ -77,8 +77,17 @@ struct Root: AsyncParsableCommand {
                 report(unknown, json: json)
                 leave(unknown.code.exitStatus)
             }
-            // A wrong command line, --help or --version: the parser words it and knows the status.
-            exit(withError: error)
+            switch exitCode(for: error) {
+            case .success: exit(withError: error)  // --help and --version
+            case .validationFailure:
+                let wrong = wrongCommandLine(error, typed)
+                report(wrong, json: json)
+                leave(wrong.code.exitStatus)
+            default:
+                let failure = KithError(.internal, error.localizedDescription, cause: error)
+                report(failure, json: json)
+                leave(failure.code.exitStatus)
+            }
         }
     }
 }

@@ -106,6 +106,68 @@ extension Root {
         return try JSONDecoder().decode(Tool.self, from: Data(_dumpHelp().utf8)).command
     }
 
+    /// The command that `words` begin with, and how many of them name it; of one that has a default below it, that one.
+    ///
+    /// Describes that command alone, which is quick.
+    static func described(_ words: [String]) throws -> (path: [String], command: CommandDescription) {
+        struct Tool: Decodable { var command: CommandDescription }
+        var (path, type): ([String], any ParsableCommand.Type) = ([], Root.self)
+        for word in words {
+            guard let next = type.configuration.subcommands.first(where: { $0._commandName == word }) else { break }
+            path.append(word)
+            type = next
+        }
+        if let standard = type.configuration.defaultSubcommand { type = standard }
+        return (path, try JSONDecoder().decode(Tool.self, from: Data(type._dumpHelp().utf8)).command)
+    }
+
+    /// The words with every short name by itself and its value with it, as the parser takes them.
+    ///
+    /// - Throws: `.invalid` for short names of which one is unknown.
+    private static func separated(_ words: [String]) throws -> [String] {
+        let own = words.prefix { $0 != "--" }
+        // Nothing is described for nothing.
+        guard own.contains(where: { $0.count > 2 && $0.hasPrefix("-") && !$0.hasPrefix("--") }) else { return words }
+        if let unknown = try unknownCommand(in: words) { throw unknown }
+        let (path, command) = try described(words)
+        do throws(ArgumentScan.Problem) {
+            return path + (try ArgumentScan.separated(Array(words.dropFirst(path.count)), of: command))
+        } catch {
+            throw wrong(error, path)
+        }
+    }
+
+    private static func name(_ path: [String]) -> String { (["kith"] + path).joined(separator: " ") }
+
+    private static func wrong(_ problem: ArgumentScan.Problem, _ path: [String]) -> KithError {
+        let meant = problem.meant.map { " Did you mean \($0)?" } ?? ""
+        return KithError(.invalid, "\(problem.message).\(meant) `\(name(path)) --help` shows how.")
+    }
+
+    /// Words what the parser has against a command line, in one line with what to do about it.
+    static func wrongCommandLine(_ error: any Error, _ typed: [String]) -> KithError {
+        // What cannot be described any better is said as the parser says it.
+        let words = (try? WordForms.understood(withCommonOptionsBehind(typed))) ?? typed
+        guard let (path, command) = try? described(words) else { return KithError(.invalid, message(for: error)) }
+        if let next = words.dropFirst(path.count).first, !next.hasPrefix("-"), command.positionals.isEmpty,
+            let group = try? description().find(path).command, !group.subcommands.isEmpty,
+            let unknown = try? noCommand(path + [next])
+        {
+            return unknown
+        }
+        if let problem = ArgumentScan.problem(
+            with: Array(words.dropFirst(path.count)), of: command, named: name(path))
+        {
+            return wrong(problem, path)
+        }
+        var text = message(for: error).split(whereSeparator: \.isNewline).joined(separator: " ")
+        if let match = text.wholeMatch(of: /The value '(.*)' is invalid for '<?([^ >]+)[^']*'(.*)/) {
+            text = "“\(match.1)” is no value for \(match.2)\(match.3)"
+        }
+        if !text.hasSuffix("."), !text.hasSuffix("?"), !text.contains("kith ") { text += "." }
+        return KithError(.invalid, text.contains("kith ") ? text : "\(text) `\(name(path)) --help` shows how.")
+    }
+
     /// Commands that must work whatever the settings say.
     private static let unsettled: Set<String> = ["config", "completions", "complete", "manual", "help"]
 
@@ -116,7 +178,7 @@ extension Root {
     ///
     /// Costs nothing when there is no settings file.
     static func parse(withSettings typed: [String]) throws -> (command: any ParsableCommand, words: [String]) {
-        let words = try WordForms.understood(withCommonOptionsBehind(typed))
+        let words = try separated(WordForms.understood(withCommonOptionsBehind(typed)))
         let own = words.prefix { $0 != "--" }
         guard let first = words.first, !unsettled.contains(first), !first.hasPrefix("-"),
             !own.contains("--help"), !own.contains("-h") || ownShortH.contains(first)

@@ -2,9 +2,10 @@
 package struct ArgumentScan: Hashable, Sendable {
     /// What a word is.
     package enum Role: Hashable, Sendable {
-        /// Names of the arguments with these indices; `value` is what stands after an equals sign.
+        /// Names of the arguments with these indices; `value` is what stands after an equals sign, or behind the letter of
+        /// an option (`-n5`).
         ///
-        /// Several only of flags written together (`-rq`).
+        /// Several only of short names written together (`-rq`).
         case names([Int], value: String?)
         /// The value of the argument with this index.
         case value(of: Int)
@@ -24,7 +25,7 @@ package struct ArgumentScan: Hashable, Sendable {
     package private(set) var isTerminated = false
     /// How many arguments were given by their place.
     private var placed = 0
-    private let command: CommandDescription
+    let command: CommandDescription
     private let positionals: [Int]
 
     /// Reads `words`.
@@ -70,15 +71,23 @@ package struct ArgumentScan: Hashable, Sendable {
         }
         guard !word.hasPrefix("--") else { return .unknown }
         var indices: [Int] = []
-        for letter in name.dropFirst() {
-            guard let index = command.index(named: "-\(letter)") else { return .unknown }
+        var rest = word.dropFirst()
+        while let letter = rest.popFirst() {
+            guard let index = command.index(named: "-\(letter)"), !isAlone(index, in: word) else { return .unknown }
             indices.append(index)
-            if command.arguments[index].kind == .option {
-                if value == nil { awaited = index }
+            guard command.arguments[index].kind == .option else { continue }
+            guard !rest.isEmpty else {
+                awaited = index
                 break
             }
+            return .names(indices, value: String(rest.first == "=" ? rest.dropFirst() : rest))
         }
-        return .names(indices, value: value)
+        return .names(indices, value: nil)
+    }
+
+    /// Whether an argument's name stands by itself or not at all: nobody asks for help among other letters.
+    func isAlone(_ index: Int, in word: String) -> Bool {
+        word.count > 2 && ["help", "version"].contains(command.arguments[index].key)
     }
 
     private mutating func place() -> Role {

@@ -1,0 +1,137 @@
+import Foundation
+import KithCommandLine
+import Testing
+
+/// Every command of kith, walked as its parser describes it: what is wrong is said in one voice, and what people write
+/// together means what it means apart.
+@Suite struct CommandLineTests {
+    /// A command line that is wrong, and what standard error has to say besides.
+    private struct Case: Sendable {
+        var words: [String]
+        var hint = ""
+    }
+
+    /// Every command that has words of its own, with the way there.
+    private static func commands(_ machine: Machine) async throws -> [(path: [String], command: CommandDescription)] {
+        struct Tool: Decodable { var command: CommandDescription }
+        let dump = try await machine.start(["--experimental-dump-help"], byEnvironment: true).outcome(seconds: 30)
+        let all = try JSONDecoder().decode(Tool.self, from: Data(dump.output.utf8)).command.all
+        try #require(all.count > 50)
+        return all
+    }
+
+    /// Runs each on a machine without a device, eight at a time.
+    private static func each<Item: Sendable>(
+        _ items: [Item], _ body: @escaping @Sendable (Item) async throws -> Void
+    ) async throws {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for (number, item) in items.enumerated() {
+                if number >= 8 { try await group.next() }
+                group.addTask { try await body(item) }
+            }
+            try await group.waitForAll()
+        }
+    }
+
+    private static func unknownLetter(of command: CommandDescription) throws -> String {
+        let known = Set(command.arguments.flatMap(\.names).map(\.typed))
+        return String(try #require("QYJKU".first { !known.contains("-\($0)") }))
+    }
+
+    @Test func `whatever is wrong in whichever command is said by kith in one line, with status 64`() async throws {
+        let machine = try Machine("nobody")
+        var cases: [Case] = []
+        for (path, command) in try await Self.commands(machine) {
+            let unknown = try Self.unknownLetter(of: command)
+            cases.append(Case(words: path + ["--no-such-option"], hint: "--no-such-option"))
+            cases.append(Case(words: path + ["-" + unknown], hint: "-" + unknown))
+            for before in ["", "v", "h", "vh"] {
+                cases.append(Case(words: path + ["-" + before + unknown + "h"], hint: "no option"))
+            }
+            // Help is asked for by itself.
+            if command.index(named: "-h").map({ command.arguments[$0].key == "help" }) ?? true {
+                cases.append(Case(words: path + ["-vh"], hint: "no option"))
+            }
+            let places = command.positionals
+            if !path.isEmpty, !places.contains(where: { $0.isRepeating }) {
+                cases.append(Case(words: path + (0...places.count).map { _ in "x" }))
+            }
+            for option in command.arguments where option.kind == .option {
+                for name in option.names { cases.append(Case(words: path + [name.typed], hint: name.typed)) }
+            }
+        }
+        try await Self.each(cases) { wrong in
+            let outcome = try await machine.start(wrong.words, byEnvironment: true).outcome(seconds: 60)
+            #expect(outcome.status == 64, "\(wrong.words): \(outcome)")
+            #expect(outcome.output.isEmpty, "\(wrong.words): \(outcome)")
+            #expect(outcome.error.hasPrefix("kith: "), "\(wrong.words): \(outcome)")
+            #expect(wrong.hint.isEmpty || outcome.error.contains(wrong.hint), "\(wrong.words): \(outcome)")
+            #expect(!outcome.error.contains("kith: kith") && !outcome.error.contains("Usage:"), "\(outcome)")
+            #expect(outcome.error.split(separator: "\n").count == 1, "\(wrong.words): \(outcome)")
+        }
+        await machine.remove()
+    }
+
+    @Test func `a value that is none is named, and what would be one`() async throws {
+        let machine = try Machine("nobody")
+        let cases = [
+            ["audit", "-l", "x"], ["audit", "-lx"], ["ping", "-c", "x", "y"], ["up", "--port", "70000"],
+            ["up", "--grant", "x"], ["bench", "-t", "x", "y"], ["du", "-dx", "y:/"], ["head", "-nx", "y:/z"],
+            ["shell", "--keep", "x", "y"], ["shell", "--predict", "x", "y"], ["shell", "-exx", "y"],
+            ["forward", "--stop", "x"], ["forward", "-Lx", "y"], ["completions", "x"], ["via", "y", "z"],
+            ["mkdir", "-m", "9", "y:/z"], ["grant", "y", "--add", "x"], ["find", "y:/", "-type", "x"],
+        ]
+        try await Self.each(cases) { words in
+            let outcome = try await machine.start(words, byEnvironment: true).outcome(seconds: 60)
+            #expect(outcome.status == 64 && outcome.output.isEmpty, "\(words): \(outcome)")
+            #expect(outcome.error.hasPrefix("kith: ") && !outcome.error.contains("is invalid for"), "\(outcome)")
+            #expect(outcome.error.split(separator: "\n").count == 1, "\(words): \(outcome)")
+        }
+        await machine.remove()
+    }
+
+    @Test func `a value behind its letter, and letters written together, mean what they mean apart`() async throws {
+        let machine = try Machine("nobody")
+        var pairs: [(together: [String], apart: [String])] = []
+        for (path, command) in try await Self.commands(machine) {
+            // These do something without a device, or make one.
+            let active: Set = ["up", "invite", "pair", "service", "mls", "manual", "config", "doctor"]
+            guard let first = path.first, !active.contains(first), command.subcommands.isEmpty else { continue }
+            let places = command.positionals.filter { !$0.isOptional }.map { _ in "x:/y" }
+            func letters(_ kind: CommandDescription.Argument.Kind) -> [String] {
+                command.arguments.filter { $0.kind == kind && $0.key != "help" }.flatMap(\.names)
+                    .filter { $0.kind == "short" }.map(\.name)
+            }
+            let flags = letters(.flag).joined()
+            for letter in letters(.option) {
+                pairs.append((path + ["-\(letter)1"] + places, path + ["-\(letter)", "1"] + places))
+                pairs.append((path + ["-v\(letter)1"] + places, path + ["-v", "-\(letter)", "1"] + places))
+            }
+            // A v among the letters of a copy asks for names, as rsync's.
+            let apart = flags.filter { !["cp", "sync"].contains(first) || $0 != "v" }
+            if apart.count > 1 { pairs.append((path + ["-" + apart] + places, path + apart.map { "-\($0)" } + places)) }
+        }
+        try #require(pairs.count > 30)
+        try await Self.each(pairs) { pair in
+            let together = try await machine.start(pair.together, byEnvironment: true).outcome(seconds: 60)
+            let apart = try await machine.start(pair.apart, byEnvironment: true).outcome(seconds: 60)
+            #expect(together.status == apart.status, "\(pair): \(together)\(apart)")
+            #expect(together.error == apart.error, "\(pair)")
+            #expect(!together.error.contains("no option"), "\(pair): \(together)")
+        }
+        await machine.remove()
+    }
+
+    @Test func `a daemon that cannot start is quoted once`() async throws {
+        let machine = try Machine("quoted")
+        // A database that is none.
+        try FileManager.default.createDirectory(
+            atPath: machine.data, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        try Data("not a database, whatever its name says".utf8).write(
+            to: URL(fileURLWithPath: machine.data + "/kith.sqlite"))
+        let outcome = try await machine.kith(["up", "--detach"])
+        #expect(outcome.status != 0 && outcome.error.hasPrefix("kith: The device ended at once: "), "\(outcome)")
+        #expect(!outcome.error.dropFirst(6).contains("kith: ") && !outcome.error.contains(".. "), "\(outcome)")
+        await machine.remove()
+    }
+}
