@@ -24,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 #ifdef __linux__
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -44,7 +45,7 @@ typedef struct record {
     int32_t second;
 } record;
 
-enum { RECORD_STARTED = 1, RECORD_FAILED = 2, RECORD_ENDED = 3, RECORD_SIGNAL = 4, RECORD_RELEASE = 5 };
+enum { RECORD_STARTED = 1, RECORD_FAILED = 2, RECORD_ENDED = 3, RECORD_SIGNAL = 4 };
 
 // MARK: - Small helpers
 
@@ -156,27 +157,55 @@ static void default_signals(void) {
 
 // MARK: - The processes of a session
 
-/// Sends `number` (0: none) to every living process of a session but `except`; returns how many there are.
+/// Sends `number` (0: none) to every living process of a session but `except`; returns how many there are. With
+/// COUNT_UNSETTLED it counts only those that have not come to rest.
 #ifdef __linux__
-static int is_zombie(const char *name) {
+/// Reads the state letter of a process, and when it started, in ticks since the machine did; 'X' when it is gone.
+static char process_state(const char *name, uint64_t *started) {
     char path[64] = "/proc/";
     size_t length = 6;
     for (; *name != 0 && length < 40; name++) path[length++] = *name;
     memcpy(path + length, "/stat", 6);
     int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) return 1;
-    char text[256];
-    ssize_t count = read(file, text, sizeof text);
+    if (file < 0) return 'X';
+    char text[512];
+    ssize_t count = read(file, text, sizeof text - 1);
     close(file);
-    for (ssize_t at = count - 3; at > 0; at--) {
-        if (text[at] == ')') return text[at + 2] == 'Z' || text[at + 2] == 'X';
+    if (count <= 0) return 'X';
+    text[count] = 0;
+    // "number (name) state …": the name may hold anything; the start is the 22nd field, the state the third.
+    const char *at = strrchr(text, ')');
+    if (at == NULL || at[1] == 0 || at[2] == 0) return 'S';
+    char state = at[2];
+    at += 2;
+    for (int field = 3; field < 22 && at != NULL; field++) {
+        at = strchr(at, ' ');
+        if (at != NULL) at++;
     }
-    return 0;
+    *started = 0;
+    for (; at != NULL && *at >= '0' && *at <= '9'; at++) *started = *started * 10 + (uint64_t)(*at - '0');
+    return state;
+}
+
+/// What is asked for in place of a signal: how many of the processes have not come to rest yet.
+enum { COUNT_UNSETTLED = -1 };
+/// A process may take this long from its start until it comes to rest.
+enum { SETTLING_MILLISECONDS = 1000 };
+
+/// Whether a process has only just been started, and runs: it may be about to leave the session (setsid).
+static int is_unsettled(char state, uint64_t started) {
+    if (state != 'R' && state != 'D') return 0;
+    struct timespec now;
+    if (clock_gettime(CLOCK_BOOTTIME, &now) != 0) return 0;
+    long ticks = sysconf(_SC_CLK_TCK);
+    if (ticks <= 0) return 0;
+    uint64_t age = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000 - started * 1000 / (uint64_t)ticks;
+    return age < SETTLING_MILLISECONDS;
 }
 
 static int signal_session(pid_t session, int number, pid_t except) {
     int directory = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (directory < 0) return kill(-session, number) == 0 ? 1 : 0;
+    if (directory < 0) return kill(-session, number > 0 ? number : 0) == 0 ? 1 : 0;
     int found = 0;
     char entries[8192] __attribute__((aligned(8)));
     for (;;) {
@@ -192,8 +221,12 @@ static int signal_session(pid_t session, int number, pid_t except) {
             const char *digit = name;
             for (; *digit >= '0' && *digit <= '9'; digit++) process = process * 10 + (*digit - '0');
             if (*digit != 0 || process <= 0 || process == except) continue;
-            if (getsid(process) != session || is_zombie(name)) continue;
-            if (number != 0) kill(process, number);
+            if (getsid(process) != session) continue;
+            uint64_t started = 0;
+            char state = process_state(name, &started);
+            if (state == 'Z' || state == 'X') continue;
+            if (number == COUNT_UNSETTLED && !is_unsettled(state, started)) continue;
+            if (number > 0) kill(process, number);
             found++;
         }
     }
@@ -201,21 +234,31 @@ static int signal_session(pid_t session, int number, pid_t except) {
     return found;
 }
 #else
+enum { COUNT_UNSETTLED = -1, SETTLING_MILLISECONDS = 1000 };
+
 static int signal_session(pid_t session, int number, pid_t except) {
     int name[4] = {CTL_KERN, KERN_PROC, KERN_PROC_ALL, 0};
     size_t length = 0;
-    if (sysctl(name, 3, NULL, &length, NULL, 0) != 0) return kill(-session, number) == 0 ? 1 : 0;
+    if (sysctl(name, 3, NULL, &length, NULL, 0) != 0) return kill(-session, number > 0 ? number : 0) == 0 ? 1 : 0;
     length += 64 * sizeof(struct kinfo_proc);
     size_t capacity = length;
     struct kinfo_proc *list = mmap(NULL, capacity, PROT_READ | PROT_WRITE, MAP_ANON | MAP_PRIVATE, -1, 0);
-    if (list == MAP_FAILED) return kill(-session, number) == 0 ? 1 : 0;
+    if (list == MAP_FAILED) return kill(-session, number > 0 ? number : 0) == 0 ? 1 : 0;
     int found = 0;
     if (sysctl(name, 3, list, &length, NULL, 0) == 0) {
         for (size_t index = 0; index < length / sizeof *list; index++) {
             pid_t process = list[index].kp_proc.p_pid;
             if (process <= 0 || process == except || list[index].kp_proc.p_stat == SZOMB) continue;
             if (getsid(process) != session) continue;
-            if (number != 0) kill(process, number);
+            if (number == COUNT_UNSETTLED) {
+                struct timeval now, start = list[index].kp_proc.p_starttime;
+                gettimeofday(&now, NULL);
+                // What runs and what waits look alike here.
+                if ((now.tv_sec - start.tv_sec) * 1000 + (now.tv_usec - start.tv_usec) / 1000 >= SETTLING_MILLISECONDS / 4) {
+                    continue;
+                }
+            }
+            if (number > 0) kill(process, number);
             found++;
         }
     }
@@ -236,26 +279,37 @@ static uint64_t now_milliseconds(void) {
 }
 
 /// Waits until no process of the session lives; returns whether that came true in time.
-static int session_empties(pid_t session, uint64_t milliseconds) {
+static int session_empties(pid_t session, pid_t head, uint64_t milliseconds) {
     uint64_t deadline = now_milliseconds() + milliseconds;
     for (long pause = 1;; pause = pause < 20 ? pause * 2 : pause) {
-        if (signal_session(session, 0, 0) == 0) return 1;
+        if (signal_session(session, 0, head) == 0) return 1;
         if (now_milliseconds() >= deadline) return 0;
         pause_milliseconds(pause);
     }
 }
 
-static void end_session(pid_t session, const kith_spawn_options *options) {
+/// Waits until what has just been started in the session has come to rest: a job that is on its way out of it (setsid)
+/// when its shell ends is to get there, whatever the machine is busy with.
+static void settle_session(pid_t session, pid_t head) {
+    uint64_t deadline = now_milliseconds() + SETTLING_MILLISECONDS;
+    for (int quiet = 0; quiet < 2 && now_milliseconds() < deadline;) {
+        quiet = signal_session(session, COUNT_UNSETTLED, head) == 0 ? quiet + 1 : 0;
+        if (quiet == 1 && signal_session(session, 0, head) == 0) return;
+        pause_milliseconds(2);
+    }
+}
+
+static void end_session(pid_t session, pid_t head, const kith_spawn_options *options) {
     // A stopped process acts on the signals only when it goes on.
-    signal_session(session, SIGHUP, 0);
-    signal_session(session, SIGCONT, 0);
-    if (session_empties(session, options->hangup_milliseconds)) return;
-    signal_session(session, SIGTERM, 0);
-    signal_session(session, SIGCONT, 0);
-    if (session_empties(session, options->terminate_milliseconds)) return;
+    signal_session(session, SIGHUP, head);
+    signal_session(session, SIGCONT, head);
+    if (session_empties(session, head, options->hangup_milliseconds)) return;
+    signal_session(session, SIGTERM, head);
+    signal_session(session, SIGCONT, head);
+    if (session_empties(session, head, options->terminate_milliseconds)) return;
     // Several rounds: a process may have forked while the list was read.
     for (int round = 0; round < 200; round++) {
-        if (signal_session(session, SIGKILL, 0) == 0) return;
+        if (signal_session(session, SIGKILL, head) == 0) return;
         pause_milliseconds(5);
     }
 }
@@ -287,14 +341,41 @@ static _Noreturn void fail(int report, int stage, int error) {
     _exit(127);
 }
 
+/// Leaves the first place of a terminal's session to a process that does nothing, and goes on as another one.
+///
+/// When the first process of such a session ends, the kernel hangs up on everything in front of the terminal, at once:
+/// also on a job that was just about to leave. So the one that ends is not the first. It has the supervisor for its
+/// parent all the same; in a session of its own parent's, the suspend key would stop it with nobody to continue it.
+static void leave_to_head(const plan *plan, int report) {
+#ifdef __linux__
+    long leader = syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
+    if (leader < 0) fail(report, KITH_SPAWN_SETUP, errno);
+    if (leader > 0) {
+        int32_t words[2] = {0, (int32_t)leader};
+        ssize_t ignored = write(report, words, sizeof words);
+        (void)ignored;
+        // All signals are blocked since before the first fork, and stay so: only SIGKILL ends it.
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        close_all_except(NULL, 0);
+        for (;;) pause();
+    }
+    prctl(PR_SET_PDEATHSIG, SIGHUP);
+    if (setpgid(0, 0) != 0 || tcsetpgrp(plan->standard[0], getpid()) != 0) fail(report, KITH_SPAWN_SETUP, errno);
+#else
+    (void)plan;
+    (void)report;
+#endif
+}
+
 static _Noreturn void become_leader(const plan *plan, int report) {
 #ifdef __linux__
     // Should the supervisor itself be killed, the leader at least is told.
     prctl(PR_SET_PDEATHSIG, SIGHUP);
 #endif
     if (setsid() < 0) fail(report, KITH_SPAWN_SETUP, errno);
-    if (plan->options->terminal && ioctl(plan->standard[0], TIOCSCTTY, 0) != 0) {
-        fail(report, KITH_SPAWN_SETUP, errno);
+    if (plan->options->terminal) {
+        if (ioctl(plan->standard[0], TIOCSCTTY, 0) != 0) fail(report, KITH_SPAWN_SETUP, errno);
+        leave_to_head(plan, report);
     }
     for (int number = 0; number < 3; number++) {
         if (dup2(plan->standard[number], number) < 0) fail(report, KITH_SPAWN_SETUP, errno);
@@ -367,11 +448,12 @@ static _Noreturn void supervise(const plan *plan, int control) {
     const int kept[] = {control, report[0], report[1], plan->standard[0], plan->standard[1], plan->standard[2]};
     close_all_except(kept, 6);
 
-    pid_t leader = fork();
-    if (leader == 0) {
+    pid_t session = fork();
+    if (session == 0) {
         close(report[0]);
         become_leader(plan, report[1]);
     }
+    pid_t leader = session;
     int error = errno;
     close(report[1]);
     if (leader < 0) {
@@ -380,10 +462,16 @@ static _Noreturn void supervise(const plan *plan, int control) {
     }
     int32_t words[2] = {0, 0};
     ssize_t count;
-    do { count = read(report[0], words, sizeof words); } while (count < 0 && errno == EINTR);
+    for (;;) {
+        count = read(report[0], words, sizeof words);
+        if (count < 0 && errno == EINTR) continue;
+        if (count != (ssize_t)sizeof words || words[0] != 0) break;
+        leader = words[1];
+    }
     close(report[0]);
     if (count == (ssize_t)sizeof words) {
-        waitpid(leader, NULL, 0);
+        if (session != leader) kill(session, SIGKILL);
+        while (waitpid(-1, NULL, 0) > 0) {}
         send_record(control, RECORD_FAILED, words[0], words[1]);
         _exit(1);
     }
@@ -406,10 +494,9 @@ static _Noreturn void supervise(const plan *plan, int control) {
     sigset_t none;
     sigemptyset(&none);
 
-    send_record(control, RECORD_STARTED, leader, 0);
+    send_record(control, RECORD_STARTED, leader, session);
     int ended = 0;
-    int released = 0;
-    while (!released && !asked_to_stop) {
+    while (!asked_to_stop) {
         if (!ended) ended = report_end(control, leader);
         reap_orphans(leader);
         fd_set readable;
@@ -424,7 +511,6 @@ static _Noreturn void supervise(const plan *plan, int control) {
         ssize_t length = recv(control, &message, sizeof message, 0);
         if (length < 0 && errno == EINTR) continue;
         if (length != (ssize_t)sizeof message) break;
-        if (message.kind == RECORD_RELEASE) released = 1;
         if (message.kind == RECORD_SIGNAL) {
             if (message.second > 1) {
                 kill(-message.second, message.first);
@@ -433,14 +519,13 @@ static _Noreturn void supervise(const plan *plan, int control) {
             }
         }
     }
-    if (released) {
-        signal_session(leader, SIGHUP, 0);
-        signal_session(leader, SIGCONT, 0);
-    } else {
-        end_session(leader, plan->options);
-    }
+    pid_t head = session == leader ? 0 : session;
+    if (ended) settle_session(session, head);
+    end_session(session, head, plan->options);
     // Reaped last: until here the number of the session cannot have been given to a stranger.
-    if (ended || !released) waitpid(leader, NULL, 0);
+    if (head != 0) kill(head, SIGKILL);
+    waitpid(leader, NULL, 0);
+    if (head != 0) waitpid(head, NULL, 0);
     while (waitpid(-1, NULL, WNOHANG) > 0) {}
     _exit(0);
 }
@@ -516,7 +601,7 @@ int kith_spawn(const char *path, const char *arguments, size_t arguments_length,
     int control[2] = {-1, -1};
     int result = -ENOMEM;
     *stage = KITH_SPAWN_SETUP;
-    *spawned = (kith_spawned){-1, -1, -1, -1, -1, -1};
+    *spawned = (kith_spawned){-1, -1, -1, -1, -1, -1, -1};
 
     plan.arguments = cut(arguments, arguments_length);
     plan.environment = cut(environment, environment_length);
@@ -593,6 +678,7 @@ int kith_spawn(const char *path, const char *arguments, size_t arguments_length,
     }
     spawned->supervisor = supervisor;
     spawned->leader = message.first;
+    spawned->session = message.second;
     spawned->control = control[0];
     make_nonblocking(spawned->control);
     make_nonblocking(spawned->input);
@@ -616,7 +702,7 @@ failed:
     close_quietly(spawned->input);
     close_quietly(spawned->output);
     close_quietly(spawned->error);
-    *spawned = (kith_spawned){-1, -1, -1, -1, -1, -1};
+    *spawned = (kith_spawned){-1, -1, -1, -1, -1, -1, -1};
     return result;
 }
 
@@ -646,8 +732,6 @@ int kith_spawn_signal(int control, int master, int signal) {
     }
     return send_record(control, RECORD_SIGNAL, signal, group);
 }
-
-int kith_spawn_release(int control) { return send_record(control, RECORD_RELEASE, 0, 0); }
 
 void kith_spawn_hang_up(int control) { shutdown(control, SHUT_WR); }
 

@@ -39,7 +39,8 @@ struct ShellCommand: AsyncParsableCommand {
             On a terminal, a tilde at the beginning of a line starts an escape: ~. hangs up, which ends the shell,
             ~d detaches, ~^Z suspends this end, ~? lists them, ~~ types a tilde. When a shell ends, every process of
             its session there is ended, also those in the background and behind nohup; what left the session
-            (setsid, tmux) stays.
+            (setsid, tmux) stays. Without a terminal a command ends when nobody holds its output any more: redirect
+            that of a job in the background.
 
             Exit status: that of the shell or command; 128 plus the number when a signal ended it; 255 when the
             connection was lost for good or ~. was typed. When nothing could be started, that of the error

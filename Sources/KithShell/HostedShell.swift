@@ -181,18 +181,20 @@ final class HostedShell: Sendable {
     // MARK: - The process's side
 
     private func run() async {
-        var exit: ShellExit?
         do {
-            exit = try await carry()
+            let exit = try await carry()
+            // Whoever is told of the end finds nothing running any more.
+            await process.close()
             state.withLock { $0.exit = exit }
+            wakeAll()
         } catch {
             let failure =
                 state.withLock { $0.ending } ?? (error as? KithError)
                 ?? KithError(.cancelled, "The session was ended.")
             state.withLock { $0.failure = failure }
+            wakeAll()
+            await process.close()
         }
-        wakeAll()
-        await process.close(endingAll: exit == nil)
     }
 
     private func carry() async throws -> ShellExit {

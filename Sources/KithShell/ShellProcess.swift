@@ -38,8 +38,9 @@ package final class ShellProcess: Sendable {
         case output, errorOutput
     }
 
-    /// The number of the process and of its session.
+    /// The number of the process.
     package let leader: Int32
+    private let session: Int32
     package let isTerminal: Bool
     private let supervisor: Int32
     private let readiness: Readiness
@@ -74,6 +75,7 @@ package final class ShellProcess: Sendable {
             plan.fallbackDirectory ?? "", &options, &spawned, &stage)
         guard result == 0 else { throw Self.failure(-result, stage: Int(stage), plan) }
         leader = spawned.leader
+        session = spawned.session
         isTerminal = plan.terminal != nil
         supervisor = spawned.supervisor
         control = spawned.control
@@ -225,13 +227,10 @@ package final class ShellProcess: Sendable {
 
     // MARK: - The end
 
-    /// Lets go of it, and returns when its supervisor has done its work.
+    /// Ends every process that is left of the session, and returns when its supervisor has done its work.
     ///
-    /// Call it once, after the last use. Does not react to cancellation; takes at most the two graces and a second.
-    ///
-    /// - Parameter endingAll: ends every process of the session; otherwise what is left only gets SIGHUP.
-    package func close(endingAll: Bool) async {
-        if !endingAll { _ = kith_spawn_release(control) }
+    /// Call it once, after the last use. Does not react to cancellation; takes at most the two graces and two seconds.
+    package func close() async {
         let input = self.input.withLock { descriptor in
             defer { descriptor = -1 }
             return descriptor
@@ -253,6 +252,6 @@ package final class ShellProcess: Sendable {
         }
         readiness.forget(control)
         _ = Foundation.close(control)
-        if kith_spawn_reap(supervisor) == 0, endingAll { kith_spawn_kill_session(leader) }
+        if kith_spawn_reap(supervisor) == 0 { kith_spawn_kill_session(session) }
     }
 }

@@ -10,10 +10,9 @@ import Synchronization
 ///
 /// A shell is a session of processes on a terminal of its own, or on pipes, run as the account of this process. It
 /// ends with its stream, unless its caller asked for it to be kept (``Shell/Open/Input/keep``): then it waits for
-/// somebody to attach. When it ends before its first process did, all its processes are ended, those in the
-/// background and behind `nohup` too; only what left the session on purpose (`setsid`, `tmux`) stays. When the first
-/// process ends by itself, what it left in the background gets SIGHUP and no more. A grant that is taken away ends
-/// the sessions opened with it, kept or not.
+/// somebody to attach. When it ends, by itself or not, all its processes are ended, those in the background and behind
+/// `nohup` too; only what left the session on purpose (`setsid`, `tmux`) stays. On pipes a command has ended when nobody
+/// holds its output any more. A grant that is taken away ends the sessions opened with it, kept or not.
 public struct ShellService: Service {
     /// What an owner may want otherwise.
     public struct Options: Sendable {

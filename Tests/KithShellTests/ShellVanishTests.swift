@@ -62,6 +62,41 @@ struct ShellVanishTests {
         kill(child, SIGKILL)
     }
 
+    /// A job a shell leaves behind when it ends by itself, and whether it outlives that.
+    struct Job: Sendable, CustomTestStringConvertible {
+        var prefix: String
+        var stays: Bool
+        var testDescription: String { prefix + "sleep &" }
+    }
+
+    static let jobs = [
+        Job(prefix: "", stays: false), Job(prefix: "nohup ", stays: false), Job(prefix: "setsid ", stays: true),
+    ]
+
+    @Test(.serialized, arguments: jobs, [false, true])
+    func `what a shell leaves behind is the same fifty times out of fifty`(job: Job, onTerminal: Bool) async throws {
+        let terminal = onTerminal ? Shell.Terminal(size: Shell.Size(columns: 80, rows: 24), type: "dumb") : nil
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 0..<50 {
+                if number >= 3 { try await group.next() }
+                group.addTask {
+                    let running = try await self.harness.open(
+                        Shell.Open.Input(
+                            terminal: terminal,
+                            commandLine: "\(job.prefix)sleep 1000 </dev/null >/dev/null 2>&1 & echo $!"))
+                    let result = try await collect(running.session)
+                    let text = String(decoding: result.output, as: UTF8.self)
+                    let child = try #require(Int32(text.trimmingCharacters(in: .whitespacesAndNewlines)))
+                    // Whoever has been told of the end can rely on it.
+                    #expect(isAlive(child) == job.stays)
+                    if job.stays { kill(child, SIGKILL) }
+                    try await running.serving.value
+                }
+            }
+            try await group.waitForAll()
+        }
+    }
+
     @Test(.timeLimit(.minutes(1)))
     func `the shell ends when the process that serves it is killed`() async throws {
         let result = await #expect(processExitsWith: .signal(SIGKILL), observing: [\.standardOutputContent]) {

@@ -11,7 +11,8 @@
 // The supervisor is a fork of this process that does nothing but wait. When the control socket closes, because its
 // owner closed it or was killed, the supervisor ends every process of the leader's session: SIGHUP, SIGTERM after
 // `hangup_milliseconds`, SIGKILL after `terminate_milliseconds` more. A process that left the session (setsid, as
-// tmux and daemons do) is not touched. The leader stays a zombie until then, so that its number is not reused.
+// tmux and daemons do) is not touched; when the leader has ended by itself, one that was started only just before is
+// first given the time to leave. The leader stays a zombie until then, so that its number is not reused.
 
 /// How a process is started.
 typedef struct kith_spawn_options {
@@ -25,8 +26,10 @@ typedef struct kith_spawn_options {
 typedef struct kith_spawned {
     /// Reap it with kith_spawn_reap after `control` has reached its end.
     int32_t supervisor;
-    /// The process itself, which is also the number of its session.
+    /// The process itself.
     int32_t leader;
+    /// The number of its session.
+    int32_t session;
     int control;
     /// Write end of standard input; of a terminal, a second descriptor of its master side.
     int input;
@@ -65,10 +68,7 @@ int kith_spawn_ended(int control, kith_spawn_end *end);
 /// Sends a signal to the foreground process group of the terminal `master`, or, when it is -1, to the leader's group.
 int kith_spawn_signal(int control, int master, int signal);
 
-/// Tells the supervisor that all went well: what is left of the session gets SIGHUP and nothing worse.
-int kith_spawn_release(int control);
-
-/// Says that no more will be said: without kith_spawn_release before, the supervisor ends the session.
+/// Says that no more will be said: the supervisor ends what is left of the session, and then itself.
 void kith_spawn_hang_up(int control);
 
 /// Takes an ended supervisor out of the process table, waiting for it. Returns whether it had done its work.
