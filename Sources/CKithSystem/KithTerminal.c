@@ -29,10 +29,25 @@ static const int deadly[] = {SIGHUP, SIGTERM, SIGINT, SIGQUIT, SIGSEGV, SIGBUS, 
 enum { deadly_count = sizeof deadly / sizeof deadly[0] };
 static struct sigaction earlier[deadly_count];
 
+void kith_terminal_allow_stops(void) {
+    sigset_t stops;
+    sigemptyset(&stops);
+    sigaddset(&stops, SIGTTIN);
+    sigaddset(&stops, SIGTTOU);
+    pthread_sigmask(SIG_UNBLOCK, &stops, NULL);
+}
+
+/// Whether another group of processes, which is there, is in front of the terminal.
+static int belongs_to_another(int descriptor) {
+    pid_t front = tcgetpgrp(descriptor);
+    return front > 0 && front != getpgrp() && (kill(-front, 0) == 0 || errno == EPERM);
+}
+
 void kith_terminal_restore(void) {
     int saved = errno;
     int descriptor = changed_descriptor;
-    if (descriptor >= 0) {
+    // One that ends in the background leaves the terminal to whoever has it.
+    if (descriptor >= 0 && !belongs_to_another(descriptor)) {
         // A process in the background would be stopped by SIGTTOU here.
         sigset_t stop, before;
         sigemptyset(&stop);
@@ -45,8 +60,8 @@ void kith_terminal_restore(void) {
         }
         tcsetattr(descriptor, TCSADRAIN, &found_modes);
         sigprocmask(SIG_SETMASK, &before, NULL);
-        changed_descriptor = -1;
     }
+    changed_descriptor = -1;
     errno = saved;
 }
 
@@ -71,6 +86,9 @@ static void restore_and_die(int number) {
 
 int kith_terminal_raw(int descriptor) {
     struct termios modes;
+    // A process in the background is stopped here until it is in front (SIGTTOU): until then the modes are another's.
+    kith_terminal_allow_stops();
+    while (tcdrain(descriptor) != 0 && errno == EINTR) {}
     if (tcgetattr(descriptor, &modes) != 0) return -errno;
     if (changed_descriptor < 0) found_modes = modes;
     if (!handlers_installed) {

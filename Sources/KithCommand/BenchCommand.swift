@@ -129,7 +129,7 @@ struct StatusLine {
     mutating func show(_ text: String) {
         guard isShown else { return }
         if !isPlain {
-            FileHandle.standardError.write(Data("\r\u{1B}[K\(text)".utf8))
+            noteInLine("\r\u{1B}[K\(text)")
             isDrawn = true
             return
         }
@@ -141,7 +141,7 @@ struct StatusLine {
 
     /// Takes the line away.
     mutating func clear() {
-        if isDrawn { FileHandle.standardError.write(Data("\r\u{1B}[K".utf8)) }
+        if isDrawn { noteInLine("\r\u{1B}[K") }
         isDrawn = false
     }
 }

@@ -126,5 +126,5 @@ struct ProgressLine {
 
     private static var width: Int { terminalColumns(STDERR_FILENO) }
 
-    private func write(_ text: String) { FileHandle.standardError.write(Data(text.utf8)) }
+    private func write(_ text: String) { noteInLine(text) }
 }

@@ -26,7 +26,7 @@ struct Manual: ParsableCommand {
             guard let page = pages.first(where: { $0.fileName == name }) else {
                 throw try Root.noCommand(command)
             }
-            FileHandle.standardOutput.write(Data(page.text.utf8))
+            try writeOutput(Data(page.text.utf8))
             return
         }
         let folder = URL(fileURLWithPath: (into as NSString).expandingTildeInPath)

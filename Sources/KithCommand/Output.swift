@@ -34,9 +34,10 @@ func styled(_ text: String, _ style: Style, on descriptor: Int32 = STDOUT_FILENO
 /// Writes a line to standard error.
 ///
 /// When nobody reads that any more, there is nobody left to tell.
-func note(_ line: String) {
-    try? FileHandle.standardError.write(contentsOf: Data((line + "\n").utf8))
-}
+func note(_ line: String) { noteInLine(line + "\n") }
+
+/// Writes to standard error, without ending the line.
+func noteInLine(_ text: String) { try? FileHandle.standardError.write(contentsOf: Data(text.utf8)) }
 
 /// Writes a line to standard output at once, also into a pipe.
 ///
@@ -70,10 +71,17 @@ func writeOutput(_ data: Data) throws(KithError) {
             var ready = pollfd(fd: STDOUT_FILENO, events: Int16(POLLOUT), revents: 0)
             _ = unsafe poll(&ready, 1, -1)
         case EPIPE: leave(128 + SIGPIPE)
-        case ENOSPC, EDQUOT: throw KithError(.exhausted, "The output cannot be written: the disk is full.")
-        case let number:
-            throw unsafe KithError(.internal, "The output cannot be written: \(String(cString: strerror(number))).")
+        case let number: throw outputError(number)
         }
+    }
+}
+
+/// Why the output cannot be written, from an errno.
+func outputError(_ number: Int32) -> KithError {
+    switch number {
+    case ENOSPC, EDQUOT: KithError(.exhausted, "The output cannot be written: the disk is full.")
+    case EBADF: KithError(.internal, "The output cannot be written: standard output is closed.")
+    default: unsafe KithError(.internal, "The output cannot be written: \(String(cString: strerror(number))).")
     }
 }
 
@@ -118,16 +126,29 @@ func relative(_ seconds: Int64, now: Int64 = Int64(Date().timeIntervalSince1970)
     Wording.relative(seconds, now: now)
 }
 
+/// Whether there is a terminal with somebody at it: one that this process is in front of, not in the background.
+var canAsk: Bool { isatty(STDIN_FILENO) == 1 && tcgetpgrp(STDIN_FILENO) == getpgrp() }
+
 /// Asks a yes-or-no question on the terminal; anything but `y` or `yes` is a no.
 ///
 /// - Throws: `.invalid` when there is no terminal to ask on.
 func ask(_ question: String) throws -> Bool {
-    guard isatty(STDIN_FILENO) == 1 else {
+    guard canAsk else {
         throw KithError(.invalid, "There is no terminal to ask on. Compare the codes and pass --yes.")
     }
-    FileHandle.standardError.write(Data("\(question) [y/N] ".utf8))
+    noteInLine("\(question) [y/N] ")
     let answer = readLine(strippingNewline: true)?.lowercased() ?? ""
     return answer == "y" || answer == "yes"
+}
+
+/// Puts something that can be neither read nor written in the place of each standard stream that is closed.
+///
+/// Otherwise the next socket or database would become standard output, and be written to.
+func occupyStandardStreams() {
+    for descriptor in STDIN_FILENO...STDERR_FILENO where fcntl(descriptor, F_GETFD) < 0 {
+        // It gets the lowest free number, which is this one.
+        _ = unsafe open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY)
+    }
 }
 
 /// A reader that went away (`kith ls … | head`) is an error of a write, not the end of the process.

@@ -48,6 +48,7 @@ struct Root: AsyncParsableCommand {
     )
 
     static func main() async {
+        occupyStandardStreams()
         kith_hide_memory()
         _ = Passphrase.fromEnvironment
         InvitationText.hideArguments()

@@ -36,13 +36,13 @@ struct DeliveryLine {
     /// Draws it anew.
     mutating func show(_ text: String) {
         guard isShown else { return }
-        FileHandle.standardError.write(Data("\r\u{1B}[K\(text.prefix(79))".utf8))
+        noteInLine("\r\u{1B}[K\(text.prefix(79))")
         isDrawn = true
     }
 
     /// Takes it away.
     mutating func clear() {
-        if isDrawn { FileHandle.standardError.write(Data("\r\u{1B}[K".utf8)) }
+        if isDrawn { noteInLine("\r\u{1B}[K") }
         isDrawn = false
     }
 
@@ -189,7 +189,11 @@ struct InboxCommand: AsyncParsableCommand {
 /// `kith inbox list`.
 struct InboxList: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "list", abstract: "List what is offered and what has arrived.")
+        commandName: "list", abstract: "List what is offered and what has arrived.",
+        discussion: helpText(
+            """
+              kith inbox list
+            """))
 
     @OptionGroup var globals: GlobalOptions
     @Flag(help: "Go on and print what comes and changes, until interrupted.") var watch = false
@@ -254,7 +258,11 @@ struct InboxList: AsyncParsableCommand {
 /// `kith inbox accept`.
 struct InboxAccept: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "accept", abstract: "Accept an offer, and wait until all of it has arrived.")
+        commandName: "accept", abstract: "Accept an offer, and wait until all of it has arrived.",
+        discussion: helpText(
+            """
+              kith inbox accept 3
+            """))
 
     @OptionGroup var globals: GlobalOptions
     @Option(help: ArgumentHelp("The folder to put it in.", valueName: "dir")) var to: String?
@@ -298,7 +306,12 @@ extension RemotePath {
 
 /// `kith inbox reject`.
 struct InboxReject: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(commandName: "reject", abstract: "Reject an offer.")
+    static let configuration = CommandConfiguration(
+        commandName: "reject", abstract: "Reject an offer.",
+        discussion: helpText(
+            """
+              kith inbox reject 3
+            """))
 
     @OptionGroup var globals: GlobalOptions
     @Argument(help: "The number of the offer, or how it begins.") var id: String

@@ -173,7 +173,7 @@ struct ServiceInstall: ParsableCommand {
     func run() throws {
         let unit = try options.unit(globals, isConfined: confined)
         if prints {
-            FileHandle.standardOutput.write(Data(unit.text.utf8))
+            try writeOutput(Data(unit.text.utf8))
             return
         }
         try options.checkInstaller()
@@ -239,7 +239,11 @@ struct ServiceInstall: ParsableCommand {
 /// `kith service uninstall`.
 struct ServiceUninstall: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "uninstall", abstract: "Stop the service and remove its file; the data directory stays.")
+        commandName: "uninstall", abstract: "Stop the service and remove its file; the data directory stays.",
+        discussion: helpText(
+            """
+              kith service uninstall
+            """))
 
     @OptionGroup var globals: GlobalOptions
     @OptionGroup var options: ServiceOptions
@@ -273,7 +277,12 @@ struct ServiceUninstall: ParsableCommand {
 struct ServiceStatus: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status", abstract: "Say whether the service is installed, and runs.",
-        discussion: "Exit status: 0 when it runs, 1 when it does not, 3 when it is not installed.")
+        discussion: helpText(
+            """
+              kith service status && echo it runs
+
+            Exit status: 0 when it runs, 1 when it does not, 3 when it is not installed.
+            """))
 
     @OptionGroup var globals: GlobalOptions
     @OptionGroup var options: ServiceOptions

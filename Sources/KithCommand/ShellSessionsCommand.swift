@@ -34,7 +34,7 @@ enum ShellSessions {
             throw KithError(.invalid, "Several shells run on \(device): name one after --attach.")
         }
         let latest = sessions.min { $0.idle < $1.idle }?.id ?? only.id
-        FileHandle.standardError.write(Data("Attach to which? [\(latest)] ".utf8))
+        noteInLine("Attach to which? [\(latest)] ")
         guard let line = readLine() else { throw CancellationError() }
         let answer = line.trimmingCharacters(in: .whitespaces)
         return answer.isEmpty ? latest : answer

@@ -109,6 +109,12 @@ struct ShellTerminal: Sendable {
                     return await Self.never()
                 }
             }
+            if isRaw {
+                group.addTask {
+                    try? await tellOffer()
+                    return await Self.never()
+                }
+            }
             if tellsSilence {
                 group.addTask {
                     try? await tellSilence()
@@ -160,6 +166,10 @@ struct ShellTerminal: Sendable {
             return Self.lost
         } catch is ShellWindow.BrokenPipe {
             return 128 + SIGPIPE
+        } catch let failure as ShellWindow.OutputFailure {
+            await giveBack()
+            note("kith: \(failure.error.message)")
+            return failure.error.code.exitStatus
         } catch let error as KithError {
             await giveBack()
             let start = isRaw ? "\n" : ""
@@ -190,6 +200,19 @@ struct ShellTerminal: Sendable {
             let key = escape.map { String(UnicodeScalar($0)) } ?? ""
             try await window.showBanner("kith: looking only; \(key)d leaves")
             try await Task.sleep(for: .seconds(3))
+            return try await window.hideBanner()
+        }
+    }
+
+    /// Says once, for a while, that a program there would have something on the clipboard here.
+    private func tellOffer() async throws {
+        guard let escape else { return }
+        for await _ in window.firstOffer {
+            // Behind what the program shows besides, which would take the word away again.
+            try await Task.sleep(for: .milliseconds(500))
+            try await window.showBanner(
+                "kith: a program offers text for the clipboard; \(String(UnicodeScalar(escape)))c takes it")
+            try await Task.sleep(for: .seconds(4))
             return try await window.hideBanner()
         }
     }
@@ -303,6 +326,7 @@ struct ShellTerminal: Sendable {
     /// Reads standard input on a thread of its own, and sends it, until it ends or somebody leaves.
     private func readInput(into mailbox: AsyncStream<Happening>.Continuation) {
         let thread = Thread {
+            kith_terminal_allow_stops()
             var keys = EscapeKeys(escape: isRaw ? escape : nil, anywhere: onlyLooks)
             let isSent = DispatchSemaphore(value: 0)
             let isOver = Locked(false)

@@ -13,6 +13,10 @@ import Synchronization
 final class ShellWindow: Sendable {
     /// Whoever read our output (`| head`) has enough.
     struct BrokenPipe: Error {}
+    /// Our output cannot be written for another reason.
+    struct OutputFailure: Error {
+        var error: KithError
+    }
 
     /// What a person asked for.
     struct Options {
@@ -36,6 +40,8 @@ final class ShellWindow: Sendable {
         var isClosed = false
         /// What a program last wanted on the clipboard.
         var offered: (selection: String, text: [UInt8])?
+        /// Whether the person has been told of such a wish.
+        var hasToldOffer = false
     }
 
     private let state: Mutex<State>
@@ -43,6 +49,10 @@ final class ShellWindow: Sendable {
     private let readiness: Readiness
     private let turn = Turnstile()
     private let start = ContinuousClock.now
+    private let offers = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+
+    /// The first time that a program wants something on the clipboard and does not get it there.
+    var firstOffer: AsyncStream<Void> { offers.stream }
 
     /// - Throws: `KithError` `.exhausted` when there is no room for the recording.
     init(isRaw: Bool, size: (columns: Int, rows: Int)?, options: Options) throws {
@@ -80,6 +90,9 @@ final class ShellWindow: Sendable {
             let passed = state.filter?.filter(bytes) ?? bytes
             for case .clipboardWrite(let selection, let text, _) in state.filter?.takeEvents() ?? [] {
                 state.offered = (selection, text)
+                guard !state.hasToldOffer else { continue }
+                state.hasToldOffer = true
+                offers.continuation.yield()
             }
             recorded.set(state.recorder?.output(passed, at: now) ?? [])
             let shown = state.echo?.arrived(passed, now: now) ?? passed
@@ -93,7 +106,16 @@ final class ShellWindow: Sendable {
     func showError(_ bytes: [UInt8]) async throws { try await write(to: STDERR_FILENO) { _ in bytes } }
 
     /// Shows a text of our own.
-    func say(_ text: String) async throws { try await write(to: STDERR_FILENO) { _ in Array(text.utf8) } }
+    ///
+    /// On a terminal that shows what is typed before it is echoed it goes the way of all output: what is foreseen has to
+    /// know where the cursor is.
+    func say(_ text: String) async throws {
+        let now = now
+        guard state.withLock({ $0.echo != nil }) else {
+            return try await write(to: STDERR_FILENO) { _ in Array(text.utf8) }
+        }
+        try await write(to: STDOUT_FILENO) { $0.echo?.arrived(Array(text.utf8), now: now) ?? [] }
+    }
 
     /// Shows what is being typed, when it can be foreseen; `position` is that of the input before it.
     func typed(_ bytes: [UInt8], at position: UInt64) async throws {
@@ -136,7 +158,7 @@ final class ShellWindow: Sendable {
 
     /// Says something in a row of its own, as that the connection is gone, until more output comes.
     func showBanner(_ text: String) async throws {
-        guard !isPlainTerminal else { return note("\r\nkith: \(text)\r") }
+        guard !isPlainTerminal else { return try await say("\r\n\(text)\r\n") }
         let now = now
         try await write(to: STDOUT_FILENO) { $0.echo?.showNotice(text, now: now) ?? [] }
     }
@@ -230,7 +252,7 @@ final class ShellWindow: Sendable {
             } else if errno == EPIPE {
                 throw BrokenPipe()
             } else if errno != EINTR, errno != EAGAIN {
-                throw unsafe KithError(.internal, String(cString: strerror(errno)))
+                throw OutputFailure(error: outputError(errno))
             }
         }
     }

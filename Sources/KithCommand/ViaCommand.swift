@@ -1,4 +1,5 @@
 import ArgumentParser
+import CKithSystem
 import Foundation
 import KithAPI
 import KithCommandLine
@@ -164,6 +165,7 @@ private final class StandardStreams: Sendable {
         await withCheckedContinuation { continuation in
             input.async {
                 var count = 0
+                kith_terminal_allow_stops()
                 let bytes = unsafe [UInt8](unsafeUninitializedCapacity: 128 << 10) { buffer, initialized in
                     repeat {
                         count = unsafe Foundation.read(STDIN_FILENO, buffer.baseAddress, buffer.count)

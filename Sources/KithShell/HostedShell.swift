@@ -84,6 +84,8 @@ final class HostedShell: Sendable {
         var size: Shell.Size?
         var sharing: Shell.Sharing
         var viewers: [UInt64: Viewer] = [:]
+        /// Those another has taken the place of, until they know.
+        var replaced: Set<UInt64> = []
         var nextViewer: UInt64 = 0
         /// The input of the last few ends that came.
         var inputs: [Input] = []
@@ -359,10 +361,10 @@ final class HostedShell: Sendable {
         let result = state.withLock { state -> (UInt64, UInt64, UInt64)? in
             if state.ending != nil { return nil }
             for (key, other) in state.viewers where other.id == viewer.id && Self.isSame(other.caller, caller) {
-                state.viewers[key]?.refusal = KithError(.conflict, "The same window attached again.")
+                state.viewers[key] = nil
+                state.replaced.insert(key)
                 other.wake.yield()
                 other.wake.finish()
-                state.viewers[key] = nil
             }
             let known = position.flatMap { $0 >= state.log.start && $0 <= state.log.end ? $0 : nil }
             // On pipes nothing can be drawn; what is gone is gone.
@@ -383,6 +385,8 @@ final class HostedShell: Sendable {
         wake.yield()
         return result
     }
+
+    static let replaced = KithError(.conflict, "This window was attached again from elsewhere, and goes on there.")
 
     static let gone = KithError(.notFound, "That shell has ended.")
 
@@ -413,6 +417,7 @@ final class HostedShell: Sendable {
     @discardableResult
     func dismiss(_ key: UInt64) -> Bool {
         let (wasLast, size) = state.withLock { state -> (Bool, Shell.Size?) in
+            state.replaced.remove(key)
             guard let viewer = state.viewers.removeValue(forKey: key) else { return (false, nil) }
             viewer.wake.finish()
             let drivers = state.viewers.filter { $0.value.drives }
@@ -433,7 +438,9 @@ final class HostedShell: Sendable {
     func next(for key: UInt64) -> Step {
         let now = ContinuousClock.now
         let step = state.withLock { state -> Step in
-            guard var viewer = state.viewers[key] else { return .failed(Self.gone) }
+            guard var viewer = state.viewers[key] else {
+                return .failed(state.replaced.contains(key) ? Self.replaced : Self.gone)
+            }
             defer { state.viewers[key] = viewer }
             if let refusal = viewer.refusal { return .failed(refusal) }
             if !viewer.agentFrames.isEmpty {

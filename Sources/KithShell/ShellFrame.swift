@@ -20,6 +20,7 @@ package import KithWire
 /// | 0x15 | device | jump        | varint: the position of the output that comes next                   |
 /// | 0x16 | device | screen      | what draws the screen as it was at that position; counts for none    |
 /// | 0x17 | device | echoed      | varints: the position of input whose echo, if any, has been sent; µs |
+/// | 0x18 | device | ended       | why this end gets no more: a code (varint length, name) and a text for a person   |
 ///
 /// Positions count the bytes of a direction from the session's beginning, output and error output together, input for
 /// each caller: so both ends know where to go on after a lost connection. The caller may send ``inputWindow`` bytes of
@@ -40,6 +41,7 @@ package enum ShellFrame: Hashable, Sendable {
     case jump(UInt64)
     case screen([UInt8])
     case echoed(input: UInt64, held: Duration)
+    case ended(KithError.Code, message: String)
 
     /// The most bytes after a frame's length.
     package static let limit = 64 << 10
@@ -84,6 +86,11 @@ package enum ShellFrame: Hashable, Sendable {
             writer.varint(position)
             writer.varint(UInt64(min(max(held / .microseconds(1), 0), Double(Self.lastPosition))))
             return Self.frame(0x17, writer.bytes)
+        case .ended(let code, let message):
+            var writer = ByteWriter()
+            writer.prefixedBytes(Array(code.rawValue.utf8))
+            writer.bytes(Array(message.utf8.prefix(1_024)))
+            return Self.frame(0x18, writer.bytes)
         }
     }
 
@@ -132,6 +139,10 @@ package enum ShellFrame: Hashable, Sendable {
             case 0x17:
                 self = .echoed(
                     input: try reader.varint(), held: .microseconds(Int64(clamping: try reader.varint())))
+            case 0x18:
+                let name = String(decoding: try reader.prefixedBytes(limit: 64), as: UTF8.self)
+                let text = String(decoding: try reader.bytes(min(reader.remaining, 1_024)), as: UTF8.self)
+                self = .ended(KithError.Code(rawValue: name) ?? .closed, message: text)
             default: return nil
             }
         } catch {

@@ -198,10 +198,18 @@ public final class ShellSession: Sendable {
                     return .interrupted(error)
                 }
             }
+        } catch let last as LastWord {
+            allowance.end()
+            throw last.error
         } catch {
             if !(error is CancellationError) { allowance.end() }
             throw error
         }
+    }
+
+    /// What the device said before it let this end go: nothing brings that back.
+    private struct LastWord: Error {
+        var error: KithError
     }
 
     private static func isPassing(_ error: KithError) -> Bool {
@@ -247,6 +255,9 @@ public final class ShellSession: Sendable {
             // The processes are gone; a connection that is gone by now as well harms nobody.
             try? await link.sink.finish()
             return .exited(exit)
+        case .ended(let code, let message):
+            link.stream.abort(.closed)
+            throw LastWord(error: KithError(code, message, cause: HostedShell.gone))
         case .input, .endOfInput, .resize, .signal, .received:
             throw KithError(.invalid, "The device sent a frame that only a caller sends.")
         }

@@ -8,6 +8,9 @@ struct ShellViewing: Sendable {
     /// The echo of a key is expected to have been written within this.
     private static let echoTime = Duration.milliseconds(50)
 
+    /// A caller that was told why it is let go leaves by itself within this.
+    private static let lastWordTime = Duration.seconds(1)
+
     let shell: HostedShell
     let key: UInt64
     let wakes: AsyncStream<Void>
@@ -58,6 +61,8 @@ struct ShellViewing: Sendable {
             }
             try await sink.finish()
         } catch {
+            // An aborted stream loses what is on its way.
+            if isToldEnd.value { _ = await drain(for: Self.lastWordTime) }
             stream.abort((error as? KithError)?.code ?? .cancelled)
             throw error
         }
@@ -66,7 +71,7 @@ struct ShellViewing: Sendable {
     /// Takes what the caller had already sent, so that a write it is still in the middle of ends.
     ///
     /// Returns whether the caller has ended its direction, which it does when it knows how the session ended.
-    func drain() async -> Bool {
+    func drain(for patience: Duration = .seconds(5)) async -> Bool {
         await withTaskGroup(of: Bool.self) { group in
             group.addTask {
                 do {
@@ -77,7 +82,7 @@ struct ShellViewing: Sendable {
                 }
             }
             group.addTask {
-                try? await Task.sleep(for: .seconds(5))  // ends early only when cancelled
+                try? await Task.sleep(for: patience)  // ends early only when cancelled
                 return false
             }
             defer { group.cancelAll() }
@@ -105,7 +110,11 @@ struct ShellViewing: Sendable {
                 case .exited(let exit):
                     isToldEnd.set(true)
                     return try await sink.send(.exited(exit))
-                case .failed(let error): throw error
+                case .failed(let error):
+                    // An older caller skips the frame, and learns as much as the code of the stream's end says.
+                    try await sink.send(.ended(error.code, message: error.message))
+                    isToldEnd.set(true)
+                    throw error
                 }
             }
         }
@@ -144,7 +153,7 @@ struct ShellViewing: Sendable {
                 case .signal(let signal): try shell.signal(signal, by: key)
                 case .received(let position): try shell.received(position, by: key)
                 case .agent(let number, let bytes): shell.agentAnswered(number, bytes, by: key)
-                case .output, .errorOutput, .exited, .taken, .jump, .screen, .echoed:
+                case .output, .errorOutput, .exited, .taken, .jump, .screen, .echoed, .ended:
                     throw KithError(.invalid, "The caller sent a frame that only a device sends.")
                 }
             }

@@ -4,7 +4,7 @@ import Testing
 
 /// Every command of kith, walked as its parser describes it: what is wrong is said in one voice, and what people write
 /// together means what it means apart.
-@Suite struct CommandLineTests {
+@Suite(.serialized) struct CommandLineTests {
     /// A command line that is wrong, and what standard error has to say besides.
     private struct Case: Sendable {
         var words: [String]
@@ -20,13 +20,13 @@ import Testing
         return all
     }
 
-    /// Runs each on a machine without a device, eight at a time.
+    /// Runs each on a machine without a device, four at a time.
     private static func each<Item: Sendable>(
         _ items: [Item], _ body: @escaping @Sendable (Item) async throws -> Void
     ) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             for (number, item) in items.enumerated() {
-                if number >= 8 { try await group.next() }
+                if number >= 4 { try await group.next() }
                 group.addTask { try await body(item) }
             }
             try await group.waitForAll()

@@ -42,10 +42,11 @@ final class Machine: Sendable {
 
     /// Starts `kith` on this machine; its data directory is given behind the first word, or by the environment.
     func start(
-        _ arguments: [String], input: Data? = nil, environment more: [String: String] = [:], byEnvironment: Bool = false
+        _ arguments: [String], input: Data? = nil, environment more: [String: String] = [:],
+        byEnvironment: Bool = false, program: URL = Machine.program
     ) throws -> Running {
         let running = Running()
-        running.process.executableURL = Machine.program
+        running.process.executableURL = program
         running.process.arguments =
             byEnvironment ? arguments : Array(arguments.prefix(1)) + ["--data", data] + arguments.dropFirst()
         var environment = ProcessInfo.processInfo.environment
@@ -56,6 +57,14 @@ final class Machine: Sendable {
         running.process.currentDirectoryURL = folder
         try running.launch(input: input)
         return running
+    }
+
+    /// Runs a line of bash in which `kith` is the command, on this machine's data directory.
+    func bash(_ line: String, seconds: Double = 60) async throws -> Outcome {
+        try await start(
+            ["-c", "kith() { '\(Machine.program.path)' \"$@\"; }; \(line)"], byEnvironment: true,
+            program: URL(fileURLWithPath: "/bin/bash")
+        ).outcome(seconds: seconds)
     }
 
     /// Starts the daemon and waits until it answers.

@@ -92,6 +92,104 @@ import Testing
         }
     }
 
+    @Test func `the list of escapes leaves what is typed next where it belongs, foreseen or not`() async throws {
+        try await withTwoMachines { laptop, phone in
+            try await laptop.invite(phone, "shell")
+            let terminal = try Tmux(phone, ["shell", "laptop", "--predict", "always"])
+            defer { terminal.end() }
+            try await terminal.show(getuid() == 0 ? "#" : "$")
+            try terminal.send("~?")
+            try await terminal.show("~?   this text")
+            for part in ["ec", "ho", " one", " two"] { try terminal.send(part) }
+            try await terminal.show("echo one two")
+            try terminal.press("Enter")
+            try await terminal.show("echo one two one two")
+            let lines = try terminal.screen().split(separator: "\n").map { $0.trimmingCharacters(in: .whitespaces) }
+            #expect(lines.contains("echo one two") && lines.contains("one two"), "\(lines)")
+        }
+    }
+
+    @Test func `what a program wants on the clipboard is mentioned once, and taken by a key`() async throws {
+        try await withTwoMachines { laptop, phone in
+            try await laptop.invite(phone, "shell")
+            let terminal = try Tmux(phone, ["shell", "laptop"])
+            defer { terminal.end() }
+            try await terminal.show(getuid() == 0 ? "#" : "$")
+            try terminal.type("clear; printf '\\033]52;c;aGVsbG8=\\007'")
+            try await terminal.show("offers text for the clipboard; ~c takes it")
+            try terminal.type("clear; printf '\\033]52;c;aGVsbG8=\\007'; echo a''gain")
+            try await terminal.show("again")
+            try terminal.send("~c")
+            try await terminal.show("kith: copied")
+            #expect(!(try terminal.screen().contains("offers text")))
+        }
+    }
+
+    @Test func `a shell that is ended from elsewhere says so, and leaves the terminal as it was`() async throws {
+        try await withTwoMachines { laptop, phone in
+            try await laptop.invite(phone, "shell")
+            let terminal = try Tmux(
+                phone, ["shell", "-t", "laptop", "--", "printf \"\\033[?1049h\\033[?25lfull screen\"; sleep 100"])
+            defer { terminal.end() }
+            try await terminal.show("full screen")
+            let list = try await phone.kith(["shell", "laptop", "--list"])
+            let name = try #require(list.output.split(separator: "\n").last?.split(separator: " ").first)
+            try await phone.expect("shell", "laptop", String(name), "--end")
+            try await terminal.show("kith: The shell was ended from elsewhere.")
+            #expect(try terminal.value("#{alternate_on} #{cursor_flag}") == "0 1")
+        }
+    }
+
+    @Test
+    func
+        `a shell that is started in the background waits to be brought to the front, and leaves the terminal as it was`()
+        async throws
+    {
+        try await withTwoMachines { laptop, phone in
+            try await laptop.invite(phone, "shell")
+            let bash = try Tmux(line: "env KITH_DATA='\(phone.data)' PS1='here: ' bash --norc -i")
+            defer { bash.end() }
+            try await bash.show("here:")
+            // What has stopped is said at once, not with the next prompt.
+            try bash.type("set -b")
+            let shell = "'\(Machine.program.path)' shell laptop -t -- sh -c 'echo there; read x; echo got $x'"
+            for round in 1...3 {
+                try bash.type("clear; \(shell) &")
+                try await bash.show("Stopped")
+                // It has not touched the terminal of whoever is in front.
+                try bash.type("clear; echo still ali''ve")
+                try await bash.show("still alive")
+                try bash.type("fg")
+                try await bash.show("there")
+                try bash.type("word\(round)")
+                try await bash.show("got word\(round)")
+                try bash.type("clear; stty -a | grep -o ' -*icanon\\| -*echo '")
+                try await bash.show("icanon echo")
+            }
+        }
+    }
+
+    @Test func `a device in the background asks nothing, and goes on`() async throws {
+        let machine = try Machine("behind")
+        let phone = try Machine("phone")
+        let bash = try Tmux(line: "env KITH_DATA='\(machine.data)' PS1='here: ' bash --norc -i")
+        try await bash.show("here:")
+        try bash.type("'\(Machine.program.path)' up --no-invite &")
+        try await bash.show("is up")
+        let invitation = try await machine.kith(["invite", "--text"])
+        let pairing = try phone.start(
+            ["pair", invitation.output.trimmingCharacters(in: .whitespacesAndNewlines), "--yes"])
+        try await bash.show("kith accept")
+        try bash.type("jobs")
+        try await bash.show("Running")
+        kill(pairing.process.processIdentifier, SIGTERM)
+        _ = try await pairing.outcome(seconds: 30)
+        #expect(try await machine.kith(["down"]).status == 0)
+        bash.end()
+        await machine.remove()
+        await phone.remove()
+    }
+
     @Test func `what is typed in one go with the key that hangs up is not sent`() async throws {
         try await withTwoMachines { laptop, phone in
             try await laptop.invite(phone, "shell")

@@ -79,6 +79,34 @@ struct ShellKeepTests {
         #expect(carrier.opened == interruptions + 1)
     }
 
+    @Test func `a window that was replaced, and one whose shell was ended, is told so in words`() async throws {
+        let client = Client(CuttableCarrier(service))
+        let viewer = Shell.Viewer()
+        let first = try await ShellSession.open(
+            Shell.Open.Input(terminal: Self.terminal, commandLine: "exec sh", keep: 60, viewer: viewer), on: nil,
+            client: client)
+        // Somebody reads, as a person's window does.
+        async let replaced = lastError(of: first)
+        let second = try await ShellSession.attach(
+            Shell.Attach.Input(session: first.id, size: Self.terminal.size, viewer: viewer), on: nil, client: client)
+        #expect(try await replaced.code == .conflict)
+        #expect(try await replaced.message.contains("attached again from elsewhere"))
+
+        async let ended = lastError(of: second)
+        _ = try await client.call(Shell.Change.self, Shell.Change.Input(session: second.id, ends: true))
+        #expect(try await ended.message == "The shell was ended from elsewhere.")
+    }
+
+    /// Why a session's events end.
+    private func lastError(of session: ShellSession) async throws -> KithError {
+        do {
+            while try await session.next() != nil {}
+        } catch let error as KithError {
+            return error
+        }
+        throw KithError(.internal, "The session ended without an error.")
+    }
+
     @Test func `a shell goes on after a minute without network as if nothing had been`() async throws {
         let carrier = CuttableCarrier(service)
         let session = try await open(carrier, "exec sh", terminal: Self.terminal)

@@ -12,6 +12,12 @@
 /// (SIGHUP, SIGTERM, SIGINT, SIGQUIT and faults): the process then ends with that signal as it would have.
 int kith_terminal_raw(int descriptor);
 
+/// Lets the terminal stop this process when this thread reads from it, or changes it, in the background.
+///
+/// Threads of Dispatch, and those started by them, block the signals that do so: a read fails there, and a change is
+/// made, as though the process were in front.
+void kith_terminal_allow_stops(void);
+
 /// Puts back the mode found. Safe to call at any time, from anywhere, also when nothing was changed.
 void kith_terminal_restore(void);
 
