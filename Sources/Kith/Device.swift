@@ -87,6 +87,7 @@ public final class Device: Sendable {
     private let memory: SealedMemory
     private let socket: SocketServer?
     private let pairing: PairingService
+    private let forwards: ForwardService
     private let logger: Logger
     private let stopping = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
 
@@ -133,7 +134,9 @@ public final class Device: Sendable {
         try node.add(pairing)
         try node.add(ShellService(logger: options.logger))
         try node.add(FilesService(logger: options.logger))
-        try node.add(ForwardService(logger: options.logger))
+        forwards = ForwardService(memory: Self.forwardMemory(of: store, node: node), logger: options.logger)
+        try node.add(forwards)
+        forwards.restore(client: node.client)
         try node.add(InboxService(Self.inboxMemory(of: store, node: node, now: now), logger: options.logger))
         socket =
             options.listens
@@ -238,6 +241,7 @@ public final class Device: Sendable {
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { await self.node.serve(self.endpoint, isListening: self.socket != nil) }
                 if let socket {
+                    forwards.runRestored()
                     group.addTask { try await socket.run() }
                 }
                 group.addTask {
@@ -321,6 +325,16 @@ public final class Device: Sendable {
                 }
                 return InboxMemory.Peer(id: device.id, name: device.name, pairedAt: device.pairedAt)
             }, now: now)
+    }
+
+    /// What the forwards keep, and whom they know.
+    private static func forwardMemory(of store: Store, node: Node) -> ForwardMemory {
+        ForwardMemory(
+            own: node.id.short, load: { try store.setting("forwards") }, save: { try store.setSetting("forwards", $0) },
+            resolve: { [unowned node] reference in
+                let known = try node.resolve(reference)
+                return (known.id.description, known.name)
+            })
     }
 
     private static func hostName() -> String {

@@ -22,6 +22,7 @@ struct ForwardCommand: AsyncParsableCommand {
               kith forward laptop -L /tmp/docker.sock:/run/docker.sock
               kith forward laptop -L 0:localhost:22          any free port; it is printed
               kith forward laptop -D 1080 --detach           in the daemon, until --stop
+              kith forward laptop -L 5432:db:5432 --keep     and up again whenever this device is
               kith forward --list                            what is up, and what other devices do here
 
             What listens does so for the programs of its own machine only, unless an address or * stands before the
@@ -42,6 +43,9 @@ struct ForwardCommand: AsyncParsableCommand {
     @Flag(help: "Leave it to the daemon and return; `--stop` ends it.")
     var detach = false
 
+    @Flag(help: "Leave it to the daemon, which sets it up again whenever it starts; `--stop` ends it for good.")
+    var keep = false
+
     @Flag(help: "Show what is forwarded now.")
     var list = false
 
@@ -53,7 +57,7 @@ struct ForwardCommand: AsyncParsableCommand {
 
     func validate() throws {
         if list || stop != nil {
-            guard device == nil, try options.forwards().rules.isEmpty else {
+            guard device == nil, !keep, !detach, try options.forwards().rules.isEmpty else {
                 throw ValidationError("--list and --stop take no device and no forwards.")
             }
             return
@@ -74,27 +78,41 @@ struct ForwardCommand: AsyncParsableCommand {
             try await showList()
         } else if let device {
             let forwards = try options.forwards()
-            if detach { try await start(forwards, device) } else { try await keepUp(forwards, device) }
+            if detach || keep { try await start(forwards, device) } else { try await keepUp(forwards, device) }
         }
     }
 
     private func showList() async throws {
-        let list = try await withClient(globals) { try await $0.call(Forward.List.self, Nothing()) }
+        let isUp = try await daemonClient(globals) != nil
+        let (list, devices) = try await withClient(globals) { client in
+            (
+                try await client.call(Forward.List.self, Nothing()),
+                try await client.call(Devices.List.self, Devices.List.Input(probe: false))
+            )
+        }
+        let away = Set(devices.filter { !$0.isOnline }.map(\.name))
         if globals.json { return say(try jsonText(list)) }
         if list.running.isEmpty, list.inbound.isEmpty { return note("Nothing is forwarded.") }
         if !list.running.isEmpty {
             say(
                 table(
-                    ["ID", "DEVICE", "FORWARD", "OPEN", "TOTAL", "SENT", "RECEIVED"],
+                    ["ID", "DEVICE", "FORWARD", "KEPT", "OPEN", "TOTAL", "SENT", "RECEIVED"],
                     list.running.flatMap { running in
                         running.rules.map { status in
                             [
-                                "\(running.id)", printable(running.device), ForwardDisplay.route(status),
+                                "\(running.id)",
+                                printable(running.device) + (isUp && away.contains(running.device) ? " (away)" : ""),
+                                ForwardDisplay.route(status, isUp: isUp), running.isKept == true ? "yes" : "no",
                                 "\(status.open)", "\(status.total)", ProgressLine.size(status.sent),
                                 ProgressLine.size(status.received),
                             ]
                         }
                     }))
+            for running in list.running {
+                for failure in running.rules.compactMap(\.lastFailure) {
+                    note("\(running.id): last failure: \(printable(failure))")
+                }
+            }
         }
         if !list.inbound.isEmpty {
             if !list.running.isEmpty { say() }
@@ -115,10 +133,13 @@ struct ForwardCommand: AsyncParsableCommand {
     private func start(_ forwards: ForwardSet, _ device: String) async throws {
         let client = try await runningClient(globals, ", so nothing can stay in it")
         let running = try await client.call(
-            Forward.Start.self, Forward.Plan(device: device, rules: forwards.rules))
+            Forward.Start.self, Forward.Plan(device: device, rules: forwards.rules, isKept: keep ? true : nil))
         if globals.json { return say(try jsonText(running)) }
         for status in running.rules { say(ForwardDisplay.route(status)) }
-        note("It stays up until `kith forward --stop \(running.id)`, or `kith down`.")
+        note(
+            running.isKept == true
+                ? "It is up whenever this device is, until `kith forward --stop \(running.id)`."
+                : "It stays up until `kith forward --stop \(running.id)`, or `kith down`.")
     }
 
     /// Keeps the rules up until told to stop.
@@ -197,15 +218,18 @@ final class ForwardDisplay: Sendable {
         say(String(decoding: line, as: UTF8.self))
     }
 
-    private func write(_ text: String) { FileHandle.standardError.write(Data(text.utf8)) }
+    private func write(_ text: String) { noteInLine(text) }
 
     /// From where to where: `127.0.0.1:8080 → db:5432`.
-    static func route(_ status: Forward.Status) -> String {
+    ///
+    /// `isUp` is false for one that waits for this device to come up.
+    static func route(_ status: Forward.Status, isUp: Bool = true) -> String {
         let places = status.listening.isEmpty ? [status.rule.listen] : status.listening
         let listen = places.map(\.description).joined(separator: " ")
         let side = status.rule.direction == .remote ? "there " : ""
         let carried = status.rule.transport == .udp ? "udp " : ""
-        let state = status.listening.isEmpty ? " (waiting for the device)" : ""
+        let waiting = status.rule.direction == .remote ? " (waiting for the device)" : " (not listening)"
+        let state = !isUp ? " (this device is down)" : status.listening.isEmpty ? waiting : ""
         return "\(side)\(carried)\(listen) → \(status.rule.target.map(\.description) ?? "SOCKS5 and HTTP")\(state)"
     }
 

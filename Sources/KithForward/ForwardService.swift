@@ -28,16 +28,16 @@ public struct ForwardService: Service {
     let options: Options
     let logger: Logger
     let core: Core
+    let memory: ForwardMemory?
 
-    /// Makes the service.
-    public init(options: Options = Options(), logger: Logger) {
-        self.options = options
-        self.logger = logger
-        core = Core(Resolver())
+    /// Makes the service; without a memory it keeps no forward beyond this process.
+    public init(options: Options = Options(), memory: ForwardMemory? = nil, logger: Logger) {
+        self.init(options: options, memory: memory, logger: logger, resolver: Resolver())
     }
 
-    init(options: Options, logger: Logger, resolver: Resolver) {
+    init(options: Options, memory: ForwardMemory? = nil, logger: Logger, resolver: Resolver) {
         self.options = options
+        self.memory = memory
         self.logger = logger
         core = Core(resolver)
     }
@@ -224,6 +224,17 @@ extension ForwardService {
                 return forward
             }
         }
+
+        /// The forwards that are to outlive this process, in the order in which they came.
+        func withSaved(_ body: ([SavedForward]) throws -> Void) throws {
+            // One after the other: what is written last is what is there.
+            try state.withLock { state throws in
+                try body(state.forwards.values.sorted { $0.id < $1.id }.compactMap(\.saved))
+            }
+        }
+
+        /// The forwards that were there before this process.
+        var restored: [KeptForward] { state.withLock { $0.forwards.values.filter(\.isRestored) } }
 
         func forget(_ id: UInt64) -> KeptForward? { state.withLock { $0.forwards.removeValue(forKey: id) } }
 

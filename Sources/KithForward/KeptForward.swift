@@ -1,4 +1,5 @@
-import KithAPI
+public import KithAPI
+import KithIdentity
 import KithNode
 import KithWire
 import Logging
@@ -9,19 +10,36 @@ final class KeptForward: Sendable {
     let id: UInt64
     private let plan: Forward.Plan
     private let isAttached: Bool
+    private let kept: SavedForward?
+    /// Whether it was there before this process.
+    let isRestored: Bool
     private let runners: [RuleRunner]
     private let task = Mutex<(task: Task<Void, Never>?, isCancelled: Bool)>((nil, false))
 
-    init(_ id: UInt64, _ plan: Forward.Plan, isAttached: Bool, runners: [RuleRunner]) {
+    init(
+        _ id: UInt64, _ plan: Forward.Plan, isAttached: Bool, saved: SavedForward? = nil, isRestored: Bool = false,
+        runners: [RuleRunner]
+    ) {
         self.id = id
         self.plan = plan
         self.isAttached = isAttached
+        kept = saved
+        self.isRestored = isRestored
         self.runners = runners
+    }
+
+    /// As it is written down, when it is to outlive this process.
+    var saved: SavedForward? {
+        guard var saved = kept else { return nil }
+        saved.rules = runners.map(\.settledRule)
+        return saved
     }
 
     /// How they do.
     var running: Forward.Running {
-        Forward.Running(id: id, device: plan.device, isAttached: isAttached, rules: runners.map(\.status))
+        Forward.Running(
+            id: id, device: plan.device, isAttached: isAttached, isKept: kept == nil ? nil : true,
+            rules: runners.map(\.status))
     }
 
     /// Begins to listen everywhere, or nowhere.
@@ -31,10 +49,10 @@ final class KeptForward: Sendable {
 
     /// Runs until cancelled.
     func run() async {
-        let runners = runners
+        let (runners, isKept) = (runners, kept != nil)
         let running = Task(name: "kith forward") {
             await withDiscardingTaskGroup { group in
-                for runner in runners { group.addTask { await runner.run() } }
+                for runner in runners { group.addTask { isKept ? await runner.keepUp() : await runner.run() } }
             }
         }
         let isCancelled = task.withLock { task in
@@ -64,21 +82,93 @@ extension ForwardService {
         guard (1...64).contains(plan.rules.count) else {
             throw KithError(.invalid, "A forward has 1 to 64 rules.")
         }
-        let connector = try core.connector()
-        let runners = plan.rules.map { rule in
-            RuleRunner(
-                rule, device: plan.device, client: context.client, connector: connector, room: core.room,
-                options: options,
-                logger: logger)
-        }
-        let forward = try core.keep { KeptForward($0, plan, isAttached: isAttached, runners: runners) }
+        let saved = plan.isKept == true && !isAttached ? try saved(plan) : nil
+        try await refuseDenied(plan, context.client)
+        let runners = try runners(of: plan.rules, to: saved?.device ?? plan.device, context.client)
+        let forward = try core.keep { KeptForward($0, plan, isAttached: isAttached, saved: saved, runners: runners) }
         do {
             try await forward.begin()
+            if saved != nil { try core.withSaved { try memory?.save($0) } }
         } catch {
             _ = core.forget(forward.id)
+            forward.cancel()
             throw error
         }
         return forward
+    }
+
+    private func runners(of rules: [Forward.Rule], to device: String, _ client: Client) throws -> [RuleRunner] {
+        let connector = try core.connector()
+        return rules.map { rule in
+            RuleRunner(
+                rule, device: device, client: client, connector: connector, room: core.room, options: options,
+                logger: logger)
+        }
+    }
+
+    private func saved(_ plan: Forward.Plan) throws -> SavedForward {
+        guard let memory else { throw KithError(.unsupported, "This device keeps no forwards beyond its end.") }
+        guard plan.rules.allSatisfy({ $0.credentials == nil }) else {
+            throw KithError(.invalid, "A proxy with a password is not kept beyond the end of this device.")
+        }
+        let (id, name) = try memory.resolve(plan.device)
+        return SavedForward(device: id, name: name, rules: plan.rules)
+    }
+
+    /// Refuses what the other device is known not to allow, before anybody connects.
+    ///
+    /// One that does not answer, or is too old to say, is taken for one that will.
+    private func refuseDenied(_ plan: Forward.Plan, _ client: Client) async throws {
+        let rules = plan.rules.filter { $0.direction == .local }
+        guard !rules.isEmpty else { return }
+        let grants: [Grant]
+        do {
+            grants = try await client.call(
+                Reach.Standing.self, Reach.Standing.Input(), on: plan.device, options: CallOptions(timeout: .seconds(3))
+            ).grants
+        } catch let error as KithError {
+            switch error.code {
+            case .unreachable, .timedOut, .closed, .unsupported: return
+            default: throw error
+            }
+        }
+        for rule in rules where !grants.mightForward(to: rule.target) {
+            let (what, grant) =
+                rule.target.map { ("\($0)", "forward:to=\($0)") } ?? ("anything", "forward:to=HOST:PORT")
+            throw KithError(
+                .denied,
+                "\(plan.device) does not let this device connect to \(what). On \(plan.device): "
+                    + "kith grant \(memory?.own ?? "DEVICE") --add \(grant)")
+        }
+    }
+
+    /// Takes up the forwards that were to outlive the process before this one; ``runRestored()`` begins them.
+    ///
+    /// What cannot be read is left as it is, and logged.
+    public func restore(client: Client) {
+        do {
+            for saved in try memory?.forwards() ?? [] {
+                let plan = Forward.Plan(device: saved.name, rules: saved.rules, isKept: true)
+                let runners = try runners(of: saved.rules, to: saved.device, client)
+                _ = try core.keep {
+                    KeptForward($0, plan, isAttached: false, saved: saved, isRestored: true, runners: runners)
+                }
+            }
+        } catch {
+            logger.error("the forwards that are kept are not up", metadata: ["why": "\(error)"])
+        }
+    }
+
+    /// Keeps up the forwards that were taken up, until they are stopped.
+    public func runRestored() {
+        for forward in core.restored { run(forward) }
+    }
+
+    private func run(_ forward: KeptForward) {
+        Task(name: "kith forward") {
+            await forward.run()
+            _ = core.forget(forward.id)
+        }
     }
 
     func run(
@@ -110,10 +200,7 @@ extension ForwardService {
 
     func start(_ plan: Forward.Plan, _ context: CallContext) async throws -> Forward.Running {
         let forward = try await keep(plan, isAttached: false, context)
-        Task(name: "kith forward") {
-            await forward.run()
-            _ = core.forget(forward.id)
-        }
+        run(forward)
         return forward.running
     }
 
@@ -122,6 +209,20 @@ extension ForwardService {
             throw KithError(.notFound, "No forward \(input.id) is up. `kith forward --list` shows them.")
         }
         defer { forward.cancel() }
+        if forward.saved != nil { try core.withSaved { try memory?.save($0) } }
         return forward.running
+    }
+}
+
+extension Sequence<Grant> {
+    /// Whether a connection to a place could be allowed; `nil` is a proxy's, which may go anywhere that is allowed at all.
+    fileprivate func mightForward(to place: Forward.Place?) -> Bool {
+        switch place {
+        case .address(let address): allowForwarding(to: address, name: nil, isOwn: address.isLoopback)
+        case .name(let name, let port): mightAllowForwarding(toName: name, port: port)
+        case .socket(let path): allowForwarding(toSocket: path)
+        case .every: true
+        case nil: contains { $0.kind == .forward }
+        }
     }
 }

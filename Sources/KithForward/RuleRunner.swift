@@ -51,6 +51,14 @@ final class RuleRunner: Sendable {
         }
     }
 
+    /// The rule, with the port that the system has chosen where none was asked for.
+    var settledRule: Forward.Rule {
+        guard rule.listen.port == 0, let port = state.withLock({ $0.listening.first?.port }) else { return rule }
+        var settled = rule
+        settled.listen = rule.listen.with(port: port)
+        return settled
+    }
+
     /// Begins to listen.
     ///
     /// - Throws: why that is not possible, here or there.
@@ -89,6 +97,23 @@ final class RuleRunner: Sendable {
         state.withLock { state in
             state.listening = []
             state.here = nil
+        }
+    }
+
+    /// Runs until cancelled, beginning again as often as that ends: when a port is taken, or the device is away.
+    func keepUp() async {
+        var pause = Duration.milliseconds(250)
+        while !Task.isCancelled {
+            let start = ContinuousClock.now
+            do {
+                if rule.direction == .local, state.withLock({ $0.here == nil }) { try await begin() }
+                await run()
+            } catch {
+                note(failure: error)
+            }
+            if ContinuousClock.now - start > .seconds(60) { pause = .milliseconds(250) }
+            guard (try? await Task.sleep(for: pause)) != nil else { return }  // cancelled
+            pause = min(pause * 2, .seconds(15))
         }
     }
 

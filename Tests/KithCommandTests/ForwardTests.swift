@@ -115,6 +115,77 @@ import Testing
         }
     }
 
+    @Test func `what the other device does not allow is refused at once, with what would allow it`() async throws {
+        try await withTwoMachines { laptop, phone in
+            try await laptop.invite(phone, "forward:to=127.0.0.1:7")
+            for (rule, what) in [
+                (["-L", "0:127.0.0.1:80"], "127.0.0.1:80"), (["-L", "0:db.lan:5432"], "db.lan:5432"),
+                (["-L", "0:/run/x.sock"], "unix:/run/x.sock"), (["-L", "udp:0:127.0.0.1:53"], "127.0.0.1:53"),
+            ] {
+                for command in [["forward", "laptop"] + rule, ["forward", "laptop", "--detach"] + rule] {
+                    let outcome = try await phone.kith(command, seconds: 30)
+                    #expect(outcome.status == 5 && outcome.output.isEmpty, "\(command): \(outcome)")
+                    #expect(outcome.error.contains("does not let this device connect to \(what)"), "\(outcome)")
+                }
+            }
+            // The advice is a command that helps.
+            let denied = try await phone.kith(["forward", "laptop", "--detach", "-L", "0:127.0.0.1:80"])
+            let advice = try #require(denied.error.split(separator: "On laptop: kith ").last)
+            try await laptop.kith(advice.split(whereSeparator: \.isWhitespace).map(String.init))
+            _ = try await phone.forward("laptop", "-L", "0:127.0.0.1:80")
+            _ = try await phone.forward("laptop", "-L", "0:127.0.0.1:7")
+            // Nobody knows what a device allows that is away: what listens waits for it.
+            try await laptop.expect("down")
+            _ = try await phone.forward("laptop", "-L", "0:127.0.0.1:81")
+        }
+    }
+
+    @Test func `a forward that is kept is up again after the daemon was killed, until it is stopped`() async throws {
+        try await withTwoMachines { laptop, phone in
+            try await laptop.invite(phone, "forward")
+            let peer = try Counterpart("http")
+            func list() async throws -> [Forward.Running] {
+                try await phone.json(["forward", "--list", "--json"], as: Forward.List.Output.self).running
+            }
+            func get(_ port: UInt16) async throws -> String {
+                try await Script.command(
+                    [
+                        "curl", "-q", "-sS", "--noproxy", "", "--retry", "50", "--retry-all-errors", "--retry-delay",
+                        "1",
+                        "http://127.0.0.1:\(port)/page",
+                    ])
+            }
+            let started = try await phone.kith(["forward", "laptop", "-L", "0:localhost:\(peer.port)", "--keep"])
+            #expect(started.status == 0 && started.error.contains("whenever this device is"), "\(started)")
+            let port = try #require(try await list().first?.rules.first?.listening.first?.port)
+            _ = try await phone.forward("laptop", "-L", "0:localhost:\(peer.port)")
+            #expect(try await get(port).hasPrefix("GET /page"))
+
+            try await laptop.expect("rename", "phone", "telephone")
+            try await phone.expect("rename", "laptop", "desk")
+            try await phone.killDaemon()
+            // It is listed, as down, by a command that finds no daemon.
+            #expect(try await phone.expect("forward", "--list").contains("this device is down"))
+            try await phone.up()
+            #expect(try await list().map(\.isKept) == [true])
+            #expect(try await get(port).hasPrefix("GET /page"))
+
+            try await phone.expect("down")
+            try await laptop.expect("down")
+            try await phone.up()
+            // The other device is away: what listens here is there.
+            #expect(try await list().first?.rules.first?.listening.first?.port == port)
+            try await laptop.up()
+            #expect(try await get(port).hasPrefix("GET /page"))
+
+            let id = try #require(try await list().first?.id)
+            try await phone.expect("forward", "--stop", "\(id)")
+            try await phone.killDaemon()
+            try await phone.up()
+            #expect(try await list().isEmpty)
+        }
+    }
+
     @Test func `a grant that is none is refused with what would be right`() async throws {
         let phone = try Machine("phone")
         let outcome = try await phone.kith(["grant", "laptop", "--add", "forward:to=10.0.0.1/8:22"])

@@ -43,11 +43,14 @@ extension Forward {
         public var device: String
         /// The rules, at most 64.
         public var rules: [Rule]
+        /// Whether they are set up again whenever this device comes up, until ``Stop``; `nil` is no.
+        public var isKept: Bool?
 
         /// Makes a plan.
-        public init(device: String, rules: [Rule]) {
+        public init(device: String, rules: [Rule], isKept: Bool? = nil) {
             self.device = device
             self.rules = rules
+            self.isKept = isKept
         }
     }
 
@@ -94,14 +97,17 @@ extension Forward {
         public var device: String
         /// Whether they end with the program that asked for them.
         public var isAttached: Bool
+        /// Whether they are set up again whenever this device comes up; `nil` is no.
+        public var isKept: Bool?
         /// How each does.
         public var rules: [Status]
 
         /// Makes an entry.
-        public init(id: UInt64, device: String, isAttached: Bool, rules: [Status]) {
+        public init(id: UInt64, device: String, isAttached: Bool, isKept: Bool? = nil, rules: [Status]) {
             self.id = id
             self.device = device
             self.isAttached = isAttached
+            self.isKept = isKept
             self.rules = rules
         }
     }
