@@ -37,7 +37,7 @@ struct ConfigShow: ParsableCommand {
         commandName: "show", abstract: "Show what is set, and where.",
         discussion: helpText(
             """
-              kith config
+              kith config show
               kith config shell --device work
               kith config cp --json
             """))
@@ -134,7 +134,13 @@ struct ConfigShow: ParsableCommand {
 struct ConfigCheck: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check", abstract: "Look for mistakes in the settings.",
-        discussion: "Exit status: 0 when there are none, 64 when there are.")
+        discussion: helpText(
+            """
+              kith config check
+              kith config check ./new-settings
+
+            Exit status: 0 when there are none, 64 when there are.
+            """))
 
     @OptionGroup var globals: GlobalOptions
 

@@ -108,7 +108,12 @@ func noteWarnings(_ warnings: [String]?) {
 
 /// `kith rename`.
 struct Rename: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Give a paired device another name on this one.")
+    static let configuration = CommandConfiguration(
+        abstract: "Give a paired device another name on this one.",
+        discussion: helpText(
+            """
+              kith rename laptop work-laptop
+            """))
 
     @OptionGroup var globals: GlobalOptions
 
@@ -134,7 +139,11 @@ extension Devices.Info {
 /// `kith forget`.
 struct Forget: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "End the pairing with a device and cut off what it is doing here, at once.")
+        abstract: "End the pairing with a device and cut off what it is doing here, at once.",
+        discussion: helpText(
+            """
+              kith forget old-phone             by its name, or the beginning of its DeviceID
+            """))
 
     @OptionGroup var globals: GlobalOptions
 

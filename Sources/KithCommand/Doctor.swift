@@ -101,7 +101,7 @@ struct Doctor: AsyncParsableCommand {
             return take(
                 Reach.Step(
                     "data directory", .failure, "There is none at \(directory).",
-                    remedy: "kith up starts this device and makes it; --data or $KITH_DATA names another."))
+                    remedy: "kith up --data '\(directory)' starts this device and makes it."))
         }
         let owner = (attributes[.ownerAccountID] as? NSNumber)?.uint32Value
         let mode = (attributes[.posixPermissions] as? NSNumber)?.uint16Value ?? 0
@@ -124,8 +124,8 @@ struct Doctor: AsyncParsableCommand {
                 Reach.Step(
                     "disk", .warning, "\(ProgressLine.size(free.uint64Value)) are free there.", remedy: "Make room."))
         }
-        try await examineDaemon(take)
-        examineFirewall(take)
+        // What listens nowhere needs no hole in a firewall yet.
+        if let port = try await examineDaemon(take) { examineFirewall(port, take) }
     }
 
     private func examineSettings(_ take: (Reach.Step) -> Void) {
@@ -145,13 +145,15 @@ struct Doctor: AsyncParsableCommand {
         }
     }
 
-    private func examineDaemon(_ take: (Reach.Step) -> Void) async throws {
+    /// Returns the UDP port of a daemon that runs.
+    private func examineDaemon(_ take: (Reach.Step) -> Void) async throws -> UInt16? {
         do {
             guard let client = try await daemonClient(globals) else {
-                return take(
+                take(
                     Reach.Step(
                         "daemon", .warning, "This device is not up: it can call others, and nobody can call it.",
-                        remedy: "kith up, or kith service install for good"))
+                        remedy: "kith up --detach --data '\(globals.directory)', or kith service install for good"))
+                return nil
             }
             let status = try await client.call(
                 ThisDevice.Status.self, Nothing(), options: CallOptions(timeout: .seconds(5)))
@@ -163,26 +165,65 @@ struct Doctor: AsyncParsableCommand {
                         "daemon", .warning, "The daemon is Kith \(status.version), this command \(kithVersion).",
                         remedy: "Restart it: kith down; kith up"))
             }
+            return status.addresses.first?.port
         } catch let error as KithError {
             take(Reach.Step("daemon", .failure, error.message))
+            return nil
         }
     }
 
-    /// What firewalls of this machine say of themselves in files everybody may read.
-    private func examineFirewall(_ take: (Reach.Step) -> Void) {
+    /// What firewalls of this machine say of themselves in files everybody may read, and of the port as far as they tell.
+    private func examineFirewall(_ port: UInt16, _ take: (Reach.Step) -> Void) {
         // Files that are not there are firewalls that are not there.
         let ufw = (try? String(contentsOfFile: "/etc/ufw/ufw.conf", encoding: .utf8)) ?? ""
         let isUFW = ufw.split(separator: "\n").contains {
             $0.lowercased().replacingOccurrences(of: " ", with: "") == "enabled=yes"
         }
-        let isFirewalld = FileManager.default.fileExists(atPath: "/run/firewalld.pid")
-        guard isUFW || isFirewalld else { return }
-        take(
-            Reach.Step(
-                "firewall", .warning, "\(isUFW ? "ufw" : "firewalld") runs here: it may keep other devices out.",
-                remedy: isUFW
-                    ? "sudo ufw allow PORT/udp, with the port of `kith status`"
-                    : "sudo firewall-cmd --add-port=PORT/udp --permanent, with the port of `kith status`; then --reload"
-            ))
+        if isUFW {
+            let rules = try? String(contentsOfFile: "/etc/ufw/user.rules", encoding: .utf8)
+            report(
+                "ufw", port, letsIn: rules.map { FirewallRules.ufw($0, letsIn: port) },
+                remedy: "sudo ufw allow \(port)/udp", take)
+        } else if FileManager.default.fileExists(atPath: "/run/firewalld.pid") {
+            report(
+                "firewalld", port, letsIn: Self.firewalldLetsIn(port),
+                remedy: "sudo firewall-cmd --permanent --add-port=\(port)/udp && sudo firewall-cmd --reload", take)
+        }
+    }
+
+    private func report(
+        _ firewall: String, _ port: UInt16, letsIn: Bool?, remedy: String, _ take: (Reach.Step) -> Void
+    ) {
+        switch letsIn {
+        case true?: take(Reach.Step("firewall", .ok, "\(firewall) lets UDP port \(port) in."))
+        case false?:
+            take(
+                Reach.Step(
+                    "firewall", .warning, "\(firewall) keeps other devices from UDP port \(port).", remedy: remedy))
+        case nil:
+            // Who has followed the advice is not to be given it for ever.
+            take(
+                Reach.Step(
+                    "firewall", .ok,
+                    "\(firewall) runs here; only root can see whether it lets UDP port \(port) in (\(remedy) does)."))
+        }
+    }
+
+    /// What firewalld answers; `nil` when it does not.
+    private static func firewalldLetsIn(_ port: UInt16) -> Bool? {
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/firewall-cmd")
+        process.arguments = ["--query-port=\(port)/udp"]
+        process.standardInput = FileHandle.nullDevice
+        process.standardOutput = FileHandle.nullDevice
+        process.standardError = FileHandle.nullDevice
+        // One that cannot be asked says nothing.
+        guard (try? process.run()) != nil else { return nil }
+        process.waitUntilExit()
+        return switch process.terminationStatus {
+        case 0: true
+        case 1: false
+        default: nil
+        }
     }
 }

@@ -143,7 +143,7 @@ struct FindCommand: AsyncParsableCommand {
             """
               kith find laptop:/srv -name '*.jpg' -size +1M
               kith find laptop:~/src -type f -mtime -7 -maxdepth 3
-              kith find laptop:/srv \\( -name '*.jpg' -or -name '*.png' \\) -not -path '*/cache/*'
+              kith find laptop:~ \\( -name '*.jpg' -or -name '*.png' \\) -not -path '*/tmp/*'
               kith find laptop:/srv -iname '*.tmp' -exec kith rm {} +
               kith find laptop:/srv -iname '*.tmp' -print0 --with-device | xargs -0 kith rm
 

@@ -68,6 +68,10 @@ struct MLSInspect: ParsableCommand {
 struct MLSVectors: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "vectors", abstract: "Verify the official test vectors of MLS, and make such vectors.",
+        discussion: helpText(
+            """
+              kith mls vectors verify ./test-vectors
+            """),
         subcommands: [MLSVectorsVerify.self, MLSVectorsGenerate.self])
 }
 
@@ -165,7 +169,7 @@ struct MLSVectorsGenerate: ParsableCommand {
         discussion: helpText(
             """
               kith mls vectors generate treekem
-              kith mls vectors generate welcome --suite 2 --suite 7 --count 10 --output welcome.json
+              kith mls vectors generate welcome --suite 2 --count 10 --output welcome.json
               kith mls vectors generate passive-client-random --seed 42
 
             The file has the form of mlswg/mls-implementations, so that another implementation can check this one. The

@@ -120,7 +120,7 @@ func watchPairings(
                     )
                     noteHeldGrants(request.held)
                     noteWarnings(request.warnings)
-                case .requested(let request) where asks:
+                case .requested(let request) where asks && canAsk:
                     waiting.append(request)
                 case .requested(let request):
                     PairingPrompts.describe(request)

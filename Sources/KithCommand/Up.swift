@@ -106,12 +106,19 @@ struct Up: AsyncParsableCommand {
         }
         say("\(styled(status.name, .bold)) is up")
         say("  DeviceID   \(status.id)")
-        for (index, address) in status.addresses.enumerated() {
+        // A machine with many addresses leaves room for the invitation.
+        let shown = status.addresses.prefix(isatty(STDOUT_FILENO) == 1 ? 4 : .max)
+        for (index, address) in shown.enumerated() {
             say("  \(index == 0 ? "listens on" : "          ") \(address)")
         }
+        let hidden = status.addresses.count - shown.count
+        if hidden > 0 { say("             and \(hidden) more: kith status") }
         say("  data       \(globals.directory)")
-        try await WaitingThings(client).tell()
-        if let invitation { show(invitation) }
+        let waiting = try await WaitingThings(client)
+        waiting.tell()
+        if let invitation {
+            show(invitation, below: 3 + shown.count + (hidden > 0 ? 1 : 0) + waiting.count)
+        }
     }
 
     /// Starts the same command again, in a session of its own, and waits until it answers.
@@ -146,21 +153,42 @@ struct Up: AsyncParsableCommand {
     }
 }
 
-/// Prints an invitation for a person: how to use it, what it allows, the QR code.
-func show(_ invitation: Invitations.Create.Output) {
-    say()
-    // Too long for a QR code: the text alone will do; somebody who has it read aloud has no use for a picture.
-    if !isPlainTerminal, let code = try? QRCode(invitation.text.uppercased()) {
-        say(code.terminal(colors: wantsColour(STDOUT_FILENO)))
-    }
-    say(
-        "Invite a device \(styled("(once, expires \(relative(invitation.info.expiresAt)))", .dim)); on that device, run:"
-    )
-    say()
-    say("  kith pair \(invitation.text)")
-    say()
+/// Prints an invitation for a person: how to use it, what it allows, the QR code where it fits on the screen.
+///
+/// `lines` is how many the screen shows above it.
+func show(_ invitation: Invitations.Create.Output, below lines: Int = 0) {
     let grants = invitation.info.grants.map(\.description).joined(separator: ", ")
-    say("It may then: \(grants.isEmpty ? "nothing yet; `kith grant NAME --add shell` lets it open a shell" : grants)")
+    let head = "Invite a device (once, expires \(relative(invitation.info.expiresAt))); on that device, run:"
+    let command = "  kith pair \(invitation.text)"
+    let allowed =
+        "It may then: \(grants.isEmpty ? "nothing yet; `kith grant NAME --add shell` lets it open a shell" : grants)"
+    let warnings = invitation.info.warnings ?? []
+    let screen = terminalSize(STDOUT_FILENO)
+    say()
+    // Somebody who has it read aloud has no use for a picture, and a text can be too long for one.
+    if !isPlainTerminal, let code = try? QRCode(invitation.text.uppercased()) {
+        // The lines of the text, each as it breaks, with three between them and one for the cursor.
+        let columns = screen?.columns ?? 80
+        let text = ([head, command, allowed] + warnings).reduce(lines + 5) { $0 + ($1.count + columns - 1) / columns }
+        let room = screen.map { (columns: $0.columns, rows: max(0, $0.rows - text)) }
+        // Four light modules around it are the standard's, two are enough for most cameras.
+        let margin = [4, 2].first { margin in
+            let size = code.size + 2 * margin
+            return room.map { size <= $0.columns && (size + 1) / 2 <= $0.rows } ?? true
+        }
+        if let margin {
+            say(code.terminal(margin: margin, colors: wantsColour(STDOUT_FILENO)))
+        } else {
+            let size = code.size + 4
+            let needed = "\(max(size, 80)) by \(text + (size + 1) / 2)"
+            say(styled("A window of \(needed) would show its QR code: kith invite", .dim))
+        }
+    }
+    say(styled(head, .bold))
+    say()
+    say(command)
+    say()
+    say(allowed)
     noteWarnings(invitation.info.warnings)
 }
 
@@ -199,7 +227,12 @@ private struct Front: ServiceLifecycle.Service {
 
 /// `kith down`.
 struct Down: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Stop this device.")
+    static let configuration = CommandConfiguration(
+        abstract: "Stop this device.",
+        discussion: helpText(
+            """
+              kith down                         running work is given a moment to end
+            """))
 
     @OptionGroup var globals: GlobalOptions
 
@@ -217,7 +250,12 @@ struct Down: AsyncParsableCommand {
 /// `kith status`.
 struct Status: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Describe this device: name, DeviceID, addresses, ticket.")
+        abstract: "Describe this device: name, DeviceID, addresses, ticket.",
+        discussion: helpText(
+            """
+              kith status
+              kith status --json | jq -r .ticket
+            """))
 
     @OptionGroup var globals: GlobalOptions
 
@@ -270,7 +308,12 @@ struct Status: AsyncParsableCommand {
 struct AuditLog: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "audit",
-        abstract: "Show what was changed here, what other devices did, and what they were refused.")
+        abstract: "Show what was changed here, what other devices did, and what they were refused.",
+        discussion: helpText(
+            """
+              kith audit                        the last fifty entries
+              kith audit --limit 500 --json
+            """))
 
     @OptionGroup var globals: GlobalOptions
 

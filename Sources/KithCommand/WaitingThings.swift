@@ -19,6 +19,9 @@ struct WaitingThings {
         }
     }
 
+    /// How many things wait.
+    var count: Int { pairings.count + offers.count }
+
     /// Says what waits, a line each, and how to answer; nothing when nothing does.
     func tell() {
         for request in pairings { note("\(Self.line(request)): kith accept \(request.id)") }

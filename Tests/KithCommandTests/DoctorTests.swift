@@ -185,6 +185,39 @@ private final class AnotherVersion: Sendable {
         await machine.remove()
     }
 
+    @Test func `what doctor advises is a command, and changes what it finds`() async throws {
+        func run(_ remedy: String?, on machine: Machine) async throws {
+            // From the word kith up to a comma, or to the end.
+            let remedy = try #require(remedy)
+            let start = try #require(remedy.firstRange(of: "kith ")?.upperBound)
+            let command = remedy[start...].prefix { $0 != "," }.split(separator: " ").map { $0.filter { $0 != "'" } }
+            let outcome = try await machine.start(command, byEnvironment: true).outcome(seconds: 60)
+            try #require(outcome.status == 0, "\(command): \(outcome)")
+        }
+        try await withTwoMachines { laptop, phone in
+            // Paired with nothing allowed: what it says to do there allows something.
+            try await laptop.invite(phone)
+            let (_, bare) = try await examine(phone, "laptop")
+            #expect(bare.outcomes("allowed there") == ["warning"])
+            try await run(bare.steps.first { $0.subject == "allowed there" }?.remedy, on: laptop)
+            let (_, allowed) = try await examine(phone, "laptop")
+            #expect(allowed.outcomes("allowed there") == ["ok"])
+            #expect(!allowed.steps.contains { $0.subject.hasPrefix("address ") && $0.remedy != nil }, "\(allowed)")
+
+            try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: phone.data)
+            let (_, open) = try await examine(phone)
+            let remedy = try #require(open.steps.first { $0.subject == "data directory" }?.remedy)
+            #expect(try await phone.bash(remedy).status == 0)
+            #expect(try await examine(phone).1.outcomes("data directory") == ["ok"])
+
+            try await phone.expect("down")
+            let (_, down) = try await examine(phone)
+            #expect(down.outcomes("daemon") == ["warning"])
+            try await run(down.steps.first { $0.subject == "daemon" }?.remedy, on: phone)
+            #expect(try await examine(phone).1.outcomes("daemon") == ["ok"])
+        }
+    }
+
     @Test func `a measurement has latencies, rates both ways and the path`() async throws {
         try await withTwoMachines { laptop, phone in
             try await laptop.invite(phone, "shell")

@@ -102,7 +102,8 @@ public struct ReachService: Service {
         } catch let error as KithError {
             return try await report(
                 Reach.Step(
-                    "paired", .failure, error.message, remedy: "Pair with it: `kith invite` there, `kith pair` here."))
+                    "paired", .failure, error.message,
+                    remedy: "Pair with it. There: kith invite; here: kith pair INVITATION"))
         }
         let device = try store.device(known.id)
         let here = known.grants.map(\.description).joined(separator: ", ")
@@ -111,9 +112,7 @@ public struct ReachService: Service {
                 "paired", .ok, "\(known.name) is \(known.id.short); it may do here: \(here.isEmpty ? "nothing" : here)."
             ))
         try await examineFreshness(of: device, report)
-        for address in known.addresses.prefix(Self.mostAddresses) {
-            try await report(await Self.attempt(address, known))
-        }
+        for step in await Self.attempts(known) { try await report(step) }
         do {
             _ = try await node.connect(to: known.id.description)
         } catch let error as KithError {
@@ -126,6 +125,23 @@ public struct ReachService: Service {
 
     private static let mostAddresses = 16
 
+    /// Tries the known addresses, all at once; where one answers, what is wrong with the others is nobody's business.
+    private static func attempts(_ known: KnownDevice) async -> [Reach.Step] {
+        let addresses = known.addresses.prefix(mostAddresses)
+        let steps = await withTaskGroup(of: (Int, Reach.Step).self) { group in
+            for (number, address) in addresses.enumerated() {
+                group.addTask { (number, await attempt(address, known)) }
+            }
+            return await group.reduce(into: [:]) { $0[$1.0] = $1.1 }
+        }
+        let inOrder = addresses.indices.compactMap { steps[$0 - addresses.startIndex] }
+        guard inOrder.contains(where: { $0.outcome == .ok }) else { return inOrder }
+        return inOrder.map { step in
+            step.outcome == .ok
+                ? step : Reach.Step(step.subject, .ok, "\(step.finding) It answers at another address.")
+        }
+    }
+
     private func examineFreshness(of device: PairedDevice?, _ report: Report) async throws {
         guard let device else { return }
         guard !device.addresses.isEmpty else {
@@ -137,7 +153,9 @@ public struct ReachService: Service {
         let count = device.addresses.count
         guard let seen = device.lastSeen else {
             return try await report(
-                Reach.Step("known addresses", .warning, "\(count) from its invitation; it was never reached."))
+                Reach.Step(
+                    "known addresses", .warning, "\(count) from its invitation; it was never reached.",
+                    remedy: "Reach it once: kith ping \(device.name)"))
         }
         let days = (now() / 1_000 - seen) / 86_400
         try await report(
@@ -215,7 +233,8 @@ public struct ReachService: Service {
 
     private static func remedy(for error: KithError, _ device: KnownDevice) -> String {
         switch error.code {
-        case .unpaired, .denied: "It does not know this device (any more): pair again."
+        case .unpaired, .denied:
+            "It does not know this device (any more): pair again. There: kith invite; here: kith pair INVITATION"
         default:
             "See the addresses above. If none answers: is \(device.name) up, on a network, its UDP port let in by firewalls?"
         }
@@ -237,17 +256,19 @@ public struct ReachService: Service {
                 Reach.Step(
                     "allowed there", grants.isEmpty ? .warning : .ok,
                     "This device may do there: \(grants.isEmpty ? "nothing" : grants).",
-                    remedy: grants.isEmpty ? "There: kith grant NAME --add shell" : nil))
+                    remedy: grants.isEmpty ? "On \(known.name): kith grant \(node.id.short) --add shell" : nil))
             if standing.version != version {
                 try await report(
-                    Reach.Step("version", .warning, "It runs Kith \(standing.version), this device \(version)."))
+                    Reach.Step(
+                        "version", .warning, "It runs Kith \(standing.version), this device \(version).",
+                        remedy: "Install the newer of the two on both, then there and here: kith down; kith up"))
             }
             if skew.magnitude > 60 {
                 try await report(
                     Reach.Step(
                         "clocks", .warning,
-                        "Its clock is \(skew.magnitude) s \(skew > 0 ? "ahead of" : "behind") this one.")
-                )
+                        "Its clock is \(skew.magnitude) s \(skew > 0 ? "ahead of" : "behind") this one.",
+                        remedy: "On the one that is wrong: sudo timedatectl set-ntp true"))
             }
             return true
         } catch let error as KithError {
