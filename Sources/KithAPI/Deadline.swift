@@ -15,7 +15,7 @@ package func withDeadline<Result: Sendable>(
     _ deadline: ContinuousClock.Instant?, _ body: @escaping @Sendable () async throws -> Result
 ) async throws -> Result {
     guard let deadline else { return try await body() }
-    let timedOut = KithError(.timedOut, "The deadline passed before it was done.")
+    let timedOut = KithError(.timedOut, "It was not done in time.")
     return try await withThrowingTaskGroup(of: Result?.self) { group in
         group.addTask { try await body() }
         group.addTask {

@@ -41,7 +41,9 @@ package enum HeaderExchange {
         while true {
             let limit = StreamHeader.frameLimit + inputLimit
             guard let more = try await stream.read(upTo: min(bytes.isEmpty ? 4096 : 64 << 10, limit)) else {
-                guard bytes.isEmpty else { throw KithError(.closed, "The stream ended inside its header.") }
+                guard bytes.isEmpty else {
+                    throw KithError(.closed, "The other device hung up in the middle of a request.")
+                }
                 return nil
             }
             bytes = bytes.isEmpty ? more : bytes + more
@@ -67,12 +69,12 @@ struct AnswerReader {
     /// - Throws: the `KithError` the other end answered, `.corrupt` when its answer is none.
     mutating func take(_ more: [UInt8]?) throws -> (output: [UInt8], rest: [UInt8])? {
         guard let more else {
-            throw KithError(.closed, "The other device ended the stream before it answered \(method).")
+            throw KithError(.closed, "The other device hung up before it answered.")
         }
         bytes = bytes.isEmpty ? more : bytes + more
         guard let (head, count) = try parsed() else {
             guard bytes.count <= ResponseHead.outputLimit + 16 else {
-                throw KithError(.invalid, "The other device's answer to \(method) never ends.")
+                throw KithError(.invalid, "The other device's answer never ends.")
             }
             return nil
         }

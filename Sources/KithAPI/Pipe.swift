@@ -195,7 +195,7 @@ package final class ByteQueue: Sendable {
 
     private static func failure(_ code: KithError.Code) -> KithError {
         KithError(
-            code, code == .closed ? "The other end closed the stream." : "The stream was abandoned (\(code.rawValue)).")
+            code, code == .closed ? "The other end hung up." : "It was broken off (\(code.rawValue)).")
     }
 
     /// Waits until woken, unless `isBlocked` no longer holds.

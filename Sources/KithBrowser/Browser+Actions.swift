@@ -28,7 +28,7 @@ extension Browser {
         }
     }
 
-    /// Goes to the folder around the one shown; from the top, to the list of devices.
+    /// Goes to the parent folder of the one shown; from the top, to the list of devices.
     mutating func goUp(_ effects: inout [Effect]) {
         // Pressed again before the first has been answered, it goes on from there.
         switch panes[active].pending?.spot ?? panes[active].spot {
@@ -54,7 +54,7 @@ extension Browser {
         case .folder: openCurrent(&effects)
         case .file: view(item, in: folder, size: item.size)
         case .link: openCurrent(&effects)
-        default: complain("\(item.text) is no regular file.")
+        default: complain("\(item.text) is not a regular file.")
         }
     }
 
@@ -291,7 +291,7 @@ extension Browser {
     private mutating func isName(_ text: String) -> Bool {
         if text.isEmpty { return false }
         guard text != ".", text != "..", !text.contains("/"), !text.contains("\0"), text.utf8.count <= 255 else {
-            complain("That is no name: without /, and at most 255 bytes.")
+            complain("Not a valid name: no /, and at most 255 bytes.")
             return false
         }
         return true

@@ -397,7 +397,7 @@ extension Browser {
         if item.kind == .device {
             text = item.name.isEmpty ? "this device" : text + (item.note.map { "  \($0)" } ?? "")
         } else if item.kind == .parent {
-            text = "to the folder around this one"
+            text = "to the parent folder"
         } else {
             let width = columns - 2
             let details =
@@ -603,7 +603,7 @@ extension Browser {
                 notice.isError ? Theme.error : Theme.good)
         } else if pager.isCut {
             canvas.write(
-                "This is the beginning: more than \(Wording.size(UInt64(Pager.sizeLimit))) are not fetched to be looked at.",
+                "This is the beginning: no more than \(Wording.size(UInt64(Pager.sizeLimit))) of a file is shown here.",
                 column: 1, row: row, limit: columns, Theme.dim)
         } else {
             canvas.write(

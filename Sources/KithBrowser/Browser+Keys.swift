@@ -107,7 +107,7 @@ extension Browser {
         hasPreview.toggle()
         for pane in 0..<2 { panes[pane].show(height: height(pane)) }
         if hasPreview, layout.preview == nil {
-            say("There is no room for a preview: make the window larger, or press v.")
+            say("No room for a preview: make the window larger, or press v.")
         }
     }
 

@@ -68,7 +68,7 @@ struct BenchCommand: AsyncParsableCommand {
         }
         line.clear()
         guard let last, last.phase == "done", !last.latencies.isEmpty, let down = last.down, let up = last.up else {
-            throw KithError(.closed, "The measurement was cut off. Try it again.")
+            throw KithError(.closed, "The measurement was interrupted. Try again.")
         }
         let latencies = last.latencies
         let latency = Report.Latency(

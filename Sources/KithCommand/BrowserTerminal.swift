@@ -11,7 +11,7 @@ final class BrowserTerminal: Sendable {
     /// What comes from the terminal and from whoever controls it.
     enum Happening: Sendable {
         case typed([UInt8])
-        /// There is no terminal any more.
+        /// The terminal is gone.
         case ended
         case resized
         /// Somebody else asked this process to stop (`kill -TSTP`).
@@ -33,7 +33,7 @@ final class BrowserTerminal: Sendable {
     init() throws {
         readiness = try Readiness()
         signals = kith_terminal_signals(0)
-        guard signals >= 0 else { throw KithError(.internal, "Cannot be told of the terminal's new sizes.") }
+        guard signals >= 0 else { throw KithError(.internal, "Cannot follow the size of the terminal.") }
     }
 
     /// Takes the terminal.
@@ -140,7 +140,7 @@ final class BrowserTerminal: Sendable {
             if count > 0 {
                 rest = rest.dropFirst(count)
             } else if errno != EINTR, errno != EAGAIN {
-                throw KithError(.closed, "There is no terminal any more.")
+                throw KithError(.closed, "The terminal is gone.")
             }
         }
     }

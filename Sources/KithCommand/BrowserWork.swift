@@ -105,7 +105,8 @@ struct BrowserWork: Sendable {
             count += found.entries.count
             tell(.entries(ticket, found.entries))
             guard count < Self.searchLimit else {
-                throw KithError(.exhausted, "More than \(Self.searchLimit) were found: search for something rarer.")
+                throw KithError(
+                    .exhausted, "More than \(Self.searchLimit) were found: search for something more specific.")
             }
         }
     }
@@ -177,7 +178,7 @@ struct BrowserWork: Sendable {
                 head = try await bytes(device, path, length: Preview.imageSizeLimit)
             }
             return Preview(bytes: head, size: size)
-        default: return .failure("It is no regular file.")
+        default: return .failure("It is not a regular file.")
         }
     }
 
@@ -236,7 +237,7 @@ struct BrowserWork: Sendable {
                 tell(.progress(ticket, progress))
                 if progress.summary != nil || progress.failure != nil { return }
             }
-            throw KithError(.closed, "The copy was cut off. Copied again, it goes on where it was.")
+            throw KithError(.closed, "The copy was interrupted. Copy again to go on where it was.")
         }
     }
 

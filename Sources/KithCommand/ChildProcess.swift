@@ -45,8 +45,8 @@ enum ChildProcess {
             return try spawn.start()
         } catch {
             switch error.number {
-            case ENOENT, ENOTDIR: throw KithError(.notFound, "There is no program “\(program)” here.")
-            case EACCES, EPERM: throw KithError(.denied, "“\(program)” may not be run.")
+            case ENOENT, ENOTDIR: throw KithError(.notFound, "“\(program)”: command not found.")
+            case EACCES, EPERM: throw KithError(.denied, "No permission to run “\(program)”.")
             default: throw KithError(.internal, "Could not run “\(program)”: \(error).")
             }
         }

@@ -7,7 +7,7 @@ import KithWire
 struct ConfigCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "config",
-        abstract: "Show, check or begin the file of settings.",
+        abstract: "Show, check or begin the configuration file.",
         discussion: helpText(
             """
               kith config                          what the file and the environment say
@@ -133,7 +133,7 @@ struct ConfigShow: ParsableCommand {
 /// `kith config check`.
 struct ConfigCheck: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "check", abstract: "Look for mistakes in the settings.",
+        commandName: "check", abstract: "Look for mistakes in the configuration file.",
         discussion: helpText(
             """
               kith config check
@@ -153,7 +153,7 @@ struct ConfigCheck: ParsableCommand {
         let settings = try Settings.load(environment: environment)
         guard settings.exists else {
             throw KithError(
-                .notFound, "There are no settings at \(settings.path). `kith config example` prints all there are.")
+                .notFound, "There is no configuration file at \(settings.path). `kith config example` prints one.")
         }
         let root = try Root.description()
         var problems = settings.configuration.problems(for: root)

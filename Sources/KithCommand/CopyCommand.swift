@@ -22,7 +22,7 @@ struct CopyCommand: AsyncParsableCommand {
             A file whose name has a colon is ./a:b. When the destination is a folder, things are put in it; otherwise
             it is the new name of the one thing copied. Put in a folder, `laptop:` alone is called laptop there.
 
-            Modes, times, links, holes and empty folders are kept. Every file is checked by SHA-256 and appears under
+            Modes, times, links, sparse files and empty folders are kept. Every file is checked by SHA-256 and appears under
             its name only when it is whole; a new folder likewise. Pipes, sockets and devices are left out.
 
             Files that are there already, by size and time of change, are not sent again; of changed ones only the

@@ -113,7 +113,7 @@ struct Doctor: AsyncParsableCommand {
         } else if mode & 0o077 != 0 {
             take(
                 Reach.Step(
-                    "data directory", .warning, "Others can look into \(directory) (mode \(String(mode, radix: 8))).",
+                    "data directory", .warning, "Others can read \(directory) (mode \(String(mode, radix: 8))).",
                     remedy: "chmod 700 '\(directory)'"))
         } else {
             take(Reach.Step("data directory", .ok, directory))

@@ -83,7 +83,7 @@ struct RemoteEdit {
             switch entry.kind {
             case .file: return path
             case .folder: throw KithError(.conflict, "Cannot edit \(path): it is a folder.")
-            case .special: throw KithError(.unsupported, "Cannot edit \(path): it is no regular file.")
+            case .special: throw KithError(.unsupported, "Cannot edit \(path): it is not a regular file.")
             case .link: break
             }
             guard let target = entry.target else { return path }
@@ -183,7 +183,7 @@ struct PrivateCopy {
     func contents(limit: Int) throws -> [UInt8] {
         let file = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard file >= 0 else {
-            throw KithError(.notFound, "The editor has left no file behind. Nothing was written.")
+            throw KithError(.notFound, "The editor left no file behind. Nothing was written.")
         }
         let handle = FileHandle(fileDescriptor: file, closeOnDealloc: true)
         guard let data = try handle.read(upToCount: limit + 1) else { return [] }

@@ -26,7 +26,7 @@ struct MakeFolder: AsyncParsableCommand {
             """))
 
     @OptionGroup var globals: GlobalOptions
-    @Flag(name: .shortAndLong, help: "Make missing folders above it too; one that is there is no error.")
+    @Flag(name: .shortAndLong, help: "Make missing parent folders too; no error if it exists.")
     var parents = false
     @Option(name: .shortAndLong, help: "The permission bits, in octal; default: 777 less the umask there.")
     var mode: String?

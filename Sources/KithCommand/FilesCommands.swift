@@ -48,7 +48,7 @@ struct RemotePath: Hashable {
 
     /// A local path from the top: the device's process works in another folder.
     private func absolute() throws -> String {
-        guard !path.isEmpty else { throw KithError(.invalid, "A path is empty.") }
+        guard !path.isEmpty else { throw KithError(.invalid, "A path cannot be empty.") }
         let full = path.hasPrefix("/") ? path : FileManager.default.currentDirectoryPath + "/" + path
         var names = full.split(separator: "/").map(String.init)
         guard names.contains("..") || names.contains(".") else { return full }

@@ -256,7 +256,7 @@ struct FindCommand: AsyncParsableCommand {
                     if let failure = found.failure { throw failure.error }
                     if found.isLast { return }
                 }
-                throw KithError(.closed, "The search of \(path) was cut off. Try it again.")
+                throw KithError(.closed, "The search in \(path) was interrupted. Try again.")
             }
         }
         try await action?.finish()
@@ -364,7 +364,7 @@ private func joined(_ base: RemotePath, _ path: Files.Path, withDevice: Bool) ->
 private func tell(_ skipped: [Files.Skipped], in path: RemotePath) {
     for entry in skipped {
         let name = joined(path, entry.path, withDevice: true).description
-        note("kith: left out \(printable(name)): \(printable(entry.failure.message))")
+        note(leftOut(name, because: entry.failure.message, of: entry.path))
     }
 }
 
@@ -379,7 +379,7 @@ struct UsageCommand: AsyncParsableCommand {
               kith du -h -d 1 laptop:~
               kith du -s --apparent-size laptop:disk.img
 
-            In blocks of 1024 bytes, rounded up, unless told otherwise. A file with several names counts once, holes in
+            In blocks of 1024 bytes, rounded up, unless told otherwise. A file with several names counts once, holes of
             files do not count, links are not followed.
             """), helpNames: .long)
 
@@ -442,7 +442,7 @@ struct UsageCommand: AsyncParsableCommand {
                     if let failure = used.failure { throw failure.error }
                     if used.isLast { return }
                 }
-                throw KithError(.closed, "The counting of \(path) was cut off. Try it again.")
+                throw KithError(.closed, "Counting \(path) was interrupted. Try again.")
             }
         }
         if total { say(try line(sum, "total")) }

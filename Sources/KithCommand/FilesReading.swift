@@ -348,7 +348,7 @@ private final class TailPrinter: Sendable {
             let device = path.device ?? "the device"
             throw KithError(
                 .closed,
-                "\(path) is followed no more: the connection to \(device) was lost, or kith was stopped there.",
+                "No longer following \(path): the connection to \(device) was lost, or kith was stopped there.",
                 cause: error)
         }
     }

@@ -1,4 +1,5 @@
 import Foundation
+import KithAPI
 import KithCommandLine
 import KithWire
 
@@ -107,6 +108,12 @@ func jsonText(_ value: some Encodable) throws -> String {
 
 /// Text that came from elsewhere, with everything a terminal might obey made visible.
 func printable(_ text: String) -> String { Wording.printable(text) }
+
+/// Says why something was left out, with its path once: of a message that names it too, only the reason is told.
+func leftOut(_ name: String, because message: String, of path: Files.Path) -> String {
+    let reason = message.range(of: "\(path): ").map { message[$0.upperBound...] } ?? message[...]
+    return "kith: left out \(printable(name)): \(printable(String(reason)))"
+}
 
 /// Rows under headings, in columns two spaces apart; the last column is not padded.
 func table(_ headings: [String], _ rows: [[String]]) -> String {

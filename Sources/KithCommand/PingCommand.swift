@@ -64,11 +64,11 @@ struct Ping: AsyncParsableCommand {
                     ThisDevice.Echo.self, payload, on: device, options: CallOptions(timeout: .seconds(10)))
                 let time = (ContinuousClock.now - start) / .milliseconds(1)
                 guard answer.bytes == payload.bytes else {
-                    throw KithError(.corrupt, "\(device) sent back other bytes than it got.")
+                    throw KithError(.corrupt, "\(device) sent back something other than it was sent.")
                 }
                 times.set(times.value + [time])
                 guard !globals.json else { continue }
-                say("\(size) bytes from \(printable(device)): number \(number), \(String(format: "%.3f ms", time))")
+                say("\(size) bytes from \(printable(device)): seq=\(number) time=\(String(format: "%.2f ms", time))")
             }
         }
     }

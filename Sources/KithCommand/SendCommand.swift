@@ -97,7 +97,8 @@ struct SendCommand: AsyncParsableCommand {
         guard var device = words.last else { return }
         if device.hasSuffix(":") { device.removeLast() }
         guard !device.isEmpty, !device.contains("/"), !device.contains(":") else {
-            throw KithError(.invalid, "\(device) is no device. Name the files, then the device: kith send FILE laptop")
+            throw KithError(
+                .invalid, "\(device) is not a paired device. Name the files, then the device: kith send FILE laptop")
         }
         let paths = try words.dropLast().map { word in
             let path = RemotePath(word)
@@ -121,7 +122,7 @@ struct SendCommand: AsyncParsableCommand {
         guard !quiet, !globals.json, !progress.skipped.isEmpty else { return }
         line.clear()
         for skipped in progress.skipped {
-            note("kith: left out \(printable(skipped.path.description)): \(printable(skipped.failure.message))")
+            note(leftOut(skipped.path.description, because: skipped.failure.message, of: skipped.path))
         }
     }
 
@@ -154,7 +155,7 @@ struct SendCommand: AsyncParsableCommand {
             return last
         }
         line.clear()
-        guard let last else { throw KithError(.closed, "The sending ended without a word. Try it again.") }
+        guard let last else { throw KithError(.closed, "Sending ended unexpectedly. Try again.") }
         if let failure = last.failure { throw failure.error }
         switch last.state {
         case .arrived: return last.progress

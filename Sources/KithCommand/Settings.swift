@@ -76,10 +76,11 @@ struct Settings {
                 atPath: URL(fileURLWithPath: path).resolvingSymlinksInPath().path)
         } catch let error as CocoaError where error.code == .fileReadNoSuchFile || error.code == .fileNoSuchFile {
             guard mustExist else { return nil }
-            throw KithError(.notFound, "There are no settings at \(path), where $KITH_CONFIG has them.", cause: error)
+            throw KithError(
+                .notFound, "There is no configuration file at \(path), which $KITH_CONFIG names.", cause: error)
         } catch {
             throw KithError(
-                .denied, "The settings \(path) cannot be read: \(error.localizedDescription)", cause: error)
+                .denied, "The configuration file \(path) cannot be read: \(error.localizedDescription)", cause: error)
         }
         if attributes[.type] as? FileAttributeType == .typeRegular {
             let owner = (attributes[.ownerAccountID] as? NSNumber)?.uint32Value
@@ -87,13 +88,13 @@ struct Settings {
             guard owner == geteuid() || owner == 0, mode & 0o022 == 0 else {
                 throw KithError(
                     .denied,
-                    "The settings \(path) could have been written by somebody else. chmod 600 and chown them, then try again."
+                    "Others can write to the configuration file \(path). Make it yours alone (chown, chmod 600), then try again."
                 )
             }
         }
         let data = try file.read(upToCount: Configuration.sizeLimit + 1) ?? Data()
         guard data.count <= Configuration.sizeLimit, let text = String(bytes: data, encoding: .utf8) else {
-            throw KithError(.invalid, "The settings \(path) are not text, or larger than 1 MiB.")
+            throw KithError(.invalid, "The configuration file \(path) is not text, or larger than 1 MiB.")
         }
         return text
     }

@@ -27,7 +27,7 @@ struct ShellCommand: AsyncParsableCommand {
 
               kith shell laptop --list                    the shells that wait or run there
               kith shell laptop --attach                  go on with one, here; with its scrollback
-              kith shell laptop --attach k3fz --view      only look
+              kith shell laptop --attach k3fz --view      view only
               kith shell laptop k3fz --share drive        let other devices with the shell grant type in it, too
               kith shell laptop k3fz --end                end it
 
@@ -88,7 +88,7 @@ struct ShellCommand: AsyncParsableCommand {
         help: "Attach to a shell that runs: the one named, or the only one.")
     var attaches = false
 
-    @Flag(name: .customLong("view"), help: "With --attach: only look, type nothing.")
+    @Flag(name: .customLong("view"), help: "With --attach: view only, type nothing.")
     var views = false
 
     @Option(help: "With --attach: how many lines that have left the screen are shown first.")
@@ -162,7 +162,7 @@ struct ShellCommand: AsyncParsableCommand {
         guard !ends || session != nil else { throw ValidationError("--end takes the name of a shell (--list).") }
         guard !views || attaches else { throw ValidationError("--view goes with --attach.") }
         guard !views || escape != "none" else {
-            throw ValidationError("A window that only looks is left by an escape: --view takes no --escape none.")
+            throw ValidationError("--view needs an escape character to leave by: drop --escape none.")
         }
     }
 

@@ -198,7 +198,7 @@ struct ShellTerminal: Sendable {
     private func hint() async throws {
         for await _ in uselessKeys.stream {
             let key = escape.map { String(UnicodeScalar($0)) } ?? ""
-            try await window.showBanner("kith: looking only; \(key)d leaves")
+            try await window.showBanner("kith: viewing only; \(key)d leaves")
             try await Task.sleep(for: .seconds(3))
             return try await window.hideBanner()
         }
@@ -286,7 +286,7 @@ struct ShellTerminal: Sendable {
             try await session.write(bytes)
         case .disconnect:
             await giveBack()
-            note(onlyLooks ? "\nkith: looking no more." : "\nkith: hung up; the shell on \(device) has ended.")
+            note(onlyLooks ? "\nkith: Stopped viewing." : "\nkith: hung up; the shell on \(device) has ended.")
             return true
         case .detach:
             await giveBack()

@@ -140,7 +140,7 @@ struct TransferOptions: ParsableArguments {
                 try events.report(progress)
                 if !progress.skipped.isEmpty || !progress.changes.isEmpty { line.clear() }
                 for skipped in progress.skipped where !quiet && !globals.json {
-                    note("kith: left out \(printable(skipped.path.description)): \(printable(skipped.failure.message))")
+                    note(leftOut(skipped.path.description, because: skipped.failure.message, of: skipped.path))
                 }
                 for change in progress.changes where input.landing.report && !globals.json {
                     say(Self.words(change))
@@ -152,9 +152,11 @@ struct TransferOptions: ParsableArguments {
             return last
         }
         line.clear()
-        guard let last else { throw KithError(.closed, "The copy ended without a word. Try it again.") }
+        guard let last else { throw KithError(.closed, "The copy ended unexpectedly. Run it again to go on.") }
         if let failure = last.failure { throw failure.error }
-        guard let summary = last.summary else { throw KithError(.closed, "The copy was cut off. Try it again.") }
+        guard let summary = last.summary else {
+            throw KithError(.closed, "The copy was interrupted. Run it again to go on.")
+        }
         return summary
     }
 

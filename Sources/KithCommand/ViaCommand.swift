@@ -70,9 +70,9 @@ struct ViaCommand: AsyncParsableCommand {
         }
         guard let place, place.port != 0 else {
             throw ValidationError(
-                "“\(target.joined(separator: " "))” is no host and port. Write HOST PORT or HOST:PORT.")
+                "“\(target.joined(separator: " "))” is not a host and port. Write HOST PORT or HOST:PORT.")
         }
-        if case .every = place { throw ValidationError("* is no host to connect to.") }
+        if case .every = place { throw ValidationError("* is not a host to connect to.") }
         return place
     }
 

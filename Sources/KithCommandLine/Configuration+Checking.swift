@@ -96,7 +96,7 @@ extension Configuration {
         let hint = Self.hint(setting.key, keys)
         if hint.isEmpty, let owner = root.all.first(where: { $0.command.settable(setting.key) != nil }) {
             return
-                "unknown setting \(Self.named(setting.key)) here; it belongs into [\(owner.path.joined(separator: " "))]"
+                "unknown setting \(Self.named(setting.key)) here; it belongs in [\(owner.path.joined(separator: " "))]"
         }
         return "unknown setting \(Self.named(setting.key)) \(section.scope.place)\(hint)"
     }

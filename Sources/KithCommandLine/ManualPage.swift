@@ -127,7 +127,7 @@ private struct Writer {
         macro("Sh", "ENVIRONMENT")
         macro("Bl", "-tag -width Ds")
         for (name, text) in [
-            ("KITH_CONFIG", "The file of settings, in place of the two below."),
+            ("KITH_CONFIG", "The configuration file, in place of the two below."),
             ("KITH_DATA", "The data directory, as --data."),
             (
                 "KITH_PASSPHRASE",
@@ -146,8 +146,8 @@ private struct Writer {
         macro("Bl", "-tag -width Ds")
         for (name, text) in [
             ("~/.local/share/kith", "The data directory: this device's key, its devices, its audit log."),
-            ("~/.local/share/kith/config", "The file of settings."),
-            ("~/.config/kith/config", "The file of settings when there is none in the data directory."),
+            ("~/.local/share/kith/config", "The configuration file."),
+            ("~/.config/kith/config", "The configuration file when there is none in the data directory."),
         ] {
             macro("It", "Pa \(name)")
             prose(text)

@@ -165,7 +165,7 @@ extension ChunkTable {
             let length = UInt32(integer(4))
             let hash = ChunkHash(high: integer(8), low: integer(8))
             guard self.exponent == exponent, length > 0, length <= limit else {
-                throw KithError(.invalid, "The other end sent chunks that cannot be.")
+                throw KithError(.invalid, "The other end sent data that cannot be right.")
             }
             append(length: length, hash: hash)
         }

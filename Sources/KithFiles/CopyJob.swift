@@ -38,9 +38,9 @@ struct CopyJob: Sendable {
         guard input.compress != .always || BlockCompression.isAvailable else {
             throw KithError(.unsupported, "This kith was built without zstd, so it cannot compress.")
         }
-        guard input.limit != 0 else { throw KithError(.invalid, "A limit of nothing lets nothing pass.") }
+        guard input.limit != 0 else { throw KithError(.invalid, "A limit of 0 would let nothing pass.") }
         guard input.landing.exclude.isEmpty else {
-            throw KithError(.invalid, "What is left out of a copy is said of its sources.")
+            throw KithError(.invalid, "--exclude goes with the sources of a copy.")
         }
         guard input.parallel.map({ (1...UInt32(Self.maximumLanes)).contains($0) }) ?? true else {
             throw KithError(.invalid, "1 to \(Self.maximumLanes) files are copied side by side.")
@@ -278,7 +278,7 @@ struct CopyJob: Sendable {
             if let summary = report.summary { return summary }
             if let failure = report.failure { throw failure.error }
         }
-        throw KithError(.closed, "The copy was cut off. Try it again.")
+        throw KithError(.closed, "The copy was interrupted. Run it again to go on.")
     }
 
     private func openPull(_ source: Files.Location, _ lanes: Files.Lanes? = nil) async throws -> any ByteStream {

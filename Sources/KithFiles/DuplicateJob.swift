@@ -61,7 +61,7 @@ struct DuplicateJob: Sendable {
                     (summary.sent, summary.wire) = (0, 0)
                     return summary
                 }
-                throw KithError(.internal, "The copy ended without a word.")
+                throw KithError(.internal, "The copy ended unexpectedly.")
             }
         }
     }
@@ -72,7 +72,7 @@ struct DuplicateJob: Sendable {
     private func check(_ source: TreeSource) throws {
         // A link that is copied as one must not take the place of what it leads to; one to nowhere may.
         guard let opened = source.opened ?? (try? source.folder?.open(name: source.name, [.path])) else { return }
-        let own = try attempt("look at", source.shown) { () throws(Errno) in try opened.info() }
+        let own = try attempt("access", source.shown) { () throws(Errno) in try opened.info() }
         // Where it is put: a folder that is there, or the one around its new name.
         var (around, name): (Descriptor, [UInt8]?) = (opened, nil)
         if let folder = try? place.open([.path, .folder]) {
@@ -93,7 +93,7 @@ struct DuplicateJob: Sendable {
             throw KithError(.conflict, "\(source.shown) is there already: it is the same.")
         }
         guard landing.delete, source.opened != nil, own.kind == .folder else { return }
-        let target = try attempt("look at", place.shown) { () throws(Errno) in try around.info() }
+        let target = try attempt("access", place.shown) { () throws(Errno) in try around.info() }
         if try Self.ancestors(of: opened, source.shown).contains(target.identity) {
             throw KithError(.conflict, "\(source.shown) is in \(place.shown), where it would be deleted.")
         }
@@ -101,7 +101,7 @@ struct DuplicateJob: Sendable {
 
     /// A folder and all around it, to the top of the file system.
     private static func ancestors(of folder: Descriptor, _ shown: Files.Path) throws -> Set<Descriptor.Info.Identity> {
-        try attempt("look at", shown) { () throws(Errno) in
+        try attempt("access", shown) { () throws(Errno) in
             var found: Set<Descriptor.Info.Identity> = []
             var current = folder
             while found.insert(try current.info().identity).inserted {

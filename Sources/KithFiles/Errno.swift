@@ -75,7 +75,7 @@ struct Errno: Error, Hashable {
             case ELOOP where confined: (.denied, "a link is not followed here")
             case ELOOP: (.invalid, "links lead in a circle")
             case ENAMETOOLONG: (.invalid, "the name is too long")
-            case ENXIO, ENODEV, EOPNOTSUPP: (.unsupported, "it is no regular file")
+            case ENXIO, ENODEV, EOPNOTSUPP: (.unsupported, "it is not a regular file")
             default: (.internal, unsafe String(cString: strerror(number)))
             }
         return KithError(code, "Cannot \(attempt) \(path): \(reason).", cause: self)

@@ -75,7 +75,7 @@ public struct FilesService: Service {
 
     private func stat(_ input: Files.Stat.Input, _ context: CallContext) throws -> Files.Entry {
         let place = try Place(input.path, .read, for: context)
-        return try attempt("look at", place.shown, confined: place.isConfined) { () throws(Errno) in
+        return try attempt("access", place.shown, confined: place.isConfined) { () throws(Errno) in
             let (info, target) = try Self.info(place, followsLinks: input.followsLinks)
             var entry = Self.entry(input.path, info, target)
             AccountNames().describe(&entry, info)
@@ -92,7 +92,7 @@ public struct FilesService: Service {
             return Files.Exists.Output(kind: try Self.info(place, followsLinks: false).info.kind)
         } catch {
             guard error == .notFound || error == .notAFolder else {
-                throw error.failure("look at", place.shown, confined: place.isConfined)
+                throw error.failure("access", place.shown, confined: place.isConfined)
             }
             return Files.Exists.Output(kind: nil)
         }

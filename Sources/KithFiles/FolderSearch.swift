@@ -38,7 +38,7 @@ struct WalkStart {
 
     /// Looks at a path without following a link in its last place, unless it ends in a slash.
     init(_ place: Place) throws(KithError) {
-        self = try attempt("look at", place.shown, confined: place.isConfined) { () throws(Errno) in
+        self = try attempt("access", place.shown, confined: place.isConfined) { () throws(Errno) in
             if !place.isFolder, let (folder, name) = try place.around() {
                 let info = try folder.info(name)
                 guard info.kind == .folder else {

@@ -83,7 +83,7 @@ final class FolderWalk {
             } catch {
                 // What has gone since is none of its business.
                 if error == .notFound { continue }
-                return .problem(error.failure("look at", Files.Path(bytes: path)))
+                return .problem(error.failure("access", Files.Path(bytes: path)))
             }
         }
         return nil
@@ -97,7 +97,7 @@ final class FolderWalk {
         if levels.count >= TreeSource.maximumDepth {
             problem = KithError(
                 .exhausted,
-                "Cannot look into \(Files.Path(bytes: path)): folders nest deeper than \(TreeSource.maximumDepth) levels."
+                "Cannot list \(Files.Path(bytes: path)): folders nest deeper than \(TreeSource.maximumDepth) levels."
             )
         } else {
             do throws(Errno) {

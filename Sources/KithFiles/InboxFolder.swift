@@ -54,7 +54,7 @@ enum InboxFolder {
     /// Refuses when there is no room for so many bytes where the folder is, or will be.
     static func checkRoom(for bytes: UInt64, in folder: String) throws {
         let place = try Place(ownPath: Files.Path(folder))
-        var nearest = try attempt("look at", "/") { () throws(Errno) in try place.open([], [.path, .folder]) }
+        var nearest = try attempt("access", "/") { () throws(Errno) in try place.open([], [.path, .folder]) }
         for prefix in place.prefixes {
             // The first that is not there yet will be made on the disk of the one above it.
             guard let next = try? place.open(prefix, [.path, .folder]) else { break }
@@ -125,7 +125,7 @@ final class InboxStaging: Sendable {
     /// Returns how many there were.
     func removeLinks() throws -> UInt64 {
         var count: UInt64 = 0
-        let walk = try attempt("look at", path) { () throws(Errno) in try FolderWalk(descriptor) }
+        let walk = try attempt("access", path) { () throws(Errno) in try FolderWalk(descriptor) }
         while let step = walk.step() {
             try Task.checkCancellation()
             if case .problem(let error) = step { throw error }
@@ -140,7 +140,7 @@ final class InboxStaging: Sendable {
         return count
     }
 
-    /// Gives what was received its names in the folder around, none of which is taken; returns them.
+    /// Gives what was received its names in the parent folder, none of which is taken; returns them.
     ///
     /// - Throws: `.invalid` when something else was received than offered; nothing gets a name then.
     func deliver(_ items: [Offers.Item]) throws(KithError) -> [Files.Path] {

@@ -210,7 +210,7 @@ public final class InboxService: Service {
 
     private func sender(_ context: CallContext) throws(KithError) -> (id: DeviceID, name: String) {
         guard case .device(let id, let name, _) = context.caller else {
-            throw KithError(.invalid, "Files are sent to another device, not to this one itself.")
+            throw KithError(.invalid, "Name another device: files cannot be sent to this one itself.")
         }
         return (id, name)
     }

@@ -79,7 +79,7 @@ struct InboxTable {
         }
         guard input.bytes <= UInt64(Int64.max), input.items.allSatisfy({ Self.isName($0.name.bytes) }),
             Set(input.items.map(\.name)).count == input.items.count
-        else { throw KithError(.invalid, "The offer names what are no names of files, or one of them twice.") }
+        else { throw KithError(.invalid, "The offer has a name that no file can have, or one name twice.") }
         let waiting = open.count { $0.device == device }
         guard waiting < Limit.perDevice, waiting == 0 || open.count < Limit.total else {
             throw KithError(.exhausted, "Too many offers are waiting for an answer there. Try again later.")

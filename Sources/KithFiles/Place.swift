@@ -129,14 +129,14 @@ struct Place: Sendable {
         return (try open(Array(components.dropLast()), [.path, .folder]), name)
     }
 
-    /// Opens the folder around the last name.
+    /// Opens the parent folder of the last name.
     ///
     /// - Throws: `.invalid` when the path is the granted folder itself.
     func parent() throws(KithError) -> (folder: Descriptor, name: [UInt8]) {
         guard let name = components.last else {
-            throw KithError(.invalid, "\(shown) is the granted folder itself; name something in it.")
+            throw KithError(.invalid, "\(shown) is the granted folder itself: name something in it.")
         }
-        let folder = try attempt("open the folder of", shown, confined: isConfined) { () throws(Errno) in
+        let folder = try attempt("open the parent folder of", shown, confined: isConfined) { () throws(Errno) in
             try open(Array(components.dropLast()), [.folder])
         }
         return (folder, name)

@@ -75,7 +75,7 @@ extension TreeLanding {
         } catch .notFound {
             existing = nil
         } catch {
-            throw error.failure("look at", path)
+            throw error.failure("access", path)
         }
         file.plan.existing = existing?.kind
         if let existing {

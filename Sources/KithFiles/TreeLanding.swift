@@ -83,7 +83,7 @@ final class TreeLanding {
 
     private static let maximumTargets = 1 << 20
 
-    /// Opens the destination: a folder that is there, or the folder around a name that is not.
+    /// Opens the destination: a folder that is there, or the parent folder of a name that is not.
     init(
         _ place: Place, options: Files.Landing, origin: Transfer.Origin = .copy, requested: RequestedTree? = nil,
         answers: AnswerQueue, active: ActivePartials, progress: TransferProgress, lanes: ReceivingLanes? = nil,
@@ -196,7 +196,7 @@ final class TreeLanding {
     /// Notes that the source has a name, in the folder being filled.
     private func noteListed(_ name: [UInt8]) throws {
         guard level.listed != nil, let descriptor = level.descriptor else { return }
-        try attempt("look at", shown(name, in: level)) { () throws(Errno) in
+        try attempt("access", shown(name, in: level)) { () throws(Errno) in
             try level.listed?.insert(name, in: descriptor)
         }
     }
@@ -480,7 +480,7 @@ final class TreeLanding {
         } catch .notFound {
             return nil
         } catch {
-            throw error.failure("look at", shown(name, in: folder))
+            throw error.failure("access", shown(name, in: folder))
         }
     }
 

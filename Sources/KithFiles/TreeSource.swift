@@ -35,7 +35,7 @@ struct TreeSource: Sendable {
         switch info.kind {
         case .folder where !recursive:
             throw KithError(.invalid, "\(shown) is a folder: pass -r to copy it with what is in it.")
-        case .special, .link: throw KithError(.unsupported, "\(shown) is no regular file.")
+        case .special, .link: throw KithError(.unsupported, "\(shown) is not a regular file.")
         case .file where place.isFolder: throw KithError(.conflict, "\(shown) is a file, not a folder.")
         default: break
         }

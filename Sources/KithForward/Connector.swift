@@ -179,12 +179,12 @@ extension Forward.Place {
     /// Refuses what nobody can connect to.
     func checkAsTarget() throws(KithError) {
         switch self {
-        case .every: throw KithError(.invalid, "\(self) is no host to connect to.")
+        case .every: throw KithError(.invalid, "\(self) is not a host to connect to.")
         case .address(let address) where address.isUnspecified:
-            throw KithError(.invalid, "\(self) is no host to connect to.")
+            throw KithError(.invalid, "\(self) is not a host to connect to.")
         default: break
         }
-        if port == 0 { throw KithError(.invalid, "\(self): port 0 is no port to connect to.") }
+        if port == 0 { throw KithError(.invalid, "\(self): port 0 is not a port to connect to.") }
     }
 }
 

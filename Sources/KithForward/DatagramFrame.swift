@@ -76,7 +76,7 @@ package struct DatagramFrameDecoder: Sendable {
         var length = UInt64(bytes[start] & 0x3F)
         for byte in bytes[(start + 1)..<(start + prefix)] { length = length << 8 | UInt64(byte) }
         guard length <= UInt64(DatagramFrame.longest) else {
-            throw KithError(.invalid, "A datagram of \(length) bytes cannot be.")
+            throw KithError(.invalid, "The other device announced a UDP packet of \(length) bytes, which cannot be.")
         }
         let end = start + prefix + Int(length)
         guard bytes.count >= end else { return nil }
@@ -85,7 +85,7 @@ package struct DatagramFrameDecoder: Sendable {
         do {
             return try Self.frame(body)
         } catch {
-            throw KithError(.invalid, "A datagram's frame is malformed.", cause: error)
+            throw KithError(.invalid, "The other device sent a malformed UDP packet.", cause: error)
         }
     }
 

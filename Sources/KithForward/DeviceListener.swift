@@ -28,7 +28,7 @@ enum Listening {
         case .name(let name, let port):
             guard HostName.isLocalhost(name) else {
                 throw KithError(
-                    .invalid, "“\(name)” is no place to listen at: an address of the device, localhost, or * for all.")
+                    .invalid, "Cannot listen at “\(name)”: give an address of the device, localhost, or * for all.")
             }
             return [NetworkAddress(ipv4: 0x7F00_0001, port: port), NetworkAddress(ipv6: 0, 1, port: port)]
         case .socket: return nil
@@ -45,7 +45,7 @@ enum Listening {
     ) throws(KithError) -> Listening {
         guard let addresses = try addresses(of: place), let first = addresses.first else {
             guard case .socket(let path) = place, transport == .tcp else {
-                throw KithError(.invalid, "Datagrams are listened for at an address, not at \(place).")
+                throw KithError(.invalid, "UDP needs an address to listen at, not \(place).")
             }
             return .connections([try SocketListener(path: path, on: loop, protecting: protection)])
         }

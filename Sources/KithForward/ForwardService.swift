@@ -82,7 +82,7 @@ public struct ForwardService: Service {
         _ input: Forward.Datagrams.Input, _ context: CallContext, _ pending: PendingStream<Forward.Opening>
     ) async throws {
         guard (1...3_600).contains(input.idleSeconds) else {
-            throw KithError(.invalid, "Datagrams may pause for 1 to 3600 seconds.")
+            throw KithError(.invalid, "UDP may pause for 1 to 3600 seconds.")
         }
         let shown = "udp \(input.to.map(\.description) ?? "to any")"
         let guest = try core.enter(context, Forward.Datagrams.name, shown, limit: options.limitPerCaller)
@@ -93,7 +93,7 @@ public struct ForwardService: Service {
         var opening = Forward.Opening(outcome: .connected)
         if let place = input.to {
             try place.checkAsTarget()
-            if case .socket = place { throw KithError(.invalid, "A Unix socket carries no datagrams here.") }
+            if case .socket = place { throw KithError(.invalid, "UDP cannot be forwarded to a Unix socket.") }
             let addresses = try await withDeadline(context.deadline ?? .now + Connector.patience) {
                 try await connector.addresses(of: place, permission: permission)
             }

@@ -121,7 +121,7 @@ private final class Core: Sendable {
                 }
             }
             guard state.withLock({ $0.hasEnded }) else {
-                throw KithError(.closed, "The other device ended the stream before the connection.")
+                throw KithError(.closed, "The other device hung up before the connection ended.")
             }
         } catch is CancellationError {
             // Let go of.
@@ -154,7 +154,7 @@ private final class Core: Sendable {
             // what has come.
             if isLast { try? await close() }
             return 0
-        default: throw KithError(.invalid, "The other device sent a frame of no known kind.")
+        default: throw KithError(.invalid, "The other device sent a message of an unknown kind.")
         }
     }
 

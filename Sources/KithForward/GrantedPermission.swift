@@ -79,7 +79,7 @@ struct GrantedPermission: ForwardPermission {
     private func refusal(_ detail: String) -> KithError {
         let grant = "forward:\(detail)"
         return KithError(
-            .denied, "\(method) needs the grant \(grant). On the other device: kith grant \(name) --add \(grant)")
+            .denied, "This needs the grant \(grant). On the other device: kith grant \(name) --add \(grant)")
     }
 
     /// The name would have been right: it leads to the device itself or a place like that, which is granted by address.
@@ -133,7 +133,7 @@ struct RoamingPermission: ForwardPermission {
         try context.narrow("udp to any") { grants in
             memory.state.withLock { $0.grants = grants }
             return grants.contains { $0.kind == .forward }
-                ? nil : KithError(.denied, "\(method) needs the grant forward, or one like forward:to=HOST:PORT.")
+                ? nil : KithError(.denied, "This needs the grant forward, or one like forward:to=HOST:PORT.")
         }
     }
 
@@ -170,5 +170,5 @@ struct RoamingPermission: ForwardPermission {
     }
 
     /// Nobody is told why a datagram is lost.
-    private static let lost = KithError(.denied, "A datagram goes where no grant allows it.")
+    private static let lost = KithError(.denied, "A UDP packet goes where no grant allows it.")
 }

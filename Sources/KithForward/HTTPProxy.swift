@@ -54,7 +54,7 @@ struct HTTPProxyRequest: Hashable {
         let words = first.split(separator: 32, omittingEmptySubsequences: false)
         guard words.count == 3, words[2].starts(with: "HTTP/1.".utf8), words[2].count == 8,
             !words[0].isEmpty, words[0].allSatisfy({ Self.isToken($0) })
-        else { throw .malformed("The first line is none of HTTP/1.1.") }
+        else { throw .malformed("The request is not HTTP/1.1.") }
         let method = String(decoding: words[0], as: UTF8.self)
         let target = String(decoding: words[1], as: UTF8.self)
 

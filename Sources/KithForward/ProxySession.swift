@@ -140,7 +140,7 @@ final class ProxySession: Sendable {
         case .connect:
             guard let place = request.place, place.port != 0 else {
                 return .refused(
-                    SOCKS.reply(.hostUnreachable), KithError(.invalid, "A client named a host that is none."))
+                    SOCKS.reply(.hostUnreachable), KithError(.invalid, "A client named a host that cannot be one."))
             }
             return .socks(place)
         case .associate where associate != nil: return .associate
@@ -262,7 +262,7 @@ final class ProxySession: Sendable {
         let relay: DatagramSocket
         let stream: any ByteStream
         do {
-            guard let associate else { throw KithError(.unsupported, "Datagrams are not carried here.") }
+            guard let associate else { throw KithError(.unsupported, "UDP is not carried here.") }
             var here = (client as? SocketStream)?.local ?? NetworkAddress(ipv4: 0x7F00_0001, port: 0)
             here.port = 0
             relay = try DatagramSocket(at: here, on: loop)

@@ -43,7 +43,7 @@ extension Forward.Rule {
             return port
         }
         func socket(_ field: Field) throws(KithError) -> Forward.Place {
-            guard transport == .tcp else { throw wrong("is for datagrams, which a Unix socket does not carry here") }
+            guard transport == .tcp else { throw wrong("is for UDP, which a Unix socket does not carry") }
             guard let place = Forward.Place(path: field.text) else {
                 throw wrong("has a path that is not plain, or longer than \(Forward.Place.longestPath) bytes")
             }
@@ -88,7 +88,7 @@ extension Forward.Rule {
         default: throw wrong("has too few or too many parts")
         }
         if transport == .udp, target == nil {
-            throw wrong("is for datagrams, which SOCKS5 carries without being asked")
+            throw wrong("is for UDP, which SOCKS5 carries without being asked")
         }
         self.init(option == .remote ? .remote : .local, transport: transport, listen: listen, target: target)
     }

@@ -56,7 +56,7 @@ enum SOCKS {
     /// A name and a password (RFC 1929 §2): version 1, then each with its length.
     static func password(_ bytes: [UInt8]) throws(KithError) -> (user: [UInt8], password: [UInt8], count: Int)? {
         guard bytes.count >= 2 else { return nil }
-        guard bytes[0] == 1 else { throw KithError(.invalid, "That is no password of SOCKS.") }
+        guard bytes[0] == 1 else { throw KithError(.invalid, "That is not a SOCKS password.") }
         let user = 2 + Int(bytes[1])
         guard bytes.count > user else { return nil }
         let end = user + 1 + Int(bytes[user])

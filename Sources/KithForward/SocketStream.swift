@@ -243,7 +243,7 @@ final class SocketListener: Sendable {
     static func failure(_ error: SystemError, _ place: String) -> KithError {
         switch error.number {
         case EADDRINUSE: KithError(.conflict, "Something listens at \(place) already.")
-        case EADDRNOTAVAIL: KithError(.invalid, "\(place) is no address of this device.")
+        case EADDRNOTAVAIL: KithError(.invalid, "\(place) is not an address of this device.")
         case EACCES, EPERM: KithError(.denied, "This user may not listen at \(place).")
         case ENOENT, ENOTDIR: KithError(.notFound, "There is no folder for the socket \(place).")
         default: KithError(.unreachable, "Could not listen at \(place): \(error).")

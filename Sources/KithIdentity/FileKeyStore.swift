@@ -223,7 +223,8 @@ public struct FileKeyStore: KeyStore {
     private func open(_ name: String) throws(KithError) -> [UInt8]? {
         guard let file = try SecretFile.read(path(name), limit: Self.fileLimit) else { return nil }
         guard file.count >= 54, Array(file.prefix(8)) == Self.magic else {
-            throw KithError(.corrupt, "\(path(name)) is damaged: it is no sealed key. Restore it from a backup.")
+            throw KithError(
+                .corrupt, "\(path(name)) is damaged: it does not hold a sealed key. Restore it from a backup.")
         }
         let header = Array(file.prefix(26))
         let key = try openingKey(file, name)

@@ -156,7 +156,7 @@ extension ForwardPattern: CustomStringConvertible {
             let path = String(text.dropFirst(5))
             guard Grant.isNormalised(path), path != "/", path.utf8.count <= 107 else {
                 throw KithError(
-                    .invalid, "“\(path.prefix(128))” is no path of a socket: absolute, plain, at most 107 bytes.")
+                    .invalid, "“\(path.prefix(128))” is not a socket's path: absolute, plain, at most 107 bytes.")
             }
             self = .socket(path: path)
             return
@@ -180,7 +180,7 @@ extension ForwardPattern: CustomStringConvertible {
         }
         guard let first = number(ends[0]), let last = ends.count == 2 ? number(ends[1]) : first, first <= last else {
             throw KithError(
-                .invalid, "“\(text.prefix(64))” is no port: 1 to 65535, a range like 8000-8099, or * for all.")
+                .invalid, "“\(text.prefix(64))” is not a port: 1 to 65535, a range like 8000-8099, or * for all.")
         }
         return first...last
     }
@@ -227,7 +227,8 @@ extension ForwardPattern.Hosts: CustomStringConvertible {
             guard isBracketed || parts.count == 2 || text.contains(":") else { return nil }
             throw KithError(
                 .invalid,
-                "“\(text.prefix(128))” is no address. Write 192.0.2.1, 10.0.0.0/8, [2001:db8::1] or [2001:db8::/32].")
+                "“\(text.prefix(128))” is not an address. Write 192.0.2.1, 10.0.0.0/8, [2001:db8::1] or [2001:db8::/32]."
+            )
         }
         guard address.isIPv6 == isBracketed, address.zone == 0 else {
             throw KithError(
@@ -249,7 +250,7 @@ extension ForwardPattern.Hosts: CustomStringConvertible {
     private static func wrong(_ text: Substring) -> KithError {
         KithError(
             .invalid,
-            "“\(text.prefix(128))” is no host: a name in ASCII (xn--… for others), *.NAME, an address, a network, or *."
+            "“\(text.prefix(128))” is not a host: a name in ASCII (xn--… for others), *.NAME, an address, a network, or *."
         )
     }
 }

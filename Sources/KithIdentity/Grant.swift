@@ -157,7 +157,7 @@ extension Grant: LosslessStringConvertible {
             var root = String(halves[1])
             while root.utf8.count > 1, root.hasSuffix("/") { root.removeLast() }
             guard Self.isNormalised(root) else {
-                throw KithError(.invalid, "“\(root.prefix(128))” is no absolute path without “.”, “..” and “//”.")
+                throw KithError(.invalid, "“\(root.prefix(128))” is not an absolute path without “.”, “..” and “//”.")
             }
             self = .files(access, root: root)
         default: throw Self.unknown(text)
@@ -187,7 +187,7 @@ extension Grant: LosslessStringConvertible {
         KithError(
             .invalid,
             """
-            “\(text.prefix(128))” is no grant. There are: shell, shell:command=LINE, shell:view, shell:agent, \
+            “\(text.prefix(128))” is not a grant. There are: shell, shell:command=LINE, shell:view, shell:agent, \
             files:read=/PATH, files:write=/PATH, screen:view, screen:control, forward, forward:to=HOST:PORT, \
             forward:listen=ADDRESS:PORT, library, node:PATTERN.
             """)

@@ -93,7 +93,8 @@ enum CheckedText {
     static func decode(_ text: String, prefix: String, what: String) throws(KithError) -> [UInt8] {
         let letters = text.lowercased().filter { !$0.isWhitespace }
         guard letters.utf8.count <= 4_096, letters.hasPrefix(prefix) else {
-            throw KithError(.invalid, "That is no \(what): it should begin with \(prefix).")
+            let article = what.first.map { "aeiou".contains($0) } == true ? "an" : "a"
+            throw KithError(.invalid, "That is not \(article) \(what): it should begin with \(prefix).")
         }
         guard let all = Base32.decode(letters.dropFirst(prefix.count)), all.count > 4,
             Array(SHA256.hash(data: all.dropLast(4)).prefix(4)) == Array(all.suffix(4))

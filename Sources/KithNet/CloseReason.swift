@@ -66,7 +66,8 @@ extension CloseReason {
                 message: "The other device no longer knows the connection; it was probably restarted.")
         case .versionMismatch:
             self.init(
-                origin: .transport, code: .unsupported, message: "The other device speaks no version of QUIC we know.")
+                origin: .transport, code: .unsupported,
+                message: "The other device speaks no version of QUIC that this one knows.")
         }
     }
 

@@ -98,7 +98,7 @@ public final class Connection: Sendable {
     ///
     /// - Throws: `KithError` with the code of the connection's end, or `.cancelled`.
     public func openStream() async throws(KithError) -> QUICStream {
-        let cancelled = KithError(.cancelled, "Opening a stream was cancelled.")
+        let cancelled = KithError(.cancelled, "It was cancelled.")
         if Task.isCancelled { throw cancelled }
         let promise = OneShot<Result<QUICStream, KithError>>()
         let driver = self.driver
@@ -189,7 +189,7 @@ public final class Connection: Sendable {
             promise.fulfil(driver.engine.exportKeyingMaterial(label: label, context: context, count: count))
         }
         guard let bytes = await promise.value() else {
-            throw KithError(.closed, "The connection has no secrets to derive keying material from.")
+            throw KithError(.closed, "The connection is over: nothing can be derived from its keys.")
         }
         return bytes
     }

@@ -340,7 +340,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         if let closeReason {
             promise.fulfil(.failure(closeReason.error))
         } else if refusesStreams {
-            promise.fulfil(.failure(KithError(.closed, "The connection is being closed and takes no new streams.")))
+            promise.fulfil(.failure(KithError(.closed, "The connection is being closed.")))
         } else {
             pendingOpens.removeAll { $0.isFulfilled }
             pendingOpens.append(promise)
@@ -424,7 +424,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
 
     private func outputEnded(_ core: StreamCore, _ error: StreamError) {
         if case .stopped(let code) = error { return sendStopped(core.id, code: code) }
-        core.outputFailed(KithError(.closed, "The stream can no longer be written to."))
+        core.outputFailed(KithError(.closed, "The other device takes no more of it."))
         end(core.id, output: true)
     }
 
@@ -448,7 +448,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
                 switch error {
                 case .reset(let code): streamReset(core.id, code: code)
                 case .unknown, .wrongDirection, .finished, .stopped:
-                    core.inputFailed(KithError(.closed, "The stream can no longer be read."))
+                    core.inputFailed(KithError(.closed, "No more can be read from the other device."))
                     end(core.id, input: true)
                 }
                 return
@@ -460,14 +460,14 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         guard let entry = streams[id], entry.hasInput else { return }
         // Early data was rejected, and there is no place for the stream any more: the peer has not seen it.
         if entry.isEarly, code == 0, engine.isEarlyDataAccepted == false { entry.core.neverDelivered() }
-        entry.core.inputFailed(KithError(KithError.Code(wireCode: code), "The other device aborted the stream."))
+        entry.core.inputFailed(KithError(KithError.Code(wireCode: code), "The other device broke it off."))
         end(id, input: true)
     }
 
     private func sendStopped(_ id: StreamID, code: UInt64) {
         guard let entry = streams[id], entry.hasOutput else { return }
         entry.core.outputFailed(
-            KithError(KithError.Code(wireCode: code), "The other device stopped reading the stream."))
+            KithError(KithError.Code(wireCode: code), "The other device stopped reading."))
         end(id, output: true)
     }
 
@@ -512,7 +512,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     func drain(_ done: OneShot<Void>) {
         refusesStreams = true
         for pending in pendingOpens {
-            pending.fulfil(.failure(KithError(.closed, "The connection is being closed and takes no new streams.")))
+            pending.fulfil(.failure(KithError(.closed, "The connection is being closed.")))
         }
         pendingOpens = []
         if streams.isEmpty || isClosed { done.fulfil(()) } else { drainWaiters.append(done) }

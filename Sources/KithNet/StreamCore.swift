@@ -148,14 +148,14 @@ final class StreamCore: Sendable {
         let result = await withTaskCancellationHandler {
             await promise.value()
         } onCancel: {
-            promise.fulfil(.failure(KithError(.cancelled, "The wait for a stream's acknowledgement was cancelled.")))
+            promise.fulfil(.failure(KithError(.cancelled, "Waiting for the other device was cancelled.")))
         }
         if case .failure(let error) = result, error.code == .cancelled { try Task.checkCancellation() }
         try result.get()
     }
 
     func abort(_ code: KithError.Code) {
-        let error = KithError(code, "The stream was aborted on this device.")
+        let error = KithError(code, "It was broken off on this device.")
         let (schedule, wake) = state.withLock { state -> (Bool, Wake) in
             var wake = Wake()
             var hasOrder = false
@@ -184,7 +184,7 @@ final class StreamCore: Sendable {
             guard state.inputEnd == nil else { return (false, wake) }
             state.orders.stopReading = code.wireCode
             state.inbox = ChunkQueue()
-            Self.failInput(&state, KithError(code, "Reading the stream was stopped on this device."), &wake)
+            Self.failInput(&state, KithError(code, "Reading was stopped on this device."), &wake)
             return (Self.mark(&state), wake)
         }
         wake.run()
@@ -205,13 +205,13 @@ final class StreamCore: Sendable {
             var hasOrder = false
             if state.inputEnd == nil {
                 state.orders.stopReading = KithError.Code.cancelled.wireCode
-                state.inputEnd = .failed(KithError(.cancelled, "The stream was let go."))
+                state.inputEnd = .failed(KithError(.cancelled, "It was given up on this device."))
                 hasOrder = true
             }
             state.inbox = ChunkQueue()
             if !state.isFinishing, state.outputError == nil {
                 state.orders.reset = KithError.Code.cancelled.wireCode
-                state.outputError = KithError(.cancelled, "The stream was let go.")
+                state.outputError = KithError(.cancelled, "It was given up on this device.")
                 state.outbox = ChunkQueue()
                 hasOrder = true
             }

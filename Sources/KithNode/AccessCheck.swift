@@ -16,20 +16,20 @@ extension Access {
         case (.device(_, _, paired: true), .paired):
             return nil
         case (.device, .owner):
-            return KithError(.denied, "\(method) is only for the other device's own user.")
+            return KithError(.denied, "Only the other device's own user may do that.")
         case (.device(_, let name, _), .granted(let grant)):
             if grants.allows(grant) { return nil }
-            return Self.lacking(grant.description, name: name, method: method)
+            return Self.lacking(grant.description, name: name)
         case (.device(_, let name, _), .holding(let kind, _)):
             if grants.contains(where: { $0.kind == kind }) { return nil }
-            return Self.lacking(kind.rawValue, name: name, method: method)
+            return Self.lacking(kind.rawValue, name: name)
         }
     }
 
-    private static func lacking(_ grant: String, name: String, method: String) -> KithError {
+    private static func lacking(_ grant: String, name: String) -> KithError {
         KithError(
             .denied,
-            "\(method) needs the grant \(grant). On the other device: kith grant \(name) --add \(grant)")
+            "This needs the grant \(grant). On the other device: kith grant \(name) --add \(grant)")
     }
 
     /// What a call that was allowed relied on, for the audit log.

@@ -62,7 +62,7 @@ final class CallScope: Sendable {
         let timer = deadline.map { deadline in
             Task(name: "kith deadline") {
                 guard (try? await Task.sleep(until: deadline, clock: .continuous)) != nil else { return }  // in time
-                self.cancel(KithError(.timedOut, "The deadline passed before \(name) was done."))
+                self.cancel(KithError(.timedOut, "It was not done in time."))
             }
         }
         defer {

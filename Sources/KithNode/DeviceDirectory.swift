@@ -96,6 +96,6 @@ extension [KnownDevice] {
             throw KithError(.notFound, "There is no device named \(text); `kith devices` lists them.")
         }
         let names = candidates.map { "\($0.name) (\($0.id.short))" }.sorted().joined(separator: ", ")
-        throw KithError(.invalid, "\(text) could be any of \(names). Say more of its name.")
+        throw KithError(.invalid, "\(text) could be any of \(names). Type more of the name.")
     }
 }

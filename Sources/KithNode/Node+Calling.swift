@@ -93,7 +93,7 @@ extension Node {
             guard let output = try coding.output.decode(payload) as? M.Output else { throw otherForm }
             return output
         } catch let error as KithError where error.code == .invalid {
-            throw KithError(.corrupt, "The answer to \(M.name) is not what the method gives.", cause: error)
+            throw KithError(.corrupt, "The answer makes no sense to this version of Kith.", cause: error)
         }
     }
 
@@ -116,7 +116,7 @@ extension Node {
         let left = try deadline.map { deadline in
             let (seconds, attoseconds) = (deadline - .now).components
             guard seconds > 0 || attoseconds > 0 else {
-                throw KithError(.timedOut, "The deadline passed before \(method) was sent.")
+                throw KithError(.timedOut, "The time was up before anything was sent.")
             }
             return UInt64(max(1, min(seconds, 1 << 40) * 1000 + attoseconds / 1_000_000_000_000_000))
         }
@@ -160,7 +160,13 @@ extension Node {
                 // The other end shall not work for nobody.
                 stream.abort(.cancelled)
                 let code = (error as? KithError)?.code
-                if code == .unpaired { noteForgotten(by: target.id) }
+                if code == .unpaired, try directory.device(target.id) != nil {
+                    noteForgotten(by: target.id)
+                    throw KithError(
+                        .unpaired,
+                        "\(target.name) is not paired with this device any more. Pair again: `kith invite` there, `kith pair` here.",
+                        cause: error)
+                }
                 let isLost = code == .closed && !link.isOpen
                 // Asked early, but it never answered there: another attempt to reach it was faster, or none was.
                 let wasAnswered = link.isOpen ? true : await link.handshakeCompleted()
@@ -179,7 +185,7 @@ extension Node {
                 } else if isLost, kind == .action {
                     throw KithError(
                         .closed,
-                        "The connection to \(target.name) ended while \(name) ran; whether it was done is unknown.",
+                        "The connection to \(target.name) was lost before it answered: it may have been done, or not.",
                         cause: error)
                 } else {
                     throw error
@@ -217,7 +223,7 @@ extension Node {
                 .unreachable, "No address of \(target.name) is known. It will be when it connects to this device.")
         }
         guard timeout > .zero else {
-            throw KithError(.timedOut, "The deadline passed before \(target.name) was reached.")
+            throw KithError(.timedOut, "\(target.name) was not reached in time.")
         }
         let start = ContinuousClock.now
         do {

@@ -9,7 +9,7 @@ extension Node {
     func callHere(_ name: String, _ input: Payload, options: CallOptions) async throws -> Payload {
         let handler = try handler(name)
         guard case .call(let body) = handler.body else {
-            throw KithError(.invalid, "\(name) is a stream; it cannot be called.")
+            throw KithError(.invalid, "\(name) cannot be called: it goes on both ways until it is ended.")
         }
         let value = try handler.method.input.decode(input)
         let scope = CallScope()
@@ -68,7 +68,7 @@ extension Node {
         accept: @escaping @Sendable (any Sendable) async throws -> any ByteStream
     ) async throws {
         guard case .stream(let body) = handler.body else {
-            throw KithError(.invalid, "\(handler.method.name) is no stream.")
+            throw KithError(.invalid, "\(handler.method.name) is not for opening: call it.")
         }
         let accepted = Locked<(any ByteStream)?>(nil)
         let acceptance = AcceptanceDeadline(scope, context.deadline, handler.method.name)
@@ -126,7 +126,7 @@ private final class AcceptanceDeadline: Sendable {
         timer = deadline.map { deadline in
             Task(name: "kith deadline") {
                 guard (try? await Task.sleep(until: deadline, clock: .continuous)) != nil else { return }  // in time
-                scope.cancel(KithError(.timedOut, "The deadline passed before \(name) was accepted."))
+                scope.cancel(KithError(.timedOut, "There was no answer in time."))
             }
         }
     }

@@ -119,7 +119,8 @@ private struct EndpointDialer: PeerDialer {
             : try await endpoint.connect(to: id, at: addresses, timeout: timeout)
         guard let link = ConnectionLink(connection) else {
             throw KithError(
-                .denied, "What answers at \(addresses.map(\.description).joined(separator: ", ")) is no device.")
+                .denied,
+                "What answers at \(addresses.map(\.description).joined(separator: ", ")) is not a device of Kith.")
         }
         return link
     }

@@ -156,7 +156,7 @@ public final class Node: Sendable {
 
     func handler(_ name: String) throws(KithError) -> Handler {
         guard let handler = state.withLock({ $0.handlers[name] }) else {
-            throw KithError(.unsupported, "This device does not serve the method \(name.prefix(128)).")
+            throw KithError(.unsupported, "That version of Kith does not know “\(name.prefix(128))”.")
         }
         return handler
     }

@@ -530,7 +530,7 @@ final class HostedShell: Sendable {
         return end.position
     }
 
-    static let onlyLooks = KithError(.denied, "This window may only look at the shell, not type.")
+    static let onlyLooks = KithError(.denied, "This window may only view the shell, not type.")
 
     /// Notes input that was passed on, of a window that may have come back under another key meanwhile.
     private func taken(from viewer: [UInt8], upTo position: UInt64) {
@@ -635,7 +635,7 @@ final class HostedShell: Sendable {
         Task(name: "kith shell \(profile.id) kept") {
             try? await Task.sleep(until: abandoned + keep, clock: .continuous)
             guard self.state.withLock({ $0.abandoned == abandoned && $0.ending == nil }) else { return }
-            await self.end(KithError(.timedOut, "Nobody came back to this shell."))
+            await self.end(KithError(.timedOut, "Nobody came back to this shell in time."))
         }
     }
 

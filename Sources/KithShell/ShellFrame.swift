@@ -146,7 +146,7 @@ package enum ShellFrame: Hashable, Sendable {
             default: return nil
             }
         } catch {
-            throw KithError(.invalid, "The other end sent a malformed shell frame of type \(type).", cause: error)
+            throw KithError(.invalid, "The other end sent a malformed message (type \(type)).", cause: error)
         }
     }
 
@@ -189,7 +189,7 @@ package struct ShellFrameDecoder: Sendable {
             var length = UInt64(buffer[start + 1] & 0x3F)
             for byte in buffer[start + 2..<start + 1 + prefix] { length = length << 8 | UInt64(byte) }
             guard length <= UInt64(ShellFrame.limit) else {
-                throw KithError(.invalid, "The other end announced a shell frame of \(length) bytes.")
+                throw KithError(.invalid, "The other end announced a message of \(length) bytes, which is too long.")
             }
             let from = start + 1 + prefix
             let end = from + Int(length)

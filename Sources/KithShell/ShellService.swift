@@ -189,7 +189,7 @@ public struct ShellService: Service {
         let commands = context.grants.compactMap { if case .shellCommand(let line) = $0 { line } else { nil } }
         guard let only = commands.first else {
             throw KithError(
-                .denied, "shell.open needs the grant shell: with shell:view, attach to a shell that is shared.")
+                .denied, "A new shell needs the grant shell; with shell:view, attach to one that is shared.")
         }
         if commands.count == 1 { return only }
         guard let line = input.commandLine, commands.contains(line) else {
@@ -267,7 +267,7 @@ public struct ShellService: Service {
 
     private static func sharedForLooking(_ shell: HostedShell) -> KithError {
         KithError(
-            .denied, "This shell is shared for looking only. Attach to it with --attach \(shell.profile.id) --view.")
+            .denied, "This shell is shared for viewing only: --attach \(shell.profile.id) --view.")
     }
 
     private func change(_ input: Shell.Change.Input, context: CallContext) async throws -> Shell.Session {

@@ -187,7 +187,7 @@ public final class ShellSession: Sendable {
                         if let event = try await event(frame, link) { return event }
                     }
                     guard let bytes = try await link.stream.read(upTo: 64 << 10) else {
-                        throw KithError(.closed, "The shell's stream ended before the shell did.")
+                        throw KithError(.closed, "The device hung up before the shell ended.")
                     }
                     link.decoder.withLock { $0.append(bytes) }
                 } catch let error as KithError {
@@ -259,7 +259,7 @@ public final class ShellSession: Sendable {
             link.stream.abort(.closed)
             throw LastWord(error: KithError(code, message, cause: HostedShell.gone))
         case .input, .endOfInput, .resize, .signal, .received:
-            throw KithError(.invalid, "The device sent a frame that only a caller sends.")
+            throw KithError(.invalid, "The device sent what only a caller sends.")
         }
     }
 

@@ -154,7 +154,7 @@ struct ShellViewing: Sendable {
                 case .received(let position): try shell.received(position, by: key)
                 case .agent(let number, let bytes): shell.agentAnswered(number, bytes, by: key)
                 case .output, .errorOutput, .exited, .taken, .jump, .screen, .echoed, .ended:
-                    throw KithError(.invalid, "The caller sent a frame that only a device sends.")
+                    throw KithError(.invalid, "The caller sent what only a device sends.")
                 }
             }
         }

@@ -19,7 +19,7 @@ enum RPCCall {
         throws -> RPCRequest
     {
         guard var members = JSONText(scanned: input).members() else {
-            throw KithError(.invalid, "The input of \(method) is no object, so it cannot go through the socket.")
+            throw KithError(.invalid, "The input of \(method) is not a JSON object.")
         }
         if let device { members.append(("on", JSONText(scanned: JSONText.quoted(device)))) }
         if let timeout = options.timeout {

@@ -107,7 +107,7 @@ public final class SocketCarrier: Carrier {
             do {
                 return try text.decode(M.Output.self)
             } catch {
-                throw KithError(.corrupt, "The answer to \(M.name) is not what the method gives.", cause: error)
+                throw KithError(.corrupt, "The answer makes no sense to this version of Kith.", cause: error)
             }
         }
     }
@@ -138,7 +138,7 @@ public final class SocketCarrier: Carrier {
             do {
                 while let line = try await connection.nextLine() {
                     guard case .single(.response(let response)) = RPCPacket(parsing: line) else {
-                        throw KithError(.corrupt, "The device answered with something that is no answer.")
+                        throw KithError(.corrupt, "The device's answer makes no sense. Is it of the same version?")
                     }
                     state.withLock { $0.waiting.removeValue(forKey: response.id) }?.fulfil(.success(response))
                 }

@@ -150,7 +150,7 @@ final class SocketStream: ByteStream {
         let value = head.reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
         if value & Self.abortBit != 0 {
             let code = KithError.Code(wireCode: UInt64(value & ~Self.abortBit))
-            throw fail(KithError(code, "The other end abandoned the stream (\(code.rawValue))."))
+            throw fail(KithError(code, "The other end broke it off (\(code.rawValue))."))
         }
         if value == 0 { state.withLock { $0.hasEnded = true } }
         reading.left = Int(value)
@@ -224,7 +224,7 @@ final class SocketStream: ByteStream {
     func abort(_ code: KithError.Code) {
         let isFirst = state.withLock { state -> Bool in
             guard state.aborted == nil, !(state.hasFinished && state.hasEnded) else { return false }
-            state.aborted = KithError(code, "The stream was abandoned (\(code.rawValue)).")
+            state.aborted = KithError(code, "It was broken off (\(code.rawValue)).")
             if !state.isWriting {
                 // One try: a full socket loses the code, and the other end learns `.closed`.
                 _ = try? descriptor.send(Self.bytes(Self.abortBit | UInt32(code.wireCode)), from: 0)

@@ -230,7 +230,7 @@ extension Asciicast {
         }
 
         private func failure(_ what: String) -> KithError {
-            KithError(.corrupt, "This is no recording in asciicast v2: line \(lineNumber) \(what).")
+            KithError(.corrupt, "This is not a recording in asciicast v2: line \(lineNumber) \(what).")
         }
 
         private mutating func endLine(_ events: inout [Event]) throws(KithError) {

@@ -3,7 +3,7 @@ extension Terminal {
     ///
     /// On the main screen, rows that wrapped are laid out anew with the scrollback; rows leave to the scrollback or come
     /// back from it so that the cursor stays in sight. On the alternate screen rows are cut or filled up, as programs
-    /// there draw anew. Margins become the whole screen.
+    /// there redraw. Margins become the whole screen.
     package mutating func resize(columns: Int, rows: Int) {
         let columns = min(max(columns, Self.columnLimits.lowerBound), Self.columnLimits.upperBound)
         let rows = min(max(rows, Self.rowLimits.lowerBound), Self.rowLimits.upperBound)

@@ -244,13 +244,13 @@ import Testing
             defer { browser.end() }
             try await browser.show("inside.txt")
             try browser.press("Left")
-            try await browser.show("files.find needs the grant")
+            try await browser.show("needs the grant files:read")
             #expect(try browser.screen().contains("inside.txt"))
             // What is only granted to be read is not changed.
             try browser.press("End", "F8")
             try await browser.show("Delete this file?")
             try browser.press("y")
-            try await browser.show("files.delete needs the grant")
+            try await browser.show("needs the grant files:write")
             #expect(FileManager.default.fileExists(atPath: there + "/inside.txt"))
             try browser.press("F2")
             try await browser.show("this device")

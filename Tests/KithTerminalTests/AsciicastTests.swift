@@ -104,7 +104,7 @@ import Testing
             _ = try reader.finish()
         }
         #expect(error?.code == .corrupt)
-        #expect(error?.message.hasPrefix("This is no recording in asciicast v2: line ") == true)
+        #expect(error?.message.hasPrefix("This is not a recording in asciicast v2: line ") == true)
     }
 
     @Test func `a line without an end, or nested without an end, is refused`() {

@@ -46,7 +46,7 @@ extension Files.Path {
     /// - Throws: `.invalid` for a NUL, a `..`, more than 4096 bytes, or a name of more than 255.
     package func parsed() throws(KithError) -> Parsed {
         func refuse(_ reason: String) -> KithError { KithError(.invalid, "The path “\(self)” \(reason).") }
-        guard !bytes.isEmpty else { throw KithError(.invalid, "A path is empty.") }
+        guard !bytes.isEmpty else { throw KithError(.invalid, "A path cannot be empty.") }
         guard bytes.count <= 4_096 else { throw KithError(.invalid, "A path is longer than 4096 bytes.") }
         guard !bytes.contains(0) else { throw refuse("holds a NUL byte") }
         var names = bytes.split(separator: UInt8(ascii: "/")).map { [UInt8]($0) }

@@ -102,7 +102,8 @@ extension Forward.Place: Codable {
         guard let place = Self(text) else {
             throw KithError(
                 .invalid,
-                "“\(text.prefix(128))” is no place: HOST:PORT, an IPv6 address in brackets, or unix:/PATH.")
+                "“\(text.prefix(128))” is not a place: write HOST:PORT, with an IPv6 address in brackets, or unix:/PATH."
+            )
         }
         self = place
     }

@@ -104,7 +104,7 @@ public struct DevicesService: Service {
             let held = device.grants.map(\.description).joined(separator: ", ")
             throw KithError(
                 .notFound,
-                "\(device.name) does not hold \(missing.map(\.description).joined(separator: ", ")); it holds \(held.isEmpty ? "nothing" : held)."
+                "\(device.name) does not have \(missing.map(\.description).joined(separator: ", ")); it has \(held.isEmpty ? "nothing" : held)."
             )
         }
         let grants =

@@ -234,7 +234,7 @@ public struct ReachService: Service {
     private static func remedy(for error: KithError, _ device: KnownDevice) -> String {
         switch error.code {
         case .unpaired, .denied:
-            "It does not know this device (any more): pair again. There: kith invite; here: kith pair INVITATION"
+            "It has forgotten this device: pair again. There: kith invite; here: kith pair INVITATION"
         default:
             "See the addresses above. If none answers: is \(device.name) up, on a network, its UDP port let in by firewalls?"
         }
