@@ -128,7 +128,7 @@ struct ListFiles: AsyncParsableCommand {
                     all || globals.json || $0.name.bytes.first != UInt8(ascii: ".")
                 }
                 for skipped in found.skipped {
-                    note("kith: left out \(printable(skipped.path.description)): \(printable(skipped.failure.message))")
+                    note(leftOut(skipped.path.description, because: skipped.failure.message, of: skipped.path))
                     isComplete = false
                 }
                 guard entries.count <= Self.limit else {
