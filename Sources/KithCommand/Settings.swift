@@ -163,7 +163,7 @@ extension Root {
         }
         var text = message(for: error).split(whereSeparator: \.isNewline).joined(separator: " ")
         if let match = text.wholeMatch(of: /The value '(.*)' is invalid for '<?([^ >]+)[^']*'(.*)/) {
-            text = "“\(match.1)” is no value for \(match.2)\(match.3)"
+            text = "“\(match.1)” is not a value for \(match.2)\(match.3)"
         }
         if !text.hasSuffix("."), !text.hasSuffix("?"), !text.contains("kith ") { text += "." }
         return KithError(.invalid, text.contains("kith ") ? text : "\(text) `\(name(path)) --help` shows how.")
