@@ -13,7 +13,7 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct `Pairing over QUIC` {
     @Test func `a joiner that holds its nonce back blocks the invitation for no longer than the limit`() async throws {
         var limits = PairingService.Limits()
-        limits.message = .milliseconds(300)
+        limits.message = .seconds(3)  // the honest joiner below has to keep it, however busy the machine is
         try await withInviter(limits) { laptop in
             let invitation = try await laptop.invite()
             var events = try await laptop.events()
@@ -52,7 +52,11 @@ import Testing
                 return
             }
             // Its person may say yes: the other end's silence ends it all the same.
-            try await laptop.decide(request, true)
+            do {
+                try await laptop.decide(request, true)
+            } catch let error as KithError where error.code == .notFound {
+                // On a busy machine the time is over by now.
+            }
             guard case .ended(_, let reason)? = try await events.next() else {
                 Issue.record("nobody was told")
                 return
