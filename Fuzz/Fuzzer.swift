@@ -22,6 +22,19 @@ private let target: FuzzTarget = {
     return target
 }()
 
+/// Writes the target's extreme numbers as seeds and ends the process, where a folder for them is named.
+///
+/// The folder is `$KITH_FUZZ_SEEDS`. libFuzzer calls this before it reads its own arguments.
+@c(LLVMFuzzerInitialize)
+public func initializeFuzzer(_ count: UnsafeMutablePointer<CInt>?, _ words: UnsafeMutableRawPointer?) -> CInt {
+    guard let folder = environment("KITH_FUZZ_SEEDS") else { return 0 }
+    for (number, seed) in target.extremes.enumerated() {
+        guard let file = unsafe fopen("\(folder)/extreme-\(number)", "wb") else { exit(73) }
+        guard unsafe fwrite(seed, 1, seed.count, file) == seed.count, unsafe fclose(file) == 0 else { exit(74) }
+    }
+    exit(0)
+}
+
 /// Gives one input to the target; libFuzzer's entry point.
 @c(LLVMFuzzerTestOneInput)
 public func fuzzOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {

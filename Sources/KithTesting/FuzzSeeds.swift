@@ -7,8 +7,7 @@ internal import KithWire
 extension FuzzTarget {
     /// Inputs made of the numbers that arithmetic stumbles over, in the places where a peer says numbers.
     ///
-    /// They lie in `Fuzz/Corpus` for the fuzzers to begin with; a test compares them with these, and writes them with
-    /// `KITH_WRITE_SEEDS=1`.
+    /// The fuzzers begin with them as with the seeds in `Fuzz/Corpus`, and the test suite runs each.
     public var extremes: [[UInt8]] {
         switch self {
         case .packet: Extremes.packets
