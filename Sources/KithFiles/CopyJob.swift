@@ -238,10 +238,15 @@ struct CopyJob: Sendable {
     private func open(_ lanes: Files.Lanes?, on device: String?, _ limit: RateLimit?) -> LaneStreams? {
         guard let lanes else { return nil }
         return LaneStreams(count: Int(lanes.count)) { [self] lane in
-            limited(
-                try await client.open(
-                    Files.Lane.self, Files.Lane.Input(token: lanes.token, lane: UInt8(lane)), on: device
-                ).stream, limit)
+            do {
+                return limited(
+                    try await client.open(
+                        Files.Lane.self, Files.Lane.Input(token: lanes.token, lane: UInt8(lane)), on: device
+                    ).stream, limit)
+            } catch let error as KithError where error.code == .notFound {
+                // It waited there until the transfer's own stream ended: the copy goes on as after any other cut.
+                throw KithError(.closed, "The copy was interrupted.", cause: error)
+            }
         }
     }
 
