@@ -164,7 +164,8 @@ struct CopyJob: Sendable {
         _ source: Files.Location, _ progress: TransferProgress, over streams: Int
     ) async throws -> Files.Summary {
         try await lasting(progress, with: Self.name(source.device)) {
-            let requested = try RequestedTree(source, recursive: input.recursive, selection: input.selection)
+            let requested = try RequestedTree(
+                source, recursive: input.recursive, exact: self.landing.exact, selection: input.selection)
             let (path, landing) = try await destination(of: source, requested)
             let place = try Place(ownPath: path, protecting: protection)
             let lanes = Self.lanes(streams)
@@ -182,7 +183,8 @@ struct CopyJob: Sendable {
     /// Copies between two other devices: the messages pass through this one, its disk sees nothing.
     private func relay(_ source: Files.Location, _ progress: TransferProgress) async throws -> Files.Summary {
         try await lasting(progress, with: "\(Self.name(source.device)) and \(Self.name(input.destination.device))") {
-            let requested = try RequestedTree(source, recursive: input.recursive, selection: input.selection)
+            let requested = try RequestedTree(
+                source, recursive: input.recursive, exact: self.landing.exact, selection: input.selection)
             let (path, landing) = try await destination(of: source, requested)
             let from = try await openPull(source)
             let to = try await openPush(to: path, landing)
@@ -202,7 +204,9 @@ struct CopyJob: Sendable {
         of source: Files.Location, _ requested: RequestedTree
     ) async throws -> (path: Files.Path, landing: Files.Landing) {
         var (path, landing) = (input.destination.path, self.landing)
-        guard requested.isUnnamed, !landing.exact, try await isFolder(input.destination) else { return (path, landing) }
+        guard input.recursive || requested.isUnnamed, try await isFolder(input.destination), requested.isUnnamed,
+            !landing.exact
+        else { return (path, landing) }
         let name = Array((source.device ?? "").utf8)
         guard Files.Path.isName(name), name.first != UInt8(ascii: ".") else {
             throw KithError(.invalid, "\(source.path) has no name to copy it by: name the destination in full.")
@@ -214,15 +218,28 @@ struct CopyJob: Sendable {
         return (path, landing)
     }
 
-    /// Whether there is a folder, or a link to one.
+    /// Whether there is a folder.
+    ///
+    /// - Throws: `.conflict` for a link to one without a slash behind it: an earlier copy, or an attempt of this one
+    ///   that was cut, may have put it there, and its sender would choose where the rest goes.
     private func isFolder(_ location: Files.Location) async throws -> Bool {
         guard let device = location.device else {
-            return try await disk.run { (try? Place(ownPath: location.path).open([.path, .folder])) != nil }
+            return try await disk.run {
+                let place = try Place(ownPath: location.path)
+                try place.refuseLinkToFolder()
+                return (try? place.open([.path, .folder])) != nil
+            }
+        }
+        func kind(followingLinks: Bool) async throws -> Files.Kind {
+            try await client.call(
+                Files.Stat.self, Files.Stat.Input(path: location.path, followsLinks: followingLinks), on: device
+            ).kind
         }
         do {
-            return try await client.call(
-                Files.Stat.self, Files.Stat.Input(path: location.path, followsLinks: true), on: device
-            ).kind == .folder
+            guard try await kind(followingLinks: true) == .folder else { return false }
+            if try location.path.parsed().isFolder { return true }
+            guard try await kind(followingLinks: false) != .link else { throw Place.isLink(location.path) }
+            return true
         } catch let error as KithError where error.code == .notFound {
             return false
         }

@@ -123,6 +123,33 @@ struct Place: Sendable {
     /// Opens the file or folder.
     func open(_ flags: Descriptor.Flags = []) throws(Errno) -> Descriptor { try open(components, flags) }
 
+    /// Opens the folder; one that the last name only links to when the path says that it is a folder.
+    ///
+    /// - Throws: ``Errno/notAFolder`` for such a link otherwise.
+    func openFolderItself() throws(Errno) -> Descriptor {
+        guard !isFolder, let (folder, name) = try around() else { return try open(.folder) }
+        do throws(Errno) {
+            return try folder.open(name: name, [.folder, .noFollow])
+        } catch {
+            // Systems differ in what they call it.
+            throw (try folder.info(name)).kind == .link ? .notAFolder : error
+        }
+    }
+
+    /// Refuses a link to a folder, unless the path says that it is one.
+    func refuseLinkToFolder() throws(KithError) {
+        guard !isFolder, let (folder, name) = try? around(), (try? folder.info(name))?.kind == .link,
+            (try? open([.path, .folder])) != nil
+        else { return }
+        throw Self.isLink(shown)
+    }
+
+    /// What is said of a link to a folder where the folder itself is wanted.
+    static func isLink(_ path: Files.Path) -> KithError {
+        KithError(
+            .conflict, "\(path) is a link. Use \(path)/ to copy into the folder it leads to, or remove it.")
+    }
+
     /// The folder around the last name, opened, and the name; `nil` when the path is the granted folder itself.
     func around() throws(Errno) -> (folder: Descriptor, name: [UInt8])? {
         guard let name = components.last else { return nil }

@@ -11,7 +11,10 @@ struct RequestedTree: Sendable {
     private let device: String
     /// The name of what was asked for; `nil` where the path has none, and the destination says it.
     private let name: [UInt8]?
-    private let isRecursive: Bool
+    /// Whether folders and links may come, too.
+    let isRecursive: Bool
+    /// Whether the destination becomes what was asked for, and whatever comes later goes into that.
+    private let isExact: Bool
     /// Whether the path said that it is a folder.
     private let isFolder: Bool
     private let selection: Files.Selection
@@ -25,11 +28,14 @@ struct RequestedTree: Sendable {
     /// Reads what is asked for.
     ///
     /// - Throws: `.invalid` for a path, or a pattern, that is none.
-    init(_ source: Files.Location, recursive: Bool, selection: Files.Selection) throws(KithError) {
+    init(
+        _ source: Files.Location, recursive: Bool, exact: Bool = false, selection: Files.Selection
+    ) throws(KithError) {
         let parsed = try source.path.parsed()
         device = source.device ?? "this device"
         name = parsed.components.last
         isRecursive = recursive
+        isExact = exact || name == nil
         isFolder = parsed.isFolder
         self.selection = selection
         rules = try IgnoreRules(selection.exclude)
@@ -77,6 +83,12 @@ struct RequestedTree: Sendable {
             let (sent, asked) = (Self.word(kind), isRecursive ? "a folder" : "a file")
             throw KithError(
                 .denied, "\(device) sent \(sent), “\(shown(name))”, where \(asked) was asked for. The copy was ended.")
+        }
+        guard kind != .link || !isExact else {
+            throw KithError(
+                .denied,
+                "\(device) sent a link, “\(shown(name))”, where a folder or a file was asked for. The copy was ended. For what a link leads to, put a slash behind its name."
+            )
         }
         hasBegun = true
     }

@@ -103,8 +103,11 @@ final class TreeLanding {
         var path = place.shown.bytes
         while path.last == UInt8(ascii: "/") { path.removeLast() }
         let folder: Descriptor
+        // An earlier copy, or an attempt of this one that was cut, may have put the link there.
+        let followsLink = !options.exact && requested?.isRecursive != true
+        if !followsLink { try place.refuseLinkToFolder() }
         do throws(Errno) {
-            folder = try place.open(.folder)
+            folder = try followsLink ? place.open(.folder) : place.openFolderItself()
             exactFolder = options.exact ? folder : nil
             newName = nil
         } catch {

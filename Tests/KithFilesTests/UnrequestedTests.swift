@@ -1,7 +1,13 @@
 import Foundation
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Darwin)
+import Darwin
+#endif
 import KithAPI
 import KithIdentity
 import KithWire
+import Synchronization
 import Testing
 
 @testable import KithFiles
@@ -177,6 +183,104 @@ import Testing
         try await client(folders, listing: Self.folder("site", [Self.file("new")])).copy(
             [evil("/srv/site")], to: here(folders.local + "/site"), selection: selection, landing: exact)
         #expect(try folders.names("local/site") == ["keep.secret", "new"])
+    }
+
+    // MARK: - Links at the root
+
+    @Test(arguments: ["here", "relayed"])
+    func `a mirror takes no link as its root, nor does what has no name`(_ way: String) async throws {
+        for source in ["/src/photos", "~", "."] {
+            let folders = try Folders()
+            let landed = way == "here" ? "local" : "srv"
+            func at(_ path: String) -> Files.Location {
+                way == "here" ? here(folders.local + path) : there(folders.srv + path)
+            }
+            try folders.write("\(landed)/victim/mine", "mine")
+            let isNamed = source == "/src/photos"
+            for path in isNamed ? ["/photos", "/photos/"] : ["/photos", ""] {
+                let error = try await refusal(
+                    folders, source, to: at(path), landing: Files.Landing(exact: isNamed, delete: isNamed),
+                    [Self.link("photos", to: "victim")])
+                #expect(error.code == .denied && error.message.contains("a link"), "\(error)")
+            }
+            #expect(try folders.names(landed) == ["victim"])
+        }
+    }
+
+    @Test(arguments: ["here", "relayed"])
+    func `a link that was landed is not followed by the next copy, nor the next attempt`(_ way: String) async throws {
+        let folders = try Folders()
+        let landed = way == "here" ? "local" : "srv"
+        func at(_ path: String) -> Files.Location {
+            way == "here" ? here(folders.local + path) : there(folders.srv + path)
+        }
+        try folders.write("\(landed)/victim/mine", "mine")
+        try await client(folders, listing: [Self.link("p2", to: "victim")]).copy([evil("/src/p2")], to: at("/p2"))
+        let frames = Self.folder("p2", [Self.file(".bashrc")])
+        for landing in [Files.Landing(), .init(exact: true), .init(exact: true, delete: true), .init(intoFolder: true)]
+        {
+            let error = try await refusal(folders, "/src/p2", to: at("/p2"), landing: landing, frames)
+            #expect(error.code == .conflict && error.message.contains("/p2 is a link. Use "), "\(error)")
+        }
+        for (source, frames) in [
+            ("/src/p2", [Self.file("p2")]), ("~", frames), ("/src/p2", [Self.link("p2", to: "/")]),
+        ] {
+            let error = try await refusal(folders, source, to: at("/p2"), frames)
+            #expect(error.code == .conflict && error.message.contains("/p2 is a link. Use "), "\(error)")
+        }
+        // In the folder around it, too, it is not gone through.
+        #expect(try await refusal(folders, "/src/p2", to: at(""), frames).code == .conflict)
+        #expect(try folders.names("\(landed)/victim") == ["mine"])
+        #expect(try folders.names(landed) == ["p2", "victim"])
+
+        // The first attempt lands it and is cut; the second would fill it.
+        var carrier = LocalCarrier(grants: [.files(.write, root: folders.srv)])
+        let attempts = Mutex(0)
+        carrier.evil = { _, stream in
+            let attempt = attempts.withLock { attempts in
+                attempts += 1
+                return attempts
+            }
+            guard attempt == 1 else {
+                return try await stream.say(Self.folder("p3", Self.folder("x")) + [.end(isComplete: true)])
+            }
+            try await stream.say([Self.link("p3", to: "victim")])
+            while !folders.exists("\(landed)/p3") { await Task.yield() }
+        }
+        let error = try await #require(throws: KithError.self) {
+            try await Client(carrier).copy([evil("/src/p3")], to: at("/p3"), retrySeconds: 20)
+        }
+        // It is not even asked again.
+        #expect(error.message.contains("/p3 is a link. Use ") && attempts.withLock { $0 } == 1, "\(error)")
+        #expect(try folders.names("\(landed)/victim") == ["mine"])
+    }
+
+    @Test(arguments: ["here", "relayed"])
+    func `a link of this person's own is followed with a slash behind it, and for a file`(_ way: String) async throws {
+        let folders = try Folders()
+        let landed = way == "here" ? "local" : "srv"
+        func at(_ path: String) -> Files.Location {
+            way == "here" ? here(folders.local + path) : there(folders.srv + path)
+        }
+        try folders.write("\(landed)/disk/old", "old")
+        #expect(symlink("disk", "\(folders.top)/\(landed)/link") == 0)
+        try await client(folders, listing: [Self.file("a")]).copy([evil("/src/a")], to: at("/link"), recursive: false)
+        try await client(folders, listing: Self.folder("d", [Self.file("b")])).copy([evil("/src/d")], to: at("/link/"))
+        #expect(try folders.names("\(landed)/disk") == ["a", "d", "old"])
+        try await client(folders, listing: Self.folder("d", [Self.file("b")])).copy(
+            [evil("/src/d")], to: at("/link/"), landing: Files.Landing(exact: true, delete: true))
+        #expect(try folders.names("\(landed)/disk") == ["b"])
+        // A mirror of what is here asks for the slash, too: somebody else's copy may have put the link there.
+        guard way == "relayed" else { return }
+        try folders.write("local/own/c", "c")
+        let landing = Files.Landing(exact: true, delete: true)
+        let error = try await #require(throws: KithError.self) {
+            try await folders.client().copy([here(folders.local + "/own")], to: at("/link"), landing: landing)
+        }
+        #expect(error.code == .conflict && error.message.contains("/link is a link. Use "), "\(error)")
+        #expect(try folders.names("srv/disk") == ["b"])
+        try await folders.client().copy([here(folders.local + "/own")], to: at("/link/"), landing: landing)
+        #expect(try folders.names("srv/disk") == ["c"])
     }
 
     @Test func `a request follows the listing through every folder`() throws {
