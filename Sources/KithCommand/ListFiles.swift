@@ -73,7 +73,7 @@ struct ListFiles: AsyncParsableCommand {
             do {
                 try await list.forEach { path in
                     let (device, file) = try path.remote()
-                    if !directory, try await client.describe(file, followsLinks: true, on: device).kind == .folder {
+                    if !directory, try await isFolder(file, on: device, client) {
                         folders.append((path, file))
                         return
                     }
@@ -103,6 +103,15 @@ struct ListFiles: AsyncParsableCommand {
             say(try !hasSeveral && !recursive ? jsonText(listings.first?.entries ?? []) : jsonText(listings))
         }
         if !isComplete { throw ExitCode(KithError.Code.internal.exitStatus) }
+    }
+
+    /// Whether there is a folder, or a link to one; a link to nowhere is there, too.
+    private func isFolder(_ file: Files.Path, on device: String, _ client: Client) async throws -> Bool {
+        do {
+            return try await client.describe(file, followsLinks: true, on: device).kind == .folder
+        } catch let error as KithError where error.code == .notFound && file.bytes.last != UInt8(ascii: "/") {
+            return false
+        }
     }
 
     /// More is not listed: all of it is held, to be sorted.

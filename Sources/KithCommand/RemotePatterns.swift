@@ -22,6 +22,7 @@ enum RemotePatterns {
         if literal.kind != nil { return [location] }
         let names = location.path.bytes.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: true)
         var found = [Files.Path(bytes: location.path.bytes.first == UInt8(ascii: "/") ? [UInt8(ascii: "/")] : [])]
+        var isBelowPattern = false
         for (index, name) in names.enumerated() {
             let isLast = index == names.count - 1
             var below: [Files.Path] = []
@@ -37,6 +38,11 @@ enum RemotePatterns {
                 }
             }
             found = below
+            if isPattern(Array(name)) {
+                isBelowPattern = true
+            } else if isBelowPattern, isLast || isPattern(Array(names[index + 1])) {
+                found = try await existing(found, on: device, client)
+            }
         }
         guard !found.isEmpty else { throw KithError(.notFound, "Nothing on \(device) matches \(location.path).") }
         return found.map { Files.Location(device: device, path: $0) }
@@ -48,6 +54,34 @@ enum RemotePatterns {
     }
 
     private static func isPattern(_ name: [UInt8]) -> Bool { name.contains { "*?[".utf8.contains($0) } }
+
+    /// Those of some paths that are there, links to nowhere among them.
+    private static func existing(
+        _ paths: [Files.Path], on device: String, _ client: Client
+    ) async throws -> [Files.Path] {
+        var there: [Files.Path] = []
+        // So many questions at once.
+        for start in stride(from: 0, to: paths.count, by: 32) {
+            let some = paths[start..<min(start + 32, paths.count)]
+            let found = try await withThrowingTaskGroup(of: Files.Path?.self) { group in
+                for path in some {
+                    group.addTask {
+                        do {
+                            let answer = try await client.call(
+                                Files.Exists.self, Files.Exists.Input(path: path), on: device)
+                            return answer.kind == nil ? nil : path
+                        } catch let error as KithError where error.code == .denied || error.code == .notFound {
+                            // Behind a folder that may not be entered, as in a shell, nothing matches.
+                            return nil
+                        }
+                    }
+                }
+                return try await group.reduce(into: Set<Files.Path>()) { if let path = $1 { $0.insert(path) } }
+            }
+            there += some.filter(found.contains)
+        }
+        return there
+    }
 
     /// What matches one name of a pattern in one folder; nothing in one that is not there.
     private static func matches(

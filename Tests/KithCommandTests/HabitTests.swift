@@ -208,6 +208,20 @@ import Testing
             #expect(try await phone.expect("cat", "laptop:[ab].txt") == "a.txt\nb.txt\n")
             // What has that very name comes first.
             #expect(try await phone.expect("cat", "laptop:[x].txt") == "[x].txt\n")
+            // Behind a pattern, a name stands for what is there; a link to nowhere is.
+            let manager = FileManager.default
+            try manager.createDirectory(atPath: srv + "/z", withIntermediateDirectories: true)
+            try manager.createSymbolicLink(atPath: srv + "/z/dead", withDestinationPath: "nowhere")
+            #expect(try await phone.expect("ls", "laptop:*/e.txt") == "d/e.txt\n")
+            #expect(try await phone.expect("ls", "laptop:*/dead", "laptop:z/dead") == "z/dead\nz/dead\n")
+            #expect(try await phone.expect("ls", "-l", "laptop:z/dead").contains("z/dead -> nowhere\n"))
+            #expect(try await phone.kith(["ls", "laptop:z/nothing"]).status == 3)
+            #expect(try await phone.kith(["ls", "laptop:z/dead/"]).status == 3)
+            let unmatched = try await phone.kith(["cp", "laptop:*/none", phone.path("none")])
+            #expect(unmatched.status == 3 && unmatched.error.contains("matches */none"), "\(unmatched)")
+            try await phone.expect("cp", "laptop:\(srv)/*/e.txt", phone.path("e.txt"))
+            #expect(try String(contentsOfFile: phone.path("e.txt"), encoding: .utf8) == "d/e.txt\n")
+            try manager.removeItem(atPath: srv + "/z")
             for tool in ["head", "tail"] {
                 #expect(
                     try await phone.expect(tool, "-n", "1", "laptop:[ab].*")
