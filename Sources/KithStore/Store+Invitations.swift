@@ -235,17 +235,20 @@ extension Store {
 
     /// The attempts of the last week that came to nothing, the newest first, 100 at the most.
     ///
-    /// Those of devices that are paired now are left out: they have tried again, and a person has seen their code.
+    /// Those that a pairing of the same device by the same invitation followed are left out: a person has seen its code.
     public func failedAttempts(now: Int64) throws(KithError) -> [PairingAttempt] {
         try transaction("list the attempts to pair") { database in
             try Row.fetchAll(
                 database,
                 sql: """
-                    SELECT * FROM pairing_attempts
-                    WHERE NOT is_joining AND ending IS NOT ? AND began_at > ? AND device NOT IN (SELECT id FROM devices)
+                    SELECT * FROM pairing_attempts AS failed
+                    WHERE NOT is_joining AND ending IS NOT :paired AND began_at > :begin AND NOT EXISTS (
+                        SELECT 1 FROM pairing_attempts AS later
+                        WHERE later.invitation = failed.invitation AND later.device = failed.device
+                            AND NOT later.is_joining AND later.ending = :paired)
                     ORDER BY number DESC LIMIT 100
                     """,
-                arguments: [Self.paired, now - 604_800]
+                arguments: ["paired": Self.paired, "begin": now - 604_800]
             ).map { row in
                 let device: Data = row["device"]
                 return PairingAttempt(

@@ -247,7 +247,7 @@ import Testing
             defer { looking.end() }
             try await looking.show("\n42\n")
             try looking.press("x", "C-c")
-            try await looking.show("looking only; ~d leaves")
+            try await looking.show("viewing only; ~d leaves")
             try shell.type("echo $((40 + 3))")
             try await looking.show("\n43\n")
             try looking.send("~d")

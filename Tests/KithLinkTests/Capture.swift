@@ -16,6 +16,9 @@ struct Capture: Sendable {
         /// Whether the left end sent it.
         var isFromLeft: Bool { source.host != 2 }
 
+        /// Whether it only asks if the port is open: one byte, from a socket of its own.
+        var isPortProbe: Bool { payload.count == 1 }
+
         /// The QUIC version if the payload begins with a long header (RFC 8999 §5.1).
         var version: UInt32? {
             guard payload.count >= 5, payload[0] & 0x80 != 0 else { return nil }
@@ -55,8 +58,8 @@ struct Capture: Sendable {
 
     init(_ file: URL) { self.file = file }
 
-    /// Every UDP datagram, in the order they were sent.
-    func datagrams() throws -> [Datagram] {
+    /// Every UDP datagram, in the order they were sent; those that ask for open ports only when wanted.
+    func datagrams(withPortProbes: Bool = false) throws -> [Datagram] {
         let bytes = [UInt8](try Data(contentsOf: file))
         func number(_ offset: Int) -> Int {
             (0..<4).reversed().reduce(0) { $0 << 8 | Int(bytes[offset + $1]) }
@@ -68,7 +71,11 @@ struct Capture: Sendable {
             let time = UInt64(number(offset)) * 1_000_000_000 + UInt64(number(offset + 4))
             offset += 16
             guard offset + size <= bytes.count else { throw LinkError("the recording is cut short") }
-            if let datagram = Self.datagram(bytes[offset..<(offset + size)], at: time) { datagrams.append(datagram) }
+            if let datagram = Self.datagram(bytes[offset..<(offset + size)], at: time),
+                withPortProbes || !datagram.isPortProbe
+            {
+                datagrams.append(datagram)
+            }
             offset += size
         }
         return datagrams

@@ -337,7 +337,8 @@ import Testing
             return statistics
         }
         try await link.end()
-        let before = try link.capture.datagrams().prefix(limited.up.packets + limited.down.packets)
+        let before = try link.capture.datagrams(withPortProbes: true)
+            .prefix(limited.up.packets + limited.down.packets).filter { !$0.isPortProbe }
         let heard = before.first(where: \.isFromLeft)?.payload.count ?? 0
         let said = before.filter { !$0.isFromLeft }.reduce(0) { $0 + $1.payload.count }
         guard said <= 3 * heard else { throw LinkError("the server said \(said) bytes after it heard \(heard)") }

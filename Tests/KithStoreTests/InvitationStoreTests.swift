@@ -128,7 +128,9 @@ import Testing
             }
         }
         _ = try store.pair(device(2), invitation: invitation.id, attempt: third.number, now: 500_001)
-        // Who is paired now has been seen; the other key has not.
+        // Who is paired by it now has been seen; the other key has not, even when it is paired in another way.
+        #expect(try store.failedAttempts(now: 500_001).map(\.device) == [device(1).id])
+        _ = try store.add(device(1))
         #expect(try store.failedAttempts(now: 500_001).map(\.device) == [device(1).id])
     }
 

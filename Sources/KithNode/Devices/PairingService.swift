@@ -189,10 +189,16 @@ public final class PairingService: Service {
                 received.addresses.count <= Ticket.maxAddresses
             else { throw KithError(.invalid, "A pairing begins with an invitation.") }
             present = received
-            try admit(channel.joiner, address)
-            invitation = try store.usableInvitation(present.invitation, now: now())
-            inviter = try Pairing.Inviter(
-                present, proofKey: invitation.proofKey, channel: channel, name: name(), addresses: addresses())
+            try admit(channel.joiner, from: nil)
+            do {
+                invitation = try store.usableInvitation(present.invitation, now: now())
+                inviter = try Pairing.Inviter(
+                    present, proofKey: invitation.proofKey, channel: channel, name: name(), addresses: addresses())
+            } catch {
+                // Only what proves nothing costs the address its places: its neighbours may hold an invitation.
+                try admit(nil, from: address)
+                throw error
+            }
             do {
                 try begin(attempt, by: invitation.id)
             } catch {
@@ -238,7 +244,7 @@ public final class PairingService: Service {
             let there = ending.there
             throw Refusal(error: KithError(there.code, "\(there.message) \(PairingEnding.restThere(left))"))
         }
-        state.withLock { $0.limiter.paired(channel.joiner, from: address) }
+        state.withLock { $0.limiter.paired(channel.joiner) }
         if let request = shown.value { desk.report(.paired(request)) }
         node.paired(device.id)
         try await messages.send(PairingMethods.FromInviter.verdict(Pairing.Verdict(accept: true)))
@@ -359,7 +365,7 @@ public final class PairingService: Service {
     /// Counts a presentation.
     ///
     /// - Throws: `.exhausted` when there were too many by this key, or from its address.
-    private func admit(_ key: DeviceID, _ address: NetworkAddress?) throws {
+    private func admit(_ key: DeviceID?, from address: NetworkAddress?) throws {
         let wait = try state.withLock { state throws in
             if state.isClosed { throw Node.stopping }
             return state.limiter.present(key, from: address, at: .now)

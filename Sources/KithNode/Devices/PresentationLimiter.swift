@@ -41,11 +41,11 @@ struct PresentationLimiter {
     /// How many keys and addresses it remembers.
     var count: Int { free.count }
 
-    /// Counts a presentation; `nil` when it may go on, else how long to wait.
-    mutating func present(_ key: DeviceID, from address: NetworkAddress?, at now: ContinuousClock.Instant) -> Duration?
+    /// Counts a presentation against a key, an address or both; `nil` when it may go on, else how long to wait.
+    mutating func present(_ key: DeviceID?, from address: NetworkAddress?, at now: ContinuousClock.Instant) -> Duration?
     {
         let subjects = subjects(key, address)
-        var wait = (free[.pause(key)] ?? now) - now
+        var wait = key.flatMap { free[.pause($0)] }.map { $0 - now } ?? .zero
         for (subject, rate) in subjects {
             // The last place but `burst` becomes free this long before the last.
             wait = max(wait, (free[subject] ?? now) - now - rate.interval * (rate.burst - 1))
@@ -56,11 +56,9 @@ struct PresentationLimiter {
         return nil
     }
 
-    /// Gives a presentation back: it led to a pairing.
-    mutating func paired(_ key: DeviceID, from address: NetworkAddress?) {
-        for (subject, rate) in subjects(key, address) {
-            if let instant = free[subject] { free[subject] = instant - rate.interval }
-        }
+    /// Gives a presentation of a key back: it led to a pairing.
+    mutating func paired(_ key: DeviceID) {
+        if let instant = free[.key(key)] { free[.key(key)] = instant - limits.perKey.interval }
     }
 
     /// Makes a key wait that broke an attempt off.
@@ -69,8 +67,9 @@ struct PresentationLimiter {
         forget(at: now)
     }
 
-    private func subjects(_ key: DeviceID, _ address: NetworkAddress?) -> [(Subject, Rate)] {
-        [(.key(key), limits.perKey)] + (address.map { [(.host(Self.host($0)), limits.perHost)] } ?? [])
+    private func subjects(_ key: DeviceID?, _ address: NetworkAddress?) -> [(Subject, Rate)] {
+        (key.map { [(.key($0), limits.perKey)] } ?? [])
+            + (address.map { [(.host(Self.host($0)), limits.perHost)] } ?? [])
     }
 
     /// The four bytes of an IPv4 address, the first eight of an IPv6 one: a network has a whole /64.
