@@ -116,7 +116,7 @@ public final class Device: Sendable {
         self.store = store
         logger = options.logger
 
-        if let name = options.name { try store.setSetting("name", DeviceName.plain(name)) }
+        if let name = options.name { try store.setSetting("name", Self.ownName(name, of: key.id)) }
         name = try store.setting("name") ?? Self.hostName()
 
         memory = SealedMemory(key: key, store: store, logger: options.logger)
@@ -335,6 +335,19 @@ public final class Device: Sendable {
                 let known = try node.resolve(reference)
                 return (known.id.description, known.name)
             })
+    }
+
+    /// The name this device is to call itself, as it is stored.
+    private static func ownName(_ wanted: String, of id: DeviceID) throws(KithError) -> String {
+        guard wanted.contains(where: { $0.isLetter || $0.isNumber }) else {
+            throw KithError(.invalid, "A name has 1 to 63 letters, digits, hyphens, underscores or dots.")
+        }
+        let name = DeviceName.plain(wanted)
+        if DeviceName.conflict(of: DeviceName.Look(name: name, id: id), among: []) == .reserved {
+            throw KithError(
+                .invalid, "\(name) cannot be this device's name: it says something else. Choose another.")
+        }
+        return name
     }
 
     private static func hostName() -> String {

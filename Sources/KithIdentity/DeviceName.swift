@@ -41,9 +41,10 @@ public enum DeviceName {
     /// What two names have in common when a person may take one for the other (the idea is that of UTS #39).
     ///
     /// Case, accents and invisible characters are left out; letters of other scripts that look like one of ASCII become
-    /// it; `0` is `o`, and `1`, `I` and `l` are one.
+    /// it; `0` is `o`, and `1`, `I` and `l` are one. Dots, hyphens, underscores and blanks at the ends do not count.
     public static func skeleton(_ name: String) -> String {
-        folded(name).replacing("rn", with: "m").replacing("vv", with: "w")
+        folded(name).trimmingCharacters(in: CharacterSet(charactersIn: ".-_ "))
+            .replacing("rn", with: "m").replacing("vv", with: "w")
     }
 
     /// Why a device may not have a name.
@@ -76,15 +77,23 @@ public enum DeviceName {
         }
 
         fileprivate func looksLikeID(of other: Look) -> Bool {
-            other.idLetters.hasPrefix(letters)
-                || zip(letters, other.idLetters).prefix { $0 == $1 }.count >= DeviceName.likeness
+            other.idLetters.hasPrefix(letters) || beginsLike(other)
+        }
+
+        fileprivate func beginsLike(_ other: Look) -> Bool {
+            zip(letters, other.idLetters).prefix { $0 == $1 }.count >= DeviceName.likeness
         }
     }
 
-    /// What is wrong with a name, as a device has it, where the `others` are known and this device calls itself `own`.
-    public static func conflict(of look: Look, among others: [Look], own: String? = nil) -> Conflict? {
+    /// What is wrong with a name, as a device has it, where the `others` are known and this device calls itself `own` and has the
+    /// key `ownID`.
+    public static func conflict(
+        of look: Look, among others: [Look], own: String? = nil, ownID: DeviceID? = nil
+    ) -> Conflict? {
         if reservedSkeletons.contains(look.skeleton) || DeviceID(look.name) != nil { return .reserved }
         if let own, skeleton(own) == look.skeleton { return .looksLike(name: own, id: nil) }
+        // Fewer letters of it never mean this device.
+        if let ownID, look.beginsLike(Look(name: "", id: ownID)) { return .looksLikeID(of: ownID) }
         for other in others where other.id != look.id {
             if other.skeleton == look.skeleton { return .looksLike(name: other.name, id: other.id) }
             if look.looksLikeID(of: other) { return .looksLikeID(of: other.id) }

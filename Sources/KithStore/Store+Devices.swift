@@ -36,17 +36,24 @@ extension Store {
 
     /// What may be confused with each device: names and ids of others that look like its name, none as a rule.
     ///
-    /// Names given by an earlier version of Kith are kept as they are.
+    /// Names given by an earlier version of Kith are kept as they are. A number at the end tells two names apart, but
+    /// hides nothing: `laptop-2` is listed as one that looks like `laptop`.
     public func lookalikes() throws(KithError) -> [DeviceID: [DeviceName.Conflict]] {
         try transaction("compare the names") { database in
             let looks = try Self.looks(database)
-            let own = try Self.ownName(database)
+            let (own, ownID) = try Self.own(database)
             var found: [DeviceID: [DeviceName.Conflict]] = [:]
             for look in looks {
                 let conflicts =
-                    [DeviceName.conflict(of: look, among: [], own: own)]
+                    [DeviceName.conflict(of: look, among: [], own: own, ownID: ownID)]
                     + looks.map { DeviceName.conflict(of: look, among: [$0]) }
-                let all = Set(conflicts.compactMap(\.self))
+                var all = Set(conflicts.compactMap(\.self))
+                if let bare = Self.withoutNumber(look) {
+                    let hidden =
+                        [DeviceName.conflict(of: bare, among: [], own: own)]
+                        + looks.map { DeviceName.conflict(of: bare, among: [$0]) }
+                    for case .looksLike(let name, let id)? in hidden { all.insert(.looksLike(name: name, id: id)) }
+                }
                 if !all.isEmpty { found[look.id] = Array(all) }
             }
             return found
@@ -59,9 +66,9 @@ extension Store {
     ///   line, `.notFound` when the device is not paired.
     public func rename(_ id: DeviceID, to name: String) throws(KithError) {
         try transaction("rename a device") { database in
+            let (own, ownID) = try Self.own(database)
             let conflict = DeviceName.conflict(
-                of: DeviceName.Look(name: name, id: id), among: try Self.looks(database),
-                own: try Self.ownName(database))
+                of: DeviceName.Look(name: name, id: id), among: try Self.looks(database), own: own, ownID: ownID)
             if let conflict { throw conflict.error(name) }
             try database.execute(
                 sql: "UPDATE devices SET name = ? WHERE id = ?", arguments: [name, Data(id.bytes)])
@@ -186,16 +193,27 @@ extension Store {
         }
     }
 
-    /// What this device calls itself.
-    private static func ownName(_ database: Database) throws -> String? {
-        try String.fetchOne(database, sql: "SELECT value FROM settings WHERE name = 'name'")
+    /// A device without the number its name ends in; `nil` when there is none.
+    private static func withoutNumber(_ look: DeviceName.Look) -> DeviceName.Look? {
+        guard let hyphen = look.name.lastIndex(of: "-"), hyphen != look.name.startIndex else { return nil }
+        let number = look.name[look.name.index(after: hyphen)...]
+        guard !number.isEmpty, number.allSatisfy({ ("0"..."9").contains($0) }) else { return nil }
+        return DeviceName.Look(name: String(look.name[..<hyphen]), id: look.id)
+    }
+
+    /// What this device calls itself, and its key.
+    private static func own(_ database: Database) throws -> (name: String?, id: DeviceID?) {
+        func setting(_ name: String) throws -> String? {
+            try String.fetchOne(database, sql: "SELECT value FROM settings WHERE name = ?", arguments: [name])
+        }
+        return (try setting("name"), try setting("id").flatMap { DeviceID($0) })
     }
 
     static func freeName(like wanted: String, for id: DeviceID, _ database: Database) throws -> String {
         if let known = try find(id, database) { return known.name }
-        let (others, own) = (try looks(database), try ownName(database))
+        let (others, own) = (try looks(database), try own(database))
         func conflict(_ name: String) -> DeviceName.Conflict? {
-            DeviceName.conflict(of: DeviceName.Look(name: name, id: id), among: others, own: own)
+            DeviceName.conflict(of: DeviceName.Look(name: name, id: id), among: others, own: own.name, ownID: own.id)
         }
         var base = DeviceName.plain(wanted)
         // No number makes a name that begins like an id another one. A DeviceID has no 9, nor anything like it.
@@ -279,7 +297,8 @@ extension DeviceName.Conflict {
         case .looksLike(let other, nil):
             KithError(.conflict, "\(name) looks like \(other), this device's own name. Choose another.")
         case .looksLikeID(let id):
-            KithError(.conflict, "\(name) looks like the DeviceID \(id.short)… of another device. Choose another name.")
+            KithError(
+                .conflict, "\(name) looks like the DeviceID \(id.short)…, which is not its own. Choose another name.")
         }
     }
 }

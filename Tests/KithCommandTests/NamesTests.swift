@@ -8,11 +8,22 @@ import Testing
             // A machine that calls itself as this one's friend is called, to the eye.
             let evil = try Machine("evil")
             do {
+                for name in ["this", "th1s", "", "."] {
+                    let refused = try await evil.kith(["up", "--detach", "--no-invite", "--name=\(name)"])
+                    #expect(refused.status != 0 && refused.error.contains("name"), "\(name): \(refused)")
+                }
                 try await evil.expect("up", "--detach", "--no-invite", "--name", "рһоոе")
                 try await laptop.invite(phone)
                 try await laptop.invite(evil)
                 let json = try await laptop.expect("devices", "--cached", "--json")
                 #expect(json.contains("\"phone\"") && json.contains("-2\""))
+                // A number is no disguise.
+                #expect(json.contains("looksLike"))
+                #expect(try await laptop.expect("devices", "--cached").contains("-2 (!)"))
+                let own = String(
+                    try #require(try await laptop.expect("status", "--json").firstMatch(of: /"id" : "([^"]+)"/)).1)
+                let confusing = try await laptop.kith(["rename", "phone", String(own.prefix(11))])
+                #expect(confusing.status != 0 && confusing.error.contains("DeviceID"), "\(confusing)")
                 let id = String(
                     try #require(try await phone.expect("status", "--json").firstMatch(of: /"id" : "([^"]+)"/)).1)
                 let granted = try await laptop.expect("grant", "phone", "--add", "forward")

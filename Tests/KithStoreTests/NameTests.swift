@@ -23,7 +23,26 @@ import Testing
         }
         #expect(try store.add(device(20, name: "DESK")).name == "DESK-2")
         #expect(try store.add(device(21, name: "this")).name == "this-2")
-        #expect(try store.lookalikes().isEmpty)
+        #expect(try store.add(device(22, name: "laptop.")).name == "laptop.-2")
+        // A number tells them apart, and hides nothing.
+        let marked = try store.lookalikes()
+        #expect(try marked[device(10).id]?.contains(.looksLike(name: "laptop", id: device(1).id)) == true)
+        #expect(try marked[device(22).id]?.contains(.looksLike(name: "laptop", id: device(1).id)) == true)
+        #expect(try marked[device(20).id] == [.looksLike(name: "desk", id: nil)])
+        #expect(try marked[device(1).id] == nil)
+        #expect(try marked[device(21).id] == nil)
+    }
+
+    @Test func `a device is not called like this device's own id`() throws {
+        let folder = try TemporaryFolder()
+        let store = try folder.open()
+        defer { store.close() }
+        let own = try device(100).id
+        try store.setSetting("id", own.description)
+        #expect(try store.add(device(1, name: own.short)).name == "device")
+        _ = try store.add(device(2, name: "tv"))
+        #expect(throws: KithError(.conflict, "")) { try store.rename(device(2).id, to: own.short) }
+        #expect(try store.devices().map(\.name) == ["device", "tv"])
     }
 
     @Test func `a device that is called like another's id gets a name of ours`() throws {
