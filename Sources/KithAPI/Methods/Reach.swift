@@ -62,7 +62,7 @@ public enum Reach {
     public enum Standing: Method {
         /// What the caller says of itself.
         public struct Input: Codable, Hashable, Sendable {
-            /// Where it listens now, at most ``Ticket/maxAddresses``; `nil` when it does not, or does not say.
+            /// Where it listens now, at most `Ticket.maxAddresses`; `nil` when it does not, or does not say.
             public var addresses: [NetworkAddress]?
 
             /// Makes the input.
