@@ -2,7 +2,7 @@ import KithCommandLine
 import Testing
 
 @Suite struct FirewallRulesTests {
-    /// Written by ufw 0.36.2 for: allow 4433/udp; allow 22/tcp; allow 7000:7010/udp; allow from 10.0.0.0/8 to any port
+    /// In the form that ufw writes, made by hand for: allow 4433/udp; allow 22/tcp; allow 7000:7010/udp; allow from 10.0.0.0/8 to any port
     /// 9000 proto udp; deny 5000/udp.
     private static let rules = """
         ### tuple ### allow udp 4433 0.0.0.0/0 any 0.0.0.0/0 in
