@@ -177,7 +177,7 @@ let tests: [Target] = [
     test("KithStore", "KithIdentity", "KithMLS", "KithTesting", logging, .product(name: "GRDB", package: "GRDB.swift")),
     test("KithSocket", "KithTesting", "KithRPC", "KithAPI", logging),
     test("KithNode", "KithTesting", "KithIdentity", "KithAPI", "KithNet", "KithStore", logging),
-    test("KithShell", "KithTesting", "KithIdentity", "KithAPI", "KithNode", logging),
+    test("KithShell", "KithTesting", "KithIdentity", "KithAPI", "KithNode", "CKithSystem", logging),
     test("KithFiles", "CKithSystem", "KithIdentity", "KithAPI", "KithNode", crypto, logging),
     test("KithGroups", "KithMLS", "KithIdentity", "KithStore", "KithTesting"),
     test("KithBrowser", "KithAPI", "KithTerminal", "KithTesting"),

@@ -447,6 +447,12 @@ static _Noreturn void supervise(const plan *plan, int control) {
     for (int number = 0; number < 3 && nothing >= 0; number++) dup2(nothing, number);
     const int kept[] = {control, report[0], report[1], plan->standard[0], plan->standard[1], plan->standard[2]};
     close_all_except(kept, 6);
+    // It waits with select, which knows small numbers only; what its owner holds open is closed by now.
+    if (control >= FD_SETSIZE) {
+        int small = fcntl(control, F_DUPFD_CLOEXEC, 3);
+        close(control);
+        control = small;
+    }
 
     pid_t session = fork();
     if (session == 0) {
@@ -636,12 +642,6 @@ int kith_spawn(const char *path, const char *arguments, size_t arguments_length,
         fcntl(spawned->input, F_SETNOSIGPIPE, 1);
 #endif
     }
-    if (control[1] >= FD_SETSIZE) {
-        // The supervisor waits with select.
-        result = -EMFILE;
-        goto failed;
-    }
-
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -469,7 +469,8 @@ final class HostedShell: Sendable {
                 return .wait
             }
             let isLimited = process.isTerminal
-            let limit = min(32 << 10, isLimited ? viewer.window.room : .max)
+            // In halves of the window: a caller of before acknowledges a piece when it is given the next.
+            let limit = min(32 << 10, isLimited ? min(viewer.window.room, viewer.window.limit / 2) : .max)
             guard let piece = state.log.piece(from: viewer.window.sent, limit: limit) else {
                 guard viewer.window.sent == state.log.end else { return .wait }
                 if let exit = state.exit { return .exited(exit) }
@@ -516,6 +517,7 @@ final class HostedShell: Sendable {
     func type(_ bytes: [UInt8], by key: UInt64) throws(KithError) -> UInt64? {
         let end = try state.withLock { state throws(KithError) -> (viewer: [UInt8], position: UInt64)? in
             guard let viewer = state.viewers[key] else { return nil }
+            if let refusal = viewer.refusal { throw refusal }
             guard viewer.drives else { throw Self.onlyLooks }
             let at = remember(viewer.id, &state)
             state.inputs[at].received += UInt64(bytes.count)

@@ -186,6 +186,7 @@ public final class ShellSession: Sendable {
                     while let frame = try link.decoder.withLock({ decoder throws(KithError) in try decoder.next() }) {
                         if let event = try await event(frame, link) { return event }
                     }
+                    try await acknowledge(link)
                     guard let bytes = try await link.stream.read(upTo: 64 << 10) else {
                         throw KithError(.closed, "The device hung up before the shell ended.")
                     }
@@ -285,13 +286,19 @@ public final class ShellSession: Sendable {
 
     /// Notes that output is being dealt with, and tells the device now and then.
     private func advance(_ count: Int, _ link: Link) async throws {
+        // What came before this is dealt with: the next is being asked for.
+        try await acknowledge(link)
+        state.withLock { $0.position += UInt64(count) }
+    }
+
+    /// Tells the device how much has been dealt with, when that is worth it.
+    ///
+    /// Also before waiting for more: one piece of output may be all that the device may send.
+    private func acknowledge(_ link: Link) async throws {
         let position = state.withLock { state -> UInt64? in
-            // What came before this is dealt with: the next is being asked for.
-            let done = state.position
-            state.position += UInt64(count)
-            guard done - state.told >= UInt64(isTerminal ? 8 << 10 : 128 << 10) else { return nil }
-            state.told = done
-            return done
+            guard state.position - state.told >= UInt64(isTerminal ? 8 << 10 : 128 << 10) else { return nil }
+            state.told = state.position
+            return state.position
         }
         if let position { try await link.sink.send(.received(position)) }
     }

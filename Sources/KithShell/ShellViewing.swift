@@ -9,7 +9,7 @@ struct ShellViewing: Sendable {
     private static let echoTime = Duration.milliseconds(50)
 
     /// A caller that was told why it is let go leaves by itself within this.
-    private static let lastWordTime = Duration.seconds(1)
+    private static let lastWordTime = Duration.seconds(5)
 
     let shell: HostedShell
     let key: UInt64
@@ -60,11 +60,38 @@ struct ShellViewing: Sendable {
                 }
             }
             try await sink.finish()
+        } catch let last as LastWord {
+            await say(last.error, to: sink)
+            stream.abort(last.error.code)
+            throw last.error
         } catch {
-            // An aborted stream loses what is on its way.
-            if isToldEnd.value { _ = await drain(for: Self.lastWordTime) }
             stream.abort((error as? KithError)?.code ?? .cancelled)
             throw error
+        }
+    }
+
+    /// Why the caller is let go.
+    private struct LastWord: Error {
+        var error: KithError
+    }
+
+    /// Says why the caller is let go, and lets it go by itself: an aborted stream loses what is on its way.
+    ///
+    /// Nothing that it sends meanwhile is taken, and one that takes nothing any more is not waited for. An older caller
+    /// skips the frame, and learns as much as the code of the stream's end says.
+    private func say(_ error: KithError, to sink: FrameSink) async {
+        await withTaskGroup { group in
+            group.addTask {
+                // One that has gone already needs no word.
+                guard (try? await sink.send(.ended(error.code, message: error.message))) != nil else { return }
+                _ = await drain(for: Self.lastWordTime)
+            }
+            group.addTask {
+                guard (try? await Task.sleep(for: Self.lastWordTime)) != nil else { return }  // it has left in time
+                stream.abort(error.code)
+            }
+            await group.next()
+            group.cancelAll()
         }
     }
 
@@ -110,11 +137,7 @@ struct ShellViewing: Sendable {
                 case .exited(let exit):
                     isToldEnd.set(true)
                     return try await sink.send(.exited(exit))
-                case .failed(let error):
-                    // An older caller skips the frame, and learns as much as the code of the stream's end says.
-                    try await sink.send(.ended(error.code, message: error.message))
-                    isToldEnd.set(true)
-                    throw error
+                case .failed(let error): throw LastWord(error: error)
                 }
             }
         }

@@ -1,3 +1,4 @@
+import CKithSystem
 import Foundation
 import KithAPI
 import KithIdentity
@@ -200,6 +201,15 @@ struct ShellCommandTests {
         try await running.session.signal(.terminate)
         #expect(try await Conversation(running.session).exit() == .signal(.terminate, dumpedCore: false))
         try await running.serving.value
+    }
+
+    @Test func `a device with more than a thousand open descriptors runs shells all the same`() async throws {
+        await #expect(processExitsWith: .success) {
+            kith_raise_descriptor_limit()
+            for _ in 0..<1_100 { precondition(open("/dev/null", O_RDONLY) >= 0) }
+            let result = try await Harness().run("echo said")
+            precondition(result.output == "said\n" && result.exit == .status(0))
+        }
     }
 
     @Test func `fifty sessions at once leave no descriptor behind`() async throws {

@@ -235,15 +235,36 @@ struct ShellKeepTests {
         session.close()
     }
 
+    @Test(.timeLimit(.minutes(1)))
+    func `what is dealt with is acknowledged before more is waited for, were it all that may be sent`() async throws {
+        let pipe = KithAPI.Pipe()
+        let opened = Shell.Open.Output(process: 1, shell: "/bin/sh", user: "me", session: "abcdefgh", keep: nil)
+        let session = ShellSession(
+            OpenedStream(output: opened, stream: pipe.left), Shell.Open.Input(terminal: Self.terminal))
+        try await pipe.right.write(ShellFrame.output([UInt8](repeating: 0x78, count: OutputWindow.minimum)).encoded)
+        guard case .output(let bytes) = try await session.next() else { throw KithError(.internal, "No output.") }
+        #expect(bytes.count == OutputWindow.minimum)
+        async let next = session.next()
+        var decoder = ShellFrameDecoder()
+        decoder.append(try #require(try await pipe.right.read(upTo: 64)))
+        #expect(try decoder.next() == .received(UInt64(OutputWindow.minimum)))
+        try await pipe.right.write(ShellFrame.exited(.status(0)).encoded)
+        guard case .exited(.status(0)) = try await next else { throw KithError(.internal, "No end.") }
+    }
+
     @Test func `a window of another size that stands still holds nothing back and fills no memory`() async throws {
         let carrier = CuttableCarrier(service)
         let still = try await open(carrier, "exec sh", terminal: Self.terminal)
         let session = try await ShellSession.attach(
             .init(session: still.id, size: Shell.Size(columns: 40, rows: 10)), on: nil, client: Client(carrier))
-        try await session.write(Array("head -c 4000000 /dev/zero | tr '\\0' x; sleep 60\n".utf8))
-        var count = 0
-        while count < 4_000_000, let event = try await session.next() {
-            if case .output(let bytes) = event { count += bytes.count }
+        try await session.write(Array("head -c 4000000 /dev/zero | tr '\\0' x; echo all-do''ne; sleep 60\n".utf8))
+        // The screen may be drawn anew meanwhile, in place of bytes.
+        var end: [UInt8] = []
+        while !String(decoding: end, as: UTF8.self).contains("all-done"), let event = try await session.next() {
+            switch event {
+            case .output(let bytes), .screen(let bytes): end = Array((end + bytes).suffix(4_096))
+            default: break
+            }
         }
         #expect(try #require(service.running.all.first).held.output <= 2 << 20)
         session.close()
