@@ -26,6 +26,8 @@ package enum TransferInspection {
         return nil
     }
 
+    private static let disk = DiskExecutor()
+
     /// Sends a folder of this machine to a receiver that answers these bytes and then nothing more.
     ///
     /// - Throws: why it ended.
@@ -36,7 +38,7 @@ package enum TransferInspection {
             defer { group.cancelAll() }
             group.addTask {
                 try await Transfer.send(
-                    [source], selection: Files.Selection(), compress: .never, over: pipe.left, on: DiskExecutor(),
+                    [source], selection: Files.Selection(), compress: .never, over: pipe.left, on: disk,
                     progress: TransferProgress())
             }
             group.addTask {

@@ -6,7 +6,8 @@ internal import KithWire
 enum FuzzedTransfer {
     /// What a sender says is landed: the first byte says with which options, the second in what pieces the rest comes.
     static func land(_ bytes: [UInt8]) {
-        guard bytes.count > 2, let folder = try? TemporaryFolder() else { return }
+        guard bytes.count > 2 else { return }
+        guard let folder = try? TemporaryFolder() else { preconditionFailure("A folder can be made") }
         var options = Files.Landing()
         // Comparing what is there reads it, however large a hole it is: that takes time and finds nothing here.
         options.wholeFile = true
@@ -22,14 +23,20 @@ enum FuzzedTransfer {
             Array(bytes.dropFirst(2)), inPiecesOf: Int(bytes[1]) + 1, into: folder.path, options: options)
     }
 
-    /// A receiver's answers to whoever sends three files.
-    static func answer(_ bytes: [UInt8]) async {
+    /// Three files: a small one, one of several blocks, an empty one.
+    private static let source: TemporaryFolder? = {
         guard let folder = try? TemporaryFolder(),
             (try? folder.write([1, 2, 3], to: "a")) != nil,
             (try? folder.write((0..<70_000).map { UInt8(truncatingIfNeeded: $0 >> 3) }, to: "b")) != nil,
             (try? folder.write([], to: "c")) != nil
-        else { return }
+        else { return nil }
+        return folder
+    }()
+
+    /// A receiver's answers to whoever sends three files.
+    static func answer(_ bytes: [UInt8]) async {
+        guard let source else { preconditionFailure("A folder can be made") }
         // A refusal is an answer.
-        _ = try? await TransferInspection.send(folder.path, answered: bytes)
+        _ = try? await TransferInspection.send(source.path, answered: bytes)
     }
 }
