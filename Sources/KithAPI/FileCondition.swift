@@ -153,12 +153,18 @@ package struct FoundCheck: Sendable {
     package func check(_ found: Files.Found) throws(KithError) {
         for entry in found.entries {
             guard isAskedFor(entry) else {
-                throw KithError(
-                    .denied, "\(device) answered with “\(entry.name)”, which was not asked for. The answer was refused."
-                )
+                throw notAskedFor(entry.name)
             }
         }
+        for skipped in found.skipped where !Self.isBeneath(skipped.path) { throw notAskedFor(skipped.path) }
     }
+
+    private func notAskedFor(_ path: Files.Path) -> KithError {
+        KithError(.denied, "\(device) answered with “\(path)”, which was not asked for. The answer was refused.")
+    }
+
+    /// Whether a path is that of the folder that was asked about, or lies in it.
+    fileprivate static func isBeneath(_ path: Files.Path) -> Bool { path.bytes.isEmpty || path.levelsBeneath != nil }
 
     private func isAskedFor(_ entry: Files.Entry) -> Bool {
         let path = entry.name.bytes
@@ -169,5 +175,33 @@ package struct FoundCheck: Sendable {
         let subject = FileCondition.Subject(
             kind: entry.kind, special: entry.special, size: entry.size, age: nil, name: path.isEmpty ? name : last)
         return condition.isMet(by: subject) { input.path.appending(path).bytes } > .no
+    }
+}
+
+/// What a device may answer when it is asked how much folders take: paths beneath the one asked about, no deeper than was
+/// asked.
+package struct UsedCheck: Sendable {
+    private let input: Files.Usage.Input
+    private let device: String
+
+    /// Expects an answer.
+    package init(_ input: Files.Usage.Input, from device: String?) {
+        self.input = input
+        self.device = device ?? "this device"
+    }
+
+    /// Refuses an answer that was not asked for.
+    ///
+    /// - Throws: `.denied` for paths that do not lie beneath the one asked about, and too deep ones.
+    package func check(_ used: Files.Used) throws(KithError) {
+        for item in used.items {
+            let levels = item.path.bytes.isEmpty ? 0 : item.path.levelsBeneath
+            guard let levels, levels <= input.maximumDepth ?? .max else { throw notAskedFor(item.path) }
+        }
+        for skipped in used.skipped where !FoundCheck.isBeneath(skipped.path) { throw notAskedFor(skipped.path) }
+    }
+
+    private func notAskedFor(_ path: Files.Path) -> KithError {
+        KithError(.denied, "\(device) answered about “\(path)”, which was not asked for. The answer was refused.")
     }
 }

@@ -415,21 +415,19 @@ struct UsageCommand: AsyncParsableCommand {
             var list = try await PathList(paths, globals, client)
             try await list.forEach { path in
                 let (device, folder) = try path.remote()
-                let messages = MessageStream(
-                    try await client.open(
-                        Files.Usage.self,
-                        Files.Usage.Input(
-                            path: folder, maximumDepth: summarize ? 0 : maxDepth, files: all,
-                            oneFileSystem: oneFileSystem), on: device
-                    ).stream)
+                let input = Files.Usage.Input(
+                    path: folder, maximumDepth: summarize ? 0 : maxDepth, files: all, oneFileSystem: oneFileSystem)
+                let check = UsedCheck(input, from: device)
+                let messages = MessageStream(try await client.open(Files.Usage.self, input, on: device).stream)
                 while let used = try await messages.receive(Files.Used.self) {
+                    do {
+                        try check.check(used)
+                    } catch {
+                        messages.stream.abort(.cancelled)
+                        throw error
+                    }
                     var output = ""
                     for item in used.items {
-                        guard item.path.bytes.isEmpty || item.path.levelsBeneath != nil else {
-                            messages.stream.abort(.cancelled)
-                            throw KithError(
-                                .denied, "\(device) answered about “\(item.path)”, which does not lie in \(folder).")
-                        }
                         if item.path.bytes.isEmpty {
                             sum.allocated.saturatingAdd(item.allocated)
                             sum.apparent.saturatingAdd(item.apparent)

@@ -301,12 +301,16 @@ struct TailCommand: AsyncParsableCommand {
             var open: [(path: RemotePath, messages: MessageStream)] = []
             func begin(_ path: RemotePath) async throws {
                 let (device, file) = try path.remote()
-                let stream = try await client.open(
-                    Files.Follow.self,
-                    Files.Follow.Input(path: file, start: start, follows: follows, waits: retry), on: device
-                ).stream
+                let input = Files.Follow.Input(path: file, start: start, follows: follows, waits: retry)
+                let stream = try await client.open(Files.Follow.self, input, on: device).stream
                 let messages = MessageStream(stream)
-                try await printer.print(messages, of: path, until: .reachedEnd)
+                do {
+                    try await printer.print(
+                        messages, of: path, until: .reachedEnd, check: Files.FollowCheck(input, from: device))
+                } catch {
+                    stream.abort(.cancelled)
+                    throw error
+                }
                 if follows { open.append((path, messages)) } else { try await stream.finish() }
             }
             var failure: (any Error)?
@@ -354,11 +358,16 @@ private final class TailPrinter: Sendable {
     }
 
     /// Prints the messages about one file, until `event` or the end.
-    func print(_ messages: MessageStream, of path: RemotePath, until event: Files.Followed.Event?) async throws {
+    func print(
+        _ messages: MessageStream, of path: RemotePath, until event: Files.Followed.Event?,
+        check: Files.FollowCheck? = nil
+    ) async throws {
+        var check = check
         var isFirst = event != nil
         var isMissing = false
         while let message = try await messages.receive(Files.Followed.self) {
             if let failure = message.failure { throw failure.error }
+            try check?.check(message.bytes.bytes)
             let name = printable(path.description)
             switch message.event {
             case .truncated: note("kith: \(name): file truncated")

@@ -64,11 +64,12 @@ struct FileFollowing: Sendable {
         var offset: UInt64 = 0
         if let first {
             let (start, end) = try attempt("read", place.shown) { () throws(Errno) in
-                (try self.start(in: first), try first.info().size)
+                // A file that grows has an end here all the same; one that says it is empty may be the kernel's.
+                let size = try first.info().size
+                let end = size > 0 ? size : try Self.length(of: first)
+                return (try self.start(in: first, end), end)
             }
-            // A file that grows faster than it is read has an end here all the same; one that says it is empty may
-            // be the kernel's.
-            offset = try await copy(first, from: start, to: input.follows || end == 0 ? .max : end, messages)
+            offset = try await copy(first, from: start, to: end, messages)
         }
         guard input.follows else { return }
         try await messages.send(Files.Followed(event: .reachedEnd))
@@ -136,8 +137,7 @@ struct FileFollowing: Sendable {
     }
 
     /// Where the part asked for begins.
-    private func start(in file: Descriptor) throws(Errno) -> UInt64 {
-        let size = try file.info().size
+    private func start(in file: Descriptor, _ size: UInt64) throws(Errno) -> UInt64 {
         let start = input.start
         switch (start.isBytes, start.isFromBeginning) {
         case (true, false): return size - min(size, start.count)
@@ -180,6 +180,16 @@ struct FileFollowing: Sendable {
             if offset % (16 << 20) < UInt64(block.count) { try Self.checkCancellation() }
         }
         return offset
+    }
+
+    /// How much there is to read in a file that does not say.
+    private static func length(of file: Descriptor) throws(Errno) -> UInt64 {
+        var length: UInt64 = 0
+        while let block = try file.bytes(at: length, limit: blockSize) {
+            length += UInt64(block.count)
+            if length % (16 << 20) < UInt64(block.count) { try checkCancellation() }
+        }
+        return length
     }
 
     /// Ends a long search for a line when nobody waits for it any more.

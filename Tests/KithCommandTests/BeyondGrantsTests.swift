@@ -111,6 +111,8 @@ import Darwin
             #if os(Linux)
             #expect(try await phone.expect("cat", "laptop:/proc/meminfo").contains("MemTotal"))
             #expect(try await phone.expect("cat", "laptop:/proc/1/status").contains("Pid"))
+            // It says that it is empty.
+            #expect(try await phone.expect("tail", "-n", "2", "laptop:/proc/meminfo").split(separator: "\n").count == 2)
             #endif
             // The data directory is seen from outside, and left out of a copy without making that fail.
             #expect(try await phone.expect("ls", "laptop:\(laptop.folder.path)").contains("data"))

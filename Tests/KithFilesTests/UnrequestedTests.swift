@@ -340,6 +340,63 @@ import Testing
         #expect(throws: KithError(.denied, "")) { try check.check(Files.Found(entries: [entry("b")])) }
     }
 
+    @Test func `what could not be looked into lies where it was looked`() throws {
+        func skipped(_ path: String) -> [Files.Skipped] {
+            [Files.Skipped(path: Files.Path(path), failure: Files.Failure(code: .denied, message: "No."))]
+        }
+        let found = try FoundCheck(Files.Find.Input(path: "/srv"), from: "evil")
+        let used = UsedCheck(Files.Usage.Input(path: "/srv", maximumDepth: 1), from: "evil")
+        for path in ["", "a", "a/b/c"] {
+            try found.check(Files.Found(skipped: skipped(path), skippedCount: 1))
+            try used.check(Files.Used(skipped: skipped(path), skippedCount: 1))
+        }
+        for path in ["/etc", "..", "a/../../b", "a//b"] {
+            #expect(throws: KithError(.denied, ""), "\(path)") {
+                try found.check(Files.Found(skipped: skipped(path), skippedCount: 1))
+            }
+            #expect(throws: KithError(.denied, ""), "\(path)") {
+                try used.check(Files.Used(skipped: skipped(path), skippedCount: 1))
+            }
+        }
+    }
+
+    @Test func `what folders take is said of those that were asked about`() throws {
+        let check = UsedCheck(Files.Usage.Input(path: "/srv", maximumDepth: 1), from: "evil")
+        func used(_ path: String) -> Files.Used {
+            Files.Used(items: [Files.Used.Item(path: Files.Path(path), allocated: 1, apparent: 1)])
+        }
+        for path in ["", "a"] { try check.check(used(path)) }
+        for path in ["a/b", "/a", "..", "a/"] {
+            #expect(throws: KithError(.denied, ""), "\(path)") { try check.check(used(path)) }
+        }
+    }
+
+    @Test func `of the end of a file no more is taken than was asked for`() throws {
+        func taken(_ start: Files.Follow.Start, follows: Bool = false, _ parts: String...) -> Int {
+            let input = Files.Follow.Input(path: "/log", start: start, follows: follows)
+            var check = Files.FollowCheck(input, from: "evil")
+            for (index, part) in parts.enumerated() {
+                do {
+                    try check.check(Array(part.utf8))
+                } catch {
+                    #expect(error.code == .denied)
+                    return index
+                }
+            }
+            return parts.count
+        }
+        #expect(taken(.init(count: 2), "a\n", "b", "b\n", "") == 4)
+        #expect(taken(.init(count: 2), "a\nb") == 1)
+        #expect(taken(.init(count: 2), "a\nb\n", "c") == 1)
+        #expect(taken(.init(count: 2), "a\nb\nc") == 0)
+        #expect(taken(.init(count: 0), "", "a") == 1)
+        #expect(taken(.init(count: 3, isBytes: true), "abc") == 1)
+        #expect(taken(.init(count: 3, isBytes: true), "ab", "c", "d") == 2)
+        // There is no end to these.
+        #expect(taken(.init(count: 1, isFromBeginning: true), "a\nb\nc\n") == 1)
+        #expect(taken(.init(count: 1), follows: true, "a\nb\nc\n") == 1)
+    }
+
     @Test func `a page of a folder holds names of that folder, behind the last one`() throws {
         let input = Files.List.Input(path: "/srv", after: "b", limit: 3)
         func check(_ names: [String]) throws {

@@ -56,6 +56,52 @@ extension Files {
         public static func access(for input: Input) -> Access { input.path.access(.read) }
     }
 
+    /// Counts what comes of the end of a file: no more of it than was asked for.
+    package struct FollowCheck: Sendable {
+        private let path: Path
+        private let device: String
+        private let isBytes: Bool
+        /// How many bytes, or lines, may still come; `nil` for as many as there are.
+        private var left: UInt64?
+
+        /// Expects an answer.
+        ///
+        /// From the beginning on there is no bound; and of a file that is followed, what is added may come at once with
+        /// its end.
+        package init(_ input: Follow.Input, from device: String?) {
+            path = input.path
+            self.device = device ?? "This device"
+            isBytes = input.start.isBytes
+            left = input.start.isFromBeginning || input.follows ? nil : input.start.count
+        }
+
+        /// Refuses what is too much.
+        ///
+        /// - Throws: `.denied` for more bytes or lines than were asked for.
+        package mutating func check(_ bytes: [UInt8]) throws(KithError) {
+            guard var left, !bytes.isEmpty else { return }
+            var isTooMuch = false
+            if isBytes {
+                isTooMuch = UInt64(bytes.count) > left
+                if !isTooMuch { left -= UInt64(bytes.count) }
+            } else {
+                for byte in bytes {
+                    // A last line need not end, but nothing comes behind the end of the last.
+                    if left == 0 {
+                        isTooMuch = true
+                        break
+                    }
+                    if byte == UInt8(ascii: "\n") { left -= 1 }
+                }
+            }
+            guard !isTooMuch else {
+                throw KithError(
+                    .denied, "\(device) sent more of the end of \(path) than was asked for. The rest was refused.")
+            }
+            self.left = left
+        }
+    }
+
     /// What has been added to a file, or happened to it.
     public struct Followed: Codable, Hashable, Sendable {
         /// What happened to a file that is followed.
