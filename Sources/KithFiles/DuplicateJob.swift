@@ -19,7 +19,7 @@ struct DuplicateJob: Sendable {
         let caller = context.caller
         try context.narrow("copy \(input.sources[0])") { grants in
             input.sources.lazy.compactMap {
-                $0.access(.read).refusal(of: caller, holding: grants, method: Files.Duplicate.name)
+                $0.access(.read).refusal(of: caller, holding: grants)
             }.first
         }
         sources = try input.sources.map { path in

@@ -134,6 +134,7 @@ public struct FilesService: Service {
                 guard let name = prefix.last else { continue }
                 do throws(Errno) {
                     try place.open(Array(prefix.dropLast()), .folder).makeFolder(name, mode: mode)
+                    context.noteChange()
                 } catch .exists {
                     _ = try place.open(prefix, [.path, .folder])
                 }
@@ -144,7 +145,7 @@ public struct FilesService: Service {
 
     private func rename(_ input: Files.Rename.Input, _ context: CallContext) throws -> Nothing {
         try context.narrow("rename to \(input.to)") { [caller = context.caller] grants in
-            input.to.access(.write).refusal(of: caller, holding: grants, method: Files.Rename.name)
+            input.to.access(.write).refusal(of: caller, holding: grants)
         }
         let (from, to) = (try Place(input.from, .write, for: context), try Place(input.to, .write, for: context))
         let (source, target) = (try from.parent(), try to.parent())
@@ -157,12 +158,18 @@ public struct FilesService: Service {
     private func delete(_ input: Files.Delete.Input, _ context: CallContext) throws -> Files.Delete.Output {
         let place = try Place(input.path, .write, for: context)
         let (folder, name) = try place.parent()
+        var count: UInt64 = 0
         do {
-            if input.recursive { return Files.Delete.Output(count: try Removal.removeTree(name, from: folder)) }
+            if input.recursive {
+                try Removal.removeTree(name, from: folder, counting: &count)
+                return Files.Delete.Output(count: count)
+            }
             let isFolder = try folder.info(name).kind == .folder
             try folder.remove(name, isFolder: isFolder)
             return Files.Delete.Output(count: 1)
-        } catch let error as Errno {
+        } catch {
+            if count > 0 { context.noteChange() }
+            guard let error = error as? Errno else { throw error }
             let failure = error.failure("delete", place.shown)
             guard error == .notEmpty, !input.recursive else { throw failure }
             throw KithError(.conflict, failure.message + " Pass -r to delete it with what is in it.", cause: error)

@@ -284,11 +284,21 @@ enum Removal {
     /// Deletes a name in a folder with everything beneath; follows no link.
     ///
     /// Returns how many things it deleted.
-    static func removeTree(_ name: [UInt8], from folder: Descriptor, depth: Int = 0) throws -> UInt64 {
+    static func removeTree(_ name: [UInt8], from folder: Descriptor) throws -> UInt64 {
+        var count: UInt64 = 0
+        try removeTree(name, from: folder, counting: &count)
+        return count
+    }
+
+    /// Deletes a name in a folder with everything beneath, and counts what is gone, as far as it comes.
+    static func removeTree(
+        _ name: [UInt8], from folder: Descriptor, counting count: inout UInt64, depth: Int = 0
+    ) throws {
         let info = try folder.info(name)
         guard info.kind == .folder else {
             try folder.remove(name)
-            return 1
+            count += 1
+            return
         }
         guard depth < TreeSource.maximumDepth else {
             throw KithError(.exhausted, "Folders nest deeper than \(TreeSource.maximumDepth) levels.")
@@ -296,16 +306,15 @@ enum Removal {
         // Before anything in it is gone.
         try folder.check(mayGo: name)
         let inner = try folder.open(name: name, [.folder, .noFollow])
-        var count: UInt64 = 0
         // A part at a time: what is removed while a folder is listed may hide what follows.
         while true {
             let names = try inner.firstNames(4_096)
             // Inside a cancelled task a partial folder is still to go.
-            for child in names { count += try removeTree(child, from: inner, depth: depth + 1) }
+            for child in names { try removeTree(child, from: inner, counting: &count, depth: depth + 1) }
             if names.isEmpty { break }
         }
         try folder.remove(name, isFolder: true)
-        return count + 1
+        count += 1
     }
 
     /// What became of something that was to be deleted.

@@ -134,7 +134,7 @@ extension ForwardService {
         let shown = "\(input.transport.rawValue) \(input.at)"
         let guest = try core.enter(context, Forward.Listen.name, shown, limit: options.limitPerCaller)
         defer { core.leave(guest) }
-        let permission = GrantedPermission(context, method: Forward.Listen.name)
+        let permission = GrantedPermission(context)
         if let addresses = try Listening.addresses(of: input.at) {
             try permission.checkListening(at: addresses, input.at)
         } else if case .socket(let path) = input.at {

@@ -66,7 +66,7 @@ public struct ForwardService: Service {
     ) async throws {
         let guest = try core.enter(context, Forward.Connect.name, "\(input.to)", limit: options.limitPerCaller)
         defer { core.leave(guest) }
-        let permission = GrantedPermission(context, method: Forward.Connect.name)
+        let permission = GrantedPermission(context)
         var connector = try core.connector()
         connector.protection = context.foreignProtection
         let connection = try await connector.connect(
@@ -88,7 +88,7 @@ public struct ForwardService: Service {
         let guest = try core.enter(context, Forward.Datagrams.name, shown, limit: options.limitPerCaller)
         defer { core.leave(guest) }
         let connector = try core.connector()
-        let permission = GrantedPermission(context, method: Forward.Datagrams.name)
+        let permission = GrantedPermission(context)
         let association: DatagramAssociation
         var opening = Forward.Opening(outcome: .connected)
         if let place = input.to {
@@ -106,7 +106,7 @@ public struct ForwardService: Service {
             association = try DatagramAssociation(connector, permission: permission, fixed: [address])
         } else {
             association = try DatagramAssociation(
-                connector, permission: RoamingPermission(context, method: Forward.Datagrams.name), fixed: nil)
+                connector, permission: RoamingPermission(context), fixed: nil)
         }
         let stream = try await pending.accept(opening)
         try await association.carry(over: stream, idle: .seconds(input.idleSeconds), traffic: guest.traffic)

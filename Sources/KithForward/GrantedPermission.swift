@@ -8,12 +8,8 @@ import Synchronization
 /// What the grants of a call's caller allow, now and whenever they change.
 struct GrantedPermission: ForwardPermission {
     private let context: CallContext
-    private let method: String
 
-    init(_ context: CallContext, method: String) {
-        self.context = context
-        self.method = method
-    }
+    init(_ context: CallContext) { self.context = context }
 
     var caller: String {
         switch context.caller {
@@ -125,8 +121,8 @@ struct RoamingPermission: ForwardPermission {
     private let memory: Memory
 
     /// Refuses a caller without any grant for forwarding.
-    init(_ context: CallContext, method: String) throws {
-        inner = GrantedPermission(context, method: method)
+    init(_ context: CallContext) throws {
+        inner = GrantedPermission(context)
         isOwner = context.caller == .owner
         let memory = Memory(context.grants)
         self.memory = memory

@@ -6,7 +6,7 @@ extension Access {
     /// Why `caller`, holding `grants`, may not call; `nil` when it may.
     ///
     /// What is not allowed here is refused.
-    package func refusal(of caller: Caller, holding grants: [Grant], method: String) -> KithError? {
+    package func refusal(of caller: Caller, holding grants: [Grant]) -> KithError? {
         switch (caller, self) {
         case (.owner, _), (.device, .anyone):
             return nil

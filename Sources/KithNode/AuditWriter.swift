@@ -1,37 +1,43 @@
 import Logging
 import Synchronization
 
-/// Writes the audit log behind the calls: in their order, without making them wait for the disk.
+/// Writes the audit log behind the calls: in their order, and all that wait at once, so that many calls cost the disk no
+/// more than one.
 ///
-/// A refusal is on the disk before the caller learns of it. What was allowed follows within moments; when more than
-/// ``backlog`` wait, the next call writes them itself.
+/// A refusal waits until it is written before its caller learns of it (``settle()``). What was allowed follows within
+/// moments; when ``backlog`` records wait, further calls do, too (``room()``).
 final class AuditWriter: Sendable {
-    /// How many records may wait.
-    static let backlog = 1024
+    /// How many records may wait before calls do.
+    static let backlog = 1_024
 
     private struct State {
         var waiting: [AuditRecord] = []
         var isWriting = false
+        /// How many records there have been, and how many of them are written.
+        var (added, written): (UInt64, UInt64) = (0, 0)
+        /// Who waits for so many to be written.
+        var waiters: [(count: UInt64, continuation: CheckedContinuation<Void, Never>)] = []
     }
 
     private let directory: any DeviceDirectory
     private let logger: Logger
     private let state = Mutex(State())
     /// Held while writing, so that records keep their order.
-    private let turn = Mutex(())
+    private let writing = Mutex(())
 
     init(_ directory: any DeviceDirectory, logger: Logger) {
         self.directory = directory
         self.logger = logger
     }
 
+    /// Adds a record, which is written soon.
     func write(_ record: AuditRecord) {
-        let (starts, isFull) = state.withLock { state in
+        let starts = state.withLock { state in
             state.waiting.append(record)
+            state.added += 1
             defer { state.isWriting = true }
-            return (!state.isWriting, state.waiting.count > Self.backlog)
+            return !state.isWriting
         }
-        if !record.isAllowed || isFull { flush() }
         guard starts else { return }
         Task(name: "kith audit") {
             while true {
@@ -46,20 +52,45 @@ final class AuditWriter: Sendable {
         }
     }
 
+    /// Waits while too many records do.
+    func room() async {
+        if state.withLock({ $0.waiting.count >= Self.backlog }) { await settle() }
+    }
+
+    /// Waits until everything added so far is written, or could not be.
+    func settle() async {
+        await withCheckedContinuation { continuation in
+            let isDone = state.withLock { state in
+                guard state.written < state.added else { return true }
+                state.waiters.append((state.added, continuation))
+                return false
+            }
+            if isDone { continuation.resume() }
+        }
+    }
+
     /// Writes everything that waits.
     func flush() {
-        turn.withLock { _ in
+        writing.withLock { _ in
             let records = state.withLock { state in
                 defer { state.waiting = [] }
                 return state.waiting
             }
-            for record in records {
-                do {
-                    try directory.record(record)
-                } catch {
-                    logger.error("the audit log could not be written", metadata: ["error": "\(error)"])
-                }
+            guard !records.isEmpty else { return }
+            do {
+                try directory.record(records)
+            } catch {
+                logger.error(
+                    "the audit log could not be written",
+                    metadata: ["lines": "\(records.count)", "error": "\(error)"])
             }
+            let done = state.withLock { state in
+                state.written += UInt64(records.count)
+                let index = state.waiters.partition { $0.count <= state.written }
+                defer { state.waiters.removeSubrange(index...) }
+                return Array(state.waiters[index...])
+            }
+            for waiter in done { waiter.continuation.resume() }
         }
     }
 }

@@ -23,7 +23,8 @@ package struct KnownDevice: Hashable, Sendable {
 
 /// What the node writes down about the calls of other devices.
 ///
-/// Every refusal, and every action and stream that was allowed; never a query that was, never a call of the owner.
+/// Every refusal, and every action and stream that was allowed, by the service as well as by the grants; never a query
+/// that was, never a call of the owner.
 package struct AuditRecord: Hashable, Sendable {
     /// Who called.
     package var device: DeviceID
@@ -47,8 +48,8 @@ package protocol DeviceDirectory: Sendable {
     func device(_ id: DeviceID) throws -> KnownDevice?
     /// All paired devices.
     func devices() throws -> [KnownDevice]
-    /// Writes an audit record.
-    func record(_ record: AuditRecord) throws
+    /// Writes audit records, all of them at once; of refusals, how many there were will do.
+    func record(_ records: [AuditRecord]) throws
     /// Remembers that the device is connected now, and where: at `addresses`, the first of which is in use.
     func seen(_ id: DeviceID, at addresses: [NetworkAddress]) throws
     /// Remembers where the device says that it listens now.

@@ -133,19 +133,20 @@ private struct StoreDirectory: DeviceDirectory {
     func device(_ id: DeviceID) throws -> KnownDevice? { try store.device(id).map(Self.known) }
     func devices() throws -> [KnownDevice] { try store.devices().map(Self.known) }
 
-    func record(_ record: AuditRecord) throws {
-        guard record.isPaired else {
-            // What it may do is to present an invitation, and what comes of that is noted then.
-            guard !record.isAllowed else { return }
-            return store.countAttempt(
+    func record(_ records: [AuditRecord]) throws {
+        // What an unpaired device may do is to present an invitation, and what comes of that is noted then.
+        for record in records where !record.isPaired && !record.isAllowed {
+            store.countAttempt(
                 UnpairedAttempt(
                     device: record.device, address: record.address, method: record.method, detail: record.detail),
                 now: Self.now)
         }
         try store.record(
-            AuditEntry(
-                time: Self.now, device: record.name, method: record.method,
-                decision: record.isAllowed ? .allowed : .denied, detail: record.detail))
+            calls: records.filter(\.isPaired).map { record in
+                AuditEntry(
+                    time: Self.now, device: record.name, method: record.method,
+                    decision: record.isAllowed ? .allowed : .denied, detail: record.detail)
+            })
     }
 
     func seen(_ id: DeviceID, at addresses: [NetworkAddress]) throws {

@@ -123,6 +123,8 @@ extension Node {
                 logger.error(
                     "a call failed", metadata: ["method": "\(header.method)", "error": "\(failure.cause ?? failure)"])
             }
+            // A refusal is on the disk before its caller learns of it.
+            await audit.settle()
             if reply.isAccepted {
                 stream.abort(failure.code)
             } else {
@@ -153,7 +155,7 @@ extension Node {
         do {
             // A stranger learns nothing about what is served here, and none of its input is looked at.
             if !session.isPaired, (try? self.handler(header.method))?.method.isOpenToStrangers != true {
-                throw Access.paired.refusal(of: session.caller, holding: [], method: header.method)
+                throw Access.paired.refusal(of: session.caller, holding: [])
                     ?? KithError(.unpaired, "The devices are not paired.")
             }
             handler = try self.handler(header.method)
@@ -166,20 +168,46 @@ extension Node {
             }
             throw error
         }
+        await audit.room()
         let ticket: UInt64
         let caller: Caller
         let grants: [Grant]
         do {
             (ticket, caller, grants) = try session.begin(
-                scope, access: access, method: header.method, limit: options.callsPerConnection,
+                scope, access: access, limit: options.callsPerConnection,
                 unpairedLimit: options.callsPerUnpairedConnection)
-        } catch let error as KithError where error.code == .denied || error.code == .unpaired {
-            reply.noteRefusal()
-            if session.isPaired ? session.countRefusal() : true {
-                audit(session, handler.method.name, isAllowed: false, access.reason)
-            }
+        } catch let error as KithError where CallNote.isRefusal(error) {
+            let isLimit = error.code == .exhausted
+            if !isLimit { reply.noteRefusal() }
+            audit(
+                session, handler.method.name, isAllowed: false,
+                isLimit ? "\(access.reason): \(error.message)" : access.reason)
             throw error
         }
+        let note = CallNote(access, handler.method.kind) { self.audit(session, header.method, isAllowed: $0, $1) }
+        do {
+            try await run(
+                handler, input, Admission(ticket: ticket, caller: caller, grants: grants, deadline: deadline), header,
+                note: note, scope: scope, reply: reply, in: session)
+        } catch {
+            note.failed(Self.outward(error))
+            throw error
+        }
+    }
+
+    /// A call that was let through.
+    private struct Admission {
+        var ticket: UInt64
+        var caller: Caller
+        var grants: [Grant]
+        var deadline: ContinuousClock.Instant?
+    }
+
+    private func run(
+        _ handler: Handler, _ input: any Sendable, _ admission: Admission, _ header: StreamHeader, note: CallNote,
+        scope: CallScope, reply: StreamReply, in session: Session
+    ) async throws {
+        let ticket = admission.ticket
         defer {
             session.end(ticket)
             noteIdle()
@@ -188,10 +216,10 @@ extension Node {
         let name = handler.method.name
         try deviceCalls.enter(peer, name, perMethod: handler.perDevice, total: options.callsPerDevice)
         defer { deviceCalls.leave(peer, name) }
-        if handler.method.kind != .query { audit(session, header.method, isAllowed: true, access.reason) }
         let link = session.link
         var prepared = CallContext(
-            caller: caller, grants: grants, deadline: deadline, trace: header.trace, client: client,
+            caller: admission.caller, grants: admission.grants, deadline: admission.deadline, trace: header.trace,
+            client: client,
             exportKeyingMaterial: { try await link.exportKeyingMaterial(label: $0, context: $1) },
             calledOff: { scope.reason })
         prepared.callerAddress = { await link.status()?.address }
@@ -199,10 +227,11 @@ extension Node {
             do {
                 try session.narrow(ticket, by: check)
             } catch {
-                if session.countRefusal() { self.audit(session, header.method, isAllowed: false, purpose) }
+                note.denied(purpose)
                 throw error
             }
         }
+        prepared.noteChange = { note.allowed() }
         prepared.protection = protection
         prepared.grantedRoot = { [directory] in try directory.grantedRoot($0) }
         let context = prepared
@@ -210,7 +239,10 @@ extension Node {
         defer { watcher.cancel() }
         switch handler.body {
         case .call(let body):
-            let output = try await scope.run(header.method, until: deadline) { try await body(input, context) }
+            let output = try await scope.run(header.method, until: admission.deadline) {
+                try await body(input, context)
+            }
+            note.allowed()
             guard case .cbor(let bytes) = try handler.method.output.encode(output, .cbor) else { return }
             try await reply.stream.write(try ResponseHead.success(bytes).encoded())
             try await reply.stream.finish()
@@ -220,6 +252,7 @@ extension Node {
                     throw KithError(.internal, "The answer has another form than the request.")
                 }
                 let stream = try await watcher.handOver()
+                note.allowed()
                 try await stream.write(try ResponseHead.success(bytes).encoded())
                 reply.noteAcceptance()
                 return stream

@@ -62,6 +62,8 @@ public struct CallContext: Sendable {
     /// Why the call was called off, once its task is cancelled: `.closed` for a connection that ended, `.denied` for
     /// a grant that was taken.
     public var calledOff: @Sendable () -> KithError?
+    /// Notes that the call has changed something, even if it fails: the audit log says then that it was allowed.
+    package var noteChange: @Sendable () -> Void = {}
     /// What the caller may not reach, whatever it holds.
     public var protection: ProtectedFiles?
     /// Where the root of a grant of files lay when it was granted, links resolved.

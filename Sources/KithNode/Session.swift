@@ -15,7 +15,6 @@ final class Session: Sendable {
         var known: KnownDevice?
         var calls: [UInt64: Running] = [:]
         var next: UInt64 = 0
-        var refusals = 0
         /// Where the other end said that it listens, and that is not written down yet.
         var told: [NetworkAddress]?
         var lastTold: [NetworkAddress]?
@@ -26,14 +25,10 @@ final class Session: Sendable {
 
     private struct Running {
         let access: Access
-        let method: String
         let scope: CallScope
         /// What the service checks besides.
         var narrowing: (@Sendable ([Grant]) -> KithError?)?
     }
-
-    /// How many refusals of one connection are written down: the log must not be a way to fill the disk.
-    private static let refusalLimit = 100
 
     /// Its number among the connections, in their order.
     let arrival: UInt64
@@ -109,30 +104,22 @@ final class Session: Sendable {
         announcementSignal.continuation.yield()
     }
 
-    /// Whether one more refusal is to be written down.
-    func countRefusal() -> Bool {
-        state.withLock { state in
-            state.refusals += 1
-            return state.refusals <= Self.refusalLimit
-        }
-    }
-
     /// Checks the access and, in the same step, puts the call among those a change of grants can end.
     ///
     /// `limit` is how many calls the session may run; one more is `.exhausted`.
-    func begin(_ scope: CallScope, access: Access, method: String, limit: Int, unpairedLimit: Int) throws
-        -> (ticket: UInt64, caller: Caller, grants: [Grant])
-    {
+    func begin(_ scope: CallScope, access: Access, limit: Int, unpairedLimit: Int) throws -> (
+        ticket: UInt64, caller: Caller, grants: [Grant]
+    ) {
         try state.withLock { state throws in
             if let ended = state.ended { throw ended }
             let caller = caller(state)
             let grants = state.known?.grants ?? []
-            if let refusal = access.refusal(of: caller, holding: grants, method: method) { throw refusal }
+            if let refusal = access.refusal(of: caller, holding: grants) { throw refusal }
             guard state.calls.count < (state.known == nil ? unpairedLimit : limit) else {
                 throw KithError(.exhausted, "Too many calls at once on one connection. Try again when some are done.")
             }
             state.next += 1
-            state.calls[state.next] = Running(access: access, method: method, scope: scope)
+            state.calls[state.next] = Running(access: access, scope: scope)
             return (state.next, caller, grants)
         }
     }
@@ -157,7 +144,7 @@ final class Session: Sendable {
             let caller = caller(state)
             return state.calls.values.compactMap { call in
                 let refusal =
-                    call.access.refusal(of: caller, holding: known?.grants ?? [], method: call.method)
+                    call.access.refusal(of: caller, holding: known?.grants ?? [])
                     ?? call.narrowing?(known?.grants ?? [])
                 return refusal.map { (call.scope, $0) }
             }

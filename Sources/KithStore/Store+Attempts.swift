@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
 public import KithIdentity
-import KithWire
+public import KithWire
 import Logging
 import Synchronization
 
@@ -35,7 +35,10 @@ extension Store {
             defer { state.isScheduled = true }
             return !state.isScheduled
         }
-        guard isFirst else { return }
+        if isFirst { writeAttemptsSoon() }
+    }
+
+    private func writeAttemptsSoon() {
         Task(name: "kith attempts") { [weak self] in
             // Never cancelled; were it, it would write a little early.
             try? await Task.sleep(for: .seconds(1))
@@ -43,29 +46,82 @@ extension Store {
         }
     }
 
-    /// Writes what was counted and is not on the disk yet.
-    func writeAttempts() {
-        attemptWriting.withLock { _ in
-            let lines = attempts.withLock { state in
-                state.isScheduled = false
-                return state.isClosed ? [] : state.counted.take()
+    /// Writes down what paired devices called, in their order and in one transaction.
+    ///
+    /// Of refusals, the first of an hour are written now; the same again is counted, and so are a device's others of one
+    /// method beyond sixteen.
+    public func record(calls entries: [AuditEntry]) throws(KithError) {
+        try attemptWriting.withLock { _ throws(KithError) in
+            var new: [(entry: AuditEntry, first: PairedRefusals.Lines.Line?)] = []
+            let isFirst = attempts.withLock { state in
+                guard !state.isClosed else { return false }
+                var isRepeated = false
+                for entry in entries {
+                    guard entry.decision == .denied else {
+                        new.append((entry, nil))
+                        continue
+                    }
+                    if let line = state.refusals.count(entry) { new.append((entry, line)) } else { isRepeated = true }
+                }
+                guard isRepeated else { return false }
+                defer { state.isScheduled = true }
+                return !state.isScheduled
             }
-            guard !lines.isEmpty else { return }
-            do throws(KithError) {
-                let numbers = try transaction("count what unpaired devices tried") { database in
-                    try lines.map { try Self.write($0, database) }
+            if isFirst { writeAttemptsSoon() }
+            guard !new.isEmpty else { return }
+            let numbers = try transaction("write the audit log") { database in
+                try new.map { entry, line in
+                    guard let line else {
+                        try Self.record(entry, database)
+                        return Int64(0)
+                    }
+                    return try Self.write(line, database)
                 }
-                attempts.withLock { state in
-                    for (line, number) in zip(lines, numbers) { state.counted.written(line, as: number) }
+            }
+            attempts.withLock { state in
+                for (new, number) in zip(new, numbers) {
+                    if let line = new.first { state.refusals.written(line, as: number) }
                 }
-            } catch {
-                // They are in the next version of the line, or lost with the hour.
-                logger.warning("what unpaired devices tried could not be noted", metadata: ["error": "\(error)"])
             }
         }
     }
 
-    private static func write(_ line: UnpairedAttempts.Line, _ database: Database) throws -> Int64 {
+    /// Writes what was counted and is not on the disk yet.
+    func writeAttempts() {
+        attemptWriting.withLock { _ in
+            let (lines, refusals) = attempts.withLock { state in
+                state.isScheduled = false
+                return state.isClosed ? ([], []) : (state.counted.take(), state.refusals.take())
+            }
+            guard !lines.isEmpty || !refusals.isEmpty else { return }
+            do throws(KithError) {
+                let (numbers, others) = try transaction("count what devices tried") { database in
+                    (try lines.map { try Self.write($0, database) }, try refusals.map { try Self.write($0, database) })
+                }
+                attempts.withLock { state in
+                    for (line, number) in zip(lines, numbers) { state.counted.written(line, as: number) }
+                    for (line, number) in zip(refusals, others) { state.refusals.written(line, as: number) }
+                }
+            } catch {
+                // They are in the next version of the line, or lost with the hour.
+                logger.warning("what devices tried could not be noted", metadata: ["error": "\(error)"])
+            }
+        }
+    }
+
+    /// Writes a line anew, as the newest.
+    private static func write(_ line: PairedRefusals.Lines.Line, _ database: Database) throws -> Int64 {
+        if let number = line.number {
+            try database.execute(sql: "DELETE FROM audit WHERE number = ?", arguments: [number])
+        }
+        let detail = line.count > 1 ? "\(line.detail); \(line.count) times within the hour" : line.detail
+        try record(
+            AuditEntry(time: line.last, device: line.device, method: line.method, decision: .denied, detail: detail),
+            database)
+        return database.lastInsertedRowID
+    }
+
+    private static func write(_ line: UnpairedAttempts.Lines.Line, _ database: Database) throws -> Int64 {
         if let number = line.number {
             try database.execute(
                 sql: "UPDATE attempts SET last = ?, count = ?, method = ?, detail = ? WHERE number = ?",
@@ -119,9 +175,10 @@ struct KnownPeers: Sendable {
     init() {}
 }
 
-/// What unpaired devices tried, on its way to the disk.
+/// What unpaired devices tried and paired ones were refused, on its way to the disk.
 struct CountedAttempts: Sendable {
     var counted = UnpairedAttempts()
+    var refusals = PairedRefusals()
     /// Whether somebody is about to write.
     var isScheduled = false
     var isClosed = false

@@ -170,6 +170,15 @@ import Darwin
             try await laptop.inbox("rule", "phone", "reject")
             let rejected = try await phone.kith(["send", phone.path("small"), "laptop"])
             #expect(rejected.status == 5, "\(rejected)")
+            for _ in 0..<3 { _ = try await phone.kith(["send", phone.path("small"), "laptop"]) }
+            // The log has what was refused once, counted, and never as allowed.
+            let lines = try await laptop.expect("audit", "--json")
+            let log = try #require(try JSONSerialization.jsonObject(with: Data(lines.utf8)) as? [[String: Any]])
+            let refused = log.filter {
+                $0["method"] as? String == "offer.send" && ($0["detail"] as? String)?.contains("takes no files") == true
+            }
+            #expect(refused.count == 1 && refused.first?["decision"] as? String == "denied", "\(lines)")
+            #expect((refused.first?["detail"] as? String)?.contains("4 times") == true, "\(lines)")
             #expect(try await laptop.tryInbox(["rule", "nobody", "accept"]).status == 3)
             #expect(names(folder).isEmpty)
         }

@@ -82,8 +82,7 @@ struct LocalCarrier: Carrier {
     }
 
     private func handler<M: KithAPI.Method>(_ method: M.Type, _ input: M.Input, on device: String?) throws -> Handler {
-        if device != nil, let refusal = try M.access(for: input).refusal(of: caller(), holding: grants, method: M.name)
-        {
+        if device != nil, let refusal = try M.access(for: input).refusal(of: caller(), holding: grants) {
             throw refusal
         }
         if device != nil, unknown.contains(M.name) { throw notServed }

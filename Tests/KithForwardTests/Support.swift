@@ -67,7 +67,7 @@ final class LocalCarrier: Carrier {
     }
 
     private func handler<M: KithAPI.Method>(_ method: M.Type, _ input: M.Input, on device: String?) throws -> Handler {
-        if device != nil, let refusal = try M.access(for: input).refusal(of: who(), holding: grants, method: M.name) {
+        if device != nil, let refusal = try M.access(for: input).refusal(of: who(), holding: grants) {
             throw refusal
         }
         let service = device == nil ? here : laptop

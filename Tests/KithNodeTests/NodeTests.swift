@@ -36,7 +36,7 @@ import Testing
     @Test(arguments: matrix.indices)
     func `each caller gets what it may and nothing else`(index: Int) {
         let (caller, grants, access, code) = Self.matrix[index]
-        #expect(access.refusal(of: caller, holding: grants, method: "m")?.code == code)
+        #expect(access.refusal(of: caller, holding: grants)?.code == code)
     }
 }
 

@@ -87,6 +87,77 @@ import Testing
         #expect(lines.first?.time == 20_063)
     }
 
+    private func refusal(_ device: String, _ method: String, _ detail: String, at time: Int64) -> AuditEntry {
+        AuditEntry(time: time, device: device, method: method, decision: .denied, detail: detail)
+    }
+
+    @Test func `the same refusal of a paired device is one line in an hour, the newest`() throws {
+        let folder = try TemporaryFolder()
+        let store = try folder.open()
+        let shell = AuditEntry(time: 1, device: "phone", method: "shell.open", decision: .allowed, detail: "shell")
+        for second in 0..<300 {
+            try store.record(calls: [refusal("phone", "offer.send", "paired: too many", at: Int64(second))])
+            if second == 1 { try store.record(calls: [shell]) }
+        }
+        let counted = refusal("phone", "offer.send", "paired: too many; 300 times within the hour", at: 299)
+        #expect(try store.audit(limit: 10) == [counted, shell])
+        try store.record(calls: [refusal("phone", "offer.send", "paired: too many", at: 3_600)])
+        // What was counted and not read is there after a stop.
+        try store.record(calls: [refusal("phone", "offer.send", "paired: too many", at: 3_601)])
+        store.close()
+        let again = try folder.open()
+        defer { again.close() }
+        let next = refusal("phone", "offer.send", "paired: too many; 2 times within the hour", at: 3_601)
+        #expect(try again.audit(limit: 10) == [next, counted, shell])
+    }
+
+    @Test func `the first of a refusal is on the disk at once, the others are counted in memory`() throws {
+        let folder = try TemporaryFolder()
+        let store = try folder.open()
+        defer { store.close() }
+        let denied = refusal("phone", "files.read", "files:read=/etc", at: 5)
+        try store.record(calls: [denied])
+        func lines() throws -> Int {
+            try store.transaction("test") { try Int.fetchOne($0, sql: "SELECT count(*) FROM audit") ?? 0 }
+        }
+        #expect(try lines() == 1)
+        let before = try store.transaction("test") { $0.totalChangesCount }
+        for _ in 0..<1_000 { try store.record(calls: [denied]) }
+        #expect(try store.transaction("test") { $0.totalChangesCount } <= before + 2)
+        #expect(try lines() == 1)
+    }
+
+    @Test func `however different its refusals are, a device has few lines of them in an hour`() throws {
+        let folder = try TemporaryFolder()
+        let store = try folder.open()
+        defer { store.close() }
+        for number in 0..<2_000 {
+            try store.record(calls: [refusal("phone", number % 2 == 0 ? "a" : "b", "file \(number)", at: 10)])
+        }
+        try store.record(calls: [refusal("tv", "a", "file", at: 11)])
+        let lines = try store.audit(limit: Store.auditLimit)
+        // One for each of the first, and one for each method.
+        #expect(lines.count == PairedRefusals.ownPerHour + 2 + 1)
+        #expect(
+            Set(lines.map(\.detail)).isSuperset(of: [
+                "file 1998, the last of several; 992 times within the hour",
+                "file 1999, the last of several; 992 times within the hour", "file 0", "file",
+            ]))
+    }
+
+    @Test func `calls are written in their order, whatever came of them`() throws {
+        let folder = try TemporaryFolder()
+        let store = try folder.open()
+        defer { store.close() }
+        let calls = (0..<20).map { number in
+            AuditEntry(
+                time: 7, device: "phone", method: "m", decision: number % 3 == 0 ? .denied : .allowed,
+                detail: "\(number)")
+        }
+        try store.record(calls: calls)
+        #expect(try store.audit(limit: 100) == calls.reversed())
+    }
+
     @Test func `nobody gives up more than the room takes`() {
         #expect(FairShare.cut([], to: 10) == [])
         #expect(FairShare.cut([3, 4], to: 10) == [0, 0])

@@ -392,7 +392,7 @@ public final class PairingService: Service {
 
     private func end(by invitation: String) { state.withLock { state in state.running[invitation] = nil } }
 
-    /// Writes down that a presentation was refused; what unpaired devices try is counted only.
+    /// Writes down that a presentation was refused; repeated ones are counted only.
     private func noteRefusal(of joiner: DeviceID, _ address: NetworkAddress?, _ detail: String) throws {
         let method = PairingMethods.Present.name
         guard let known = try store.device(joiner) else {
@@ -400,7 +400,7 @@ public final class PairingService: Service {
             return store.countAttempt(attempt, now: now())
         }
         try store.record(
-            AuditEntry(time: now(), device: known.name, method: method, decision: .denied, detail: detail))
+            calls: [AuditEntry(time: now(), device: known.name, method: method, decision: .denied, detail: detail)])
     }
 
     // MARK: - Joining

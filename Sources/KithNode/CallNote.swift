@@ -1,0 +1,61 @@
+import KithAPI
+import KithWire
+import Synchronization
+
+/// What the audit log says of one call that its caller's grants allow: that it was let through, or why it was not.
+///
+/// It was let through once the service has accepted its stream, has done it, or has changed something. What the service
+/// itself refuses before, by a limit or a rule of its own, was never allowed.
+final class CallNote: Sendable {
+    private let access: Access
+    private let kind: MethodKind
+    private let write: @Sendable (_ isAllowed: Bool, _ detail: String) -> Void
+    private let isNoted = Mutex(false)
+
+    /// Begins a call; `write` adds a line to the log.
+    init(_ access: Access, _ kind: MethodKind, write: @escaping @Sendable (_ isAllowed: Bool, _ detail: String) -> Void)
+    {
+        self.access = access
+        self.kind = kind
+        self.write = write
+    }
+
+    /// Whether an error says that a call may not be made, or not so often.
+    static func isRefusal(_ error: KithError) -> Bool {
+        switch error.code {
+        case .denied, .unpaired, .exhausted: true
+        default: false
+        }
+    }
+
+    /// The call was let through; only the first note of a call counts, and queries have none of this kind.
+    func allowed() { note(isAllowed: true, access.reason) }
+
+    /// Something the call was for is not granted; each time is noted.
+    func denied(_ detail: String) {
+        isNoted.withLock { $0 = true }
+        write(false, detail)
+    }
+
+    /// The call failed: whether that was a refusal.
+    ///
+    /// What needs no grant was not allowed, whatever the reason: it could be asked for again and again.
+    func failed(_ error: KithError) {
+        let isRefused =
+            switch access {
+            case .paired: kind != .query || Self.isRefusal(error)
+            case .anyone, .owner, .granted, .holding: Self.isRefusal(error)
+            }
+        note(isAllowed: !isRefused, isRefused ? "\(access.reason): \(error.message)" : access.reason)
+    }
+
+    private func note(isAllowed: Bool, _ detail: String) {
+        // What anyone may do notes its own outcome.
+        if access == .anyone || (isAllowed && kind == .query) { return }
+        let isFirst = isNoted.withLock { isNoted in
+            defer { isNoted = true }
+            return !isNoted
+        }
+        if isFirst { write(isAllowed, detail) }
+    }
+}
