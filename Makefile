@@ -38,7 +38,7 @@ test: ## Installs what is missing and runs the whole suite.
 	$(SWIFT) build -j $(JOBS) --build-tests --explicit-target-dependency-import-check error
 	@scripts/test $(ARGS)
 
-check: ## What CI runs: format, build, tests, fuzz replay, docs.
+check: ## What CI runs: format, build, types on Apple's systems, tests, fuzz replay, docs.
 	@scripts/check
 
 soak: ## Ten thousand simulated conversations and more, in release. CONVERSATIONS=100000 for a longer run.

@@ -1,2 +1,2 @@
-// The system's zstd (RFC 8878): Debian's libzstd-dev, Homebrew's zstd.
+// The system's zstd (RFC 8878): Debian's libzstd-dev.
 #include <zstd.h>

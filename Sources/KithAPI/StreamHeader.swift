@@ -76,7 +76,7 @@ package struct StreamHeader: Hashable, Sendable {
     package static func parse(
         _ bytes: [UInt8], inputLimit: Int = Self.inputLimit
     ) throws -> (header: StreamHeader, count: Int)? {
-        var reader = ByteReader(bytes.span)
+        var reader = ByteReader(bytes)
         do {
             let version = try reader.varint()
             guard version == Self.version else {
@@ -159,7 +159,7 @@ package enum ResponseHead: Hashable, Sendable {
     /// - Returns: the head and how many bytes it took, or `nil` while it is not complete.
     /// - Throws: ``WireError`` when no continuation could make a head of it. An unknown error code reads as `internal`.
     package static func parse(_ bytes: [UInt8]) throws -> (head: ResponseHead, count: Int)? {
-        var reader = ByteReader(bytes.span)
+        var reader = ByteReader(bytes)
         do {
             let status: UInt8 = try reader.integer()
             let head: ResponseHead

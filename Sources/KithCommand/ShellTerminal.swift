@@ -277,6 +277,15 @@ struct ShellTerminal: Sendable {
         return lost
     }
 
+    /// Begins a task on this thread, and goes on elsewhere only once it waits; on older systems elsewhere at once.
+    private static func begin(_ name: String, _ operation: sending @escaping @isolated(any) () async -> Void) {
+        if #available(macOS 26, iOS 26, *) {
+            Task.immediate(name: name, operation: operation)
+        } else {
+            Task(name: name, operation: operation)
+        }
+    }
+
     /// Does what a key asks for; returns whether to disconnect.
     private func perform(_ action: EscapeKeys.Action) async throws -> Bool {
         switch action {
@@ -343,7 +352,7 @@ struct ShellTerminal: Sendable {
                 guard count > 0 else { break }
                 let actions = keys.typed(Array(buffer[..<count]))
                 // Runs on this thread as far as nothing makes it wait, which is to the end but for a slow connection.
-                Task.immediate(name: "kith keys") {
+                Self.begin("kith keys") {
                     defer { isSent.signal() }
                     do {
                         for action in actions where try await perform(action) {

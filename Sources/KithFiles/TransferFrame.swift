@@ -315,7 +315,7 @@ package enum TransferFrame: Hashable, Sendable {
         default: break
         }
         let bytes = Array(body)
-        var reader = ByteReader(bytes.span)
+        var reader = ByteReader(bytes)
         switch type {
         case 1: self = .hello(version: try reader.integer(), features: Features(rawValue: try reader.integer()))
         case 2:

@@ -90,7 +90,7 @@ package struct DatagramFrameDecoder: Sendable {
     }
 
     private static func frame(_ body: [UInt8]) throws(WireError) -> DatagramFrame {
-        var reader = ByteReader(body.span)
+        var reader = ByteReader(body)
         let kind: UInt8 = try reader.integer()
         let other: Forward.Place?
         switch kind {

@@ -58,7 +58,7 @@ public struct Invitation: Hashable, Sendable {
     }
 
     package init(bytes: [UInt8]) throws(WireError) {
-        var reader = ByteReader(bytes.span)
+        var reader = ByteReader(bytes)
         guard try reader.integer(as: UInt8.self) == 1 else { throw .invalid("an invitation is of version 1") }
         ticket = try Ticket(bytes: try reader.prefixedBytes(limit: 2_048))
         secret = try reader.bytes(16)

@@ -48,7 +48,7 @@ public struct Ticket: Hashable, Sendable {
 
     /// Reads the compact binary form.
     public init(bytes: [UInt8]) throws(WireError) {
-        var reader = ByteReader(bytes.span)
+        var reader = ByteReader(bytes)
         guard try reader.integer(as: UInt8.self) == 1 else { throw .invalid("a ticket is of version 1") }
         guard let id = try? DeviceID(publicKey: try reader.bytes(32)) else { throw .invalid("a key has 32 bytes") }
         let addressCount = Int(try reader.integer(as: UInt8.self))

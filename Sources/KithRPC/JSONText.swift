@@ -1,5 +1,10 @@
-import FoundationEssentials
 import KithWire
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
 
 /// One JSON value as text: valid JSON, in UTF-8, without a line feed.
 ///

@@ -111,7 +111,7 @@ package enum ShellFrame: Hashable, Sendable {
     /// Reads a frame's bytes; `nil` when the type is unknown.
     fileprivate init?(type: UInt8, bytes: [UInt8]) throws(KithError) {
         do {
-            var reader = ByteReader(bytes.span)
+            var reader = ByteReader(bytes)
             switch type {
             case 0x01: self = .input(bytes)
             case 0x02: self = .endOfInput

@@ -27,11 +27,18 @@ package struct Row: Hashable, Sendable {
     mutating func write(_ bytes: Span<UInt8>, _ range: Range<Int>, at column: Int, style: Cell) {
         openGap(column..<column + range.count)
         var cell = style
-        var cells = cells.mutableSpan
-        for offset in 0..<range.count {
-            cell.content = UInt32(bytes[range.lowerBound + offset])
-            cells[column + offset] = cell
+        unsafe cells.withUnsafeMutableBufferPointer { buffer in
+            var cells = unsafe buffer.mutableSpan
+            for offset in 0..<range.count {
+                cell.content = UInt32(bytes[range.lowerBound + offset])
+                cells[column + offset] = cell
+            }
         }
+    }
+
+    /// Makes every cell the same.
+    mutating func fill(with cell: Cell) {
+        unsafe cells.withUnsafeMutableBufferPointer { unsafe $0.update(repeating: cell) }
     }
 
     /// Makes spaces of the halves of wide characters that `range` will cut.

@@ -94,8 +94,7 @@ extension Terminal {
         if count == 1 {
             var row = screen.remove(at: topMargin)
             row.isWrapped = false
-            var cells = row.cells.mutableSpan
-            cells.update(repeating: blank)
+            row.fill(with: blank)
             screen.insert(row, at: bottomMargin)
         } else {
             screen.removeSubrange(topMargin..<topMargin + count)

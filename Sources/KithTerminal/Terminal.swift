@@ -114,7 +114,7 @@ package struct Terminal: Sendable {
 
     /// Does what `bytes` say; they may end anywhere, also inside a character or sequence.
     package mutating func feed(_ bytes: [UInt8]) {
-        feed(bytes.span)
+        unsafe bytes.withUnsafeBufferPointer { unsafe feed($0.span) }
     }
 
     /// Does what `bytes` say; they may end anywhere, also inside a character or sequence.

@@ -14,6 +14,16 @@ public struct ByteReader: ~Escapable {
         self.offset = 0
     }
 
+    /// Starts at the beginning of `bytes`, which it borrows.
+    ///
+    /// Does what `Array.span` would, which macOS 15 and iOS 18 do not have: an array's elements stay where they are for
+    /// as long as it is borrowed.
+    @inlinable @_lifetime(borrow bytes)
+    public init(_ bytes: borrowing [UInt8]) {
+        let buffer = unsafe bytes.withUnsafeBufferPointer { unsafe $0 }
+        self.init(unsafe _overrideLifetime(buffer.span, borrowing: bytes))
+    }
+
     /// How many bytes are left.
     @inlinable public var remaining: Int { span.count - offset }
 

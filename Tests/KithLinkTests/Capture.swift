@@ -27,7 +27,7 @@ struct Capture: Sendable {
 
         /// Whether one of its packets is a 0-RTT packet of version 1 (RFC 9000 §17.2.3).
         var hasEarlyData: Bool {
-            var reader = ByteReader(payload.span)
+            var reader = ByteReader(payload)
             // What cannot be read ends the search.
             while let first = try? reader.integer(as: UInt8.self), first & 0x80 != 0 {
                 if first & 0x30 == 0x10 { return true }

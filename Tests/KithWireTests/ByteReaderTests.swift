@@ -10,7 +10,7 @@ import Testing
         writer.integer(0x0809_0A0B_0C0D_0E0F as UInt64)
         #expect(writer.bytes == Array(1...15))
         let bytes = writer.bytes
-        var reader = ByteReader(bytes.span)
+        var reader = ByteReader(bytes)
         expect(try reader.integer(as: UInt8.self), is: 1)
         expect(try reader.integer(as: UInt16.self), is: 0x0203)
         expect(try reader.integer(as: UInt32.self), is: 0x0405_0607)
@@ -25,7 +25,7 @@ import Testing
         ] as [(String, UInt64)])
     func `varints are those of RFC 9000 A 1`(hex: String, value: UInt64) throws {
         let bytes = try #require(Hex.decode(hex))
-        var reader = ByteReader(bytes.span)
+        var reader = ByteReader(bytes)
         expect(try reader.varint(), is: value)
         try reader.finish()
         if hex != "4025" {
@@ -43,14 +43,14 @@ import Testing
             writer.varint(value)
             #expect(writer.bytes.count == length && ByteWriter.varintLength(value) == length)
             let bytes = writer.bytes
-            var reader = ByteReader(bytes.span)
+            var reader = ByteReader(bytes)
             expect(try reader.varint(), is: value)
         }
     }
 
     @Test func `a failed read takes nothing`() throws {
         let bytes: [UInt8] = [0xC0, 0x01, 0x02]
-        var reader = ByteReader(bytes.span)
+        var reader = ByteReader(bytes)
         expect(.truncated(needed: 8, left: 3)) { () throws(WireError) in _ = try reader.varint() }
         expect(.truncated(needed: 4, left: 3)) { () throws(WireError) in _ = try reader.integer(as: UInt32.self) }
         expect(.truncated(needed: 4, left: 3)) { () throws(WireError) in _ = try reader.bytes(4) }
@@ -67,7 +67,7 @@ import Testing
         var writer = ByteWriter()
         writer.varint(1 << 62 - 1)
         let bytes = writer.bytes
-        var reader = ByteReader(bytes.span)
+        var reader = ByteReader(bytes)
         expect(.tooLong(limit: 10, actual: 1 << 62 - 1)) { () throws(WireError) in
             _ = try reader.prefixedBytes(limit: 10)
         }
@@ -82,7 +82,7 @@ import Testing
         writer.prefixedBytes([7, 8, 9])
         writer.bytes([1, 2, 3].lazy.map { $0 + 1 })
         let bytes = writer.bytes
-        var reader = ByteReader(bytes.span)
+        var reader = ByteReader(bytes)
         expect(try reader.prefixedBytes(limit: 3), is: [7, 8, 9])
         let span = try reader.span(2)
         expect([UInt8(span.count), span[0], span[1]], is: [2, 2, 3])

@@ -56,7 +56,7 @@ import Testing
             var writer = ByteWriter()
             writer.address(address)
             let bytes = writer.bytes
-            var reader = ByteReader(bytes.span)
+            var reader = ByteReader(bytes)
             let back = try reader.address()
             #expect(back == address, "\(address), seed \(random.seed)")
             try reader.finish()
