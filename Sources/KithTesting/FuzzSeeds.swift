@@ -30,6 +30,10 @@ extension FuzzTarget {
         case .rpc: Extremes.rpc
         case .recording: Extremes.recordings
         case .pattern: Extremes.patterns
+        case .caller: Extremes.callers
+        case .credential: Extremes.credentials
+        case .delivery: Extremes.deliveries
+        case .settings: Extremes.settings
         }
     }
 }
@@ -166,6 +170,68 @@ private enum Extremes {
             [0xBF, 0xFF, 0xFF, 0xFF], [0x80, 0, 0x40, 0], [0xFF, 0xFF, 0xFF, 0xFF], [0x7F, 0xFF],
         ]
 
+    private static func part(_ bytes: [UInt8]) -> [UInt8] {
+        joined([UInt8(bytes.count >> 8), UInt8(bytes.count & 0xFF)], bytes)
+    }
+
+    /// A value in DER; its length as `announced`, or as it is.
+    private static func der(_ tag: UInt8, _ content: [UInt8], announced: UInt64? = nil) -> [UInt8] {
+        guard let announced else {
+            return content.count < 128
+                ? joined([tag, UInt8(content.count)], content)
+                : joined([tag, 0x82, UInt8(content.count >> 8), UInt8(content.count & 0xFF)], content)
+        }
+        return joined([tag, 0x88], big(announced), content)
+    }
+
+    static let credentials: [[UInt8]] = {
+        let key = many(7, 32)
+        var seeds: [[UInt8]] = []
+        // As much of a certificate as the numbers stand in: version, serial number, time, and the path's length.
+        func certificate(_ number: [UInt8], _ time: String, _ announced: UInt64? = nil) -> [UInt8] {
+            let algorithm = der(0x30, der(0x06, [0x2B, 0x65, 0x70]))
+            let name = der(0x30, der(0x31, der(0x30, der(0x06, [0x55, 4, 3]) + der(0x0C, text("a")))))
+            let times = der(0x30, der(0x18, text(time)) + der(0x17, text("491231235959Z")))
+            let info = der(0x30, algorithm + der(0x03, [0] + key))
+            let basic = der(0x30, der(0x01, [255]) + der(0x02, number))
+            let own = der(0x30, der(0x06, [0x55, 0x1D, 0x13]) + der(0x01, [255]) + der(0x04, basic))
+            // An identifier whose second number no integer holds.
+            let far = der(0x30, der(0x06, [0x55] + many(0xFF, 10) + [0x7F]) + der(0x04, []))
+            let signed = der(
+                0x30,
+                joined(
+                    der(0xA0, der(0x02, [2])), der(0x02, number), algorithm, name, times, name, info,
+                    der(0xA3, der(0x30, own + far))), announced: announced)
+            return der(0x30, joined(signed, algorithm, der(0x03, [0] + many(9, 64))))
+        }
+        for number in numbers {
+            let chain = [
+                certificate([0] + big(number), "20000101000000Z"), certificate(big(number), "99991231235959Z"),
+                certificate([1], "00000101000000Z", number),
+            ]
+            for last in chain {
+                seeds.append(joined([1], big(number), part(key), part(chain[0]), part(last)))
+            }
+        }
+        for time in ["99999999999999Z", "20000230000000Z", "20001301250000Z", "-0001010000000Z"] {
+            seeds.append(joined([1], big(0), part(key), part(certificate([1], time))))
+        }
+        let deep = (0..<400).reduce(into: [UInt8]()) { bytes, _ in bytes = der(0x30, bytes) }
+        return seeds + [joined([1], big(0), part(key), part(deep))]
+    }()
+
+    static let deliveries: [[UInt8]] = {
+        var seeds: [[UInt8]] = []
+        for message in mls {
+            for kind in 1...5 as ClosedRange<UInt8> {
+                let record = joined([kind, 1, 65], message)
+                seeds.append(
+                    joined(part(record), part(joined([kind, 1, 65, 4], message.prefix(4) + [])), part(record)))
+            }
+        }
+        return seeds
+    }()
+
     // MARK: - What is looked at
 
     static let sequences: [[UInt8]] = {
@@ -299,6 +365,29 @@ private enum Extremes {
         return seeds
     }()
 
+    static let callers: [[UInt8]] = {
+        let size = Shell.Size(columns: .max, rows: .max, pixelWidth: .max, pixelHeight: .max)
+        let none = Shell.Size(columns: 0, rows: 0, pixelWidth: 0, pixelHeight: 0)
+        let typed = ShellFrame.input(many(65, 3_000)).encoded
+        let ends = [ShellFrame.endOfInput.encoded, ShellFrame.signal(.hangUp).encoded]
+        var seeds: [[UInt8]] = []
+        for number in [0, 1, 2_999, 1 << 32, 1 << 61, 1 << 62 - 1] as [UInt64] {
+            for flags in [0, 1, 3, 5, 13] as [UInt8] {
+                seeds.append(
+                    joined(
+                        [flags, 80], ShellFrame.resize(size).encoded, typed, ShellFrame.received(number).encoded,
+                        ShellFrame.agent(number, [1]).encoded, ShellFrame.resize(none).encoded, typed, ends[0]))
+            }
+        }
+        for frame in ends + [ShellFrame.output([1]).encoded, [0x03, 0], [0x05, 0], [0x04, 1, 65], [0x07, 1, 2]] {
+            seeds.append(joined([1, 0], frame, typed))
+        }
+        for shape in shapes where shape.name == "shell.open" {
+            for number in encoded { seeds.append(joined([128, 0], shape.shape.cbor(number))) }
+        }
+        return seeds
+    }()
+
     static let datagrams: [[UInt8]] =
         varints.map { joined([9], varint($0), [0, 1, 2]) } + [
             [0, 8, 4, 255, 255, 255, 255, 255, 255, 1], joined([60, 19, 6], many(255, 18)),
@@ -354,6 +443,22 @@ private enum Extremes {
         ]
         return globs.map { text("\($0)\n[device \($0)]\nkey = \"\($0)\"\n") }
             + numerals.map { text("[copy]\nlimit = \($0)\n\($0)\n") }
+    }()
+
+    static let settings: [[UInt8]] = {
+        let lines = [
+            "shell laptop --env A -- ls", "shell --quiet=no -eB laptop", "--data=/x shell list lab-1", "\\\"\t",
+        ]
+        let file = """
+            verbose = yes
+            [shell] # one
+            env = "A\\n\\"" # two
+            [device !lab-9 lab-* l?ptop]
+            device = NUMBER
+            shell.quiet = NUMBER
+            shell.list.data = NUMBER
+            """
+        return numerals.flatMap { number in lines.map { text("\($0)\n\(filled(file, number))\n") } }
     }()
 
     // MARK: - Methods

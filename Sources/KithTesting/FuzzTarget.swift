@@ -51,13 +51,21 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case recording
     /// Patterns of names, and settings.
     case pattern
+    /// What the caller of a shell sends to the device that hosts it.
+    case caller
+    /// A chain of X.509 certificates, as a member of a group shows it.
+    case credential
+    /// Records of a groups' delivery service.
+    case delivery
+    /// A file of settings, and a command line it is for.
+    case settings
 
     /// Gives `bytes` to the parser.
     ///
     /// Blocks the thread; ``run(_:)-([UInt8])`` is for tasks.
     public func run(_ bytes: UnsafeRawBufferPointer) {
         switch self {
-        case .answers, .shell:
+        case .answers, .shell, .caller:
             let (copy, done) = unsafe (Array(bytes), DispatchSemaphore(value: 0))
             Task(name: "kith fuzz") {
                 await run(copy)
@@ -83,6 +91,9 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .rpc: unsafe FuzzedText.rpc(Array(bytes))
         case .recording: unsafe FuzzedText.recording(Array(bytes))
         case .pattern: unsafe FuzzedText.pattern(Array(bytes))
+        case .credential: unsafe FuzzedCredential.credential(Array(bytes))
+        case .delivery: unsafe FuzzedCredential.delivery(Array(bytes))
+        case .settings: unsafe FuzzedSettings.run(Array(bytes))
         }
     }
 
@@ -91,6 +102,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         switch self {
         case .answers: await FuzzedTransfer.answer(bytes)
         case .shell: await FuzzedShell.run(bytes)
+        case .caller: await FuzzedShell.host(bytes)
         default: unsafe bytes.withUnsafeBytes { unsafe run($0) }
         }
     }
@@ -138,6 +150,9 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         if let invitation = try? Invitation(bytes: bytes) {
             precondition(
                 (try? Invitation(text: invitation.text)) == invitation, "An invitation survives its text form")
+        }
+        if let ticket = SessionTicket(bytes) {
+            precondition(SessionTicket(ticket.encoded) == ticket, "A session's ticket survives")
         }
         let text = String(decoding: bytes, as: UTF8.self)
         _ = try? Ticket(text: text)

@@ -1,4 +1,5 @@
 internal import KithAPI
+internal import KithNode
 internal import KithShell
 internal import KithWire
 
@@ -7,6 +8,37 @@ enum FuzzedShell {
     static func run(_ bytes: [UInt8]) async {
         frames(bytes)
         await session(bytes)
+    }
+
+    private static let inspection = try? ShellInspection()
+
+    /// The device's end of a shell, and a hostile caller: the first byte says on what, the second in which pieces the
+    /// rest comes; or that the rest asks for a shell, which is planned and never started.
+    static func host(_ bytes: [UInt8]) async {
+        guard bytes.count > 1, let inspection else { return }
+        let (flags, rest) = (bytes[0], Array(bytes.dropFirst(2)))
+        if flags & 128 != 0 { return plan(rest) }
+        let size = Shell.Size(columns: UInt16(bytes[1]) + 1, rows: 24)
+        // A refusal is an answer.
+        let held = try? await inspection.host(
+            rest, inPiecesOf: Int(bytes[1]) + 1, size: flags & 1 == 0 ? nil : size, drives: flags & 2 == 0,
+            position: flags & 4 == 0 ? 0 : flags & 8 == 0 ? nil : .max)
+        if let held {
+            precondition(held.input <= 2 * ShellFrame.inputWindow && held.output <= 8 << 20, "What is held is bounded")
+        }
+    }
+
+    private static func plan(_ bytes: [UInt8]) {
+        guard let input = try? CBORDecoder().decode(Shell.Open.Input.self, from: bytes) else { return }
+        var account = ShellAccount.current()
+        (account.home, account.shell) = ("/home/a", "/bin/sh")
+        guard
+            let plan = try? ShellService.Options().plan(
+                for: input, account: account, caller: .owner, inherited: ["PATH": "/bin"])
+        else { return }
+        precondition(plan.path == "/bin/sh" && plan.directory.hasPrefix("/"), "A shell begins somewhere")
+        precondition(plan.environment["HOME"] == "/home/a", "Nobody else says where home is")
+        precondition(plan.environment["LD_PRELOAD"] == nil, "Only variables that are accepted are set")
     }
 
     /// Reads the frames, in pieces of the first byte's size, and tells a window what they acknowledge.
