@@ -12,11 +12,12 @@ enum ChildProcess {
     /// - Throws: `.notFound` for a program that is not there, `.denied` for one that may not be run.
     static func run(_ command: [String], environment: [String: String]) async throws -> Int32 {
         guard let program = command.first else { throw KithError(.invalid, "There is no command to run.") }
+        // From here on none is lost: what comes before the command runs waits for it.
+        let signals = await UnixSignalsSequence(trapping: .sigterm, .sighup, .sigusr1, .sigusr2)
         // The keys of the terminal are for the command: it decides what they mean.
         let keys = [SIGINT, SIGQUIT].map { number in (number, signal(number, SIG_IGN)) }
         defer { for (number, handler) in keys { signal(number, handler) } }
         let pid = try start(program, ProcessSpawn(command, environment: environment))
-        let signals = await UnixSignalsSequence(trapping: .sigterm, .sighup, .sigusr1, .sigusr2)
         let passing = Task(name: "kith signals") {
             for await received in signals { kill(pid, Self.number(received)) }
         }
