@@ -63,6 +63,9 @@ struct PeerConnectionIDs {
     /// The id of a sequence number, while it is held.
     func id(of sequence: UInt64) -> ConnectionID? { entries.first { $0.sequence == sequence }?.id }
 
+    /// Whether the peer could say that it has forgotten the connection, in answer to packets to that id.
+    func hasToken(_ sequence: UInt64) -> Bool { entries.contains { $0.sequence == sequence && $0.token != nil } }
+
     /// Takes the oldest id no packet has been sent to; answers its sequence number.
     mutating func takeUnused() -> UInt64? {
         if isEmptyID { return currentSequence }

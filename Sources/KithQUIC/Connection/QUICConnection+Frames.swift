@@ -94,6 +94,7 @@ extension QUICConnection {
             if try peerIDs.add(sequence: sequence, retirePriorTo: retirePriorTo, id: id, token: token) {
                 replaceRetiredIDs()
             }
+            if !isClient { leaveFirstID() }
         case .retireConnectionID(let sequence):
             if let id = try localIDs.retire(sequence, receivedOn: destination) {
                 events.append(.connectionIDRetired(id))

@@ -164,6 +164,18 @@ extension QUICConnection {
         }
     }
 
+    /// Addresses a client by an id that has a reset token, which that of its handshake cannot have (RFC 9000 §10.3).
+    ///
+    /// So a client that was killed and is back can say that it has forgotten the connection.
+    mutating func leaveFirstID() {
+        guard path.peerSequence == 0, !peerIDs.hasToken(0), !otherPaths.contains(where: { $0.peerSequence == 0 }),
+            let sequence = peerIDs.takeUnused()
+        else { return }
+        path.peerSequence = sequence
+        peerIDs.use(sequence)
+        peerIDs.retire(0)
+    }
+
     /// Gives paths other ids whose own the peer has retired; one that finds none is forgotten.
     mutating func replaceRetiredIDs() {
         if peerIDs.id(of: path.peerSequence) == nil, let sequence = peerIDs.takeUnused() {

@@ -36,7 +36,7 @@ extension QUICConnection {
     }
 
     private var keepAliveDeadline: Timestamp? {
-        guard phase == .established, !isPingPending, let keepAlive = configuration.keepAlive else { return nil }
+        guard phase == .established, !isPingPending, let keepAlive else { return nil }
         return max(lastActivity, lastKeepAlive).advanced(by: keepAlive)
     }
 
@@ -86,9 +86,18 @@ extension QUICConnection {
             spaces[space.rawValue].probes = packets
             if space == .initial { repeatEarlyData(at: now) }
             consecutiveProbes += 1
+            noteSilence()
             tryOtherPaths(at: now)
             // Large packets may have stopped getting through.
             if consecutiveProbes == 3 { fallBackToSmallest(at: now) }
         }
+    }
+
+    /// A probe time-out has passed: tells the driver when it is not the first that nothing came before.
+    private mutating func noteSilence() {
+        if silence.packets != traffic.packetsReceived { silence = (traffic.packetsReceived, 0) }
+        silence.probes += 1
+        guard silence.probes >= 2, phase == .established else { return }
+        events.append(.peerSilent(path.address))
     }
 }

@@ -64,6 +64,8 @@ public struct QUICConnection: ~Copyable {
     /// While nothing else has happened since a size probe was written.
     var beforeSizeProbe: BeforeSizeProbe?
     var consecutiveProbes = 0
+    /// How many packets had come, and probe time-outs have passed since that brought no other.
+    var silence = (packets: UInt64(0), probes: 0)
     var numberSkips: NumberSkips
 
     // What waits to be sent or told.
@@ -87,6 +89,8 @@ public struct QUICConnection: ~Copyable {
     var idleTimeout: Int64 = 0
     var lastActivity: Timestamp
     var hasSentSinceReceipt = false
+    /// How long nothing may be said before a PING is; nil for ever.
+    public var keepAlive: Duration?
     var lastKeepAlive = Timestamp(nanoseconds: .min)
     var pacedUntil: Timestamp?
     var closing = ClosingState()
@@ -156,6 +160,7 @@ public struct QUICConnection: ~Copyable {
                 cause: error)
         }
         idleTimeout = max(0, configuration.maxIdleTimeout.inNanoseconds)
+        keepAlive = configuration.keepAlive
         slots.reserveCapacity(Self.maximumSegments)
         if let sink = configuration.qlog ?? configuration.openQLog?(opening.original, isClient) {
             log = EventLog(sink: sink, isClient: isClient, original: opening.original, at: now)

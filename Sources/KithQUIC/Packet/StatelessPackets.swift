@@ -2,6 +2,9 @@ public import KithWire
 
 /// Answers an endpoint gives without a connection.
 public enum StatelessPackets {
+    /// The size of the largest stateless reset written here, in bytes.
+    package static let largestReset = 42
+
     /// Writes a Version Negotiation packet, the answer to ``DatagramHeader/Form/unknownVersion`` in a datagram of at
     /// least 1200 bytes (RFC 9000 §6.1).
     ///
@@ -39,7 +42,7 @@ public enum StatelessPackets {
         for header: DatagramHeader, datagramSize: Int, key: [UInt8], into buffer: UnsafeMutableRawBufferPointer,
         random: () -> UInt64
     ) -> Int {
-        let size = min(datagramSize - 1, 42, buffer.count)
+        let size = min(datagramSize - 1, largestReset, buffer.count)
         guard header.form == .short, size >= 21,
             let token = QUICConnection.resetToken(for: header.destination, key: key)
         else { return 0 }

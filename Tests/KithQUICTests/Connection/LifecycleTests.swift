@@ -249,6 +249,63 @@ final class SharedLines: Sendable {
         #expect(pair.clientEvents.last == .drained)
     }
 
+    @Test func `a client that has forgotten everything resets the connection, too`() throws {
+        let key = [UInt8](repeating: 9, count: 32)
+        let pair = try Pair(client: { $0.statelessResetKey = key })
+        #expect(pair.connect())
+        pair.run(seconds: 1)
+        // The id of its handshake has no token: the server addresses it by another.
+        pair.wire = []
+        let id = try pair.serverOpen(.unidirectional)
+        _ = try patterned(500).withUnsafeBytes { try pair.server?.write($0, to: id) }
+        pair.flush()
+        let datagram = try #require(pair.wire.first { !$0.toServer })
+        let header = try #require(datagram.bytes.withUnsafeBytes { DatagramHeader($0) })
+        var reset = [UInt8](repeating: 0, count: 64)
+        let count = reset.withUnsafeMutableBytes {
+            StatelessPackets.statelessReset(
+                for: header, datagramSize: datagram.bytes.count, key: key, into: $0, random: { 12345 })
+        }
+        #expect(count > 20)
+        pair.deliver(
+            Pair.Datagram(bytes: Array(reset[..<count]), from: Pair.clientAddress, due: pair.now, toServer: true))
+        pair.flush()
+        #expect(Pair.closeReason(pair.serverEvents) == .statelessReset)
+    }
+
+    @Test func `a peer is silent from the second probe time-out on, and no more once it is heard`() throws {
+        let pair = try Pair()
+        #expect(pair.connect())
+        pair.run(seconds: 1)
+        let silent = QUICConnection.Event.peerSilent(PathAddress(remote: Pair.serverAddress, local: 0))
+        #expect(!pair.clientEvents.contains(silent))
+        // What the client says is lost, and what it hears goes on.
+        pair.filter = { $0.toServer ? [] : [$0] }
+        let id = try pair.clientOpen(.unidirectional)
+        _ = try patterned(500).withUnsafeBytes { try pair.client.write($0, to: id) }
+        let other = try pair.serverOpen(.unidirectional)
+        for _ in 0..<40 {
+            _ = try patterned(8).withUnsafeBytes { try pair.server?.write($0, to: other) }
+            let limit = pair.now + 20_000_000
+            while pair.step(until: limit) {}
+            pair.now = limit
+        }
+        #expect(!pair.clientEvents.contains(silent))
+        // Now nothing arrives either way.
+        pair.filter = { _ in [] }
+        let probes = pair.client.recovery.statistics.probes
+        #expect(pair.run { $0.clientEvents.contains(silent) })
+        let heard = pair.client.recovery.statistics.probes
+        #expect((1...2).contains(heard - probes))
+        #expect(pair.run { $0.clientEvents.count { $0 == silent } == 3 })
+        // All of it arrives again.
+        pair.filter = { [$0] }
+        #expect(pair.run { $0.clientEvents.contains(.handshakeConfirmed) && $0.client.bytesInFlight == 0 })
+        pair.clientEvents = []
+        pair.run(seconds: 5)
+        #expect(!pair.clientEvents.contains(silent))
+    }
+
     @Test func `a handshake nobody answers ends in time`() throws {
         let pair = try Pair(client: { $0.handshakeTimeout = .seconds(3) })
         pair.filter = { _ in [] }

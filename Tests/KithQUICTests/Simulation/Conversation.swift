@@ -266,7 +266,7 @@ struct Conversation {
         case .drained:
             if isClient { isDrained.client = true } else { isDrained.server = true }
         case .connectionIDAdded, .connectionIDRetired, .handshakeConfirmed, .streamsAvailable, .datagram, .pathChanged,
-            .pathValidated, .pathFailed, .newToken, .sessionTicket, .earlyDataPossible, .earlyDataRejected:
+            .pathValidated, .pathFailed, .peerSilent, .newToken, .sessionTicket, .earlyDataPossible, .earlyDataRejected:
             break
         }
     }
