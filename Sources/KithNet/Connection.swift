@@ -65,6 +65,14 @@ public final class Connection: Sendable {
         driver.loop.execute { driver.liftLimits() }
     }
 
+    /// Looks each second whether the other end is still there, or as seldom as ``Endpoint/Options/keepAlive`` says.
+    ///
+    /// For as long as somebody waits for the other end, and nothing is said.
+    public func watch(closely: Bool) {
+        let driver = self.driver
+        driver.loop.execute { driver.watch(closely: closely) }
+    }
+
     /// Whether streams can still be opened.
     public var isOpen: Bool { state.withLock { $0.reason == nil } }
 

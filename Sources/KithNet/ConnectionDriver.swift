@@ -59,6 +59,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     private(set) var isRetired = false
     private var drainWaiters: [OneShot<Void>] = []
     private var refusesStreams = false
+    private var portWatch = PortWatch()
 
     private let scheduled = Mutex(Scheduling())
     /// The room `service` takes scheduled streams into.
@@ -237,8 +238,10 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
             case .pathValidated: connection?.pathsChanged()
             case .pathChanged(let address):
                 pathChanged(to: address)
+                watchPort(on: address)
                 connection?.pathsChanged()
             case .pathFailed: if isCutOff { tryOtherAddress() }
+            case .peerSilent(let path): askPort(on: path)
             case .earlyDataPossible: earlyDataPossible()
             case .newToken, .sessionTicket: remember(event)
             case .streamOpened(let id): streamOpened(id)
@@ -277,6 +280,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         if case .dialing(let dial) = purpose { peerAddresses = dial.addresses }
         // The loopback never changes.
         if !engine.remote.isLoopback { source = LocalAddresses.source(to: engine.remote) }
+        if let path = engine.paths.first { watchPort(on: path.address) }
         endpoint.established(connection, by: self, purpose: purpose)
     }
 
@@ -291,6 +295,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         closeReason = reason
         let purpose = self.purpose
         self.purpose = nil
+        portWatch.stop()
         if let purpose {
             endpoint.handshakeEnded(purpose)
             if case .dialing(let dial) = purpose { dial.failed(self, reason: reason) }
@@ -500,12 +505,32 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         service()
     }
 
-    /// The machine it was dialed at says that nobody listens there: this attempt is over.
+    /// The machine at the other end says that nobody listens there: it is over.
     func portIsClosed(_ closed: PortClosed) {
         guard !isClosed else { return }
         engine.close(code: KithError.Code.unreachable.wireCode, reason: "", at: .now())
-        self.closed(CloseReason(closed))
+        self.closed(CloseReason(closed), isForgotten: true)
         service()
+    }
+
+    /// Asks the machine at the other end of a path, while the peer is surely there: see ``PortWatch``.
+    private func watchPort(on path: PathAddress) {
+        // Other programs may take offence at the byte.
+        guard connection?.peerID != nil else { return }
+        portWatch.begin(on: path, packets: engine.statistics.packetsReceived, loop: loop)
+    }
+
+    /// Nothing has come from the peer for two probe time-outs, or more.
+    private func askPort(on path: PathAddress) {
+        guard !isClosed, !isCutOff else { return }
+        let packets = engine.statistics.packetsReceived
+        portWatch.ask(on: path, packets: packets, loop: loop) { [weak self] in
+            // Whatever the machine says, a peer that has been heard since is there.
+            guard let self, self.engine.statistics.packetsReceived == packets,
+                self.engine.paths.first?.address == path
+            else { return }
+            self.portIsClosed(PortClosed(address: path.remote))
+        }
     }
 
     /// Takes no more streams and calls back once there are none.
@@ -522,6 +547,14 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     func liftLimits() {
         guard !isClosed, !isDrained else { return }
         engine.liftRestraint()
+        service()
+    }
+
+    /// Asks for a sign of life each second, or as the endpoint's options say.
+    func watch(closely: Bool) {
+        guard !isClosed, !isDrained else { return }
+        let usual = endpoint.options.keepAlive
+        engine.keepAlive = closely ? min(usual ?? .seconds(1), .seconds(1)) : usual
         service()
     }
 
@@ -675,6 +708,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     func abandon() {
         timer?.cancel()
         timer = nil
+        portWatch.stop()
         isDrained = true
         connection = nil
         var cores: [StreamCore] = []

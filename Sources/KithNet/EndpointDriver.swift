@@ -203,13 +203,18 @@ import Synchronization
                 for: header, into: sendBuffer, random: UInt64.random(in: .min ... .max))
         case .short:
             guard answers.allows(at: now) else { return }
-            if let driver = drivers.values.first(where: { $0.engine.remote == remote }) {
-                // Perhaps the reset of a connection the peer has lost: only the connection can tell.
-                unsafe driver.engine.receive(
-                    datagram, from: remote, to: driver.local(of: number), ecn: ecn, at: now)
+            // Perhaps the reset of a connection the peer has lost: only the connection itself can tell.
+            let candidates = drivers.values.filter { !$0.isClosed && $0.engine.remote == remote }
+            for driver in candidates {
+                var copy = unsafe [UInt8](datagram)  // reading garbles it
+                unsafe copy.withUnsafeMutableBytes { bytes in
+                    unsafe driver.engine.receive(
+                        bytes, from: remote, to: driver.local(of: number), ecn: ecn, at: now)
+                }
                 touch(driver)
-                return
             }
+            // Else it belongs to a connection that this end has lost.
+            guard candidates.isEmpty || datagram.count > StatelessPackets.largestReset else { return }
             written = unsafe StatelessPackets.statelessReset(
                 for: header, datagramSize: datagram.count, key: configuration.statelessResetKey, into: sendBuffer,
                 random: { UInt64.random(in: .min ... .max) })

@@ -15,7 +15,8 @@ public final class QUICStream: ByteStream {
     /// Whether the stream failed before the other end saw any of it, which it may then ask for again on a new connection.
     ///
     /// So it is when the other end answers with a stateless reset (RFC 9000 §10.3), having restarted since the
-    /// connection was last used, and nothing was heard from it after the stream was opened.
+    /// connection was last used, or its machine says that it runs no more, and nothing was heard from it after the
+    /// stream was opened.
     public var isUndelivered: Bool { core.isUndelivered }
     /// Whether the other end opened it before the handshake was complete.
     ///

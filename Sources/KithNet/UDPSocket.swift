@@ -35,7 +35,8 @@ final class UDPSocket: @unchecked Sendable {
     let address: NetworkAddress
     /// What reads it.
     let channel: any Channel
-    private let descriptor: CInt
+    /// The channel's own.
+    let descriptor: CInt
     private var sendsSegments: Bool
     /// The last destination, converted; consecutive sends mostly go to one peer.
     private var lastRemote: NetworkAddress?

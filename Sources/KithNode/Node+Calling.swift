@@ -167,7 +167,7 @@ extension Node {
                         "\(target.name) is not paired with this device any more. Pair again: `kith invite` there, `kith pair` here.",
                         cause: error)
                 }
-                let isLost = code == .closed && !link.isOpen
+                let isLost = !link.isOpen && (code == .closed || Self.isPortClosed(error))
                 // Asked early, but it never answered there: another attempt to reach it was faster, or none was.
                 let wasAnswered = link.isOpen ? true : await link.handshakeCompleted()
                 let isUnanswered = code != nil && !wasAnswered
@@ -187,6 +187,8 @@ extension Node {
                         .closed,
                         "The connection to \(target.name) was lost before it answered: it may have been done, or not.",
                         cause: error)
+                } else if Self.isPortClosed(error) {
+                    throw Self.notRunning(target, error)
                 } else {
                     throw error
                 }
@@ -206,7 +208,9 @@ extension Node {
             let link = try await link(to: target, isEarly: isEarly && !isRetry, timeout: timeout)
             do {
                 return (link, try await link.openStream())
-            } catch let error as KithError where !isRetry && (error.code == .closed || isEarly && !link.isOpen) {
+            } catch let error as KithError
+                where !isRetry && (error.code == .closed || isEarly && !link.isOpen || Self.isPortClosed(error))
+            {
                 isRetry = true
             }
         }
@@ -230,12 +234,19 @@ extension Node {
             return try await dialer.dial(target.id, at: target.addresses, isEarly: isEarly, timeout: timeout)
         } catch let error as KithError where error.code == .timedOut {
             throw Self.unanswered(target, since: start, error)
-        } catch let error as KithError where error.cause is PortClosed {
-            throw KithError(
-                .unreachable,
-                "\(target.name)'s machine answers, but no Kith is running there. Start it there: kith up",
-                cause: error.cause)
+        } catch  where Self.isPortClosed(error) {
+            throw Self.notRunning(target, error)
         }
+    }
+
+    private static func isPortClosed(_ error: any Error) -> Bool { (error as? KithError)?.cause is PortClosed }
+
+    /// The device's machine says that nobody listens there.
+    private static func notRunning(_ target: KnownDevice, _ error: any Error) -> KithError {
+        KithError(
+            .unreachable,
+            "\(target.name)'s machine answers, but no Kith is running there. Start it there: kith up",
+            cause: (error as? KithError)?.cause)
     }
 
     /// The device did not answer, for as long as has passed since `start`.

@@ -80,6 +80,7 @@ private final class ConnectionLink: PeerLink {
     var address: NetworkAddress? { connection.firstAddress }
     var isDialed: Bool { connection.isDialed }
     func liftLimits() { connection.liftLimits() }
+    func watch(closely: Bool) { connection.watch(closely: closely) }
     var isOpen: Bool { connection.isOpen }
     func openStream() async throws -> any ByteStream { try await connection.openStream() }
     func isUndelivered(_ stream: any ByteStream) -> Bool { (stream as? QUICStream)?.isUndelivered ?? false }

@@ -275,6 +275,9 @@ public final class Node: Sendable {
         noteIdle()
     }
 
+    /// Looks each second whether a device that is connected is still there, or now and then: people wait for it.
+    func watch(_ device: DeviceID, closely: Bool) { dialer?.current(device)?.watch(closely: closely) }
+
     /// Makes calls to other devices through `dialer`; ``serve(_:)`` does so with its endpoint.
     package func use(_ dialer: (any PeerDialer)?) { self.dialer = dialer }
 

@@ -35,6 +35,8 @@ package protocol PeerLink: AnyObject, Sendable {
     var isDialed: Bool { get }
     /// The other end is paired now: it may send as much ahead as any.
     func liftLimits()
+    /// Looks each second whether the other end is still there, or now and then.
+    func watch(closely: Bool)
     /// Whether it can still open streams.
     var isOpen: Bool { get }
     /// Opens a stream.
@@ -68,6 +70,8 @@ extension PeerLink {
     package var isDialed: Bool { false }
     /// There are none.
     package func liftLimits() {}
+    /// Nothing: most links end with their other end.
+    package func watch(closely: Bool) {}
     /// Yes: most links exist only from then on.
     package func handshakeCompleted() async -> Bool { true }
     /// No.

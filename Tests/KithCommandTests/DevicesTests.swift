@@ -42,6 +42,35 @@ import Testing
         }
     }
 
+    @Test func `a device that was killed while connected is offline at once, and calls to it say why`() async throws {
+        try await withTwoMachines { laptop, phone in
+            try await laptop.invite(phone, "shell", "files:read=/srv")
+            let why = "laptop's machine answers, but no Kith is running there. Start it there: kith up"
+            // Each of them is the first to find the connection dead.
+            for words in [
+                ["ping", "laptop", "-c", "1"], ["ls", "laptop:/srv"], ["shell", "laptop", "--", "true"], ["devices"],
+            ] {
+                #expect(try await only(phone).isOnline)
+                try await laptop.killDaemon()
+                let outcome = try await phone.kith(words)
+                if words == ["devices"] {
+                    #expect(outcome.output.contains("offline") && !outcome.output.contains("online,"), "\(outcome)")
+                } else {
+                    #expect(outcome.status == 7 && outcome.error.contains(why), "\(words): \(outcome)")
+                }
+                #expect(try await !only(phone, "--cached").isOnline)
+                try await laptop.up()
+            }
+            // Back so soon that the connection might still be thought of: whichever end dialed it.
+            for machine in [laptop, phone] {
+                #expect(try await only(phone).isOnline)
+                try await machine.killDaemon()
+                try await machine.up()
+                try await phone.expect("ping", "laptop", "-c", "1")
+            }
+        }
+    }
+
     @Test func `a device that has forgotten this one is told from one that is offline`() async throws {
         try await withTwoMachines { laptop, phone in
             try await laptop.invite(phone, "shell")

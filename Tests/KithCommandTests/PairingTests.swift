@@ -102,6 +102,23 @@ import Testing
         }
     }
 
+    @Test(arguments: [true, false])
+    func `a pairing ends at the other device when one of the two is killed`(isInviter: Bool) async throws {
+        try await withTwoMachines { laptop, phone in
+            let invitation = try await laptop.expect("invite", "--text").trimmingCharacters(in: .newlines)
+            let joining = try phone.start(["pair", invitation, "--yes"])
+            _ = try await laptop.waitForLog(/kith accept (\S+)/)
+            try await (isInviter ? laptop : phone).killDaemon()
+            // Both wait for less than the idle limit.
+            if isInviter {
+                let outcome = try await joining.outcome(seconds: 60)
+                #expect(outcome.error.contains("The other device is not running any more"), "\(outcome)")
+            } else {
+                _ = try await laptop.waitForLog(/(the other device gave up)/)
+            }
+        }
+    }
+
     @Test func `a refused pairing leaves no device behind`() async throws {
         try await withTwoMachines { laptop, phone in
             let invitation = try await laptop.expect("invite", "--text", "--grant", "shell")

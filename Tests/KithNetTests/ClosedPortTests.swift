@@ -1,5 +1,9 @@
+import CKithSystem
 import KithIdentity
 import KithWire
+import Logging
+import NIOCore
+import Synchronization
 import Testing
 
 @testable import KithNet
@@ -42,32 +46,185 @@ import Testing
         }
     }
 
-    @Test func `an established connection outlives a machine that says nobody is there`() async throws {
-        try await withEndpoint { server in
-            try await withEndpoint { client in
+    @Test func `a connection ends at both ends when nobody listens at the other any more`() async throws {
+        try await withEndpoint(.v4, patient) { server in
+            try await withEndpoint(.v4, patient) { client in
+                var ends: Ends?
                 var place: NetworkAddress?
-                var ends: (outgoing: Connection, near: QUICStream, far: QUICStream)?
                 try await Cable.to(server.localAddresses[0]) { _, address in
-                    let outgoing = try await client.connect(to: server.id, at: [address])
-                    let near = try await outgoing.openStream()
-                    try await near.write([1])
-                    let far = try await next(try await next(server.established).incomingStreams)
-                    #expect(try await far.read(upTo: 1) == [1])
-                    (place, ends) = (address, (outgoing, near, far))
+                    ends = try await Ends(client, server, at: address)
+                    place = address
                 }
-                let (address, (outgoing, near, far)) = (try #require(place), try #require(ends))
-                // Nobody is at the port now: the system refuses whatever is sent there.
-                #expect(await Reachability.refusal(by: address) == .closed)
-                let sent = await outgoing.statistics().packetsSent
-                try await near.write([2])
-                while await outgoing.statistics().packetsSent < sent + 2 { try await Task.sleep(for: .milliseconds(5)) }
-                try await Cable.to(server.localAddresses[0], port: address.port) { _, _ in
-                    let arrived = try await far.read(upTo: 1)
-                    #expect(arrived == [2])
-                }
-                #expect(outgoing.isOpen)
+                // Nobody is at the ports between them now: the system refuses whatever is sent there.
+                let (open, address) = (try #require(ends), try #require(place))
+                try await open.near.write([2])
+                try await open.far.write([2])
+                let reason = await open.outgoing.closed()
+                #expect(reason.error.cause as? PortClosed == PortClosed(address: address))
+                #expect(reason.message.contains("no Kith is running there"))
+                #expect(await open.incoming.closed().error.cause is PortClosed)
+                await #expect(throws: KithError(.unreachable, "")) { try await open.near.read(upTo: 1) }
+                await #expect(throws: KithError(.unreachable, "")) { try await open.far.read(upTo: 1) }
+                #expect(client.connections.isEmpty && server.connections.isEmpty)
             }
         }
+    }
+
+    @Test func `a connection that says nothing is looked after while somebody waits`() async throws {
+        // Without that nothing would ever be said.
+        try await withEndpoint(.v4, patient) { server in
+            try await withEndpoint(.v4, patient) { client in
+                var ends: Ends?
+                try await Cable.to(server.localAddresses[0]) { _, address in
+                    ends = try await Ends(client, server, at: address)
+                }
+                let open = try #require(ends)
+                open.outgoing.watch(closely: true)
+                open.incoming.watch(closely: true)
+                #expect(await open.outgoing.closed().error.cause is PortClosed)
+                #expect(await open.incoming.closed().error.cause is PortClosed)
+            }
+        }
+    }
+
+    @Test func `a machine that refuses whom it does not know while its device lives is not believed`() async throws {
+        try await withEndpoint(.v4, patient) { server in
+            try await withEndpoint(.v4, patient) { client in
+                // As a firewall does: only what comes from the client's own port is let in.
+                try await server.listen(onlyTo: client.localAddresses[0])
+                let open = try await Ends(client, server, at: server.localAddresses[0])
+                #expect(await Reachability.refusal(by: server.localAddresses[0]) == .closed)
+                try await server.listen(onlyTo: NetworkAddress(ipv4: (127, 0, 0, 1), port: 9))
+                let probes = await open.outgoing.statistics().packetsSent + 10
+                try await open.near.write([2])
+                while await open.outgoing.statistics().packetsSent < probes {
+                    try await Task.sleep(for: .milliseconds(5))
+                }
+                try await server.listen(onlyTo: client.localAddresses[0])
+                #expect(try await open.far.read(upTo: 1) == [2])
+                #expect(open.outgoing.isOpen)
+            }
+        }
+    }
+
+    @Test func `a peer that is heard is there, whatever its machine says`() async throws {
+        try await withEndpoint(.v4, patient) { server in
+            try await withEndpoint(.v4, patient) { client in
+                let open = try await Ends(client, server, at: server.localAddresses[0])
+                try await server.listen(onlyTo: NetworkAddress(ipv4: (127, 0, 0, 1), port: 9))
+                #expect(await Reachability.refusal(by: server.localAddresses[0]) == .closed)
+                let probes = await open.outgoing.statistics().packetsSent + 20
+                try await open.near.write([2])
+                while await open.outgoing.statistics().packetsSent < probes {
+                    try await open.far.write([3])
+                    try await Task.sleep(for: .milliseconds(5))
+                }
+                try await server.listen(onlyTo: client.localAddresses[0])
+                #expect(try await open.far.read(upTo: 1) == [2])
+                #expect(open.outgoing.isOpen)
+            }
+        }
+    }
+
+    @Test func `one refusal is no answer`() async throws {
+        let closed = try await closedPort()
+        try await withEndpoint { endpoint in
+            let isRefused = Mutex(false)
+            let loop = endpoint.driver.loop
+            let made = OneShot<PortProbe?>()
+            loop.execute {
+                made.fulfil(PortProbe(closed, loop: loop, pause: 12) { isRefused.withLock { $0 = true } })
+            }
+            let probe = try #require(await made.value())
+            while await !loop.answer({ probe.isRefused }) { await Task.yield() }
+            try await Cable.to(closed, port: closed.port) { _, _ in
+                while await loop.answer({ probe.isAsking }) { try await Task.sleep(for: .milliseconds(5)) }
+            }
+            #expect(!isRefused.withLock { $0 })
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func `a peer that was killed and is back ends the connections it has lost`(isDialer: Bool) async throws {
+        let key = DeviceKey()
+        try await withEndpoint(.v4, patient) { survivor in
+            let old = try await Endpoint.bind(key: key, options: patient(at: Family.v4.loopback), logger: .quiet)
+            let address = old.localAddresses[0]
+            let open: Connection
+            if isDialer {
+                _ = try await old.connect(to: survivor.id, at: survivor.localAddresses)
+                open = try await next(survivor.established)
+            } else {
+                open = try await survivor.connect(to: key.id, at: [address])
+            }
+            // Neither end says anything that the other could still have to hear.
+            while await open.statistics().quiet < .milliseconds(200) { try await Task.sleep(for: .milliseconds(20)) }
+            let stream = try await open.openStream()
+            await old.driver.vanish()
+            let new = try await Endpoint.bind(key: key, options: patient(at: address), logger: .quiet)
+            // One that is new is not in the way of hearing of the old one.
+            _ = try await new.connect(to: survivor.id, at: survivor.localAddresses)
+            try await stream.write([UInt8](repeating: 1, count: 100))
+            let reason = await open.closed()
+            #expect(reason.code == .closed && reason.message.contains("restarted"), "\(reason)")
+            #expect(stream.isUndelivered)
+            await new.shutdown()
+        }
+    }
+}
+
+/// Never says anything of itself, and waits for ever.
+private let patient: Endpoint.Options = {
+    var options = Endpoint.Options()
+    options.idleTimeout = .seconds(600)
+    options.keepAlive = nil
+    return options
+}()
+
+private func patient(at address: NetworkAddress) -> Endpoint.Options {
+    var options = patient
+    options.bindAddresses = [address]
+    return options
+}
+
+extension Logger {
+    fileprivate static var quiet: Logger { Logger(label: "test") { _ in SwiftLogNoOpLogHandler() } }
+}
+
+/// Both ends of a connection and of one stream, of which one byte has been read.
+private struct Ends {
+    let outgoing, incoming: Connection
+    let near, far: QUICStream
+
+    init(_ client: Endpoint, _ server: Endpoint, at address: NetworkAddress) async throws {
+        outgoing = try await client.connect(to: server.id, at: [address])
+        near = try await outgoing.openStream()
+        try await near.write([1])
+        incoming = try await next(server.established)
+        far = try await next(incoming.incomingStreams)
+        #expect(try await far.read(upTo: 1) == [1])
+    }
+}
+
+extension EndpointLoop {
+    fileprivate func answer<Value: Sendable>(_ body: @escaping @Sendable () -> Value) async -> Value {
+        let answer = OneShot<Value>()
+        execute { answer.fulfil(body()) }
+        return await answer.value()
+    }
+}
+
+extension EndpointDriver {
+    /// Goes as a process does that is killed: without a word.
+    fileprivate func vanish() async {
+        let closed = await loop.answer {
+            let channels = self.sockets.map(\.channel)
+            self.stopAccepting()
+            for driver in Array(self.drivers.values) { driver.abandon() }
+            self.terminate()
+            return channels
+        }
+        for channel in closed { try? await channel.closeFuture.get() }
     }
 }
 
@@ -82,5 +239,15 @@ extension Endpoint {
             }
             return await addresses.value()
         }
+    }
+
+    /// Has the system refuse what comes to this endpoint's socket from anywhere else.
+    fileprivate func listen(onlyTo address: NetworkAddress) async throws {
+        let driver = self.driver
+        let status = await driver.loop.answer {
+            var remote = kith_udp_address(address)
+            return unsafe kith_udp_connect(driver.sockets[0].descriptor, &remote)
+        }
+        try #require(status == 0)
     }
 }

@@ -1,5 +1,6 @@
 import KithAPI
 import KithIdentity
+import KithNet
 public import KithStore
 public import KithWire
 import Logging
@@ -159,6 +160,8 @@ public final class PairingService: Service {
         let channel = Pairing.Channel(
             inviter: node.id, joiner: joiner, exporter: try await export(Pairing.exporterLabel, []))
         let messages = MessageStream(try await pending.accept(Nothing()), limit: Self.messageLimit)
+        node.watch(joiner, closely: true)
+        defer { node.watch(joiner, closely: false) }
         do {
             try await pair(messages, channel, address)
         } catch let refusal as Refusal {
@@ -414,6 +417,8 @@ public final class PairingService: Service {
         let remote = try await node.open(
             PairingMethods.Present.self, Nothing(), at: invitation.ticket.id, addresses: invitation.ticket.addresses)
         let stream = remote.opened.stream
+        node.watch(invitation.ticket.id, closely: true)
+        defer { node.watch(invitation.ticket.id, closely: false) }
         let there = MessageStream(stream, limit: Self.messageLimit)
         let channel = Pairing.Channel(
             inviter: invitation.ticket.id, joiner: node.id,
@@ -542,10 +547,11 @@ public final class PairingService: Service {
             hasAccepted
             ? "Nothing was stored here. Should the other device list this one, use `kith forget` there."
             : "Nothing was stored here."
+        let what = error?.cause is PortClosed ? "is not running any more: it broke off" : "broke off"
         return KithError(
             .closed,
             """
-            Not paired. The other device broke off after the code was shown, attempt \(earlier + 1) of \(Pairing.attemptLimit). \
+            Not paired. The other device \(what) after the code was shown, attempt \(earlier + 1) of \(Pairing.attemptLimit). \
             \(rest) If it happens again, ask for a new invitation and get it another way.
             """, cause: error)
     }
