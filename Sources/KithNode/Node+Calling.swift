@@ -148,8 +148,15 @@ extension Node {
         var isRetry = false
         let start = ContinuousClock.now
         while true {
-            let (link, stream) = try await freshStream(
-                to: target, isEarly: kind == .query && !isRetry, deadline: deadline)
+            let link: any PeerLink
+            let stream: any ByteStream
+            do {
+                (link, stream) = try await freshStream(
+                    to: target, isEarly: kind == .query && !isRetry, deadline: deadline)
+            } catch let error as KithError where error.code == .unpaired {
+                // It refused the handshake, or closed the connection before anything was asked.
+                throw try forgotten(by: target, error) ?? error
+            }
             do {
                 let header = try Self.header(name, input, deadline: deadline, trace: trace)
                 let (output, rest) = try await HeaderExchange.request(header, over: stream, isCall: kind != .stream)
@@ -160,13 +167,7 @@ extension Node {
                 // The other end shall not work for nobody.
                 stream.abort(.cancelled)
                 let code = (error as? KithError)?.code
-                if code == .unpaired, try directory.device(target.id) != nil {
-                    noteForgotten(by: target.id)
-                    throw KithError(
-                        .unpaired,
-                        "\(target.name) is not paired with this device any more. Pair again: `kith invite` there, `kith pair` here.",
-                        cause: error)
-                }
+                if code == .unpaired, let forgotten = try forgotten(by: target, error) { throw forgotten }
                 let isLost = !link.isOpen && (code == .closed || Self.isPortClosed(error))
                 // Asked early, but it never answered there: another attempt to reach it was faster, or none was.
                 let wasAnswered = link.isOpen ? true : await link.handshakeCompleted()
@@ -194,6 +195,16 @@ extension Node {
                 }
             }
         }
+    }
+
+    /// The device says that it does not know this one: notes it, and says what to do; nil where the two never were paired.
+    private func forgotten(by target: KnownDevice, _ error: any Error) throws -> KithError? {
+        guard try directory.device(target.id) != nil else { return nil }
+        noteForgotten(by: target.id)
+        return KithError(
+            .unpaired,
+            "\(target.name) is not paired with this device any more. Pair again: `kith invite` there, `kith pair` here.",
+            cause: error)
     }
 
     /// A fresh stream; a connection found dead before anything was sent is replaced once.

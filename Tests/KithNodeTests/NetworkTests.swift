@@ -251,6 +251,32 @@ private func withMachines(
         }
     }
 
+    @Test func `a device that refuses the handshake, or the connection, has forgotten this one`() async throws {
+        try await withMachines(grants: []) { _, phone in
+            for verdict in [Endpoint.Admission.refused, .full] {
+                let key = DeviceKey()
+                var options = Endpoint.Options()
+                options.bindAddresses = [NetworkAddress(ipv4: (127, 0, 0, 1), port: 0)]
+                options.admit = { _, _ in verdict }
+                let other = try await Endpoint.bind(key: key, options: options, logger: .quiet)
+                _ = try phone.store.add(
+                    PairedDevice(
+                        id: key.id, name: "desk", addresses: other.localAddresses, grants: [], pairedAt: 0))
+                let closing = Task {
+                    for await connection in other.established { connection.close(code: .unpaired, reason: "Gone.") }
+                }
+                let error = await #expect(throws: KithError(.unpaired, "")) {
+                    try await phone.node.client.call(Ask.self, "hi", on: key.id.description)
+                }
+                #expect(error?.message.contains("not paired with this device any more") == true, "\(verdict)")
+                #expect(try phone.store.standing(at: key.id)?.isForgotten == true, "\(verdict)")
+                _ = try phone.store.forget(key.id)
+                await other.shutdown()
+                await closing.value
+            }
+        }
+    }
+
     @Test func `a device without Kith is said to be there without it`() async throws {
         try await withMachines(grants: []) { laptop, phone in
             await laptop.endpoint.shutdown()
