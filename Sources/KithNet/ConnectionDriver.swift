@@ -508,7 +508,9 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     /// The machine at the other end says that nobody listens there: it is over.
     func portIsClosed(_ closed: PortClosed) {
         guard !isClosed else { return }
-        engine.close(code: KithError.Code.unreachable.wireCode, reason: "", at: .now())
+        // Nobody is there to be told, and the machine answers only a few datagrams a second.
+        engine.abandon(code: KithError.Code.unreachable.wireCode, at: .now())
+        endpoint.noteClosed(closed.address)
         self.closed(CloseReason(closed), isForgotten: true)
         service()
     }
@@ -517,20 +519,22 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     private func watchPort(on path: PathAddress) {
         // Other programs may take offence at the byte.
         guard connection?.peerID != nil else { return }
-        portWatch.begin(on: path, packets: engine.statistics.packetsReceived, loop: loop)
+        portWatch.begin(on: path, loop: loop) { [weak self] count in self?.portRefused(count, on: path) }
     }
 
-    /// Nothing has come from the peer for two probe time-outs, or more.
+    /// Nothing has come from the peer for a probe time-out, or more.
+    ///
+    /// A peer that is there answers the probes before the machine has refused two bytes, one after the other.
     private func askPort(on path: PathAddress) {
         guard !isClosed, !isCutOff else { return }
-        let packets = engine.statistics.packetsReceived
-        portWatch.ask(on: path, packets: packets, loop: loop) { [weak self] in
-            // Whatever the machine says, a peer that has been heard since is there.
-            guard let self, self.engine.statistics.packetsReceived == packets,
-                self.engine.paths.first?.address == path
-            else { return }
-            self.portIsClosed(PortClosed(address: path.remote))
+        portWatch.ask(on: path, packets: engine.statistics.packetsReceived, loop: loop, at: .now()) {
+            [weak self] count in self?.portRefused(count, on: path)
         }
+    }
+
+    private func portRefused(_ count: Int, on path: PathAddress) {
+        let isGone = portWatch.refused(count, packets: engine.statistics.packetsReceived)
+        if isGone, !isCutOff, engine.paths.first?.address == path { portIsClosed(PortClosed(address: path.remote)) }
     }
 
     /// Takes no more streams and calls back once there are none.

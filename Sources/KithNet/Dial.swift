@@ -45,6 +45,10 @@ final class Dial: @unchecked Sendable {
     /// Begins to ask the machines when no handshake is complete by then.
     private var asking: Scheduled<Void>?
     private var probes: [NetworkAddress: PortProbe] = [:]
+    /// Where nobody listened a moment ago: the machine is asked before the device is.
+    private var doubted: Set<NetworkAddress> = []
+    /// How long the machine is waited for then.
+    private static let secondThought = TimeAmount.milliseconds(60)
     /// Ends the race when nothing else has come of it.
     private var grace: Scheduled<Void>?
     private(set) var isOver = false
@@ -73,6 +77,7 @@ final class Dial: @unchecked Sendable {
         for address in addresses where known.count < Self.maxAddresses && known.insert(address).inserted {
             untried.append(address)
             self.addresses.append(address)
+            if case .device = target, endpoint.wasJustClosed(address) { doubted.insert(address) }
         }
         if isEarly, let last = endpoint.memory.address(of: target),
             let index = untried.firstIndex(of: last)
@@ -88,8 +93,13 @@ final class Dial: @unchecked Sendable {
     /// Asks the machine at each address whether anybody listens there.
     private func askMachines() {
         asking = nil
-        for address in addresses where !isOver && probes[address] == nil {
-            probes[address] = PortProbe(address, loop: endpoint.loop) { [weak self] in self?.refused(address) }
+        for address in addresses where !isOver { askMachine(at: address) }
+    }
+
+    private func askMachine(at address: NetworkAddress, needed: Int = 2) {
+        guard probes[address]?.isAsking != true else { return }
+        probes[address] = PortProbe(address, loop: endpoint.loop, needed: needed) { [weak self] count in
+            if count == needed { self?.refused(address) }
         }
     }
 
@@ -144,6 +154,11 @@ final class Dial: @unchecked Sendable {
         stagger?.cancel()
         stagger = nil
         while !isOver, !untried.isEmpty {
+            if doubted.remove(untried[0]) != nil {
+                askMachine(at: untried[0], needed: 1)
+                stagger = endpoint.loop.scheduleTask(in: Self.secondThought) { self.tryNext() }
+                return
+            }
             let address = untried.removeFirst()
             do {
                 let driver = try endpoint.dial(address, for: self)

@@ -53,6 +53,8 @@ import Synchronization
     private var unsent: [Unsent] = []
     private var isRetryScheduled = false
     private(set) var isClosing = false
+    /// Where machines have just said that nobody listens, and when.
+    private var closedPorts: [NetworkAddress: Timestamp] = [:]
     /// What is known of the local network.
     var network = NetworkState()
 
@@ -370,6 +372,21 @@ import Synchronization
             dials.append(dial)
         }
         dial.join(waiter, addresses: addresses, isEarly: isEarly, timeout: timeout)
+    }
+
+    /// How long the word of a machine is remembered: a device may be started at any moment.
+    private static let closedPortMemory: Int64 = .seconds(1)
+
+    /// A machine has said that nobody listens there.
+    func noteClosed(_ address: NetworkAddress) {
+        let now = Timestamp.now()
+        closedPorts = closedPorts.filter { now - $0.value < Self.closedPortMemory }
+        closedPorts[address] = now
+    }
+
+    /// Whether a machine has just said that nobody listens there.
+    func wasJustClosed(_ address: NetworkAddress) -> Bool {
+        closedPorts[address].map { .now() - $0 < Self.closedPortMemory } ?? false
     }
 
     func pruneDials() {

@@ -23,43 +23,49 @@ package struct PortClosed: Error, Hashable {
 /// Asks the machine at an address whether anybody listens there.
 ///
 /// A connected socket of its own sends one byte, which no protocol answers, and another one some time after the first
-/// was refused: one refusal is a hint, as where the device is just being started; two are an answer.
+/// was refused: one refusal is a hint, as where the device is just being started; two are an answer. A byte that brings
+/// nothing is sent again: a machine may refuse no more than a few a second (Linux: six, then one).
 /// The system takes a refusal only that quotes this socket's port, which is another one, by chance, each time. The
 /// sockets that carry connections never listen to ICMP.
 /// `@unchecked Sendable`: touched with the turn of the endpoint's loop only.
 final class PortProbe: @unchecked Sendable {
     /// How often it is looked whether word came.
     private static let interval = TimeAmount.milliseconds(25)
+    /// How many looks lie between two bytes that bring nothing.
+    private static let patience = 8
     /// How many looks there are in all: what takes longer is not waited for.
-    private static let limit = 36
+    private static let limit = 120
 
     private let address: NetworkAddress
     private let socket: UDPSocket.Bound
-    private let refused: @Sendable () -> Void
-    /// How many looks lie between the first refusal and the second byte; nil when one refusal is enough.
-    private let pause: Int?
+    private let refused: @Sendable (_ count: Int) -> Void
+    /// How many refusals are an answer.
+    private let needed: Int
+    /// How many looks lie between a refusal and the next byte.
+    private let pause: Int
     private var timer: RepeatedTask?
     private var looks = 0
-    /// The look before which the second byte is sent; nil until the first was refused.
-    private var next: Int?
-    private var isSecond = false
-    /// Whether any byte was refused.
-    private(set) var isRefused = false
+    /// The look at which the next byte is sent.
+    private var next: Int
+    /// Whether a byte has been sent since the last refusal.
+    private var isWaiting = true
+    private var refusals = 0
     /// Whether it still asks.
     var isAsking: Bool { timer != nil }
 
     /// Begins to ask; nil where there is no way to `address` at all.
     ///
-    /// `refused` is called once, or never: at the second refusal, or at the first where there is no `pause`.
+    /// `refused` is called at each refusal with their number; the one that is `needed` is the last.
     init?(
-        _ address: NetworkAddress, loop: EndpointLoop, pause: Int? = 8, refused: @escaping @Sendable () -> Void
+        _ address: NetworkAddress, loop: EndpointLoop, needed: Int = 2, pause: Int = 8, isRepeated: Bool = true,
+        refused: @escaping @Sendable (_ count: Int) -> Void
     ) {
         var remote = kith_udp_address(address)
         let descriptor = unsafe kith_network_knock_open(&remote)
         guard descriptor >= 0 else { return nil }
         self.address = address
-        self.pause = pause
-        self.refused = refused
+        (self.needed, self.pause, self.refused) = (needed, pause, refused)
+        next = isRepeated ? Self.patience : .max
         socket = UDPSocket.Bound(descriptor: descriptor, features: 0, address: address)
         _ = kith_network_knock(descriptor)  // a failure is heard at the first look, or means nothing
         timer = loop.scheduleRepeatedTask(every: Self.interval) { [weak self] in self?.look() }
@@ -68,17 +74,18 @@ final class PortProbe: @unchecked Sendable {
     private func look() {
         guard timer != nil else { return }
         looks += 1
-        if looks == next {
-            isSecond = true
-            next = nil
-            _ = kith_network_knock(socket.descriptor)
-        } else if next == nil, -kith_network_heard(socket.descriptor) == ECONNREFUSED {
-            isRefused = true
-            guard !isSecond, let pause else {
-                stop()
-                return refused()
-            }
+        // What is heard of a byte that was refused already says nothing new, and is taken away before the next.
+        let isHeard = -kith_network_heard(socket.descriptor) == ECONNREFUSED
+        if isHeard, isWaiting {
+            refusals += 1
+            isWaiting = false
             next = looks + pause
+            if refusals >= needed { stop() }
+            return refused(refusals)
+        } else if looks >= next {
+            isWaiting = true
+            next = looks + Self.patience
+            _ = kith_network_knock(socket.descriptor)
         }
         if looks >= Self.limit { stop() }
     }

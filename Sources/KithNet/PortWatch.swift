@@ -4,46 +4,57 @@ import KithWire
 /// The word of the machine at the other end of a path about its port, and what that is worth.
 ///
 /// It is asked for once while the peer is certainly there, and again whenever the peer is silent. A firewall refuses
-/// whom it does not know although the peer lives: a machine that refused a byte and whose peer was heard after that is
-/// not believed any more.
+/// whom it does not know although the peer lives: where the peer is heard after a refusal, the machine is not believed
+/// any more.
 /// Touched with the turn of the endpoint's loop only.
 struct PortWatch {
     /// The path it is about; nil when the machine was not asked while the peer was there.
     private var path: PathAddress?
     private var probe: PortProbe?
-    /// How many packets had come when the newest byte's probe began.
-    private var packets: UInt64 = 0
-    private var isWorthless = false
     /// Whether the probe is the one made while the peer was there.
     private var isFirst = true
+    /// When the newest probe for a silent peer began, and how many packets had come by then.
+    private var asked: (time: Timestamp, packets: UInt64)?
+    /// How many packets had come at the first refusal since the peer was heard.
+    private var refusedAt: UInt64?
+    private var isWorthless = false
 
-    /// How many looks lie between two bytes for a silent peer: it has had two probe time-outs already.
-    private static let pause = 2
+    /// How many looks lie between a refusal and the next byte: the peer has the time of both to be heard.
+    private static let pause = 1
+    /// How long after a false alarm nothing is asked: links lose packets.
+    private static let rest: Int64 = .seconds(1)
 
     /// Asks once, while the peer is there.
-    mutating func begin(on path: PathAddress, packets: UInt64, loop: EndpointLoop) {
+    mutating func begin(on path: PathAddress, loop: EndpointLoop, refused: @escaping @Sendable (Int) -> Void) {
         stop()
-        probe = PortProbe(path.remote, loop: loop, pause: nil) {}
-        self = PortWatch(path: probe == nil ? nil : path, probe: probe, packets: packets)
+        self = PortWatch()
+        probe = PortProbe(path.remote, loop: loop, needed: 1, isRepeated: false, refused: refused)
+        if probe != nil { self.path = path }
     }
 
     /// Asks again because of the peer's silence, unless that is done already or would mean nothing.
-    ///
-    /// `refused` is called at the second refusal; the peer may have been heard meanwhile.
     mutating func ask(
-        on path: PathAddress, packets: UInt64, loop: EndpointLoop, refused: @escaping @Sendable () -> Void
+        on path: PathAddress, packets: UInt64, loop: EndpointLoop, at now: Timestamp,
+        refused: @escaping @Sendable (Int) -> Void
     ) {
-        guard path == self.path, !isWorthless else { return }
-        if packets != self.packets {
-            if probe?.isRefused == true { isWorthless = true }
-            stop()
-            self.packets = packets
-            if isWorthless { return }
+        if let refusedAt, packets > refusedAt { isWorthless = true }
+        guard path == self.path, !isWorthless else { return stop() }
+        if let asked {
+            if asked.packets == packets, probe?.isAsking == true { return }
+            if asked.packets != packets, now - asked.time < Self.rest { return }
         }
-        guard isFirst || probe?.isAsking != true else { return }
         stop()
         isFirst = false
+        asked = (now, packets)
         probe = PortProbe(path.remote, loop: loop, pause: Self.pause, refused: refused)
+    }
+
+    /// Notes a refusal.
+    ///
+    /// - Returns: whether it says that nobody is there: it is the second, and nothing has been heard meanwhile.
+    mutating func refused(_ count: Int, packets: UInt64) -> Bool {
+        if refusedAt == nil { refusedAt = packets }
+        return !isFirst && count == 2 && packets == asked?.packets && refusedAt == packets
     }
 
     /// Asks no more.
@@ -51,11 +62,4 @@ struct PortWatch {
         probe?.stop()
         probe = nil
     }
-
-    private init(path: PathAddress?, probe: PortProbe?, packets: UInt64) {
-        (self.path, self.probe, self.packets) = (path, probe, packets)
-    }
-
-    /// Makes one that has asked nothing yet.
-    init() {}
 }

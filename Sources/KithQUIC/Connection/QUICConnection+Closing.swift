@@ -39,6 +39,13 @@ extension QUICConnection {
         startClosing(.application(code: code, reason: bytes, isRemote: false), at: now)
     }
 
+    /// Ends the connection for the application without a word to the peer, which is not there.
+    ///
+    /// Nothing happens when the connection has ended before.
+    public mutating func abandon(code: UInt64, at now: Timestamp) {
+        finish(.application(code: code, reason: [], isRemote: false), at: now)
+    }
+
     /// Closes the connection because of a violation or a fault.
     mutating func close(for error: TransportError, at now: Timestamp) {
         guard isOpen else { return }

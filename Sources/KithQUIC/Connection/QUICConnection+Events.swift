@@ -41,9 +41,10 @@ extension QUICConnection {
         case pathValidated(PathAddress)
         /// Nobody answered along a path; it is no longer held.
         case pathFailed(PathAddress)
-        /// Two probe time-outs in a row, or more, have brought nothing along the path in use: the peer may be gone.
+        /// A probe time-out has passed, and nothing has come since something was sent along the path in use: the peer
+        /// may be gone.
         ///
-        /// Comes with the second, and with each one after it until something is heard.
+        /// Comes before the probes are sent, and with each time-out until something is heard.
         case peerSilent(PathAddress)
         /// The server gave a token to put into ``QUICConfiguration/addressToken`` of the next connection to it.
         case newToken([UInt8])

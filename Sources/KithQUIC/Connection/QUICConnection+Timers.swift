@@ -93,11 +93,11 @@ extension QUICConnection {
         }
     }
 
-    /// A probe time-out has passed: tells the driver when it is not the first that nothing came before.
+    /// A probe time-out has passed: tells the driver when nothing has come meanwhile.
     private mutating func noteSilence() {
-        if silence.packets != traffic.packetsReceived { silence = (traffic.packetsReceived, 0) }
-        silence.probes += 1
-        guard silence.probes >= 2, phase == .established else { return }
+        guard phase == .established, let sent = recovery.spaces[PacketSpace.application.rawValue].lastAckEliciting,
+            traffic.lastReceived.map({ $0 <= sent }) ?? true
+        else { return }
         events.append(.peerSilent(path.address))
     }
 }

@@ -64,8 +64,6 @@ public struct QUICConnection: ~Copyable {
     /// While nothing else has happened since a size probe was written.
     var beforeSizeProbe: BeforeSizeProbe?
     var consecutiveProbes = 0
-    /// How many packets had come, and probe time-outs have passed since that brought no other.
-    var silence = (packets: UInt64(0), probes: 0)
     var numberSkips: NumberSkips
 
     // What waits to be sent or told.
