@@ -77,7 +77,7 @@ let floors: [[Target]] = [
         .target(
             name: "KithNode",
             dependencies: [
-                "KithWire", "KithIdentity", "KithAPI", "KithNet", "KithStore", "CKithSystem",
+                "KithWire", "KithIdentity", "KithCommandLine", "KithAPI", "KithNet", "KithStore", "CKithSystem",
                 .product(name: "Logging", package: "swift-log"),
             ])
     ],

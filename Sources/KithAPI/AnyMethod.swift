@@ -60,7 +60,7 @@ public struct AnyMethod: Sendable {
                     case .cbor(let bytes): return try CBORDecoder().decode(type, from: bytes)
                     case .json(let bytes):
                         let completed = try (type as? any OmissibleInput.Type)?.completed(JSONText(bytes)).bytes
-                        return try JSONText.decode(type, from: completed ?? bytes)
+                        return try Self.decode(type, from: completed ?? bytes)
                     case .value(let value): return try Self.cast(value, to: type, what: what)
                     }
                 } catch let error as KithError where error.code != .invalid {
@@ -77,6 +77,30 @@ public struct AnyMethod: Sendable {
                 case .json: return .json(try JSONText.encode(value))
                 case .value: return .value(value)
                 }
+            }
+        }
+
+        /// Reads a value from JSON.
+        ///
+        /// Of a number that does not fit, Foundation says only that the whole is not JSON: here it is named.
+        private static func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws -> Value {
+            do {
+                return try JSONText.decode(type, from: bytes)
+            } catch DecodingError.dataCorrupted(let context) where context.codingPath.isEmpty {
+                let members = (try? JSONText(bytes))?.members() ?? []
+                for (index, member) in members.prefix(64).enumerated() {
+                    guard let first = member.value.bytes.first, first == UInt8(ascii: "-") || 48...57 ~= first else {
+                        continue
+                    }
+                    // With nothing in its place the rest is right: then it was this one.
+                    var others = members
+                    others[index].value = try JSONText(Array("0".utf8))
+                    guard (try? JSONText.decode(type, from: JSONText(members: others).bytes)) != nil else { continue }
+                    throw KithError(
+                        .invalid,
+                        "`\(member.name)` cannot be \(String(decoding: member.value.bytes.prefix(32), as: UTF8.self)).")
+                }
+                throw DecodingError.dataCorrupted(context)
             }
         }
 

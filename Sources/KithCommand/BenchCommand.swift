@@ -23,10 +23,10 @@ struct BenchCommand: AsyncParsableCommand {
     @Argument(help: "The device.")
     var device: String
 
-    @Option(name: .shortAndLong, help: "Seconds each way, at most 30.")
+    @Option(name: .shortAndLong, help: "Seconds each way, 0.1 to 30.")
     var time = 3.0
 
-    @Option(name: [.customShort("n"), .long], help: "Small requests to time.")
+    @Option(name: [.customShort("n"), .long], help: "Small requests to time, 1 to 10,000.")
     var requests = 100
 
     func validate() throws {

@@ -57,11 +57,11 @@ struct BrowseCommand: AsyncParsableCommand {
     func run() async throws {
         let instead = "Use `kith ls`, `kith find`, `kith cp` and `kith rm`, which print lines."
         guard isatty(STDIN_FILENO) == 1, isatty(STDOUT_FILENO) == 1 else {
-            throw KithError(.unsupported, "kith browse needs a terminal. \(instead)")
+            throw KithError(.invalid, "This needs a terminal. \(instead)")
         }
         guard !globals.isPlain, !globals.json else {
             throw KithError(
-                .unsupported, "kith browse draws on a whole terminal, and this one is to stay plain. \(instead)")
+                .unsupported, "This draws on a whole terminal, and this one is to stay plain. \(instead)")
         }
         let here = Spot.folder(Folder(device: nil, path: Files.Path(FileManager.default.currentDirectoryPath)))
         var options = Browser.Options(left: here, right: .devices)

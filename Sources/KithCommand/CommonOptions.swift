@@ -41,7 +41,12 @@ extension Root {
     /// What is wrong with a command line that names no command there is; `nil` when it names one, or none at all.
     static func unknownCommand(in words: [String]) throws -> KithError? {
         var rest = words[leading(words)...]
-        guard !rest.isEmpty || words.isEmpty else {
+        if rest.isEmpty, let last = words.last, commonOptions.contains(last),
+            words.dropLast().last.map({ !commonOptions.contains($0) }) ?? true
+        {
+            return KithError(.invalid, "A value is missing behind \(last). `kith up --help` describes it.")
+        }
+        guard !rest.isEmpty || words.isEmpty, rest.first != "" else {
             return KithError(.invalid, "A command is missing. `kith --help` lists them.")
         }
         if rest.first == "help" { rest.removeFirst() }
@@ -49,11 +54,24 @@ extension Root {
         return configuration.subcommands.contains { $0._commandName == first } ? nil : try noCommand([first])
     }
 
+    /// What commands of other programs are called here.
+    private static let habits = [
+        "ssh": "shell", "exec": "shell", "run": "shell", "scp": "cp", "copy": "cp", "rsync": "sync", "sftp": "browse",
+        "tunnel": "forward", "proxy": "via", "start": "up", "stop": "down", "connect": "pair", "join": "pair",
+        "list": "devices", "unpair": "forget", "revoke": "grant", "move": "mv", "delete": "rm", "less": "cat",
+        "more": "cat", "log": "audit", "logs": "audit", "rmdir": "rm", "remove": "rm", "unlink": "rm", "vi": "edit",
+        "vim": "edit", "nano": "edit", "dir": "ls", "tree": "ls", "peers": "devices", "version": "--version",
+    ]
+
     /// There is no such command, and which one was meant.
     static func noCommand(_ words: [String]) throws -> KithError {
+        if words.count == 1, let meant = habits[words[0]] {
+            return KithError(.invalid, "There is no command \(words[0]). Did you mean kith \(meant)?")
+        }
         let names = try description().all.map { $0.path.joined(separator: " ") }
         let typed = words.joined(separator: " ")
         let nearest = Wording.nearest(to: typed, in: names).map { "Did you mean kith \($0)?" }
-        return KithError(.invalid, "There is no command \(typed). \(nearest ?? "`kith --help` lists them.")")
+        let group = (["kith"] + words.dropLast()).joined(separator: " ")
+        return KithError(.invalid, "There is no command \(typed). \(nearest ?? "`\(group) --help` lists them.")")
     }
 }

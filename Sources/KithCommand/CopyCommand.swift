@@ -21,6 +21,7 @@ struct CopyCommand: AsyncParsableCommand {
             DEVICE:PATH is a path there: absolute, from the home folder with ~/, or from the only folder granted.
             A file whose name has a colon is ./a:b. When the destination is a folder, things are put in it; otherwise
             it is the new name of the one thing copied. Put in a folder, `laptop:` alone is called laptop there.
+            Where the destination is a link to a folder, name it with a slash behind to copy into that folder: link/.
 
             Modes, times, links, sparse files and empty folders are kept. Every file is checked by SHA-256 and appears under
             its name only when it is whole; a new folder likewise. Pipes, sockets and devices are left out.

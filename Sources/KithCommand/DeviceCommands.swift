@@ -43,7 +43,7 @@ struct DevicesCommand: AsyncParsableCommand {
         } else if device != nil {
             for device in devices { say(DeviceText(device).details) }
         } else {
-            say(DeviceText.list(devices, width: 80))
+            say(isatty(STDOUT_FILENO) == 1 ? DeviceText.list(devices, width: 80) : DeviceText.lines(devices))
         }
         if !globals.json {
             for device in devices {
@@ -68,6 +68,8 @@ struct GrantCommand: AsyncParsableCommand {
 
               kith grant laptop --add shell
               kith grant laptop --add files:write=/srv --remove shell
+
+            \(grantsHelp)
             """))
 
     @OptionGroup var globals: GlobalOptions
@@ -77,7 +79,7 @@ struct GrantCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Give a grant: shell, files:read=PATH, files:write=PATH, forward, forward:to=HOST:PORT (repeatable).",
+            "Give a grant (repeatable).",
             valueName: "grant"), completion: Grant.defaultCompletionKind, transform: Grant.reading)
     var add: [Grant] = []
 

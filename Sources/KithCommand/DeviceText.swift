@@ -46,11 +46,24 @@ struct DeviceText {
     /// All of them as a table where its lines have at most `width` characters, else one below the other.
     static func list(_ devices: [Devices.Info], width: Int) -> String {
         let texts = devices.map { DeviceText($0) }
-        let text = table(["NAME", "DEVICE", "STATE", "MAY DO HERE", "YOU MAY THERE"], texts.flatMap(\.rows))
+        let text = table(headings, texts.flatMap(\.rows))
         let lines = text.split(separator: "\n").dropFirst()
         guard lines.contains(where: { $0.count > width }) else { return text }
         return texts.map(\.paragraph).joined(separator: "\n")
     }
+
+    /// All of them as a table with a line for each, however long: for programs that read lines.
+    static func lines(_ devices: [Devices.Info]) -> String {
+        table(
+            headings,
+            devices.map { device in
+                let text = DeviceText(device)
+                let grants = [text.grantsHere, text.grantsThere].map { $0.joined(separator: ", ") }
+                return [text.name, device.id.short, text.state] + grants
+            })
+    }
+
+    private static let headings = ["NAME", "DEVICE", "STATE", "MAY DO HERE", "YOU MAY THERE"]
 
     /// A line of the table for each grant.
     private var rows: [[String]] {

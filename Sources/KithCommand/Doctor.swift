@@ -84,7 +84,14 @@ struct Doctor: AsyncParsableCommand {
                 \.remedy)
             let remedy = failure.remedy ?? hints.first
             let told = failure.subject == "connection" ? hints.first ?? failure.remedy : remedy
-            return "Not well: \(printable(failure.finding))" + (told.map { " Next: \(printable($0))" } ?? "")
+            let finding = printable(failure.finding)
+            // What has been advised already is not advised again in other words.
+            let next = told.map(printable).flatMap { advice in
+                let command = advice.range(of: ": ").map { advice[$0.upperBound...] } ?? advice[...]
+                return finding.contains(command) ? nil : advice
+            }
+            let end = finding.hasSuffix(".") || finding.hasSuffix("?") ? "" : "."
+            return "Not well: \(finding)\(end)" + (next.map { " Next: \($0)" } ?? "")
         }
         let subject = device.map { "\(printable($0)) is reached" } ?? "This device is well"
         let warnings = steps.count { $0.outcome == .warning }

@@ -23,6 +23,7 @@ struct MakeFolder: AsyncParsableCommand {
             """
               kith mkdir laptop:/srv/photos
               kith mkdir -p -m 700 laptop:a/b/c
+              kith mkdir -pv laptop:a/b     -v names what is made
             """))
 
     @OptionGroup var globals: GlobalOptions
@@ -43,9 +44,21 @@ struct MakeFolder: AsyncParsableCommand {
         try await withClient(globals) { client in
             try await forEach(paths, globals) { path in
                 let (device, folder) = try path.remote()
-                _ = try await client.call(
-                    Files.MakeFolder.self, Files.MakeFolder.Input(path: folder, parents: parents, mode: bits),
-                    on: device)
+                let was =
+                    globals.verbose && parents
+                    ? try await client.call(
+                        Files.Exists.self, Files.Exists.Input(path: folder), on: device
+                    ).kind : nil
+                do {
+                    _ = try await client.call(
+                        Files.MakeFolder.self, Files.MakeFolder.Input(path: folder, parents: parents, mode: bits),
+                        on: device)
+                } catch let error as KithError
+                    where error.code == .notFound && !parents && error.message.contains(folder.description)
+                {
+                    throw KithError(error.code, "\(error.message) Pass -p to make what is missing.", cause: error)
+                }
+                if globals.verbose, was == nil { say("made \(printable("\(device):\(folder)"))") }
             }
         }
     }
@@ -129,6 +142,9 @@ struct MoveFile: AsyncParsableCommand {
             do {
                 _ = try await client.call(
                     Files.Rename.self, Files.Rename.Input(from: source, to: target, overwrite: overwrite), on: device)
+                if globals.verbose {
+                    say("moved \(printable("\(device):\(source)")) to \(printable("\(device):\(target)"))")
+                }
             } catch let error as KithError where error.code == .unsupported && error.message.contains("another disk") {
                 throw KithError(
                     .unsupported,
@@ -162,6 +178,7 @@ struct RemoveFile: AsyncParsableCommand {
               kith rm laptop:/srv/a.txt laptop:/srv/b.txt
               kith rm -r laptop:/srv/photos          asks first; -f or -y does not
               kith rm 'laptop:/srv/*.tmp'            what matches there
+              kith rm -rfv laptop:/srv/old           -v names what is deleted
 
             Links are deleted themselves, never what they lead to. The top of the file system, the home folder and the
             folder a grant is for are not deleted.
@@ -194,8 +211,11 @@ struct RemoveFile: AsyncParsableCommand {
                             guard try confirm(question, orPass: "-f or -y") else { return }
                         }
                     }
-                    _ = try await client.call(
+                    let gone = try await client.call(
                         Files.Delete.self, Files.Delete.Input(path: target, recursive: recursive), on: device)
+                    guard globals.verbose else { return }
+                    let others = gone.count > 1 ? ", and \(Wording.grouped(Int(clamping: gone.count - 1))) in it" : ""
+                    say("deleted \(printable("\(device):\(target)"))\(others)")
                 } catch let error as KithError where error.code == .notFound && force && names(error, target) {
                     // Not being there is what was wanted.
                 }

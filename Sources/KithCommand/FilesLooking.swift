@@ -194,11 +194,11 @@ struct FindCommand: AsyncParsableCommand {
     var minutes: [String] = []
     @Option(
         name: .customLong("maxdepth", withSingleDash: true),
-        help: ArgumentHelp("At most so many levels below.", valueName: "levels"))
+        help: ArgumentHelp("At most so many levels below, 0 or more.", valueName: "levels"))
     var maxdepth: UInt32?
     @Option(
         name: .customLong("mindepth", withSingleDash: true),
-        help: ArgumentHelp("At least so many levels below.", valueName: "levels"))
+        help: ArgumentHelp("At least so many levels below, 0 or more.", valueName: "levels"))
     var mindepth: UInt32 = 0
     @Flag(name: .customLong("xdev", withSingleDash: true), help: "Stay on one file system.") var oneFileSystem = false
     @Flag(name: .customLong("print0", withSingleDash: true), help: "Print a NUL behind each path, and the exact bytes.")
@@ -387,7 +387,7 @@ struct UsageCommand: AsyncParsableCommand {
     @Flag(name: [.short, .long], help: "Print one sum for each path.") var summarize = false
     @Flag(name: [.short, .long], help: "Print sizes as 1.5K, 20M, 3.0G.") var humanReadable = false
     @Flag(name: [.short, .long], help: "Print files, too.") var all = false
-    @Option(name: [.customShort("d"), .long], help: "Print folders down to so many levels below.")
+    @Option(name: [.customShort("d"), .long], help: "Print folders down to so many levels below, 0 or more.")
     var maxDepth: UInt32?
     @Flag(help: "Add up the sizes of the files, not what they take on the disk.") var apparentSize = false
     @Flag(name: [.short, .long], help: "Print bytes: the sizes of the files.") var bytes = false

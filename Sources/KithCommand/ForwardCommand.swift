@@ -49,7 +49,12 @@ struct ForwardCommand: AsyncParsableCommand {
     @Flag(help: "Show what is forwarded now.")
     var list = false
 
-    @Option(help: ArgumentHelp("End a forward that --list shows.", valueName: "id"))
+    @Option(
+        help: ArgumentHelp("End a forward that --list shows.", valueName: "id"),
+        transform: { text in
+            if let id = UInt64(text) { return id }
+            throw ValidationError("it takes the number that `kith forward --list` shows")
+        })
     var stop: UInt64?
 
     @Argument(help: "The device: a name, or the beginning of its id.")

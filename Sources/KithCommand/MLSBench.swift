@@ -25,7 +25,7 @@ struct MLSBench: ParsableCommand {
 
     @OptionGroup var globals: GlobalOptions
 
-    @Option(help: ArgumentHelp("The cipher suite's number.", valueName: "number"))
+    @Option(help: ArgumentHelp("The cipher suite's number, 1 to 65535.", valueName: "number"))
     var suite: UInt16 = 1
 
     @Option(

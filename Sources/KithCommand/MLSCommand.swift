@@ -186,7 +186,8 @@ struct MLSVectorsGenerate: ParsableCommand {
 
     @Option(
         name: .customLong("suite"),
-        help: ArgumentHelp("A cipher suite; may be given several times. Default: all.", valueName: "number"))
+        help: ArgumentHelp("A cipher suite, 1 to 65535; may be given several times. Default: all.", valueName: "number")
+    )
     var suites: [UInt16] = []
 
     @Option(
@@ -194,7 +195,8 @@ struct MLSVectorsGenerate: ParsableCommand {
             "How many cases for each suite; of kinds without suites, in all. Default: a few.", valueName: "number"))
     var count: Int?
 
-    @Option(help: ArgumentHelp("Repeat the choices of an earlier file.", valueName: "number"))
+    @Option(
+        help: ArgumentHelp("Repeat the choices of an earlier file: the seed it told, 0 or more.", valueName: "number"))
     var seed: UInt64?
 
     @Option(help: ArgumentHelp("Write to a file instead of standard output.", valueName: "file"), completion: .file())

@@ -158,6 +158,14 @@ func occupyStandardStreams() {
     }
 }
 
+/// Puts an empty input in the place of standard input, so that somebody else may read it.
+func leaveInputAlone() {
+    let empty = unsafe open("/dev/null", O_RDONLY | O_CLOEXEC)
+    guard empty >= 0 else { return }
+    dup2(empty, STDIN_FILENO)
+    close(empty)
+}
+
 /// A reader that went away (`kith ls … | head`) is an error of a write, not the end of the process.
 func ignoreBrokenPipes() {
     signal(SIGPIPE, SIG_IGN)

@@ -5,6 +5,18 @@ import KithCommandLine
 import KithIdentity
 import KithWire
 
+/// What a device can be allowed, for the help of commands that give grants.
+let grantsHelp = """
+    Grants:
+      shell                        a shell, and any command
+      shell:command=LINE           this line and nothing else
+      shell:view                   looking at shells that are shared
+      shell:agent                  the use of an ssh agent that it brings along
+      files:read=/PATH             what is in a folder; files:write=/PATH changes it, too
+      forward                      connections to all this device can reach
+      forward:to=HOST:PORT         to one place; forward:listen=ADDRESS:PORT listens here
+    """
+
 /// `kith invite`.
 struct Invite: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -18,7 +30,9 @@ struct Invite: AsyncParsableCommand {
               kith invite --grant files:read=/home/ana/photos --yes
               kith invite --list
 
-            Grants: shell, files:read=PATH, files:write=PATH. `kith grant` changes them later.
+            \(grantsHelp)
+
+            `kith grant` changes them later.
             """))
 
     @OptionGroup var globals: GlobalOptions
@@ -204,12 +218,13 @@ struct Pair: AsyncParsableCommand {
     }
 
     func run() async throws {
+        let text = try await text()
+        _ = try Invitation(text: text)
         // Before the other device counts an attempt.
         guard yes || (TerminalPrompt.isPossible && invitation != "-") else {
             throw KithError(
                 .invalid, "There is no terminal to ask on. With --yes nobody compares the codes at this end.")
         }
-        let text = try await text()
         let ending = try await Signals.untilInterrupted {
             try await withClient(globals, creating: true) { client in try await pair(by: text, client) }
         }

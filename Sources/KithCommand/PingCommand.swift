@@ -19,13 +19,13 @@ struct Ping: AsyncParsableCommand {
     @Argument(help: "The device.")
     var device: String
 
-    @Option(name: .shortAndLong, help: "How many times; without it, until interrupted.")
+    @Option(name: .shortAndLong, help: "How many times, 1 to 1,000,000; without it, until interrupted.")
     var count: Int?
 
-    @Option(name: .shortAndLong, help: "Seconds between two.")
+    @Option(name: .shortAndLong, help: "Seconds between two, 0 to 3,600.")
     var interval = 0.2
 
-    @Option(name: .shortAndLong, help: "Bytes to send and get back, at most 1,000,000.")
+    @Option(name: .shortAndLong, help: "Bytes to send and get back, 0 to 1,000,000.")
     var size = 56
 
     func validate() throws {

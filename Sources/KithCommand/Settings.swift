@@ -2,6 +2,7 @@ import ArgumentParser
 import Foundation
 import Kith
 import KithCommandLine
+import KithShell
 import KithWire
 
 /// The settings file of this call: where it is, and what it says.
@@ -122,19 +123,22 @@ extension Root {
         return (path, try JSONDecoder().decode(Tool.self, from: Data(type._dumpHelp().utf8)).command)
     }
 
-    /// The words with every short name by itself and its value with it, as the parser takes them.
+    /// The words with every short name by itself and its value with it, as the parser takes them; negative numbers too.
     ///
     /// - Throws: `.invalid` for short names of which one is unknown.
     private static func separated(_ words: [String]) throws -> [String] {
         let own = words.prefix { $0 != "--" }
         // Nothing is described for nothing.
-        guard own.contains(where: { $0.count > 2 && $0.hasPrefix("-") && !$0.hasPrefix("--") }) else { return words }
+        let wantsScan = { (word: String) in
+            word.hasPrefix("-") && !word.hasPrefix("--") && (word.count > 2 || ArgumentScan.isNegative(word))
+        }
+        guard own.contains(where: wantsScan) else { return words }
         if let unknown = try unknownCommand(in: words) { throw unknown }
         let (path, command) = try described(words)
         do throws(ArgumentScan.Problem) {
             return path + (try ArgumentScan.separated(Array(words.dropFirst(path.count)), of: command))
         } catch {
-            throw wrong(error, path)
+            throw unterminated(Array(words.dropFirst(path.count)), of: command, path) ?? wrong(error, path)
         }
     }
 
@@ -156,17 +160,53 @@ extension Root {
         {
             return unknown
         }
-        if let problem = ArgumentScan.problem(
-            with: Array(words.dropFirst(path.count)), of: command, named: name(path))
-        {
+        let own = Array(words.dropFirst(path.count))
+        if let hint = unterminated(own, of: command, path) { return hint }
+        if let problem = ArgumentScan.problem(with: own, of: command, named: name(path)) {
             return wrong(problem, path)
         }
         var text = message(for: error).split(whereSeparator: \.isNewline).joined(separator: " ")
+        if let match = text.wholeMatch(of: /Missing value for '([^ ']+).*'/) {
+            let option = command.index(named: String(match.1)).map { command.arguments[$0] }
+            return wrong(ArgumentScan.missingValue(behind: String(match.1), option), path)
+        }
         if let match = text.wholeMatch(of: /The value '(.*)' is invalid for '<?([^ >]+)[^']*'(.*)/) {
-            text = "“\(match.1)” is not a value for \(match.2)\(match.3)"
+            let explained = match.3.drop { $0 == ":" || $0 == " " }
+            // A reason that names the value itself needs no other beginning.
+            text =
+                explained.hasPrefix("“")
+                ? String(explained)
+                : "“\(match.1)” is not a value for \(match.2)"
+                    + (match.3 == "" || match.3 == "." ? purpose(of: String(match.2), in: command) : String(match.3))
         }
         if !text.hasSuffix("."), !text.hasSuffix("?"), !text.contains("kith ") { text += "." }
         return KithError(.invalid, text.contains("kith ") ? text : "\(text) `\(name(path)) --help` shows how.")
+    }
+
+    /// What an option or argument is for, in parentheses: the first sentence of its help.
+    private static func purpose(of name: String, in command: CommandDescription) -> String {
+        let argument =
+            command.index(named: name).map { command.arguments[$0] }
+            ?? command.positionals.first { $0.valueName == name }
+        let help = argument?.abstract ?? ""
+        let end = help.range(of: ". ")?.lowerBound ?? help.endIndex
+        let sentence = String(help[..<end]).trimmingCharacters(in: ["."])
+        guard let first = sentence.first else { return "" }
+        return " (\(first.lowercased())\(sentence.dropFirst()))"
+    }
+
+    /// What is wrong where a command to be run stands without the `--` that goes before it; `nil` when none does.
+    private static func unterminated(
+        _ words: [String], of command: CommandDescription, _ path: [String]
+    ) -> KithError? {
+        guard command.positionals.contains(where: { $0.parsingStrategy == "postTerminator" }) else { return nil }
+        let roles = ArgumentScan(words, of: command).roles
+        guard !roles.contains(.terminator), let unknown = roles.firstIndex(of: .unknown) else { return nil }
+        let places = roles.indices.filter { if case .positional = roles[$0] { true } else { false } }
+        // The device, then what is to be run there, and only then what nobody knows.
+        guard places.count > 1, places[1] < unknown else { return nil }
+        let line = ShellService.Options.commandLine(for: words[..<places[1]] + ["--"] + words[places[1]...])
+        return KithError(.invalid, "To run a command, put -- before it: \(name(path)) \(line)")
     }
 
     /// Commands that must work whatever the settings say.

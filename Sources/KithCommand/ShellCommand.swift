@@ -19,6 +19,7 @@ struct ShellCommand: AsyncParsableCommand {
               kith shell laptop -- 'ps aux | grep kith'   one word is a line for the shell there
               kith shell laptop -- grep 'a b' 'my file'   several words reach the program just as they are
               kith shell -t laptop -- htop                a command that wants a terminal
+              kith shell -n laptop -- uptime              one that leaves what is typed or pasted meanwhile alone
               tar c . | kith shell laptop -- tar x -C /srv
 
             A shell survives its connection: when the network is gone, this end waits and goes on where it was, with
@@ -36,10 +37,10 @@ struct ShellCommand: AsyncParsableCommand {
               kith shell laptop --record day.cast         keep what is shown, for asciinema or
               kith shell --replay day.cast
 
-            On a terminal, a tilde at the beginning of a line starts an escape: ~. hangs up, which ends the shell,
-            ~d detaches, ~^Z suspends this end, ~? lists them, ~~ types a tilde. When a shell ends, every process of
-            its session there is ended, also those in the background and behind nohup; what left the session
-            (setsid, tmux) stays. Without a terminal a command ends when nobody holds its output any more: redirect
+            On a terminal, a tilde at the beginning of a line starts an escape: ~. hangs up, which ends the shell
+            unless another window has it, ~d detaches, ~^Z suspends this end, ~? lists them, ~~ types a tilde. When a
+            shell ends, every process of its session there is ended, also those in the background and behind nohup;
+            what left the session (setsid, tmux) stays. Without a terminal a command ends when nobody holds its output any more: redirect
             that of a job in the background.
 
             Exit status: that of the shell or command; 128 plus the number when a signal ended it; 255 when the
@@ -52,6 +53,11 @@ struct ShellCommand: AsyncParsableCommand {
 
     @Flag(name: [.customShort("t"), .customLong("terminal")], help: "Give the command a terminal.")
     var wantsTerminal = false
+
+    @Flag(
+        name: [.customShort("n"), .customLong("no-input")],
+        help: "Read no input: what is typed or pasted meanwhile is left to what comes next.")
+    var readsNothing = false
 
     @Flag(name: [.customShort("T"), .customLong("no-terminal")], help: "Use no terminal, also for a shell.")
     var wantsNoTerminal = false
@@ -91,7 +97,7 @@ struct ShellCommand: AsyncParsableCommand {
     @Flag(name: .customLong("view"), help: "With --attach: view only, type nothing.")
     var views = false
 
-    @Option(help: "With --attach: how many lines that have left the screen are shown first.")
+    @Option(help: "With --attach: how many lines that have left the screen are shown first, 0 or more.")
     var scrollback: UInt32 = 2_000
 
     @Option(
@@ -122,10 +128,10 @@ struct ShellCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Play a recording; needs no device.", valueName: "file"))
     var replay: String?
 
-    @Option(help: "With --replay: so many times as fast.")
+    @Option(help: "With --replay: so many times as fast, 0.01 to 1000.")
     var speed = 1.0
 
-    @Option(help: ArgumentHelp("With --replay: no pause longer than this.", valueName: "seconds"))
+    @Option(help: ArgumentHelp("With --replay: no pause longer than this, 0 or more.", valueName: "seconds"))
     var idleLimit: Double?
 
     @Argument(help: "The device: a name, or the beginning of its id.")
@@ -145,10 +151,16 @@ struct ShellCommand: AsyncParsableCommand {
                     : "--replay plays a file and takes no device.")
         }
         guard !(wantsTerminal && wantsNoTerminal) else { throw ValidationError("-t and -T exclude each other.") }
+        guard !readsNothing || !command.isEmpty else {
+            throw ValidationError("-n goes with a command: kith shell -n \(device ?? "DEVICE") -- COMMAND")
+        }
+        guard !readsNothing || !wantsTerminal else { throw ValidationError("-n and -t exclude each other.") }
         guard escape == "none" || (escape.utf8.count == 1 && escape.utf8.allSatisfy { (0x21...0x7E).contains($0) })
         else { throw ValidationError("--escape takes one ASCII character, or none.") }
         if let session, !attaches, !ends, share == nil {
-            throw ValidationError("To run a command, put -- before it: kith shell \(device ?? "") -- \(session)")
+            throw ValidationError(
+                "To run a command, put -- before it: kith shell \(device ?? "") -- \(ShellService.Options.commandLine(for: [session]))"
+            )
         }
         guard [lists, attaches, ends].count(where: { $0 }) <= 1 else {
             throw ValidationError("--list, --attach and --end exclude each other.")
@@ -170,6 +182,13 @@ struct ShellCommand: AsyncParsableCommand {
         if let replay { return try await Replay(file: replay, speed: speed, idleLimit: idleLimit).run() }
         guard let device else { return }
         if lists { return try await ShellSessions.list(on: device, globals) }
+        guard !attaches || isatty(STDIN_FILENO) == 1 else {
+            throw KithError(
+                .invalid,
+                "--attach needs a terminal, and standard input is none. Run it in one, or a command without it: "
+                    + "kith shell \(device) -- COMMAND")
+        }
+        if readsNothing { leaveInputAlone() }
         if let session, !attaches {
             return try await ShellSessions.change(
                 Shell.Change.Input(session: session, ends: ends, sharing: share), on: device, globals)
@@ -187,7 +206,7 @@ struct ShellCommand: AsyncParsableCommand {
                     try await attaches
                     ? attach(client, to: device) : open(client, on: device, usesTerminal: usesTerminal)
                 let frontEnd = try ShellTerminal(
-                    session: session, device: device, isTerminal: usesTerminal, onlyLooks: views,
+                    session: session, device: device, client: client, isTerminal: usesTerminal, onlyLooks: views,
                     escape: escape == "none" ? nil : escape.utf8.first,
                     options: ShellWindow.Options(
                         prediction: predict, clipboard: clipboard, recording: recording,

@@ -9,8 +9,10 @@ enum ShellSessions {
     static func list(on device: String, _ globals: GlobalOptions) async throws {
         let sessions = try await withClient(globals) { try await $0.call(Shell.Sessions.self, Nothing(), on: device) }
         if globals.json { return say(try jsonText(sessions)) }
-        guard !sessions.isEmpty else { return note("No shells of yours run on \(printable(device)).") }
-        say(text(sessions))
+        // One that has ended is kept a little for who has missed its end; nobody else can do anything with it.
+        let running = sessions.filter { $0.status == nil }
+        guard !running.isEmpty else { return note("No shells of yours run on \(printable(device)).") }
+        say(text(running))
     }
 
     /// Ends one, or changes who may attach to it.
@@ -46,9 +48,7 @@ enum ShellSessions {
             ["SESSION", "OPENED", "LAST USED", "WINDOWS", "SIZE", "WHAT"],
             sessions.map { session in
                 let windows =
-                    if let status = session.status {
-                        "exited \(status)"
-                    } else if let left = session.endsIn {
+                    if let left = session.endsIn {
                         "none, ends \(relative(now + left, now: now))"
                     } else {
                         "\(session.viewers)"

@@ -20,6 +20,7 @@ struct ShellTerminal: Sendable {
     }
 
     private let session: ShellSession
+    private let client: Client
     private let device: String
     /// Whether the other end has a terminal.
     private let isTerminal: Bool
@@ -39,10 +40,11 @@ struct ShellTerminal: Sendable {
 
     /// Attaches to a session.
     init(
-        session: ShellSession, device: String, isTerminal: Bool, onlyLooks: Bool, escape: UInt8?,
+        session: ShellSession, device: String, client: Client, isTerminal: Bool, onlyLooks: Bool, escape: UInt8?,
         options: ShellWindow.Options
     ) throws {
         self.session = session
+        self.client = client
         self.device = device
         self.isTerminal = isTerminal
         self.onlyLooks = onlyLooks
@@ -206,12 +208,15 @@ struct ShellTerminal: Sendable {
 
     /// Says once, for a while, that a program there would have something on the clipboard here.
     private func tellOffer() async throws {
-        guard let escape else { return }
+        let way = escape.map { "\(UnicodeScalar($0))c takes it" } ?? "--clipboard allow would let it"
         for await _ in window.firstOffer {
-            // Behind what the program shows besides, which would take the word away again.
-            try await Task.sleep(for: .milliseconds(500))
-            try await window.showBanner(
-                "kith: a program offers text for the clipboard; \(String(UnicodeScalar(escape)))c takes it")
+            // Behind what the program shows besides, which takes the word away: again, until it has stood for a moment.
+            for _ in 0..<20 {
+                try await Task.sleep(for: .milliseconds(500))
+                try await window.showBanner("kith: a program offers text for the clipboard; \(way)")
+                try await Task.sleep(for: .milliseconds(500))
+                if window.hasBanner { break }
+            }
             try await Task.sleep(for: .seconds(4))
             return try await window.hideBanner()
         }
@@ -295,7 +300,17 @@ struct ShellTerminal: Sendable {
             try await session.write(bytes)
         case .disconnect:
             await giveBack()
-            note(onlyLooks ? "\nkith: Stopped viewing." : "\nkith: hung up; the shell on \(device) has ended.")
+            if onlyLooks {
+                note("\nkith: Stopped viewing.")
+                return true
+            }
+            let fate =
+                switch await goesOnElsewhere() {
+                case true?: "goes on in another window"
+                case false?: "has ended"
+                case nil: "ends, unless another window has it"
+                }
+            note("\nkith: hung up; the shell on \(device) \(fate).")
             return true
         case .detach:
             await giveBack()
@@ -313,18 +328,31 @@ struct ShellTerminal: Sendable {
         case .help:
             let key = escape.map { String(UnicodeScalar($0)) } ?? ""
             let lines = [
-                "", "Escapes, at the beginning of a line:", "  \(key).   hang up, which ends the shell",
+                "", "Escapes, at the beginning of a line:",
+                "  \(key).   hang up, which ends the shell unless another window has it",
                 "  \(key)d   detach; the shell goes on for \(Self.span(session.keep))",
                 "  \(key)c   put on this clipboard what a program there wants on it", "  \(key)^Z  suspend this end",
                 "  \(key)\(key)   type \(key)", "  \(key)?   this text", "",
             ]
             try await window.say(lines.joined(separator: "\r\n"))
         case .takeClipboard:
-            let hadOne = try await window.takeOffer()
-            try await window.say(
-                hadOne ? "\r\nkith: copied\r\n" : "\r\nkith: no program there wants anything on the clipboard\r\n")
+            let words =
+                switch try await window.takeOffer() {
+                case .copied: "copied"
+                case .denied: "--clipboard deny has kept what a program there offered from the clipboard"
+                case .nothing: "no program there wants anything on the clipboard"
+                }
+            try await window.say("\r\nkith: \(words)\r\n")
         }
         return false
+    }
+
+    /// Whether somebody else types in this shell, too, so that it does not end with this window; `nil` when the device
+    /// does not say so at once, as one whose network is gone.
+    private func goesOnElsewhere() async -> Bool? {
+        let sessions = try? await client.call(
+            Shell.Sessions.self, Nothing(), on: device, options: CallOptions(timeout: .milliseconds(500)))
+        return sessions?.first { $0.id == session.id }.map { $0.drivers > 1 }
     }
 
     private static func span(_ keep: Duration?) -> String {

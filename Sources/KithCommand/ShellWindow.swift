@@ -42,8 +42,21 @@ final class ShellWindow: Sendable {
         var offered: (selection: String, text: [UInt8])?
         /// Whether the person has been told of such a wish.
         var hasToldOffer = false
+        /// Whether a wish was denied, as the person had said before.
+        var hasDenied = false
     }
 
+    /// What ``takeOffer()`` came to.
+    enum OfferOutcome {
+        /// It is on the clipboard.
+        case copied
+        /// There was one, and `--clipboard deny` says no.
+        case denied
+        /// There is none.
+        case nothing
+    }
+
+    private let policy: OutputFilter.Policy
     private let state: Mutex<State>
     private let recording: ShellRecording?
     private let readiness: Readiness
@@ -59,7 +72,11 @@ final class ShellWindow: Sendable {
         readiness = try Readiness()
         var state = State()
         let (columns, rows) = size ?? (80, 24)
-        if isatty(STDOUT_FILENO) == 1 { state.filter = OutputFilter(clipboardWrites: options.clipboard) }
+        policy = options.clipboard
+        if isatty(STDOUT_FILENO) == 1 {
+            // What is denied is to be told of, when somebody asks.
+            state.filter = OutputFilter(clipboardWrites: policy == .deny ? .ask : policy)
+        }
         if isRaw {
             state.echo = PredictiveEcho(
                 terminal: Terminal(columns: columns, rows: rows, scrollbackLimit: 0), mode: options.prediction)
@@ -89,6 +106,10 @@ final class ShellWindow: Sendable {
         try await write(to: STDOUT_FILENO) { state in
             let passed = state.filter?.filter(bytes) ?? bytes
             for case .clipboardWrite(let selection, let text, _) in state.filter?.takeEvents() ?? [] {
+                guard policy == .ask else {
+                    state.hasDenied = true
+                    continue
+                }
                 state.offered = (selection, text)
                 guard !state.hasToldOffer else { continue }
                 state.hasToldOffer = true
@@ -163,23 +184,26 @@ final class ShellWindow: Sendable {
         try await write(to: STDOUT_FILENO) { $0.echo?.showNotice(text, now: now) ?? [] }
     }
 
+    /// Whether a banner stands, or what was said instead: not in the middle of a sequence, and until more output comes.
+    var hasBanner: Bool { isPlainTerminal || state.withLock { $0.echo?.showsNotice ?? true } }
+
     /// Takes the banner away, and shows again what it covers.
     func hideBanner() async throws {
         let now = now
         try await write(to: STDOUT_FILENO) { $0.echo?.hideNotice(now: now) ?? [] }
     }
 
-    /// Puts on the clipboard what a program offered; returns whether there was anything.
-    func takeOffer() async throws -> Bool {
-        let isThere = Locked(false)
+    /// Puts on the clipboard what a program offered.
+    func takeOffer() async throws -> OfferOutcome {
+        let outcome = Locked(state.withLock { $0.hasDenied } ? OfferOutcome.denied : .nothing)
         try await write(to: STDOUT_FILENO) { state in
             guard let offered = state.offered else { return [] }
-            isThere.set(true)
+            outcome.set(.copied)
             state.offered = nil
             let selection = offered.selection.isEmpty ? "c" : offered.selection
             return Array("\u{1B}]52;\(selection);\(Data(offered.text).base64EncodedString())\u{07}".utf8)
         }
-        return isThere.value
+        return outcome.value
     }
 
     /// Ends the recording.

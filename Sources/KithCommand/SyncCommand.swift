@@ -206,7 +206,8 @@ struct SyncCommand: AsyncParsableCommand {
               kith sync --delete --exclude '*.tmp' --exclude /cache/ laptop:/srv/site site
               kith sync -n --delete photos laptop:/backup/photos     say what would change
 
-            What is in the source goes into the destination folder itself, not into a folder in it. Files that are there
+            What is in the source goes into the destination folder itself, not into a folder in it. Where the destination
+            is a link to a folder, name it with a slash behind (link/) to have that folder changed. Files that are there
             already, by size and time of change, are not sent; of changed ones only the changes are. An interrupted sync
             goes on where it was when it is run again. Without --delete nothing is deleted; with it, what the source does
             not have goes once all the rest has arrived, unless a part of the source could not be read. What --exclude

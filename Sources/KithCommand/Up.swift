@@ -31,7 +31,7 @@ struct Up: AsyncParsableCommand {
     @Option(help: "What this device calls itself when it pairs. Kept; default: the host's name.")
     var name: String?
 
-    @Option(help: "The UDP port to listen on. Kept; default: one chosen at the first start.")
+    @Option(help: "The UDP port to listen on, 0 to 65535. Kept; default: one chosen at the first start.")
     var port: UInt16?
 
     @Option(
@@ -104,7 +104,8 @@ struct Up: AsyncParsableCommand {
             say(try jsonText(Announcement(device: status, invitation: invitation)))
             return
         }
-        say("\(styled(status.name, .bold)) is up")
+        let isInFront = !detach && isatty(STDOUT_FILENO) == 1
+        say("\(styled(status.name, .bold)) is up\(isInFront ? "; Ctrl-C stops it" : "")")
         say("  DeviceID   \(status.id)")
         // A machine with many addresses leaves room for the invitation.
         let shown = status.addresses.prefix(isatty(STDOUT_FILENO) == 1 ? 4 : .max)
@@ -317,8 +318,12 @@ struct AuditLog: AsyncParsableCommand {
 
     @OptionGroup var globals: GlobalOptions
 
-    @Option(name: .shortAndLong, help: "How many entries, newest first.")
+    @Option(name: .shortAndLong, help: "How many entries, newest first, 1 to 10,000.")
     var limit = 50
+
+    func validate() throws {
+        guard (1...10_000).contains(limit) else { throw ValidationError("--limit takes 1 to 10,000.") }
+    }
 
     func run() async throws {
         let entries = try await withClient(globals) {

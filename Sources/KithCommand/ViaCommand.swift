@@ -4,6 +4,7 @@ import Foundation
 import KithAPI
 import KithCommandLine
 import KithForward
+import KithShell
 import KithWire
 import UnixSignals
 
@@ -69,8 +70,10 @@ struct ViaCommand: AsyncParsableCommand {
         default: place = nil
         }
         guard let place, place.port != 0 else {
+            let words = ShellService.Options.commandLine(for: target)
             throw ValidationError(
-                "“\(target.joined(separator: " "))” is not a host and port. Write HOST PORT or HOST:PORT.")
+                "“\(target.joined(separator: " "))” is not a host and port. Write HOST PORT or HOST:PORT. "
+                    + "To run a command, put -- before it: kith via \(device) -- \(words)")
         }
         if case .every = place { throw ValidationError("* is not a host to connect to.") }
         return place

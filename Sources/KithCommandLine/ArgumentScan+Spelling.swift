@@ -10,6 +10,8 @@ extension ArgumentScan {
 
     /// The words with every short name by itself and its value behind an equals sign: `-rn5` as `-r -n=5`.
     ///
+    /// So is a negative number that stands where a value has to: `--count -1` as `--count=-1`.
+    ///
     /// - Throws: the problem of a cluster that holds a letter which names nothing.
     package static func separated(
         _ words: [String], of command: CommandDescription
@@ -24,6 +26,8 @@ extension ArgumentScan {
                 result.append((letters.last ?? word) + (value.map { "=" + $0 } ?? ""))
             case .unknown where scan.isCluster(word):
                 throw scan.unknown(word)
+            case .value where isNegative(word):
+                result[result.count - 1] += "=" + word
             default: result.append(word)
             }
         }
@@ -41,14 +45,13 @@ extension ArgumentScan {
             if role == .terminator { isTerminated = true }
             guard role == .unknown else { continue }
             guard !word.hasPrefix("-") || isTerminated else { return scan.unknown(word) }
-            let count = command.positionals.count
+            let count = command.positionals.count { $0.parsingStrategy != "postTerminator" }
             return Problem(
                 message: "“\(word)” is one argument too many: \(name) takes \(count == 0 ? "none" : "\(count)")",
                 meant: nil)
         }
         if let awaited = scan.awaited, let word = words.last {
-            return Problem(
-                message: "A value is missing behind \(word): \(command.arguments[awaited].valueName)", meant: nil)
+            return missingValue(behind: word, command.arguments[awaited])
         }
         let given = Set(scan.roles.compactMap { if case .positional(let index) = $0 { index } else { nil } })
         for index in command.arguments.indices where command.arguments[index].kind == .positional {
@@ -56,6 +59,17 @@ extension ArgumentScan {
             return Problem(message: "An argument is missing: \(command.arguments[index].valueName)", meant: nil)
         }
         return nil
+    }
+
+    /// The problem of an option whose value is not there.
+    package static func missingValue(behind name: String, _ option: CommandDescription.Argument?) -> Problem {
+        let wanted = option.map(\.valueName).flatMap { name.hasSuffix($0) ? nil : $0 }
+        return Problem(message: "A value is missing behind \(name)" + (wanted.map { ": \($0)" } ?? ""), meant: nil)
+    }
+
+    /// Whether a word begins as a number below zero does, which no name of an option does.
+    package static func isNegative(_ word: String) -> Bool {
+        word.first == "-" && word.dropFirst().drop { $0 == "." }.first.map { $0.isASCII && $0.isNumber } ?? false
     }
 
     /// Whether a word is several short names, or one and its value, and no name by itself.

@@ -61,7 +61,10 @@ public struct FilesService: Service {
         guard own.kind == .folder else {
             return Files.List.Output(entries: [Self.entry(input.path, own)], hasMore: false)
         }
-        var page = NamePage(after: input.after?.bytes, limit: min(max(input.limit, 1), 2_000))
+        guard input.limit > 0 else {
+            throw KithError(.invalid, "`limit` must be 1 or more; at most 2000 entries come.")
+        }
+        var page = NamePage(after: input.after?.bytes, limit: min(input.limit, 2_000))
         try attempt("list", place.shown) { () throws(Errno) in try opened.forEachName { page.add($0) } }
         let (names, hasMore) = page.finish()
         let entries = names.compactMap { name -> Files.Entry? in

@@ -55,7 +55,12 @@ struct Place: Sendable {
         let components: [[UInt8]]
         switch parsed.anchor {
         case .top: components = parsed.components
-        case .home: components = try Self.home() + parsed.components
+        case .home:
+            let home = try Self.home()
+            let isElsewhere = roots.count == 1 && !home.starts(with: roots[0])
+            // `laptop:` alone is to be looked at where the home folder is not granted, and one other folder is.
+            components =
+                isElsewhere && access == .read && parsed.components.isEmpty ? roots[0] : home + parsed.components
         case .grant:
             guard roots.count <= 1 else {
                 throw KithError(
@@ -65,14 +70,27 @@ struct Place: Sendable {
         }
         // The widest folder: a link from one granted folder into another beneath it works then.
         guard let root = roots.filter({ components.starts(with: $0) }).min(by: { $0.count < $1.count }) else {
-            let granted = names.isEmpty ? "nothing" : names
+            let granted = names.isEmpty ? "no folder" : names
             throw KithError(
-                .denied, "Not permitted to \(access.rawValue) \(path): what is granted for that is \(granted).")
+                .denied,
+                "Not permitted to \(access.rawValue) \(path): granted for that is \(granted). On the other device: "
+                    + "kith grant \(Self.name(of: context.caller)) --add files:\(access.rawValue)=\(Self.advised(path))"
+            )
         }
         self.init(
             try Self.open(granted: "/" + Self.text(root), for: context), granted: root,
             Array(components.dropFirst(root.count)), root.isEmpty ? .fromTop : .beneath, isFolder: parsed.isFolder,
             shown: path)
+    }
+
+    private static func name(of caller: Caller) -> String {
+        if case .device(_, let name, _) = caller { name } else { "DEVICE" }
+    }
+
+    /// The path as it is typed where it is to be granted: what begins with a tilde, by the variable for that folder.
+    private static func advised(_ path: Files.Path) -> String {
+        let text = path.description
+        return text.hasPrefix("~") ? "$HOME" + text.dropFirst() : text
     }
 
     private init(

@@ -133,11 +133,10 @@ extension ForwardService {
             }
         }
         for rule in rules where !grants.mightForward(to: rule.target) {
-            let (what, grant) =
-                rule.target.map { ("\($0)", "forward:to=\($0)") } ?? ("anything", "forward:to=HOST:PORT")
+            let grant = rule.target.map { "forward:to=\($0)" } ?? "forward"
             throw KithError(
                 .denied,
-                "\(plan.device) does not let this device connect to \(what). On \(plan.device): "
+                "This needs the grant \(grant). On the other device: "
                     + "kith grant \(memory?.own ?? "DEVICE") --add \(grant)")
         }
     }

@@ -142,6 +142,8 @@ extension Grant: LosslessStringConvertible {
             self = .shellCommand(String(line))
         case (.forward, nil): self = .forward
         case (.forward, let detail?): self = try Self.forwarding(detail)
+        case (.files, nil):
+            throw KithError(.invalid, "“files” lacks what it allows, and where: files:read=/PATH or files:write=/PATH.")
         case (.library, nil): self = .library
         case (.screen, let detail?):
             guard let access = ScreenAccess(rawValue: String(detail)) else { throw Self.unknown(text) }
@@ -152,7 +154,8 @@ extension Grant: LosslessStringConvertible {
         case (.files, let detail?):
             let halves = detail.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             guard halves.count == 2, let access = FileAccess(rawValue: String(halves[0])) else {
-                throw Self.unknown(text)
+                guard halves.count == 1, FileAccess(rawValue: String(detail)) != nil else { throw Self.unknown(text) }
+                throw KithError(.invalid, "“\(text)” lacks the folder it is for: \(text)=/PATH.")
             }
             var root = String(halves[1])
             while root.utf8.count > 1, root.hasSuffix("/") { root.removeLast() }
@@ -188,8 +191,7 @@ extension Grant: LosslessStringConvertible {
             .invalid,
             """
             “\(text.prefix(128))” is not a grant. There are: shell, shell:command=LINE, shell:view, shell:agent, \
-            files:read=/PATH, files:write=/PATH, screen:view, screen:control, forward, forward:to=HOST:PORT, \
-            forward:listen=ADDRESS:PORT, library, node:PATTERN.
+            files:read=/PATH, files:write=/PATH, forward, forward:to=HOST:PORT, forward:listen=ADDRESS:PORT.
             """)
     }
 }

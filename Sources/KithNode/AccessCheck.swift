@@ -20,9 +20,11 @@ extension Access {
         case (.device(_, let name, _), .granted(let grant)):
             if grants.allows(grant) { return nil }
             return Self.lacking(grant.description, name: name)
-        case (.device(_, let name, _), .holding(let kind, _)):
+        case (.device(_, let name, _), .holding(let kind, let purpose)):
             if grants.contains(where: { $0.kind == kind }) { return nil }
-            return Self.lacking(kind.rawValue, name: name)
+            // A place that is wanted says more than the kind.
+            let place = purpose.flatMap { Grant("\(kind.rawValue):to=\($0)") }
+            return Self.lacking(place?.description ?? (kind == .files ? "files:read=PATH" : kind.rawValue), name: name)
         }
     }
 

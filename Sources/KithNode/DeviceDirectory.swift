@@ -1,3 +1,4 @@
+import KithCommandLine
 package import KithIdentity
 package import KithWire
 
@@ -85,17 +86,27 @@ extension [KnownDevice] {
         let others = filter { device in
             !beginnings.contains(device) && device.name.lowercased().hasPrefix(text.lowercased())
         }
-        return try Self.only(letters.isEmpty ? [] : beginnings + others, text)
+        let candidates = letters.isEmpty ? [] : beginnings + others
+        guard candidates.isEmpty else { return try Self.only(candidates, text) }
+        throw noDevice(text)
     }
 
     /// Whether a text is long enough to be meant for a DeviceID: as long as ``DeviceID/short``.
     static func mayBeID(_ text: String) -> Bool { DeviceName.idLetters(text).count >= DeviceName.shortIDLetters }
 
+    /// No device has that name, and which one was meant; with ssh's `USER@` before it, the device behind it.
+    private func noDevice(_ text: String) -> KithError {
+        let name = text.split(separator: "@", omittingEmptySubsequences: false).last.map(String.init) ?? text
+        let isUser = name != text
+        let meant = Wording.nearest(to: name.lowercased(), in: map { $0.name.lowercased() })
+            .flatMap { nearest in first { $0.name.lowercased() == nearest } }
+        let why = isUser ? " A device has one user, who is not named." : ""
+        let hint = meant.map { " Did you mean \($0.name)?" } ?? " `kith devices` lists them."
+        return KithError(.notFound, "There is no device named \(text).\(why)\(hint)")
+    }
+
     private static func only(_ candidates: [KnownDevice], _ text: String) throws(KithError) -> KnownDevice {
         if candidates.count == 1 { return candidates[0] }
-        if candidates.isEmpty {
-            throw KithError(.notFound, "There is no device named \(text); `kith devices` lists them.")
-        }
         let names = candidates.map { "\($0.name) (\($0.id.short))" }.sorted().joined(separator: ", ")
         throw KithError(.invalid, "\(text) could be any of \(names). Type more of the name.")
     }

@@ -9,7 +9,7 @@ import KithWire
 /// | member | what |
 /// | --- | --- |
 /// | `on` | the device to ask: a name, a DeviceID or the beginning of one; absent for this one |
-/// | `timeout` | how long the answer may take, in milliseconds, 1…; absent for no limit |
+/// | `timeout` | how long the answer may take, in milliseconds, 1…2⁵²; absent for no limit |
 /// | `traceparent` | the W3C trace context the call belongs to |
 enum RPCCall {
     private static let reserved: Set<String> = ["on", "timeout", "traceparent"]
@@ -44,7 +44,8 @@ enum RPCCall {
                 call.device = device
             case "timeout":
                 guard let timeout = member.value.integer, (1...(1 << 52)).contains(timeout) else {
-                    throw KithError(.invalid, "`timeout` must be a whole number of milliseconds, at least 1.")
+                    throw KithError(
+                        .invalid, "`timeout` must be a whole number of milliseconds, from 1 to 4503599627370496.")
                 }
                 call.options.timeout = .milliseconds(timeout)
             default:

@@ -292,6 +292,10 @@ extension DeviceName.Conflict {
         switch self {
         case .reserved:
             KithError(.invalid, "\(name) cannot be a device's name: it says something else. Choose another.")
+        case .looksLike(name, let id?):
+            KithError(.conflict, "\(name) is another device already (\(id.short)). Choose another name.")
+        case .looksLike(name, nil):
+            KithError(.conflict, "\(name) is this device itself. Choose another name for the other one.")
         case .looksLike(let other, let id?):
             KithError(.conflict, "\(name) looks like \(other) (\(id.short)), another device. Choose another name.")
         case .looksLike(let other, nil):

@@ -162,6 +162,9 @@ package struct PredictiveEcho: Sendable {
         return bytes + painter.bytes + draw(now: now)
     }
 
+    /// Whether a notice stands.
+    package var showsNotice: Bool { hasNotice }
+
     /// Answers what takes the notice away and shows again what it covers.
     package mutating func hideNotice(now: Duration) -> [UInt8] {
         guard hasNotice else { return [] }

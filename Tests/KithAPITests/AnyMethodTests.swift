@@ -59,6 +59,14 @@ enum Add: Method {
         #expect(throws: KithError(.invalid, "")) { try method.input.decode(payload) }
     }
 
+    @Test(arguments: ["99999999999999999999", "1e400", "1.5", "-99999999999999999999"])
+    func `a number that does not fit is named with its member`(number: String) {
+        let error = #expect(throws: KithError.self) {
+            try method.input.decode(.json(Array(#"{"a":1,"other":1e999,"b":\#(number)}"#.utf8)))
+        }
+        #expect(error?.message == "The input of test.add is not what the method takes: `b` cannot be \(number).")
+    }
+
     @Test func `a missing member is named`() throws {
         do {
             _ = try method.input.decode(.json(Array(#"{"a":1}"#.utf8)))

@@ -22,12 +22,6 @@ import Testing
         }
     }
 
-    private func write(_ text: String, to path: String) throws {
-        try FileManager.default.createDirectory(
-            atPath: (path as NSString).deletingLastPathComponent, withIntermediateDirectories: true)
-        try Data(text.utf8).write(to: URL(fileURLWithPath: path))
-    }
-
     /// Everything in a folder: paths, with what is in files and where links lead.
     private func tree(_ folder: String) throws -> [String: String] {
         var tree: [String: String] = [:]
@@ -397,7 +391,7 @@ import Testing
         // No daemon runs on it; the next boot empties /tmp at the latest.
         defer { try? FileManager.default.removeItem(at: phone.folder) }
         let outcome = try await phone.kith(["browse"])
-        #expect(outcome.status == 10 && outcome.error.contains("needs a terminal"), "\(outcome)")
+        #expect(outcome.status == 64 && outcome.error.contains("needs a terminal"), "\(outcome)")
         #expect(outcome.error.contains("kith ls") && outcome.error.contains("kith cp"))
         let plain = try Tmux(phone, ["browse", "--plain"])
         defer { plain.end() }

@@ -90,6 +90,87 @@ import Testing
         await machine.remove()
     }
 
+    @Test func `a number below zero is read as a value, and refused with what would be right`() async throws {
+        let machine = try Machine("nobody")
+        let cases = [
+            (["ping", "x", "--count", "-1"], "--count takes 1 to 1,000,000"),
+            (["ping", "x", "-i", "-.5"], "--interval takes 0 to 3,600 seconds"),
+            (["ping", "x", "-s", "-1"], "--size takes 0 to"),
+            (["bench", "x", "-t", "-1"], "--time takes 0.1 to 30"),
+            (["bench", "x", "-n", "-1"], "--requests takes 1 to"),
+            (["audit", "--limit", "-1"], "--limit takes 1 to 10,000"),
+            (["audit", "-l", "0"], "--limit takes 1 to 10,000"),
+            (
+                ["find", "x:/", "-maxdepth", "-1"],
+                "“-1” is not a value for -maxdepth (at most so many levels below, 0 or more)"
+            ),
+            (["find", "x:/", "-mindepth", "-1"], "0 or more)"), (["du", "-d", "-1", "x:/"], "0 or more)"),
+            (["passphrase", "set", "--new-passphrase-fd", "-1"], "A file descriptor is not negative"),
+            (["status", "--passphrase-fd", "-1"], "A file descriptor is not negative"),
+            (["up", "--port", "-1"], "“-1” is not a value for --port (the UDP port to listen on, 0 to 65535)"),
+            (["shell", "x", "--scrollback", "-1"], "0 or more)"),
+            (["shell", "x", "--keep", "-5m"], "90s, 10m, 8h, 2d, none)"),
+            (["invite", "--expires", "-5m"], "a week at the most)"),
+            (["cp", "--parallel", "-2", "a", "x:"], "1 to 16)"),
+            (["cp", "--limit", "-2M", "a", "x:"], "500K, 2M)"),
+            (["sync", "--retry-for", "-2", "a", "x:"], "0: not at all)"),
+            (["forward", "--stop", "-1"], "`kith forward --list` shows"),
+            (["mls", "bench", "--suite", "-1"], "1 to 65535)"),
+        ]
+        try await Self.each(cases) { words, hint in
+            let outcome = try await machine.start(words, byEnvironment: true).outcome(seconds: 60)
+            #expect(outcome.status == 64 && outcome.error.contains(hint), "\(words): \(outcome)")
+            #expect(outcome.error.split(separator: "\n").count == 1, "\(words): \(outcome)")
+        }
+        // What stands behind the name of an option that is not a number is another option.
+        let other = try await machine.start(["ping", "x", "-c", "--json"], byEnvironment: true).outcome(seconds: 60)
+        #expect(other.status == 64 && other.error.contains("A value is missing behind -c"), "\(other)")
+        await machine.remove()
+    }
+
+    @Test func `a command without the two hyphens before it is told where they go`() async throws {
+        let machine = try Machine("nobody")
+        let cases = [
+            (["shell", "x", "ls", "-l"], "kith shell x -- ls -l"),
+            (["shell", "x", "ls", "-la", "a b"], "-- ls -la 'a b'"),
+            (["shell", "x", "grep", "-e", "y", "z"], "-- grep -e"),
+            (["shell", "x", "ls", "/tmp", "/var"], "-- ls /tmp /var"),
+            (["shell", "x", "uptime"], "-- uptime"), (["via", "x", "curl", "-s", "http://y/"], "-- curl -s http://y/"),
+            (["via", "x", "curl", "http://y/"], "-- curl http://y/"), (["via", "x", "bash"], "-- bash"),
+            (["via", "x", "git", "clone", "http://y/"], "kith via x -- git clone http://y/"),
+        ]
+        try await Self.each(cases) { words, hint in
+            let outcome = try await machine.start(words, byEnvironment: true).outcome(seconds: 60)
+            #expect(outcome.status == 64 && outcome.error.contains("put -- before it: kith "), "\(words): \(outcome)")
+            #expect(outcome.error.contains(hint), "\(words): \(outcome)")
+        }
+        await machine.remove()
+    }
+
+    @Test func `what is missing or named as elsewhere is said, with the name it has here`() async throws {
+        let machine = try Machine("nobody")
+        let cases = [
+            ([""], "A command is missing."), (["--data"], "A value is missing behind --data"),
+            (["--data", "/x"], "A command is missing."), (["ssh", "x"], "Did you mean kith shell?"),
+            (["scp", "a", "x:"], "Did you mean kith cp?"), (["rsync", "-a", "x:", "."], "Did you mean kith sync?"),
+            (["rmdir", "x:a"], "Did you mean kith rm?"), (["inbox", "nosuch"], "`kith inbox --help` lists them."),
+            (["forward", "--stop", "nope"], "`kith forward --list` shows"),
+            (["pair", "foo"], "That is not an invitation"),
+            (
+                ["grant", "x", "--add", "files:read"],
+                "kith: “files:read” lacks the folder it is for: files:read=/PATH."
+            ),
+            (["grant", "x", "--add", "nope"], "kith: “nope” is not a grant. There are: shell, "),
+            (["grant", "x", "--add"], "A value is missing behind --add"), (["browse"], "needs a terminal"),
+        ]
+        try await Self.each(cases) { words, hint in
+            let outcome = try await machine.start(words, byEnvironment: true).outcome(seconds: 60)
+            #expect(outcome.status == 64 && outcome.error.contains(hint), "\(words): \(outcome)")
+            #expect(outcome.error.split(separator: "\n").count == 1, "\(words): \(outcome)")
+        }
+        await machine.remove()
+    }
+
     @Test func `a value behind its letter, and letters written together, mean what they mean apart`() async throws {
         let machine = try Machine("nobody")
         var pairs: [(together: [String], apart: [String])] = []

@@ -125,12 +125,22 @@ import Testing
                 for command in [["forward", "laptop"] + rule, ["forward", "laptop", "--detach"] + rule] {
                     let outcome = try await phone.kith(command, seconds: 30)
                     #expect(outcome.status == 5 && outcome.output.isEmpty, "\(command): \(outcome)")
-                    #expect(outcome.error.contains("does not let this device connect to \(what)"), "\(outcome)")
+                    #expect(
+                        outcome.error.contains("This needs the grant forward:to=\(what). On the other device: kith"),
+                        "\(outcome)")
                 }
             }
+            // The same is said in the same words, whoever finds out.
+            let via = try await phone.kith(["via", "laptop", "127.0.0.1", "80"], seconds: 30)
+            #expect(via.status == 5, "\(via)")
+            #expect(
+                via.error.contains(
+                    "This needs the grant forward:to=127.0.0.1:80. On the other device: kith grant phone --add forward:to="
+                ),
+                "\(via)")
             // The advice is a command that helps.
             let denied = try await phone.kith(["forward", "laptop", "--detach", "-L", "0:127.0.0.1:80"])
-            let advice = try #require(denied.error.split(separator: "On laptop: kith ").last)
+            let advice = try #require(denied.error.split(separator: "On the other device: kith ").last)
             try await laptop.kith(advice.split(whereSeparator: \.isWhitespace).map(String.init))
             _ = try await phone.forward("laptop", "-L", "0:127.0.0.1:80")
             _ = try await phone.forward("laptop", "-L", "0:127.0.0.1:7")

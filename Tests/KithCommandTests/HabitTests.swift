@@ -3,12 +3,6 @@ import Testing
 
 /// What people type who know ls, scp, rsync and git.
 @Suite struct HabitTests {
-    private func write(_ text: String, to path: String) throws {
-        try FileManager.default.createDirectory(
-            atPath: (path as NSString).deletingLastPathComponent, withIntermediateDirectories: true)
-        try Data(text.utf8).write(to: URL(fileURLWithPath: path))
-    }
-
     @Test func `a command for a device that is not there says so and makes none`() async throws {
         let machine = try Machine("nobody")
         for words in [["status"], ["ls", "laptop:/x"], ["devices"], ["down"], ["call", "api.describe"], ["inbox"]] {
@@ -60,6 +54,71 @@ import Testing
             }
             let other = try await phone.kith(["ls", "desk"])
             #expect(other.status == 64 && !other.error.contains("Did you mean"), "\(other)")
+        }
+    }
+
+    @Test func `a mistyped device is told which was meant, whatever the command`() async throws {
+        try await withTwoMachines { laptop, phone in
+            try await laptop.invite(phone, "shell")
+            for words in [
+                ["ls", "laptpo:/tmp"], ["shell", "lpatop", "--", "true"], ["ping", "latop"], ["forget", "Laptpo"],
+                ["cp", "laptip:/x", "."], ["shell", "ana@laptop", "--", "true"],
+            ] {
+                let outcome = try await phone.kith(words)
+                #expect(outcome.status == 3 && outcome.error.contains("Did you mean laptop?"), "\(words): \(outcome)")
+            }
+            let other = try await phone.kith(["ping", "desk"])
+            #expect(other.status == 3 && other.error.contains("`kith devices` lists them."), "\(other)")
+            let taken = try await phone.kith(["rename", "laptop", "phone"])
+            #expect(taken.status == 4 && taken.error.contains("phone is this device itself."), "\(taken)")
+        }
+    }
+
+    @Test func `a device alone is the one folder that is granted, where the home folder is not`() async throws {
+        try await withTwoMachines { laptop, phone in
+            let srv = laptop.path("srv")
+            try write("x", to: srv + "/inside")
+            try write("x", to: laptop.path("more/other"))
+            try await laptop.invite(phone, "files:read=\(srv)")
+            #expect(try await phone.expect("ls", "laptop:") == "inside\n")
+            #expect(try await phone.expect("ls", "laptop:*") == "inside\n")
+            let denied = try await phone.kith(["ls", "laptop:~/x"])
+            #expect(denied.status == 5, "\(denied)")
+            #expect(
+                denied.error.contains(
+                    "granted for that is \(srv). On the other device: kith grant phone --add files:read=$HOME/x"),
+                "\(denied)")
+            // Of several, none is meant more than another.
+            try await laptop.expect("grant", "phone", "--add", "files:read=\(laptop.path("more"))")
+            let several = try await phone.kith(["ls", "laptop:"])
+            #expect(several.status == 5 && several.error.contains(srv), "\(several)")
+            #expect(
+                several.error.contains(laptop.path("more")) && several.error.contains("--add files:read=$HOME"),
+                "\(several)")
+            // What changes something is to say what.
+            try await laptop.expect("grant", "phone", "--remove", "files:read=\(laptop.path("more"))")
+            try await laptop.expect("grant", "phone", "--add", "files:write=\(srv)")
+            let sync = try await phone.kith(["sync", "--delete", phone.path("."), "laptop:"])
+            #expect(sync.status == 5, "\(sync)")
+            #expect(FileManager.default.fileExists(atPath: srv + "/inside"))
+        }
+    }
+
+    @Test func `with -v mkdir, mv and rm name what they made, moved and deleted`() async throws {
+        try await withTwoMachines { laptop, phone in
+            let srv = laptop.path("srv")
+            try write("x", to: srv + "/d/inside")
+            try await laptop.invite(phone, "files:write=\(srv)")
+            #expect(try await phone.expect("mkdir", "-pv", "laptop:\(srv)/a/b") == "made laptop:\(srv)/a/b\n")
+            #expect(try await phone.expect("mkdir", "-pv", "laptop:\(srv)/a/b") == "")
+            #expect(
+                try await phone.expect("mv", "-v", "laptop:\(srv)/a/b", "laptop:\(srv)/c")
+                    == "moved laptop:\(srv)/a/b to laptop:\(srv)/c\n")
+            #expect(
+                try await phone.expect("rm", "-rfv", "laptop:\(srv)/d", "laptop:\(srv)/c")
+                    == "deleted laptop:\(srv)/d, and 1 in it\ndeleted laptop:\(srv)/c\n")
+            let missing = try await phone.kith(["mkdir", "laptop:\(srv)/x/y"])
+            #expect(missing.status == 3 && missing.error.contains("Pass -p"), "\(missing)")
         }
     }
 
@@ -176,21 +235,6 @@ import Testing
 
     /// The words of a line.
     private func words(_ line: Substring) -> [String] { line.split(separator: " ").map { String($0) } }
-
-    /// Runs a program of this machine and returns what it prints.
-    private func local(_ words: [String]) throws -> String {
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-        process.arguments = words
-        process.environment = ProcessInfo.processInfo.environment.merging(["LC_ALL": "C"]) { $1 }
-        let output = Pipe()
-        process.standardOutput = output
-        process.standardError = FileHandle.nullDevice
-        try process.run()
-        let data = output.fileHandleForReading.readDataToEndOfFile()
-        process.waitUntilExit()
-        return String(decoding: data, as: UTF8.self)
-    }
 
     @Test func `patterns stand for what matches there, in every command that takes files`() async throws {
         try await withTwoMachines { laptop, phone in

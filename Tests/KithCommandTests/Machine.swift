@@ -189,6 +189,28 @@ final class Running: @unchecked Sendable {  // set up before it is shared; Proce
     }
 }
 
+/// Runs a program of this machine and returns what it prints.
+func local(_ words: [String]) throws -> String {
+    let process = Process()
+    process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+    process.arguments = words
+    process.environment = ProcessInfo.processInfo.environment.merging(["LC_ALL": "C"]) { $1 }
+    let output = Pipe()
+    process.standardOutput = output
+    process.standardError = FileHandle.nullDevice
+    try process.run()
+    let data = output.fileHandleForReading.readDataToEndOfFile()
+    process.waitUntilExit()
+    return String(decoding: data, as: UTF8.self)
+}
+
+/// Writes a file, and makes the folders it lies in.
+func write(_ text: String, to path: String) throws {
+    try FileManager.default.createDirectory(
+        atPath: (path as NSString).deletingLastPathComponent, withIntermediateDirectories: true)
+    try Data(text.utf8).write(to: URL(fileURLWithPath: path))
+}
+
 /// Runs `body` with two machines that are up, and takes them down after it.
 func withTwoMachines(_ body: (_ laptop: Machine, _ phone: Machine) async throws -> Void) async throws {
     let laptop = try Machine("laptop")

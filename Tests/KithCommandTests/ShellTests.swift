@@ -125,6 +125,90 @@ import Testing
         }
     }
 
+    @Test func `whoever hangs up is told whether the shell goes on in another window, and sees no ended one`()
+        async throws
+    {
+        try await withTwoMachines { laptop, phone in
+            try await laptop.invite(phone, "shell")
+            let first = try Tmux(phone, ["shell", "laptop"])
+            defer { first.end() }
+            try first.type("echo $((40 + 2))")
+            try await first.show("\n42\n")
+            let second = try Tmux(phone, ["shell", "laptop", "--attach"])
+            defer { second.end() }
+            try await second.show("\n42\n")
+            try first.send("~.")
+            try await first.show("hung up; the shell on laptop goes on in another window.")
+            try second.type("echo $((40 + 3))")
+            try await second.show("\n43\n")
+            try second.send("~.")
+            try await second.show("hung up; the shell on laptop has ended.")
+            // Another has an end of its own, for which its window is not there any more.
+            let gone = try Tmux(phone, ["shell", "laptop"])
+            try gone.type("echo $((40 + 4)); touch \(laptop.path("ready"))")
+            try await laptop.waitForFile(laptop.path("ready"))
+            try gone.type("sleep 1; exit 3")
+            gone.end()
+            var json = ""
+            let deadline = ContinuousClock.now + .seconds(20)
+            while !json.contains("\"status\" : 3"), ContinuousClock.now < deadline {
+                json = try await phone.kith(["shell", "laptop", "--list", "--json"]).output
+            }
+            #expect(json.contains("\"status\" : 3"), "\(json)")
+            #expect(try await phone.kith(["shell", "laptop", "--list"]).error.contains("No shells of yours"))
+        }
+    }
+
+    @Test func `a window that needs a terminal asks for one, and a command with -n leaves what is typed`() async throws
+    {
+        try await withTwoMachines { laptop, phone in
+            try await laptop.invite(phone, "shell")
+            let attach = try await phone.kith(["shell", "laptop", "--attach"])
+            #expect(attach.status == 64 && attach.error.contains("needs a terminal"), "\(attach)")
+            #expect(attach.output.isEmpty && attach.error.contains("kith shell laptop -- COMMAND"), "\(attach)")
+            let alone = try await phone.kith(["shell", "-n", "laptop"])
+            #expect(alone.status == 64, "\(alone)")
+            // A tour that is pasted: what comes behind a command is not the command's.
+            let kith = "KITH_DATA='\(phone.data)' '\(Machine.program.path)'"
+            let lines =
+                "\(kith) shell -n laptop -- cat\necho fir''st\n\(kith) shell -n laptop -- 'sleep 0.1'\necho sec''ond\n"
+            let bash = try Tmux(line: "PS1='here: ' bash --norc -i")
+            defer { bash.end() }
+            try await bash.show("here:")
+            try bash.send(lines)
+            try await bash.show("\nfirst\n")
+            try await bash.show("\nsecond\n")
+        }
+    }
+
+    @Test func `an offer for the clipboard is told of however busy the screen, and a denied one on asking`()
+        async throws
+    {
+        try await withTwoMachines { laptop, phone in
+            try await laptop.invite(phone, "shell")
+            // Output goes on where the word would stand, and ends only when there is somebody to read it.
+            let busy =
+                "printf '\\033]52;c;aGVsbG8=\\007'; i=0; while [ $i -lt 12 ]; do printf x; sleep 0.2; i=$((i+1)); done"
+            for (options, words) in [
+                ([], "offers text for the clipboard; ~c takes it"), (["--escape", "none"], "--clipboard allow"),
+            ] {
+                let terminal = try Tmux(phone, ["shell", "laptop"] + options)
+                defer { terminal.end() }
+                try await terminal.show(getuid() == 0 ? "#" : "$")
+                try terminal.type(busy)
+                try await terminal.show(words)
+            }
+            let denying = try Tmux(phone, ["shell", "laptop", "--clipboard", "deny"])
+            defer { denying.end() }
+            try await denying.show(getuid() == 0 ? "#" : "$")
+            try denying.type("clear; printf '\\033]52;c;aGVsbG8=\\007'; echo o''ver")
+            try await denying.show("over")
+            try denying.send("~c")
+            try await denying.show("--clipboard deny has kept what a program there offered")
+            #expect(!(try denying.screen().contains("offers text")))
+        }
+    }
+
     @Test func `a shell that is ended from elsewhere says so, and leaves the terminal as it was`() async throws {
         try await withTwoMachines { laptop, phone in
             try await laptop.invite(phone, "shell")

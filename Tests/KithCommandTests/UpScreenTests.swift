@@ -11,7 +11,8 @@ import Testing
         try await terminal.show("It may then")
         let screen = try terminal.screen()
         #expect(
-            screen.contains(" is up\n") && screen.contains("DeviceID") && screen.contains("kith pair "), "\(screen)")
+            screen.contains(" is up; Ctrl-C stops it\n") && screen.contains("DeviceID")
+                && screen.contains("kith pair "), "\(screen)")
         #expect(try terminal.value("#{history_size}") == "0")
         // A window that is made narrower breaks the lines, and loses none.
         try terminal.resize(columns: 40, rows: 24)
@@ -28,7 +29,7 @@ import Testing
         try terminal.press("Enter")
         try await terminal.show("It may then")
         let screen = try terminal.screen()
-        #expect(screen.contains("▀") && screen.contains(" is up\n"), "\(screen)")
+        #expect(screen.contains("▀") && screen.contains(" is up; Ctrl-C stops it\n"), "\(screen)")
         #expect(try terminal.value("#{history_size}") == "0")
         try terminal.press("C-c")
         terminal.end()

@@ -183,6 +183,8 @@ private func untilStarted(_ body: (Duration) async throws -> TestService) async 
         #expect(try devices.resolve(String(try Friends.id(3).description.prefix(9))).name == "lapis")
         #expect(throws: KithError(.invalid, "")) { try devices.resolve("la") }
         #expect(throws: KithError(.notFound, "")) { try devices.resolve("") }
+        let mistyped = #expect(throws: KithError.self) { try devices.resolve("latpop") }
+        #expect(mistyped?.message == "There is no device named latpop. Did you mean laptop?")
     }
 
     @Test func `a device's id wins over another's name`() throws {

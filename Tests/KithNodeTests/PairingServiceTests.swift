@@ -43,21 +43,15 @@ import Testing
         var limits = PairingService.Limits()
         limits.verdict = .milliseconds(300)
         try await withInviter(limits) { laptop in
-            let invitation = try await laptop.invite()
-            var events = try await laptop.events()
-            let slow = try await Joining(invitation)
-            _ = try await slow.reveal()
-            guard case .requested(let request)? = try await events.next() else {
-                Issue.record("nobody was asked")
-                return
-            }
+            var asked = try await Asked(laptop)
+            let (slow, request) = (asked.joining, asked.request)
             // Its person may say yes: the other end's silence ends it all the same.
             do {
                 try await laptop.decide(request, true)
             } catch let error as KithError where error.code == .notFound {
                 // On a busy machine the time is over by now.
             }
-            guard case .ended(_, let reason)? = try await events.next() else {
+            guard case .ended(_, let reason)? = try await asked.events.next() else {
                 Issue.record("nobody was told")
                 return
             }
@@ -69,21 +63,15 @@ import Testing
 
     @Test func `an invitation belongs to the first key that proves it, and the second is seen`() async throws {
         try await withInviter { laptop in
-            let invitation = try await laptop.invite()
-            var events = try await laptop.events()
-            let first = try await Joining(invitation)
-            let code = try await first.reveal()
-            guard case .requested(let request)? = try await events.next() else {
-                Issue.record("nobody was asked")
-                return
-            }
-            #expect(request.code == code)
-            let second = try await Joining(invitation)
+            var asked = try await Asked(laptop)
+            let (first, request) = (asked.joining, asked.request)
+            #expect(request.code == asked.code)
+            let second = try await Joining(asked.invitation)
             guard case .refused(.conflict, _)? = try await second.present() else {
                 Issue.record("two keys at once")
                 return
             }
-            guard case .brokenOff(let attempt)? = try await events.next() else {
+            guard case .brokenOff(let attempt)? = try await asked.events.next() else {
                 Issue.record("nobody was told of the second key")
                 return
             }
@@ -104,18 +92,12 @@ import Testing
 
     @Test func `an invitation that is taken back ends the attempt by it at both ends`() async throws {
         try await withInviter { laptop in
-            let invitation = try await laptop.invite()
-            var events = try await laptop.events()
-            let joining = try await Joining(invitation)
-            _ = try await joining.reveal()
-            guard case .requested(let request)? = try await events.next() else {
-                Issue.record("nobody was asked")
-                return
-            }
+            var asked = try await Asked(laptop)
+            let (joining, request) = (asked.joining, asked.request)
             try await joining.agree()
             _ = try await laptop.node.client.call(
-                Invitations.Revoke.self, Invitations.Revoke.Input(id: invitation.id))
-            guard case .ended(request, let reason)? = try await events.next() else {
+                Invitations.Revoke.self, Invitations.Revoke.Input(id: asked.invitation.id))
+            guard case .ended(request, let reason)? = try await asked.events.next() else {
                 Issue.record("nobody was told")
                 return
             }
@@ -132,21 +114,15 @@ import Testing
 
     @Test func `a no at the inviting end uses the invitation up`() async throws {
         try await withInviter { laptop in
-            let invitation = try await laptop.invite()
-            var events = try await laptop.events()
-            let joining = try await Joining(invitation)
-            _ = try await joining.reveal()
-            guard case .requested(let request)? = try await events.next() else {
-                Issue.record("nobody was asked")
-                return
-            }
+            let asked = try await Asked(laptop)
+            let (joining, request) = (asked.joining, asked.request)
             try await laptop.decide(request, false)
             guard case .refused(.denied, let message)? = try await joining.next() else {
                 Issue.record("the joiner was not told")
                 return
             }
             #expect(message.contains("refused at the inviting device") && message.contains("ask for a new one"))
-            let again = try await Joining(invitation)
+            let again = try await Joining(asked.invitation)
             guard case .refused(.unpaired, _)? = try await again.present() else {
                 Issue.record("it can be tried again")
                 return
@@ -158,17 +134,11 @@ import Testing
 
     @Test func `a joiner that goes away after its yes is heard before this end has answered`() async throws {
         try await withInviter { laptop in
-            let invitation = try await laptop.invite()
-            var events = try await laptop.events()
-            let joining = try await Joining(invitation)
-            _ = try await joining.reveal()
-            guard case .requested(let request)? = try await events.next() else {
-                Issue.record("nobody was asked")
-                return
-            }
+            var asked = try await Asked(laptop)
+            let (joining, request) = (asked.joining, asked.request)
             try await joining.agree()
             joining.messages.stream.abort(.cancelled)
-            guard case .ended(request, let reason)? = try await events.next() else {
+            guard case .ended(request, let reason)? = try await asked.events.next() else {
                 Issue.record("nobody was told")
                 return
             }
@@ -179,8 +149,8 @@ import Testing
                 Issue.record("it was let in again at once")
                 return
             }
-            let other = try await Joining(invitation)
-            #expect(try await other.pair(laptop, &events))
+            let other = try await Joining(asked.invitation)
+            #expect(try await other.pair(laptop, &asked.events))
             await joining.close()
             await other.close()
         }
@@ -320,6 +290,26 @@ private func withInviter(
     await serving.value
     await inviter.endpoint.shutdown()
     inviter.store.close()
+}
+
+/// A joiner that has gone as far as the code, and the question whether it is to be paired.
+private struct Asked {
+    let invitation: Invitation
+    var events: Inviter.Events
+    let joining: Joining
+    let code: String
+    let request: PairingMethods.Request
+
+    init(_ laptop: Inviter) async throws {
+        invitation = try await laptop.invite()
+        events = try await laptop.events()
+        joining = try await Joining(invitation)
+        code = try await joining.reveal()
+        guard case .requested(let request)? = try await events.next() else {
+            throw KithError(.closed, "Nobody was asked.")
+        }
+        self.request = request
+    }
 }
 
 /// A joiner that does what a test says.

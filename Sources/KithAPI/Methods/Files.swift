@@ -114,7 +114,7 @@ extension Files {
             public var path: Path
             /// Only names after this one.
             public var after: Path?
-            /// At most so many entries, 1…2000.
+            /// At most so many entries, 1 or more; more than 2000 never come.
             public var limit: Int
 
             /// Makes the input.

@@ -103,7 +103,7 @@ public struct ReachService: Service {
             return try await report(
                 Reach.Step(
                     "paired", .failure, error.message,
-                    remedy: "Pair with it. There: kith invite; here: kith pair INVITATION"))
+                    remedy: "If it is a new one, pair with it. There: kith invite; here: kith pair INVITATION"))
         }
         let device = try store.device(known.id)
         let here = known.grants.map(\.description).joined(separator: ", ")
