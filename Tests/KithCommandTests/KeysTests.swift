@@ -36,7 +36,11 @@ import Testing
             let more =
                 switch command {
                 case "up": ["--detach", "--no-invite"]
-                case "pair": ["kith-invite1aaaa", "--yes"]
+                case "pair":
+                    [
+                        try await machine.kith(["invite", "--yes", "--text", "--expires", "1s"]).output
+                            .trimmingCharacters(in: .newlines), "--yes",
+                    ]
                 default: ["--yes", "--text", "--expires", "1s"]
                 }
             for place in ["/", home, machine.path("full"), "/tmp", "", "/etc"] {
