@@ -14,16 +14,14 @@ public struct CBORDecoder: Sendable {
     ///
     /// - Throws: ``KithError`` `.invalid` for bytes or values that are not what `type` takes.
     public func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws -> Value {
-        var parser = CBORParser(bytes: bytes, maxDepth: maxDepth)
-        let item: CBORItem
+        let table: CBORTable
         do {
-            item = try parser.item(depth: 0)
-            guard parser.position == bytes.count else { throw WireError.trailing(bytes.count - parser.position) }
+            table = try CBORTable(bytes, maxDepth: maxDepth)
         } catch {
             throw KithError(.invalid, "Malformed CBOR: \(error).", cause: error)
         }
         do {
-            return try ItemDecoder(item: item, codingPath: []).decode(type)
+            return try ItemDecoder(table: table, item: table.root).decode(type)
         } catch let error as DecodingError {
             // What `RawRepresentable` and hand-written types throw.
             throw KithError(.invalid, "A value is not one of those it may be.", cause: error)
@@ -31,175 +29,51 @@ public struct CBORDecoder: Sendable {
     }
 }
 
-/// One parsed data item.
-enum CBORItem {
-    case unsigned(UInt64)
-    case negative(UInt64)
-    case bytes([UInt8])
-    case text(String)
-    case array([CBORItem])
-    case map([String: CBORItem])
-    case bool(Bool)
-    case null
-    case number(Double)
-}
-
-struct CBORParser {
-    let bytes: [UInt8]
-    let maxDepth: Int
-    var position = 0
-
-    init(bytes: [UInt8], maxDepth: Int) {
-        self.bytes = bytes
-        self.maxDepth = maxDepth
-    }
-
-    private mutating func integer(_ size: Int) throws(WireError) -> UInt64 {
-        guard bytes.count - position >= size else { throw .truncated(needed: size, left: bytes.count - position) }
-        var value: UInt64 = 0
-        for index in position..<position + size { value = value << 8 | UInt64(bytes[index]) }
-        position += size
-        return value
-    }
-
-    private mutating func argument(_ info: UInt8) throws(WireError) -> UInt64 {
-        let value: UInt64
-        let least: UInt64
-        switch info {
-        case ..<24: return UInt64(info)
-        case 24: (value, least) = (try integer(1), 24)
-        case 25: (value, least) = (try integer(2), 1 << 8)
-        case 26: (value, least) = (try integer(4), 1 << 16)
-        case 27: (value, least) = (try integer(8), 1 << 32)
-        default: throw .invalid("a length is definite")
-        }
-        guard value >= least else { throw .invalid("a number is in its shortest form") }
-        return value
-    }
-
-    private mutating func run(_ count: UInt64) throws(WireError) -> ArraySlice<UInt8> {
-        guard count <= UInt64(bytes.count - position) else {
-            throw .truncated(needed: Int(clamping: count), left: bytes.count - position)
-        }
-        let start = position
-        position += Int(count)
-        return bytes[start..<position]
-    }
-
-    mutating func item(depth: Int) throws(WireError) -> CBORItem {
-        guard depth < maxDepth else { throw .tooLong(limit: maxDepth, actual: depth + 1) }
-        let head = UInt8(try integer(1))
-        let info = head & 31
-        switch head >> 5 {
-        case 0: return .unsigned(try argument(info))
-        case 1: return .negative(try argument(info))
-        case 2: return .bytes(Array(try run(try argument(info))))
-        case 3: return .text(try text(try argument(info)))
-        case 4:
-            let count = try argument(info)
-            // Every item takes a byte at least: what cannot be there is not reserved.
-            guard count <= UInt64(bytes.count - position) else {
-                throw .truncated(needed: Int(clamping: count), left: bytes.count - position)
-            }
-            var items: [CBORItem] = []
-            // Reserved at every depth before an item is seen: no more than a little at once.
-            items.reserveCapacity(min(Int(count), 256))
-            for _ in 0..<count { items.append(try item(depth: depth + 1)) }
-            return .array(items)
-        case 5:
-            let count = try argument(info)
-            guard count <= UInt64(bytes.count - position) / 2 else {
-                throw .truncated(needed: Int(clamping: count), left: bytes.count - position)
-            }
-            var pairs: [String: CBORItem] = [:]
-            var last: ArraySlice<UInt8>?
-            for _ in 0..<count {
-                let start = position
-                let keyHead = UInt8(try integer(1))
-                guard keyHead >> 5 == 3 else { throw .invalid("a key is text") }
-                let key = try text(try argument(keyHead & 31))
-                let encoded = bytes[start..<position]
-                if let last, !last.lexicographicallyPrecedes(encoded) { throw .invalid("keys are in order, each once") }
-                last = encoded
-                // Two spellings of one text (é, e and an accent) are one key to Swift: the later must not win.
-                guard pairs.updateValue(try item(depth: depth + 1), forKey: key) == nil else {
-                    throw .invalid("keys are in order, each once")
-                }
-            }
-            return .map(pairs)
-        case 7: return try simple(info)
-        default: throw .invalid("tags are not used")
-        }
-    }
-
-    private mutating func text(_ count: UInt64) throws(WireError) -> String {
-        guard let text = String(validating: try run(count), as: UTF8.self) else { throw .invalid("text is UTF-8") }
-        return text
-    }
-
-    private mutating func simple(_ info: UInt8) throws(WireError) -> CBORItem {
-        switch info {
-        case 20: return .bool(false)
-        case 21: return .bool(true)
-        case 22: return .null
-        case 25:
-            let value = HalfFloat.value(UInt16(try integer(2)))
-            guard !value.isNaN || bytes[position - 2] == 0x7E && bytes[position - 1] == 0 else { throw shortest }
-            return .number(value)
-        case 26:
-            let value = Double(Float(bitPattern: UInt32(try integer(4))))
-            guard !value.isNaN, HalfFloat.bits(exactly: value) == nil else { throw shortest }
-            return .number(value)
-        case 27:
-            let value = Double(bitPattern: try integer(8))
-            guard !value.isNaN, Double(Float(value)) != value else { throw shortest }
-            return .number(value)
-        default: throw .invalid("a simple value is false, true or null")
-        }
-    }
-
-    private var shortest: WireError { .invalid("a number is in its shortest form") }
-}
-
+/// Decodes one item.
+///
+/// It is small enough to be passed on as `any Decoder` without being allocated.
 private struct ItemDecoder: Decoder {
+    let table: CBORTable
     let item: CBORItem
-    var codingPath: [any CodingKey]
     var userInfo: [CodingUserInfoKey: Any] { [:] }
 
+    /// The keys on the way here, found when they are asked for.
+    var codingPath: [any CodingKey] { table.path(to: item).map { PathKey(stringValue: $0) } }
+
     func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
-        if type == ByteString.self, case .bytes(let bytes) = item, let value = ByteString(bytes) as? Value {
+        if type == ByteString.self, table.head(of: item) >> 5 == 2,
+            let value = ByteString(Array(table.body(at: item.offset))) as? Value
+        {
             return value
         }
         return try Value(from: self)
     }
 
     func mismatch(_ wanted: String) -> KithError {
-        let path = codingPath.map(\.stringValue).joined(separator: ".")
+        let path = table.path(to: item).joined(separator: ".")
         return KithError(.invalid, path.isEmpty ? "Expected \(wanted)." : "`\(path)` must be \(wanted).")
     }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
-        guard case .map(let pairs) = item else { throw mismatch("a map") }
-        return KeyedDecodingContainer(MapReader(pairs: pairs, decoder: self))
+        guard table.head(of: item) >> 5 == 5 else { throw mismatch("a map") }
+        return KeyedDecodingContainer(MapReader(decoder: self))
     }
 
     func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
-        guard case .array(let items) = item else { throw mismatch("an array") }
-        return ArrayReader(items: items, decoder: self)
+        guard table.head(of: item) >> 5 == 4 else { throw mismatch("an array") }
+        return ArrayReader(decoder: self)
     }
 
     func singleValueContainer() -> any SingleValueDecodingContainer { ValueReader(decoder: self) }
 
-    var isNull: Bool {
-        if case .null = item { return true }
-        return false
-    }
+    var isNull: Bool { table.head(of: item) == 0xF6 }
 
     func integer<Value: FixedWidthInteger>(_ type: Value.Type) throws -> Value {
-        switch item {
-        case .unsigned(let value):
-            if let value = Value(exactly: value) { return value }
-        case .negative(let value):
+        switch table.head(of: item) >> 5 {
+        case 0:
+            if let value = Value(exactly: table.argument(at: item.offset).value) { return value }
+        case 1:
+            let value = table.argument(at: item.offset).value
             if value <= UInt64(Int64.max), let value = Value(exactly: -1 - Int64(value)) { return value }
         default: break
         }
@@ -207,39 +81,66 @@ private struct ItemDecoder: Decoder {
     }
 
     func number() throws -> Double {
-        switch item {
-        case .number(let value): return value
-        case .unsigned(let value): return Double(value)
-        case .negative(let value): return -1 - Double(value)
-        default: throw mismatch("a number")
+        switch table.head(of: item) >> 5 {
+        case 0: return Double(table.argument(at: item.offset).value)
+        case 1: return -1 - Double(table.argument(at: item.offset).value)
+        default:
+            guard let number = table.number(of: item) else { throw mismatch("a number") }
+            return number
         }
     }
 
     func text() throws -> String {
-        guard case .text(let text) = item else { throw mismatch("text") }
-        return text
+        guard table.head(of: item) >> 5 == 3 else { throw mismatch("text") }
+        return table.text(at: item.offset)
     }
 
     func bool() throws -> Bool {
-        guard case .bool(let value) = item else { throw mismatch("true or false") }
-        return value
+        switch table.head(of: item) {
+        case 0xF4: return false
+        case 0xF5: return true
+        default: throw mismatch("true or false")
+        }
     }
 }
 
-private struct MapReader<Key: CodingKey>: KeyedDecodingContainerProtocol {
-    let pairs: [String: CBORItem]
-    let decoder: ItemDecoder
-    var codingPath: [any CodingKey] { decoder.codingPath }
-    var allKeys: [Key] { pairs.keys.compactMap { Key(stringValue: $0) } }
+/// A key of a path: its text and nothing else.
+private struct PathKey: CodingKey {
+    let stringValue: String
+    var intValue: Int? { nil }
 
-    func contains(_ key: Key) -> Bool { pairs[key.stringValue] != nil }
+    init(stringValue: String) { self.stringValue = stringValue }
+    init?(intValue: Int) { nil }
+}
+
+private struct MapReader<Key: CodingKey>: KeyedDecodingContainerProtocol {
+    private let decoder: ItemDecoder
+    private let count: Int
+    private var table: CBORTable { decoder.table }
+    var codingPath: [any CodingKey] { decoder.codingPath }
+    var allKeys: [Key] {
+        (0..<count).compactMap { Key(stringValue: table.text(at: table.child($0, of: decoder.item).key)) }
+    }
+
+    init(decoder: ItemDecoder) {
+        self.decoder = decoder
+        count = decoder.table.count(of: decoder.item)
+    }
+
+    private func find(_ name: String) -> ItemDecoder? {
+        table.value(of: name, in: decoder.item, count: count).map { ItemDecoder(table: table, item: $0) }
+    }
+
+    func contains(_ key: Key) -> Bool { find(key.stringValue) != nil }
 
     private func child(_ key: Key) throws -> ItemDecoder {
-        guard let item = pairs[key.stringValue] else {
-            throw KithError(.invalid, "`\((codingPath + [key]).map(\.stringValue).joined(separator: "."))` is missing.")
-        }
-        return ItemDecoder(item: item, codingPath: codingPath + [key])
+        if let child = find(key.stringValue) { return child }
+        let path = table.path(to: decoder.item) + [key.stringValue]
+        throw KithError(.invalid, "`\(path.joined(separator: "."))` is missing.")
     }
+
+    /// The value of a key, unless it is missing or null.
+    private func present(_ key: Key) -> ItemDecoder? { find(key.stringValue).flatMap { $0.isNull ? nil : $0 } }
 
     func decodeNil(forKey key: Key) throws -> Bool { try child(key).isNull }
     func decode(_ type: Bool.Type, forKey key: Key) throws -> Bool { try child(key).bool() }
@@ -258,6 +159,26 @@ private struct MapReader<Key: CodingKey>: KeyedDecodingContainerProtocol {
     func decode(_ type: UInt64.Type, forKey key: Key) throws -> UInt64 { try child(key).integer(type) }
     func decode<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value { try child(key).decode(type) }
 
+    func decodeIfPresent(_ type: Bool.Type, forKey key: Key) throws -> Bool? { try present(key)?.bool() }
+    func decodeIfPresent(_ type: String.Type, forKey key: Key) throws -> String? { try present(key)?.text() }
+    func decodeIfPresent(_ type: Double.Type, forKey key: Key) throws -> Double? { try present(key)?.number() }
+    func decodeIfPresent(_ type: Float.Type, forKey key: Key) throws -> Float? {
+        try present(key).map { Float(try $0.number()) }
+    }
+    func decodeIfPresent(_ type: Int.Type, forKey key: Key) throws -> Int? { try present(key)?.integer(type) }
+    func decodeIfPresent(_ type: Int8.Type, forKey key: Key) throws -> Int8? { try present(key)?.integer(type) }
+    func decodeIfPresent(_ type: Int16.Type, forKey key: Key) throws -> Int16? { try present(key)?.integer(type) }
+    func decodeIfPresent(_ type: Int32.Type, forKey key: Key) throws -> Int32? { try present(key)?.integer(type) }
+    func decodeIfPresent(_ type: Int64.Type, forKey key: Key) throws -> Int64? { try present(key)?.integer(type) }
+    func decodeIfPresent(_ type: UInt.Type, forKey key: Key) throws -> UInt? { try present(key)?.integer(type) }
+    func decodeIfPresent(_ type: UInt8.Type, forKey key: Key) throws -> UInt8? { try present(key)?.integer(type) }
+    func decodeIfPresent(_ type: UInt16.Type, forKey key: Key) throws -> UInt16? { try present(key)?.integer(type) }
+    func decodeIfPresent(_ type: UInt32.Type, forKey key: Key) throws -> UInt32? { try present(key)?.integer(type) }
+    func decodeIfPresent(_ type: UInt64.Type, forKey key: Key) throws -> UInt64? { try present(key)?.integer(type) }
+    func decodeIfPresent<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value? {
+        try present(key)?.decode(type)
+    }
+
     func nestedContainer<Nested: CodingKey>(
         keyedBy type: Nested.Type, forKey key: Key
     ) throws -> KeyedDecodingContainer<Nested> {
@@ -269,34 +190,41 @@ private struct MapReader<Key: CodingKey>: KeyedDecodingContainerProtocol {
     }
 
     func superDecoder() throws -> any Decoder {
-        ItemDecoder(item: pairs["super"] ?? .null, codingPath: codingPath)
+        find("super") ?? ItemDecoder(table: table, item: table.absent)
     }
 
     func superDecoder(forKey key: Key) throws -> any Decoder { try child(key) }
 }
 
 private struct ArrayReader: UnkeyedDecodingContainer {
-    let items: [CBORItem]
-    let decoder: ItemDecoder
-    var currentIndex = 0
+    private let decoder: ItemDecoder
+    private let length: UInt32
+    private var index: UInt32 = 0
     var codingPath: [any CodingKey] { decoder.codingPath }
-    var count: Int? { items.count }
-    var isAtEnd: Bool { currentIndex == items.count }
+    var count: Int? { Int(length) }
+    var currentIndex: Int { Int(index) }
+    var isAtEnd: Bool { index == length }
 
-    init(items: [CBORItem], decoder: ItemDecoder) {
-        self.items = items
+    init(decoder: ItemDecoder) {
         self.decoder = decoder
+        // There are no more than bytes.
+        length = UInt32(decoder.table.count(of: decoder.item))
+    }
+
+    private func peek() throws -> ItemDecoder {
+        guard !isAtEnd else { throw decoder.mismatch("a longer array") }
+        return ItemDecoder(table: decoder.table, item: decoder.table.child(currentIndex, of: decoder.item).item)
     }
 
     private mutating func next() throws -> ItemDecoder {
-        guard !isAtEnd else { throw decoder.mismatch("a longer array") }
-        defer { currentIndex += 1 }
-        return ItemDecoder(item: items[currentIndex], codingPath: codingPath)
+        let next = try peek()
+        index += 1
+        return next
     }
 
     mutating func decodeNil() throws -> Bool {
-        guard !isAtEnd, case .null = items[currentIndex] else { return false }
-        currentIndex += 1
+        guard !isAtEnd, try peek().isNull else { return false }
+        index += 1
         return true
     }
 

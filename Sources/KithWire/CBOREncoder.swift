@@ -10,169 +10,398 @@ public struct CBOREncoder: Sendable {
     ///
     /// - Throws: ``KithError`` `.invalid` when a type encodes nothing; whatever the type's own `encode(to:)` throws.
     public func encode(_ value: some Encodable) throws -> [UInt8] {
-        var writer = ByteWriter()
-        try CBORNode.make(of: value, at: []).write(to: &writer)
-        return writer.bytes
+        var bytes: [UInt8] = []
+        if let value = value as? ByteString {
+            bytes.byteString(value)
+        } else {
+            let node = EncodingNode(EncodingRun())
+            try node.fill(with: value)
+            node.buffer.write(to: &bytes)
+        }
+        return bytes
     }
 }
 
-/// A value on its way into CBOR: containers are filled in place, in any order.
-private final class CBORNode {
-    enum Content {
-        case empty
-        case bytes([UInt8])
-        case array([CBORNode])
-        case map([(key: [UInt8], value: CBORNode)])
+extension [UInt8] {
+    /// Appends the head of a CBOR item.
+    fileprivate mutating func head(_ major: UInt8, _ argument: UInt64) {
+        let major = major << 5
+        let size: Int
+        switch argument {
+        case ..<24:
+            append(major | UInt8(argument))
+            return
+        case ..<0x100: size = 0
+        case ..<0x1_0000: size = 1
+        case ..<0x1_0000_0000: size = 2
+        default: size = 3
+        }
+        append(major | 24 | UInt8(size))
+        bigEndian(argument, count: 1 << size)
     }
 
-    var content: Content = .empty
+    private mutating func bigEndian(_ value: UInt64, count: Int) {
+        for index in (0..<count).reversed() { append(UInt8(truncatingIfNeeded: value >> UInt64(8 * index))) }
+    }
 
-    init(_ content: Content = .empty) { self.content = content }
+    fileprivate mutating func text(_ text: String) {
+        head(3, UInt64(text.utf8.count))
+        append(contentsOf: text.utf8)
+    }
 
-    static func make(of value: some Encodable, at path: [any CodingKey]) throws -> CBORNode {
-        if let bytes = value as? ByteString { return .head(2, UInt64(bytes.bytes.count), bytes.bytes) }
-        let node = CBORNode()
-        try value.encode(to: NodeEncoder(node: node, codingPath: path))
-        if case .empty = node.content {
-            throw KithError(.invalid, "A value of type \(type(of: value)) encodes to nothing.")
+    fileprivate mutating func byteString(_ value: ByteString) {
+        head(2, UInt64(value.bytes.count))
+        append(contentsOf: value.bytes)
+    }
+
+    fileprivate mutating func integer(_ value: some FixedWidthInteger) {
+        if value < 0 {
+            head(1, UInt64(-1 - Int64(value)))
+        } else {
+            head(0, UInt64(value))
         }
+    }
+
+    fileprivate mutating func bool(_ value: Bool) { append(value ? 0xF5 : 0xF4) }
+    fileprivate mutating func null() { append(0xF6) }
+
+    fileprivate mutating func number(_ value: Double) {
+        if value.isNaN {
+            append(contentsOf: [0xF9, 0x7E, 0x00])
+        } else if let half = HalfFloat.bits(exactly: value) {
+            append(0xF9)
+            bigEndian(UInt64(half), count: 2)
+        } else if Double(Float(value)) == value {
+            append(0xFA)
+            bigEndian(UInt64(Float(value).bitPattern), count: 4)
+        } else {
+            append(0xFB)
+            bigEndian(value.bitPattern, count: 8)
+        }
+    }
+}
+
+/// The keys on the way to the value being encoded, and what they need not lead through.
+private final class EncodingRun {
+    /// The keys, from the outermost; a container that is filled later has a path of its own.
+    var keys: [any CodingKey] = []
+}
+
+/// A value on its way into CBOR.
+///
+/// A value that is being encoded writes into a buffer of its own. When it is done, that is appended to the buffer of
+/// the value around it, a map's members in order, and the node is used for the next. What somebody may still write to
+/// then (a nested container, an encoder that was kept) stays a node until the value around it is done, too.
+private final class EncodingNode {
+    private let run: EncodingRun
+    /// The keys on the way here; `nil`: the first ``depth`` ones of the run.
+    private var path: [any CodingKey]?
+    private var depth = 0
+    /// What was written.
+    var buffer = EncodingBuffer()
+    /// A node for the next value in this one.
+    private var spare: EncodingNode?
+
+    init(_ run: EncodingRun, path: [any CodingKey]? = nil) {
+        self.run = run
+        self.path = path
+    }
+
+    var codingPath: [any CodingKey] { path ?? Array(run.keys.prefix(depth)) }
+
+    /// Lets a value encode itself.
+    func fill<Value: Encodable>(with value: Value) throws {
+        try value.encode(to: NodeEncoder(node: self))
+        if buffer.isEmpty { throw KithError(.invalid, "A value of type \(type(of: value)) encodes to nothing.") }
+    }
+
+    /// A node that a value within this one has filled.
+    private func node<Value: Encodable>(of value: Value, at path: [any CodingKey]?) throws -> EncodingNode {
+        let node = spare ?? EncodingNode(run)
+        spare = nil
+        node.path = path
+        node.depth = run.keys.count
+        try node.fill(with: value)
         return node
     }
 
-    static func head(_ major: UInt8, _ argument: UInt64, _ body: [UInt8] = []) -> CBORNode {
-        CBORNode(.bytes(headBytes(major, argument) + body))
+    // MARK: - Values
+
+    /// Makes what a value encodes the value.
+    func set<Value: Encodable>(_ value: Value) throws {
+        if let value = ByteString(ifOne: value) { return buffer.set { $0.byteString(value) } }
+        var node = try node(of: value, at: path)
+        buffer.begin(.value)
+        add(&node)
     }
 
-    static func headBytes(_ major: UInt8, _ argument: UInt64) -> [UInt8] {
-        var writer = ByteWriter()
-        let major = major << 5
-        switch argument {
-        case ..<24: writer.integer(major | UInt8(argument))
-        case ..<0x100:
-            writer.integer(major | 24)
-            writer.integer(UInt8(argument))
-        case ..<0x1_0000:
-            writer.integer(major | 25)
-            writer.integer(UInt16(argument))
-        case ..<0x1_0000_0000:
-            writer.integer(major | 26)
-            writer.integer(UInt32(argument))
-        default:
-            writer.integer(major | 27)
-            writer.integer(argument)
+    /// Appends a value to an array.
+    func append<Value: Encodable>(_ value: Value) throws {
+        if let value = ByteString(ifOne: value) { return buffer.append { $0.byteString(value) } }
+        var node = try node(of: value, at: path)
+        buffer.beginItem()
+        add(&node)
+    }
+
+    /// Writes a member of a map.
+    func write<Value: Encodable>(_ value: Value, for key: some CodingKey) throws {
+        if let value = ByteString(ifOne: value) { return buffer.write(key.stringValue) { $0.byteString(value) } }
+        var node = try member(value, key)
+        buffer.beginMember(key.stringValue)
+        add(&node)
+    }
+
+    private func member<Value: Encodable>(_ value: Value, _ key: some CodingKey) throws -> EncodingNode {
+        if let path { return try node(of: value, at: path + [key]) }
+        run.keys.append(key)
+        defer { run.keys.removeLast() }
+        return try node(of: value, at: nil)
+    }
+
+    /// A new item of an array that is written to later.
+    func appendNode() -> EncodingNode {
+        let node = EncodingNode(run, path: codingPath)
+        buffer.beginItem()
+        buffer.hold(node)
+        return node
+    }
+
+    /// A new member of a map that is written to later.
+    func writeNode(_ name: String, at path: [any CodingKey]) -> EncodingNode {
+        let node = EncodingNode(run, path: path)
+        buffer.beginMember(name)
+        buffer.hold(node)
+        return node
+    }
+
+    /// Adds what a node holds; the node itself when somebody might still write to it.
+    private func add(_ node: inout EncodingNode) {
+        guard isKnownUniquelyReferenced(&node), node.buffer.isSettled() else { return buffer.hold(node) }
+        node.buffer.write(to: &buffer.bytes)
+        node.buffer.clear()
+        spare = node
+    }
+}
+
+extension ByteString {
+    fileprivate init?<Value>(ifOne value: Value) {
+        guard Value.self == ByteString.self, let value = value as? ByteString else { return nil }
+        self = value
+    }
+}
+
+/// What a value has written: bytes, and nodes where some of them are not known yet.
+private struct EncodingBuffer {
+    enum Content {
+        case nothing
+        case value
+        case array
+        case map
+    }
+
+    /// A member of a map: its key, then its value unless that is in a node.
+    private struct Member {
+        var start: Int
+        var end: Int
+        /// The length of the key, and its first seven bytes: they tell most keys apart.
+        var rank: UInt64
+        /// Which of the held nodes is the value; −1: none.
+        var held = -1
+
+        /// Whether the key comes before another in the order of their encoded bytes: by length, then by the bytes.
+        func precedes(_ other: Member, in bytes: [UInt8]) -> Bool {
+            if rank != other.rank { return rank < other.rank }
+            // Up to seven bytes, they are the same.
+            return rank >> 56 > 7 && key(in: bytes).lexicographicallyPrecedes(other.key(in: bytes))
         }
-        return writer.bytes
-    }
 
-    static func text(_ text: String) -> CBORNode { .head(3, UInt64(text.utf8.count), Array(text.utf8)) }
-
-    static func integer(_ value: some BinaryInteger) -> CBORNode {
-        if value < 0 { return .head(1, UInt64(-1 - Int64(value))) }
-        return .head(0, UInt64(value))
-    }
-
-    static func bool(_ value: Bool) -> CBORNode { CBORNode(.bytes([value ? 0xF5 : 0xF4])) }
-    static var null: CBORNode { CBORNode(.bytes([0xF6])) }
-
-    static func number(_ value: Double) -> CBORNode {
-        var writer = ByteWriter()
-        if value.isNaN {
-            writer.bytes([0xF9, 0x7E, 0x00])
-        } else if let half = HalfFloat.bits(exactly: value) {
-            writer.integer(0xF9 as UInt8)
-            writer.integer(half)
-        } else if Double(Float(value)) == value {
-            writer.integer(0xFA as UInt8)
-            writer.integer(Float(value).bitPattern)
-        } else {
-            writer.integer(0xFB as UInt8)
-            writer.integer(value.bitPattern)
+        private func key(in bytes: [UInt8]) -> ArraySlice<UInt8> {
+            let (count, end) = CBORTable.argument(in: bytes, at: start)
+            return bytes[start..<end + Int(count)]
         }
-        return CBORNode(.bytes(writer.bytes))
     }
 
-    func write(to writer: inout ByteWriter) {
+    /// A node in the place of bytes.
+    private struct Held {
+        /// Where in the bytes it belongs, unless it is a member.
+        var place: Int
+        var node: EncodingNode
+    }
+
+    private var content = Content.nothing
+    var bytes: [UInt8] = []
+    private var items = 0
+    private var members: [Member] = []
+    /// Whether the members are in order, each once.
+    private var isOrdered = true
+    private var held: [Held] = []
+
+    var isEmpty: Bool { content == .nothing }
+    /// How many items an array has so far.
+    var count: Int { content == .array ? items : 0 }
+
+    /// Forgets what was written, and keeps the memory.
+    mutating func clear() {
+        content = .nothing
+        bytes.removeAll(keepingCapacity: true)
+        items = 0
+        if !members.isEmpty { members.removeAll(keepingCapacity: true) }
+        isOrdered = true
+        if !held.isEmpty { held = [] }
+    }
+
+    // MARK: - Writing
+
+    /// Begins with a kind of content; an array or a map goes on when it has begun.
+    mutating func begin(_ wanted: Content) {
+        if content == wanted, wanted != .value { return }
+        if content != .nothing { clear() }
+        content = wanted
+    }
+
+    mutating func beginItem() {
+        begin(.array)
+        items += 1
+    }
+
+    mutating func beginMember(_ name: String) {
+        begin(.map)
+        endMember()
+        var member = Member(start: bytes.count, end: bytes.count, rank: 0)
+        var name = name
+        name.withUTF8 { text in
+            bytes.head(3, UInt64(text.count))
+            unsafe bytes.append(contentsOf: text)
+            member.rank = UInt64(min(text.count, 255)) << 56
+            guard text.count < 255 else { return }
+            for index in 0..<min(text.count, 7) { member.rank |= unsafe UInt64(text[index]) << UInt64(48 - 8 * index) }
+        }
+        member.end = bytes.count
+        if let last = members.last, !last.precedes(member, in: bytes) { isOrdered = false }
+        members.append(member)
+    }
+
+    private mutating func endMember() {
+        if !members.isEmpty { members[members.count - 1].end = bytes.count }
+    }
+
+    /// Makes a scalar the value.
+    mutating func set(_ write: (inout [UInt8]) -> Void) {
+        begin(.value)
+        write(&bytes)
+    }
+
+    /// Appends a scalar to an array.
+    mutating func append(_ write: (inout [UInt8]) -> Void) {
+        beginItem()
+        write(&bytes)
+    }
+
+    /// Writes a scalar member of a map.
+    mutating func write(_ name: String, _ write: (inout [UInt8]) -> Void) {
+        beginMember(name)
+        write(&bytes)
+    }
+
+    /// Puts a node in the place of the value, or of the last item or member.
+    mutating func hold(_ node: EncodingNode) {
+        if content == .map { members[members.count - 1].held = held.count }
+        held.append(Held(place: bytes.count, node: node))
+    }
+
+    /// Whether nobody else holds a node in this one.
+    mutating func isSettled() -> Bool {
+        held.indices.allSatisfy { isKnownUniquelyReferenced(&held[$0].node) && held[$0].node.buffer.isSettled() }
+    }
+
+    // MARK: - The encoding
+
+    /// Appends what was written.
+    mutating func write(to output: inout [UInt8]) {
         switch content {
-        case .empty: writer.integer(0xF6 as UInt8)
-        case .bytes(let bytes): writer.bytes(bytes)
-        case .array(let items):
-            writer.bytes(Self.headBytes(4, UInt64(items.count)))
-            for item in items { item.write(to: &writer) }
-        case .map(let pairs):
-            writer.bytes(Self.headBytes(5, UInt64(pairs.count)))
-            for pair in pairs.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
-                writer.bytes(pair.key)
-                pair.value.write(to: &writer)
+        case .nothing: output.null()
+        case .value: writeAll(to: &output)
+        case .array:
+            output.head(4, UInt64(items))
+            writeAll(to: &output)
+        case .map:
+            endMember()
+            if !isOrdered { order() }
+            output.head(5, UInt64(members.count))
+            if isOrdered, held.isEmpty {
+                output.append(contentsOf: bytes)
+                return
+            }
+            unsafe bytes.withUnsafeBufferPointer { bytes in
+                for member in members {
+                    unsafe output.append(
+                        contentsOf: UnsafeBufferPointer(rebasing: bytes[member.start..<member.end]))
+                    if member.held >= 0 { held[member.held].node.buffer.write(to: &output) }
+                }
             }
         }
     }
 
-    func append(_ node: CBORNode) {
-        var items: [CBORNode] = []
-        if case .array(let have) = content { items = have }
-        content = .empty
-        items.append(node)
-        content = .array(items)
+    private func writeAll(to output: inout [UInt8]) {
+        var start = 0
+        for held in held {
+            output.append(contentsOf: bytes[start..<held.place])
+            held.node.buffer.write(to: &output)
+            start = held.place
+        }
+        output.append(contentsOf: bytes[start...])
     }
 
-    func set(_ key: String, _ node: CBORNode) {
-        var pairs: [(key: [UInt8], value: CBORNode)] = []
-        if case .map(let have) = content { pairs = have }
-        content = .empty
-        let bytes = Self.headBytes(3, UInt64(key.utf8.count)) + Array(key.utf8)
-        pairs.removeAll { $0.key == bytes }
-        pairs.append((bytes, node))
-        content = .map(pairs)
-    }
-
-    var count: Int {
-        if case .array(let items) = content { return items.count }
-        return 0
+    /// Puts the members in order; of those with the same key the last stays.
+    private mutating func order() {
+        let bytes = bytes
+        members.sort { $0.precedes($1, in: bytes) || !$1.precedes($0, in: bytes) && $0.start > $1.start }
+        var last: Member?
+        members.removeAll { member in
+            defer { last = member }
+            return last.map { !$0.precedes(member, in: bytes) } ?? false
+        }
     }
 }
 
 private struct NodeEncoder: Encoder {
-    let node: CBORNode
-    var codingPath: [any CodingKey]
+    let node: EncodingNode
+    var codingPath: [any CodingKey] { node.codingPath }
     var userInfo: [CodingUserInfoKey: Any] { [:] }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
-        if case .map = node.content {} else { node.content = .map([]) }
-        return KeyedEncodingContainer(MapContainer(node: node, codingPath: codingPath))
+        node.buffer.begin(.map)
+        return KeyedEncodingContainer(MapContainer(node: node))
     }
 
     func unkeyedContainer() -> any UnkeyedEncodingContainer {
-        if case .array = node.content {} else { node.content = .array([]) }
-        return ArrayContainer(node: node, codingPath: codingPath)
+        node.buffer.begin(.array)
+        return ArrayContainer(node: node)
     }
 
-    func singleValueContainer() -> any SingleValueEncodingContainer {
-        ValueContainer(node: node, codingPath: codingPath)
-    }
+    func singleValueContainer() -> any SingleValueEncodingContainer { ValueContainer(node: node) }
 }
 
 private struct MapContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {
-    let node: CBORNode
-    var codingPath: [any CodingKey]
+    let node: EncodingNode
+    var codingPath: [any CodingKey] { node.codingPath }
 
-    func encodeNil(forKey key: Key) { node.set(key.stringValue, .null) }
-    func encode(_ value: Bool, forKey key: Key) { node.set(key.stringValue, .bool(value)) }
-    func encode(_ value: String, forKey key: Key) { node.set(key.stringValue, .text(value)) }
-    func encode(_ value: Double, forKey key: Key) { node.set(key.stringValue, .number(value)) }
-    func encode(_ value: Float, forKey key: Key) { node.set(key.stringValue, .number(Double(value))) }
-    func encode(_ value: Int, forKey key: Key) { node.set(key.stringValue, .integer(value)) }
-    func encode(_ value: Int8, forKey key: Key) { node.set(key.stringValue, .integer(value)) }
-    func encode(_ value: Int16, forKey key: Key) { node.set(key.stringValue, .integer(value)) }
-    func encode(_ value: Int32, forKey key: Key) { node.set(key.stringValue, .integer(value)) }
-    func encode(_ value: Int64, forKey key: Key) { node.set(key.stringValue, .integer(value)) }
-    func encode(_ value: UInt, forKey key: Key) { node.set(key.stringValue, .integer(value)) }
-    func encode(_ value: UInt8, forKey key: Key) { node.set(key.stringValue, .integer(value)) }
-    func encode(_ value: UInt16, forKey key: Key) { node.set(key.stringValue, .integer(value)) }
-    func encode(_ value: UInt32, forKey key: Key) { node.set(key.stringValue, .integer(value)) }
-    func encode(_ value: UInt64, forKey key: Key) { node.set(key.stringValue, .integer(value)) }
-    func encode(_ value: some Encodable, forKey key: Key) throws {
-        node.set(key.stringValue, try .make(of: value, at: codingPath + [key]))
-    }
+    func encodeNil(forKey key: Key) { node.buffer.write(key.stringValue) { $0.null() } }
+    func encode(_ value: Bool, forKey key: Key) { node.buffer.write(key.stringValue) { $0.bool(value) } }
+    func encode(_ value: String, forKey key: Key) { node.buffer.write(key.stringValue) { $0.text(value) } }
+    func encode(_ value: Double, forKey key: Key) { node.buffer.write(key.stringValue) { $0.number(value) } }
+    func encode(_ value: Float, forKey key: Key) { node.buffer.write(key.stringValue) { $0.number(Double(value)) } }
+    func encode(_ value: Int, forKey key: Key) { node.buffer.write(key.stringValue) { $0.integer(value) } }
+    func encode(_ value: Int8, forKey key: Key) { node.buffer.write(key.stringValue) { $0.integer(value) } }
+    func encode(_ value: Int16, forKey key: Key) { node.buffer.write(key.stringValue) { $0.integer(value) } }
+    func encode(_ value: Int32, forKey key: Key) { node.buffer.write(key.stringValue) { $0.integer(value) } }
+    func encode(_ value: Int64, forKey key: Key) { node.buffer.write(key.stringValue) { $0.integer(value) } }
+    func encode(_ value: UInt, forKey key: Key) { node.buffer.write(key.stringValue) { $0.integer(value) } }
+    func encode(_ value: UInt8, forKey key: Key) { node.buffer.write(key.stringValue) { $0.integer(value) } }
+    func encode(_ value: UInt16, forKey key: Key) { node.buffer.write(key.stringValue) { $0.integer(value) } }
+    func encode(_ value: UInt32, forKey key: Key) { node.buffer.write(key.stringValue) { $0.integer(value) } }
+    func encode(_ value: UInt64, forKey key: Key) { node.buffer.write(key.stringValue) { $0.integer(value) } }
+    func encode(_ value: some Encodable, forKey key: Key) throws { try node.write(value, for: key) }
 
     func nestedContainer<Nested: CodingKey>(
         keyedBy type: Nested.Type, forKey key: Key
@@ -184,71 +413,63 @@ private struct MapContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {
         superEncoder(forKey: key).unkeyedContainer()
     }
 
-    func superEncoder() -> any Encoder { child("super", path: codingPath) }
-    func superEncoder(forKey key: Key) -> any Encoder { child(key.stringValue, path: codingPath + [key]) }
+    func superEncoder() -> any Encoder { NodeEncoder(node: node.writeNode("super", at: codingPath)) }
 
-    private func child(_ name: String, path: [any CodingKey]) -> any Encoder {
-        let child = CBORNode()
-        node.set(name, child)
-        return NodeEncoder(node: child, codingPath: path)
+    func superEncoder(forKey key: Key) -> any Encoder {
+        NodeEncoder(node: node.writeNode(key.stringValue, at: codingPath + [key]))
     }
 }
 
 private struct ArrayContainer: UnkeyedEncodingContainer {
-    let node: CBORNode
-    var codingPath: [any CodingKey]
-    var count: Int { node.count }
+    let node: EncodingNode
+    var codingPath: [any CodingKey] { node.codingPath }
+    var count: Int { node.buffer.count }
 
-    func encodeNil() { node.append(.null) }
-    func encode(_ value: Bool) { node.append(.bool(value)) }
-    func encode(_ value: String) { node.append(.text(value)) }
-    func encode(_ value: Double) { node.append(.number(value)) }
-    func encode(_ value: Float) { node.append(.number(Double(value))) }
-    func encode(_ value: Int) { node.append(.integer(value)) }
-    func encode(_ value: Int8) { node.append(.integer(value)) }
-    func encode(_ value: Int16) { node.append(.integer(value)) }
-    func encode(_ value: Int32) { node.append(.integer(value)) }
-    func encode(_ value: Int64) { node.append(.integer(value)) }
-    func encode(_ value: UInt) { node.append(.integer(value)) }
-    func encode(_ value: UInt8) { node.append(.integer(value)) }
-    func encode(_ value: UInt16) { node.append(.integer(value)) }
-    func encode(_ value: UInt32) { node.append(.integer(value)) }
-    func encode(_ value: UInt64) { node.append(.integer(value)) }
-    func encode(_ value: some Encodable) throws { node.append(try .make(of: value, at: codingPath)) }
+    func encodeNil() { node.buffer.append { $0.null() } }
+    func encode(_ value: Bool) { node.buffer.append { $0.bool(value) } }
+    func encode(_ value: String) { node.buffer.append { $0.text(value) } }
+    func encode(_ value: Double) { node.buffer.append { $0.number(value) } }
+    func encode(_ value: Float) { node.buffer.append { $0.number(Double(value)) } }
+    func encode(_ value: Int) { node.buffer.append { $0.integer(value) } }
+    func encode(_ value: Int8) { node.buffer.append { $0.integer(value) } }
+    func encode(_ value: Int16) { node.buffer.append { $0.integer(value) } }
+    func encode(_ value: Int32) { node.buffer.append { $0.integer(value) } }
+    func encode(_ value: Int64) { node.buffer.append { $0.integer(value) } }
+    func encode(_ value: UInt) { node.buffer.append { $0.integer(value) } }
+    func encode(_ value: UInt8) { node.buffer.append { $0.integer(value) } }
+    func encode(_ value: UInt16) { node.buffer.append { $0.integer(value) } }
+    func encode(_ value: UInt32) { node.buffer.append { $0.integer(value) } }
+    func encode(_ value: UInt64) { node.buffer.append { $0.integer(value) } }
+    func encode(_ value: some Encodable) throws { try node.append(value) }
 
     func nestedContainer<Nested: CodingKey>(keyedBy type: Nested.Type) -> KeyedEncodingContainer<Nested> {
         superEncoder().container(keyedBy: type)
     }
 
     func nestedUnkeyedContainer() -> any UnkeyedEncodingContainer { superEncoder().unkeyedContainer() }
-
-    func superEncoder() -> any Encoder {
-        let child = CBORNode()
-        node.append(child)
-        return NodeEncoder(node: child, codingPath: codingPath)
-    }
+    func superEncoder() -> any Encoder { NodeEncoder(node: node.appendNode()) }
 }
 
 private struct ValueContainer: SingleValueEncodingContainer {
-    let node: CBORNode
-    var codingPath: [any CodingKey]
+    let node: EncodingNode
+    var codingPath: [any CodingKey] { node.codingPath }
 
-    func encodeNil() { node.content = CBORNode.null.content }
-    func encode(_ value: Bool) { node.content = CBORNode.bool(value).content }
-    func encode(_ value: String) { node.content = CBORNode.text(value).content }
-    func encode(_ value: Double) { node.content = CBORNode.number(value).content }
-    func encode(_ value: Float) { node.content = CBORNode.number(Double(value)).content }
-    func encode(_ value: Int) { node.content = CBORNode.integer(value).content }
-    func encode(_ value: Int8) { node.content = CBORNode.integer(value).content }
-    func encode(_ value: Int16) { node.content = CBORNode.integer(value).content }
-    func encode(_ value: Int32) { node.content = CBORNode.integer(value).content }
-    func encode(_ value: Int64) { node.content = CBORNode.integer(value).content }
-    func encode(_ value: UInt) { node.content = CBORNode.integer(value).content }
-    func encode(_ value: UInt8) { node.content = CBORNode.integer(value).content }
-    func encode(_ value: UInt16) { node.content = CBORNode.integer(value).content }
-    func encode(_ value: UInt32) { node.content = CBORNode.integer(value).content }
-    func encode(_ value: UInt64) { node.content = CBORNode.integer(value).content }
-    func encode(_ value: some Encodable) throws { node.content = try CBORNode.make(of: value, at: codingPath).content }
+    func encodeNil() { node.buffer.set { $0.null() } }
+    func encode(_ value: Bool) { node.buffer.set { $0.bool(value) } }
+    func encode(_ value: String) { node.buffer.set { $0.text(value) } }
+    func encode(_ value: Double) { node.buffer.set { $0.number(value) } }
+    func encode(_ value: Float) { node.buffer.set { $0.number(Double(value)) } }
+    func encode(_ value: Int) { node.buffer.set { $0.integer(value) } }
+    func encode(_ value: Int8) { node.buffer.set { $0.integer(value) } }
+    func encode(_ value: Int16) { node.buffer.set { $0.integer(value) } }
+    func encode(_ value: Int32) { node.buffer.set { $0.integer(value) } }
+    func encode(_ value: Int64) { node.buffer.set { $0.integer(value) } }
+    func encode(_ value: UInt) { node.buffer.set { $0.integer(value) } }
+    func encode(_ value: UInt8) { node.buffer.set { $0.integer(value) } }
+    func encode(_ value: UInt16) { node.buffer.set { $0.integer(value) } }
+    func encode(_ value: UInt32) { node.buffer.set { $0.integer(value) } }
+    func encode(_ value: UInt64) { node.buffer.set { $0.integer(value) } }
+    func encode(_ value: some Encodable) throws { try node.set(value) }
 }
 
 /// IEEE 754 half precision, as bits: not every platform has `Float16`.

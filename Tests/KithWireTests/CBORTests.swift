@@ -176,6 +176,255 @@ import Testing
         #expect(accepted > 100)
     }
 
+    // MARK: - Containers
+
+    @Test func `members are in order of their keys' lengths, then of their bytes`() throws {
+        // Some differ only behind the first seven bytes, some by a head of more than one byte.
+        var random = Seeded(42)
+        var keys = ["", "a", "b", "aa", "é", "z\u{10151}", "modified", "modifiee", "sameprefix1", "sameprefix2"]
+        for length in [22, 23, 24, 25, 254, 255, 256, 300] {
+            keys += ["a", "b"].map { String(repeating: "x", count: length - 1) + $0 }
+        }
+        for _ in 0..<20 {
+            keys.shuffle(using: &random)
+            let encoded = try CBOREncoder().encode(Members(keys: keys))
+            let sorted = keys.sorted {
+                ($0.utf8.count, Hex.encode(Array($0.utf8))) < ($1.utf8.count, Hex.encode(Array($1.utf8)))
+            }
+            let expected = try sorted.reduce(into: [0xB8, UInt8(keys.count)] as [UInt8]) {
+                $0 += try CBOREncoder().encode($1) + CBOREncoder().encode($1.utf8.count)
+            }
+            #expect(encoded == expected)
+            let back = try CBORDecoder().decode([String: Int].self, from: encoded)
+            #expect(back == Dictionary(uniqueKeysWithValues: keys.map { ($0, $0.utf8.count) }))
+        }
+    }
+
+    /// A map with these members, in this order.
+    private struct Members: Encodable {
+        var keys: [String]
+
+        func encode(to encoder: any Encoder) throws {
+            var container = encoder.container(keyedBy: Name.self)
+            for key in keys { try container.encode(key.utf8.count, forKey: Name(key)) }
+        }
+    }
+
+    @Test func `the last value of a key that is written twice stays`() throws {
+        let written = Custom { encoder in
+            var container = encoder.container(keyedBy: Name.self)
+            try container.encode("old", forKey: "b")
+            try container.encode(1, forKey: "a")
+            try container.encode([2, 3], forKey: "b")
+            _ = container.nestedContainer(keyedBy: Name.self, forKey: "a")
+            try container.encodeNil(forKey: "a")
+        }
+        #expect(try Hex.encode(CBOREncoder().encode(written)) == "a26161f66162820203")
+    }
+
+    @Test func `nested containers are filled in any order, also after what follows them`() throws {
+        let written = Custom { encoder in
+            var outer = encoder.container(keyedBy: Name.self)
+            var list = outer.nestedUnkeyedContainer(forKey: "list")
+            try list.encode(1)
+            var map = outer.nestedContainer(keyedBy: Name.self, forKey: "b")
+            try outer.encode("end", forKey: "a")
+            var inner = list.nestedContainer(keyedBy: Name.self)
+            try list.encode(2)
+            try inner.encode(true, forKey: "z")
+            try map.encode(3, forKey: "y")
+            try inner.encode(false, forKey: "y")
+            try map.encode(4, forKey: "x")
+            try outer.superEncoder().encode("above")
+            try outer.superEncoder(forKey: "s").encode([ByteString([7])])
+            try list.superEncoder().encode(Int?.none)
+            // Nobody writes to this one.
+            _ = list.superEncoder()
+            #expect(list.count == 5)
+        }
+        let expected = Tree.map([
+            "a": .text("end"), "b": .map(["x": .number(4), "y": .number(3)]), "s": .array([.bytes([7])]),
+            "list": .array([
+                .number(1), .map(["y": .bool(false), "z": .bool(true)]), .number(2), .null, .null,
+            ]),
+            "super": .text("above"),
+        ])
+        #expect(try CBOREncoder().encode(written) == CBOREncoder().encode(expected))
+    }
+
+    @Test func `two containers from one encoder fill one map, and another kind begins anew`() throws {
+        let both = Custom { encoder in
+            var first = encoder.container(keyedBy: Name.self)
+            try first.encode(2, forKey: "b")
+            var second = encoder.container(keyedBy: Name.self)
+            try second.encode(1, forKey: "a")
+            try first.encode(3, forKey: "c")
+        }
+        #expect(try Hex.encode(CBOREncoder().encode(both)) == "a3616101616202616303")
+        let anew = Custom { encoder in
+            var map = encoder.container(keyedBy: Name.self)
+            try map.encode(2, forKey: "b")
+            var list = encoder.unkeyedContainer()
+            try list.encode(5)
+            try list.encode([6])
+        }
+        #expect(try Hex.encode(CBOREncoder().encode([anew])) == "81820581" + "06")
+    }
+
+    @Test func `an encoder that is kept may be written to until the outermost value is done`() throws {
+        final class Kept { var encoder: (any Encoder)? }
+        let kept = Kept()
+        let keeper = Custom { encoder in
+            kept.encoder = encoder
+            var container = encoder.container(keyedBy: Name.self)
+            try container.encode(1, forKey: "b")
+        }
+        let late = Custom { _ in
+            var container = try #require(kept.encoder).container(keyedBy: Name.self)
+            try container.encode(2, forKey: "a")
+        }
+        let whole = Custom { encoder in
+            var container = encoder.unkeyedContainer()
+            try container.encode([keeper])
+            // It writes elsewhere, and nothing itself.
+            #expect(throws: KithError(.invalid, "")) { try container.encode(late) }
+            try container.encode([9])
+        }
+        #expect(try Hex.encode(CBOREncoder().encode(whole)) == "8281a2616102616201" + "8109")
+    }
+
+    @Test func `what fails to encode leaves nothing behind`() throws {
+        let failing = Custom { encoder in
+            var container = encoder.container(keyedBy: Name.self)
+            try container.encode("half", forKey: "done")
+            throw KithError(.conflict, "")
+        }
+        let whole = Custom { encoder in
+            var container = encoder.container(keyedBy: Name.self)
+            #expect(throws: KithError(.conflict, "")) { try container.encode(failing, forKey: "failing") }
+            try container.encode(["k": 1], forKey: "a")
+            #expect(container.codingPath.isEmpty)
+        }
+        #expect(try Hex.encode(CBOREncoder().encode(whole)) == "a16161a1616b01")
+    }
+
+    @Test func `a value knows the keys that lead to it`() throws {
+        let value = Custom { encoder in
+            var container = encoder.singleValueContainer()
+            try container.encode(encoder.codingPath.map(\.stringValue).joined(separator: "."))
+        }
+        let whole = Custom { encoder in
+            var outer = encoder.container(keyedBy: Name.self)
+            try outer.encode(["b": [value]], forKey: "a")
+            var nested = outer.nestedContainer(keyedBy: Name.self, forKey: "n")
+            try nested.encode(["m": value], forKey: "l")
+            try outer.encode(value, forKey: "z")
+        }
+        let expected = Tree.map([
+            "a": .map(["b": .array([.text("a.b")])]), "n": .map(["l": .map(["m": .text("n.l.m")])]), "z": .text("z"),
+        ])
+        #expect(try CBOREncoder().encode(whole) == CBOREncoder().encode(expected))
+    }
+
+    @Test func `members are read in any order, again and again, and others are passed over`() throws {
+        let encoded = try CBOREncoder().encode(
+            Tree.map([
+                "name": .text("n"), "unknown": .map(["name": .text("inner")]), "list": .array([.number(1), .null]),
+                "size": .number(7), "none": .null, "é": .number(8),
+            ]))
+        let reading = try CBORDecoder().decode(Reading.self, from: encoded)
+        let values = try reading.decoder.container(keyedBy: Name.self)
+        #expect(Set(values.allKeys.map(\.stringValue)) == ["name", "unknown", "list", "size", "none", "é"])
+        for _ in 0..<2 {
+            #expect(try values.decode(Int.self, forKey: "size") == 7)
+            #expect(try values.decode(String.self, forKey: "name") == "n")
+            #expect(try values.decode([Int?].self, forKey: "list") == [1, nil])
+            #expect(try values.decodeIfPresent(Int.self, forKey: "none") == nil)
+            #expect(try values.decodeIfPresent([String: Int].self, forKey: "none") == nil)
+            #expect(try values.decodeIfPresent(UInt8.self, forKey: "size") == 7)
+            #expect(try values.decodeNil(forKey: "none") && !values.decodeNil(forKey: "name"))
+            #expect(try values.decode(Int.self, forKey: "é") == 8)
+            #expect(try values.decodeIfPresent(String.self, forKey: "gone") == nil)
+            #expect(!values.contains("gone") && !values.contains("") && values.contains("none"))
+        }
+        let nested = try values.nestedContainer(keyedBy: Name.self, forKey: "unknown")
+        #expect(try nested.decode(String.self, forKey: "name") == "inner")
+        #expect(nested.codingPath.map(\.stringValue) == ["unknown"])
+        var list = try values.nestedUnkeyedContainer(forKey: "list")
+        #expect(list.count == 2)
+        #expect(try list.decode(Int.self) == 1)
+        #expect(try list.decodeNil() && list.isAtEnd && list.currentIndex == 2)
+        #expect(throws: KithError(.invalid, "")) { try list.decode(Int.self) }
+        #expect(try values.superDecoder(forKey: "name").singleValueContainer().decode(String.self) == "n")
+        #expect(try values.superDecoder().singleValueContainer().decodeNil())
+    }
+
+    @Test func `an error names the place, however deep`() throws {
+        let encoded = try CBOREncoder().encode(["a": [["b": ["c": "text"]], ["b": ["c": "more"]]]])
+        do {
+            _ = try CBORDecoder().decode([String: [[String: [String: Int]]]].self, from: encoded)
+            Issue.record("no error")
+        } catch let error as KithError {
+            #expect(error.message.contains("`a.b.c` must be a number"), "\(error)")
+        }
+        struct Inner: Decodable { var gone: Int }
+        do {
+            _ = try CBORDecoder().decode([String: [[String: Inner]]].self, from: encoded)
+            Issue.record("no error")
+        } catch let error as KithError {
+            #expect(error.message == "`a.b.gone` is missing.", "\(error)")
+        }
+    }
+
+    @Test func `a map with a hundred thousand keys is read by what is asked for`() throws {
+        // Each of the members of the type is looked for among them all, and each of them by a dictionary.
+        let many = Dictionary(uniqueKeysWithValues: (0..<100_000).map { ("key\($0)", $0) })
+        let encoded = try CBOREncoder().encode(many)
+        #expect(try CBORDecoder().decode([String: Int].self, from: encoded) == many)
+        let reading = try CBORDecoder().decode(Reading.self, from: encoded)
+        let values = try reading.decoder.container(keyedBy: Name.self)
+        for number in stride(from: 0, to: 200_000, by: 70) {
+            let value = try values.decodeIfPresent(Int.self, forKey: Name("key\(number)"))
+            if value != (number < 100_000 ? number : nil) { Issue.record("key\(number): \(String(describing: value))") }
+        }
+    }
+
+    @Test func `one text in two spellings is refused in every map, ASCII or not`() throws {
+        // K and the Kelvin sign are one letter to Swift; so are é and e with an accent.
+        for keys in [["614b", "63e284aa"], ["62c3a9", "6365cc81"]] {
+            let map = "a2" + keys.map { $0 + "01" }.joined()
+            #expect(throws: KithError(.invalid, "")) {
+                _ = try CBORDecoder().decode(Reading.self, from: bytes("a16161" + map))
+            }
+        }
+    }
+
+    /// A key of any name.
+    private struct Name: CodingKey, ExpressibleByStringLiteral {
+        var stringValue: String
+        var intValue: Int? { nil }
+
+        init(_ name: String) { stringValue = name }
+        init(stringLiteral name: String) { stringValue = name }
+        init?(stringValue: String) { self.init(stringValue) }
+        init?(intValue: Int) { nil }
+    }
+
+    /// Encodes as it is told to.
+    private struct Custom: Encodable {
+        var write: (any Encoder) throws -> Void
+
+        init(_ write: @escaping (any Encoder) throws -> Void) { self.write = write }
+        func encode(to encoder: any Encoder) throws { try write(encoder) }
+    }
+
+    /// Keeps the decoder.
+    private struct Reading: Decodable {
+        var decoder: any Decoder
+
+        init(from decoder: any Decoder) { self.decoder = decoder }
+    }
+
     // MARK: - Helpers
 
     private func bytes(_ hex: String) throws -> [UInt8] { try #require(Hex.decode(hex)) }
@@ -183,6 +432,14 @@ import Testing
     private func check<Value: Codable & Equatable>(_ value: Value, _ hex: String) throws {
         #expect(try Hex.encode(CBOREncoder().encode(value)) == hex)
         #expect(try CBORDecoder().decode(Value.self, from: bytes(hex)) == value)
+    }
+}
+
+extension Encoder {
+    /// Encodes a value here.
+    fileprivate func encode(_ value: some Encodable) throws {
+        var container = singleValueContainer()
+        try container.encode(value)
     }
 }
 
