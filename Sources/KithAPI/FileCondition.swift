@@ -49,6 +49,8 @@ package struct FileCondition: Sendable {
     private let allOf: [FileCondition]
     private let anyOf: [FileCondition]
     private let noneOf: [FileCondition]
+    /// Whether everything meets it.
+    package let isAlwaysMet: Bool
 
     /// Reads a filter.
     ///
@@ -70,6 +72,7 @@ package struct FileCondition: Sendable {
             throw KithError(.invalid, "A search takes at most 64 patterns of at most 1024 bytes each.")
         }
         self.filter = filter
+        isAlwaysMet = filter == Files.Filter()
         patterns = filter.patterns.map { (GlobPattern($0.glob, ignoresCase: $0.ignoresCase), $0.isPath) }
         func read(_ filters: [Files.Filter]) throws(KithError) -> [FileCondition] {
             var read: [FileCondition] = []
@@ -171,6 +174,8 @@ package struct FoundCheck: Sendable {
         guard let levels = path.isEmpty ? 0 : entry.name.levelsBeneath, levels >= input.minimumDepth,
             levels <= input.maximumDepth ?? .max
         else { return false }
+        // Of a large folder, nothing more is done for each name.
+        if condition.isAlwaysMet { return true }
         let last = path.lastIndex(of: UInt8(ascii: "/")).map { Array(path[($0 + 1)...]) } ?? path
         let subject = FileCondition.Subject(
             kind: entry.kind, special: entry.special, size: entry.size, age: nil, name: path.isEmpty ? name : last)

@@ -231,6 +231,7 @@ struct FindCommand: AsyncParsableCommand {
         let filter = try filter()
         var action = try FindAction(each: each, together: together)
         var isComplete = true
+        let form = Form(isJSON: globals.json, isExact: print0, isLong: long, withDevice: withDevice)
         try await withClient(globals) { client in
             try await forEach(paths, globals) { path in
                 let (device, folder) = try path.remote()
@@ -247,10 +248,15 @@ struct FindCommand: AsyncParsableCommand {
                         messages.stream.abort(.cancelled)
                         throw error
                     }
-                    var output = Data()
-                    for entry in found.entries where action == nil || print { try append(entry, in: path, to: &output) }
-                    if !output.isEmpty { try writeOutput(output) }
-                    for entry in found.entries { try await action?.take(joined(path, entry.name, withDevice: true)) }
+                    if action == nil || print {
+                        let output = try form.lines(of: found.entries, in: path)
+                        if !output.isEmpty { try writeOutput(Data(output)) }
+                    }
+                    if action != nil {
+                        for entry in found.entries {
+                            try await action?.take(joined(path, entry.name, withDevice: true))
+                        }
+                    }
                     tell(found.skipped, in: path)
                     if found.skippedCount > 0 { isComplete = false }
                     if let failure = found.failure { throw failure.error }
@@ -278,19 +284,36 @@ struct FindCommand: AsyncParsableCommand {
         !filter.specials.isEmpty || (filter.allOf + filter.anyOf + filter.noneOf).contains(where: asksForSpecials)
     }
 
-    private func append(_ entry: Files.Entry, in path: RemotePath, to output: inout Data) throws {
-        var entry = entry
-        entry.name = joined(path, entry.name, withDevice: withDevice)
-        if print0 {
-            output.append(contentsOf: entry.name.bytes + [0])
-        } else if globals.json {
-            let encoder = JSONEncoder()
-            encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-            output.append(try encoder.encode(entry))
-            output.append(contentsOf: [UInt8(ascii: "\n")])
-        } else {
-            let line = long ? LongListing.line(entry) : printable(entry.name.description)
-            output.append(contentsOf: (line + "\n").utf8)
+    /// How what was found is printed.
+    private struct Form {
+        var isJSON: Bool
+        var isExact: Bool
+        var isLong: Bool
+        var withDevice: Bool
+
+        func lines(of entries: [Files.Entry], in path: RemotePath) throws -> [UInt8] {
+            var output: [UInt8] = []
+            for entry in entries {
+                let name = joined(path, entry.name, withDevice: withDevice)
+                if isExact {
+                    output += name.bytes
+                    output.append(0)
+                    continue
+                }
+                if isJSON {
+                    var entry = entry
+                    entry.name = name
+                    let encoder = JSONEncoder()
+                    encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+                    output += try encoder.encode(entry)
+                } else if isLong {
+                    LongListing.unmeasured.append(entry, name: printable(name.bytes), to: &output)
+                } else {
+                    output += printable(name.bytes)
+                }
+                output.append(UInt8(ascii: "\n"))
+            }
+            return output
         }
     }
 

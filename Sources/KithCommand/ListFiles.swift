@@ -130,12 +130,11 @@ struct ListFiles: AsyncParsableCommand {
         let check = try FoundCheck(input, from: device)
         let messages = MessageStream(try await client.open(Files.Find.self, input, on: device).stream)
         var entries: [Files.Entry] = []
+        let takesAll = all || globals.json
         do {
             while let found = try await messages.receive(Files.Found.self) {
                 try check.check(found)
-                entries += found.entries.lazy.filter {
-                    all || globals.json || $0.name.bytes.first != UInt8(ascii: ".")
-                }
+                entries += takesAll ? found.entries : found.entries.filter { $0.name.bytes.first != UInt8(ascii: ".") }
                 for skipped in found.skipped {
                     note(leftOut(skipped.path.description, because: skipped.failure.message, of: skipped.path))
                     isComplete = false
@@ -155,18 +154,29 @@ struct ListFiles: AsyncParsableCommand {
 
     /// By name, in the order of the bytes, which also decides where time or size are the same.
     private func sorted(_ entries: [Files.Entry]) -> [Files.Entry] {
-        func precedes(_ left: Int, _ right: Int) -> Bool {
-            let (left, right) = (entries[left], entries[right])
+        let (byTime, bySize) = (byTime, bySize)
+        /// A pair of numbers, the smaller the earlier in the list.
+        func rank(_ entry: Files.Entry) -> (UInt64, UInt64) {
             if byTime {
-                let times = ((left.modified, left.modifiedNanoseconds), (right.modified, right.modifiedNanoseconds))
-                if times.0 != times.1 { return times.0 > times.1 }
-            } else if bySize, left.size != right.size {
-                return left.size > right.size
+                // As numbers from the earliest time on, which may be before 1970.
+                let seconds = UInt64(bitPattern: entry.modified &- Int64.min)
+                return (.max - seconds, .max - UInt64(entry.modifiedNanoseconds))
             }
-            return left.name.bytes.lexicographicallyPrecedes(right.name.bytes)
+            return (bySize ? .max - entry.size : 0, 0)
         }
-        let order = entries.indices.sorted(by: precedes).map { entries[$0] }
-        return reverse ? order.reversed() : order
+        // The first eight bytes of a name tell most of them apart.
+        let keys = entries.enumerated().map { index, entry in
+            let name = entry.name.bytes
+            let start = (0..<8).reduce(UInt64(0)) { $0 << 8 | ($1 < name.count ? UInt64(name[$1]) : 0) }
+            return (rank: rank(entry), start: start, index: index)
+        }
+        let order = keys.sorted { left, right in
+            if left.rank != right.rank { return left.rank < right.rank }
+            if left.start != right.start { return left.start < right.start }
+            return entries[left.index].name.bytes.lexicographicallyPrecedes(entries[right.index].name.bytes)
+        }
+        let inOrder = order.map { entries[$0.index] }
+        return reverse ? inOrder.reversed() : inOrder
     }
 
     // MARK: - Showing
@@ -185,20 +195,24 @@ struct ListFiles: AsyncParsableCommand {
         }
         let listing = long ? LongListing(entries, isHuman: humanReadable) : nil
         let isBold = wantsColour(STDOUT_FILENO)
-        var output = Data()
-        for entry in entries {
-            var name = printable(entry.name.description)
-            if isTerminal, entry.kind == .folder {
-                name = (isBold ? styled(name, .bold) : name) + "/"
-            }
-            output.append(contentsOf: (listing?.line(entry, name: name) ?? name).utf8)
+        var output: [UInt8] = []
+        func show(_ text: [UInt8], of entry: Files.Entry) {
+            if let listing { listing.append(entry, name: text, to: &output) } else { output += text }
             output.append(UInt8(ascii: "\n"))
+        }
+        for entry in entries {
+            var name = printable(entry.name.bytes)
+            if isTerminal, entry.kind == .folder {
+                if isBold { name = Array(styled(String(decoding: name, as: UTF8.self), .bold).utf8) }
+                name.append(UInt8(ascii: "/"))
+            }
+            show(name, of: entry)
             if output.count > 64 << 10 {
-                try writeOutput(output)
+                try writeOutput(Data(output))
                 output.removeAll(keepingCapacity: true)
             }
         }
-        try writeOutput(output)
+        try writeOutput(Data(output))
     }
 
     /// Names in as many columns as a width has room for, filled downwards, two blanks apart.

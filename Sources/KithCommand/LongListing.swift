@@ -18,29 +18,47 @@ struct LongListing {
         self.isHuman = isHuman
         for entry in entries {
             widths.links = max(widths.links, Self.links(entry).utf8.count)
-            widths.user = max(widths.user, Self.user(entry).count)
-            widths.group = max(widths.group, Self.group(entry).count)
+            widths.user = max(widths.user, Self.width(Self.user(entry)))
+            widths.group = max(widths.group, Self.width(Self.group(entry)))
             widths.size = max(widths.size, size(entry).utf8.count)
         }
     }
 
-    /// The line of one, with the name as it is to be shown.
-    func line(_ entry: Files.Entry, name: String) -> String {
+    /// Appends the line of one, with the name as it is to be shown.
+    func append(_ entry: Files.Entry, name: [UInt8], to output: inout [UInt8]) {
         let (links, size) = (Self.links(entry), size(entry))
         let (user, group) = (Self.user(entry), Self.group(entry))
-        func blanks(_ count: Int) -> String { String(repeating: " ", count: max(0, count)) }
-        var line = Self.mode(entry) + " " + blanks(widths.links - links.utf8.count) + links + " "
-        line += user + blanks(widths.user - user.count) + " " + group + blanks(widths.group - group.count) + " "
-        line += blanks(widths.size - size.utf8.count) + size + " " + Self.time(entry.modified) + " " + name
-        if let target = entry.target { line += " -> " + printable(target.description) }
-        return line
+        func pad(_ count: Int) { if count > 0 { output.append(contentsOf: repeatElement(Self.blank, count: count)) } }
+        output.append(contentsOf: Self.letters(entry))
+        pad(1 + max(0, widths.links - links.utf8.count))
+        output.append(contentsOf: links.utf8)
+        pad(1)
+        output.append(contentsOf: user.utf8)
+        pad(1 + max(0, widths.user - Self.width(user)))
+        output.append(contentsOf: group.utf8)
+        pad(1 + max(0, widths.group - Self.width(group)) + max(0, widths.size - size.utf8.count))
+        output.append(contentsOf: size.utf8)
+        pad(1)
+        output.append(contentsOf: Self.time(entry.modified).utf8)
+        pad(1)
+        output.append(contentsOf: name)
+        guard let target = entry.target else { return }
+        output.append(contentsOf: " -> ".utf8)
+        output.append(contentsOf: printable(target.bytes))
     }
 
-    /// The line of one that is listed as it comes, in columns that most things fit in.
-    static func line(_ entry: Files.Entry) -> String {
+    /// The listing of what comes without having been measured, in columns that most things fit in.
+    static let unmeasured = {
         var listing = LongListing([])
         listing.widths = (3, 8, 8, 10)
-        return listing.line(entry, name: printable(entry.name.description))
+        return listing
+    }()
+
+    private static let blank = UInt8(ascii: " ")
+
+    /// How many columns a name takes.
+    private static func width(_ text: String) -> Int {
+        text.utf8.allSatisfy { $0 < 0x80 } ? text.utf8.count : text.count
     }
 
     private func size(_ entry: Files.Entry) -> String {
@@ -54,7 +72,9 @@ struct LongListing {
     private static func group(_ entry: Files.Entry) -> String { entry.groupName.map(printable) ?? String(entry.group) }
 
     /// `drwxr-sr-t`: the kind, then who may do what, as the coreutils write it.
-    static func mode(_ entry: Files.Entry) -> String {
+    static func mode(_ entry: Files.Entry) -> String { String(decoding: letters(entry), as: UTF8.self) }
+
+    private static func letters(_ entry: Files.Entry) -> [UInt8] {
         let kind: Unicode.Scalar =
             switch (entry.kind, entry.special) {
             case (.file, _): "-"
@@ -66,21 +86,19 @@ struct LongListing {
             case (.special, .blockDevice): "b"
             case (.special, nil): "?"
             }
-        var letters = [kind]
-        for (shift, bit, mark) in [(6, 0o4000, "s"), (3, 0o2000, "s"), (0, 0o1000, "t")]
-            as [(Int, UInt32, Unicode.Scalar)]
-        {
-            let rights = entry.mode >> UInt32(shift) & 7
-            letters.append(rights & 4 == 0 ? "-" : "r")
-            letters.append(rights & 2 == 0 ? "-" : "w")
-            let runs = rights & 1 != 0
-            if entry.mode & bit == 0 {
-                letters.append(runs ? "x" : "-")
-            } else {
-                letters.append(runs ? mark : mark == "s" ? "S" : "T")
-            }
+        func letter(_ bit: UInt32, _ set: Unicode.Scalar, else other: Unicode.Scalar = "-") -> UInt8 {
+            UInt8(ascii: entry.mode & bit != 0 ? set : other)
         }
-        return String(String.UnicodeScalarView(letters))
+        /// The right to run, and what is done with it as somebody else.
+        func running(_ bit: UInt32, _ special: UInt32, _ both: Unicode.Scalar, _ alone: Unicode.Scalar) -> UInt8 {
+            entry.mode & special == 0 ? letter(bit, "x") : letter(bit, both, else: alone)
+        }
+        return [
+            UInt8(ascii: kind),
+            letter(0o400, "r"), letter(0o200, "w"), running(0o100, 0o4000, "s", "S"),
+            letter(0o040, "r"), letter(0o020, "w"), running(0o010, 0o2000, "s", "S"),
+            letter(0o004, "r"), letter(0o002, "w"), running(0o001, 0o1000, "t", "T"),
+        ]
     }
 
     /// `2026-11-21 12:00`; a time no calendar has, as its number.
@@ -104,14 +122,26 @@ struct LocalTime {
         let (day, hour, minute) = unsafe (Int(parts.tm_mday), Int(parts.tm_hour), Int(parts.tm_min))
         let offset = unsafe Int(parts.tm_gmtoff) / 60
         second = unsafe Int(parts.tm_sec)
-        minutes =
-            "\(Self.padded(year, 4))-\(Self.padded(month, 2))-\(Self.padded(day, 2)) "
-            + "\(Self.padded(hour, 2)):\(Self.padded(minute, 2))"
+        var text: [UInt8] = []
+        text.reserveCapacity(16)
+        Self.append(year, width: 4, to: &text)
+        for (mark, number) in [("-", month), ("-", day), (" ", hour), (":", minute)] as [(Unicode.Scalar, Int)] {
+            text.append(UInt8(ascii: mark))
+            Self.append(number, width: 2, to: &text)
+        }
+        minutes = String(decoding: text, as: UTF8.self)
         zone = (offset < 0 ? "-" : "+") + Self.padded(abs(offset) / 60, 2) + Self.padded(abs(offset) % 60, 2)
     }
 
     static func padded(_ number: Int, _ width: Int) -> String {
-        let text = String(number)
-        return String(repeating: "0", count: max(0, width - text.utf8.count)) + text
+        var text: [UInt8] = []
+        append(number, width: width, to: &text)
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    private static func append(_ number: Int, width: Int, to text: inout [UInt8]) {
+        let digits = String(number).utf8
+        text.append(contentsOf: repeatElement(UInt8(ascii: "0"), count: max(0, width - digits.count)))
+        text.append(contentsOf: digits)
     }
 }

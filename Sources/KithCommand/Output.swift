@@ -109,6 +109,13 @@ func jsonText(_ value: some Encodable) throws -> String {
 /// Text that came from elsewhere, with everything a terminal might obey made visible.
 func printable(_ text: String) -> String { Wording.printable(text) }
 
+/// Text that came from elsewhere as bytes, with everything a terminal might obey made visible.
+func printable(_ bytes: [UInt8]) -> [UInt8] {
+    // What most names are needs no looking up.
+    if bytes.allSatisfy({ (0x20..<0x7F).contains($0) }) { return bytes }
+    return Array(printable(String(decoding: bytes, as: UTF8.self)).utf8)
+}
+
 /// Says why something was left out, with its path once: of a message that names it too, only the reason is told.
 func leftOut(_ name: String, because message: String, of path: Files.Path) -> String {
     let reason = message.range(of: "\(path): ").map { message[$0.upperBound...] } ?? message[...]

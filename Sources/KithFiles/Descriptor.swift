@@ -192,19 +192,20 @@ final class Descriptor: Sendable {
 
         deinit { unsafe kith_directory_close(listing) }
 
+        /// The next name; `nil` at the end.
+        func next() throws(Errno) -> [UInt8]? {
+            var result: Int32 = 0
+            let name = unsafe withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 1_024) { buffer in
+                result = unsafe kith_directory_next(listing, buffer.baseAddress, buffer.count)
+                return unsafe [UInt8](UnsafeMutableBufferPointer(rebasing: buffer[..<max(Int(result), 0)]))
+            }
+            return try Errno.check(result) > 0 ? name : nil
+        }
+
         /// The next names, at most `count`; none at the end.
         func next(_ count: Int) throws(Errno) -> [[UInt8]] {
             var names: [[UInt8]] = []
-            while names.count < count {
-                var result: Int32 = 0
-                let name = unsafe [UInt8](unsafeUninitializedCapacity: 1_024) { buffer, count in
-                    result = unsafe kith_directory_next(listing, buffer.baseAddress, buffer.count)
-                    count = max(Int(result), 0)
-                }
-                guard try Errno.check(result) > 0 else { return names }
-                // A copy of its own length: the buffer above would keep its whole capacity.
-                names.append(Array(name[...]))
-            }
+            while names.count < count, let name = try next() { names.append(name) }
             return names
         }
     }

@@ -87,8 +87,22 @@ struct FolderSearch: Sendable {
         try await messages.send(report)
     }
 
-    /// Sends all but the last message, and returns that.
+    /// Sends all but the last message, and returns that; one is on its way while the next is put together.
     private func search(_ start: WalkStart, _ messages: MessageStream) async throws -> Files.Found {
+        try await withThrowingTaskGroup(of: Void.self) { sending in
+            let last = try await search(start) { report in
+                try await sending.next()
+                sending.addTask { try await messages.send(report) }
+            }
+            try await sending.waitForAll()
+            return last
+        }
+    }
+
+    /// Passes on all but the last message, and returns that.
+    private func search(
+        _ start: WalkStart, send: (Files.Found) async throws -> Void
+    ) async throws -> Files.Found {
         var report = Files.Found()
         var size = 0
         var problems = WalkProblems()
@@ -131,7 +145,7 @@ struct FolderSearch: Sendable {
             if !report.entries.isEmpty {
                 report.skipped = problems.take()
                 report.skippedCount = problems.count
-                try await messages.send(report)
+                try await send(report)
                 report = Files.Found()
                 size = 0
             }
@@ -147,10 +161,11 @@ struct FolderSearch: Sendable {
     /// So many bytes of paths go into one message, and one path more.
     private static let messageSize = 64 << 10
 
-    private func matches(_ info: Descriptor.Info, name: [UInt8], path: [UInt8]) -> Bool {
+    private func matches(_ info: Descriptor.Info, name: @autoclosure () -> [UInt8], path: [UInt8]) -> Bool {
+        if filter.isAlwaysMet { return true }
         let age = UInt64(clamping: now.saturatingSubtracting(info.seconds))
         let subject = FileCondition.Subject(
-            kind: info.kind, special: info.special, size: info.size, age: age, name: name)
+            kind: info.kind, special: info.special, size: info.size, age: age, name: name())
         return filter.isMet(by: subject) { input.path.appending(path).bytes } == .yes
     }
 

@@ -123,8 +123,3 @@ final class FolderWalk {
         return path
     }
 }
-
-extension Descriptor.Listing {
-    /// The next name; `nil` at the end.
-    func next() throws(Errno) -> [UInt8]? { try next(1).first }
-}

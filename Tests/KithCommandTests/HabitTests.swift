@@ -147,6 +147,28 @@ import Testing
         }
     }
 
+    @Test func `a folder that takes several messages is listed in the order of ls`() async throws {
+        try await withTwoMachines { laptop, phone in
+            let srv = laptop.path("srv")
+            for number in 0..<1_200 {
+                // Some names differ behind the first eight bytes only, some times are before 1970, many are the same.
+                let name = "\(srv)/\(["same-beginning-", "é", "", ","][number % 4])\(number)"
+                try write(String(repeating: "x", count: number % 7), to: name)
+                let thousands = number % 11 - 5
+                let time = Double(thousands) * 1_000 + (thousands < 0 ? 0 : Double(number % 3) / 4)
+                try FileManager.default.setAttributes(
+                    [.modificationDate: Date(timeIntervalSince1970: time)], ofItemAtPath: name)
+            }
+            try await laptop.invite(phone, "files:read=\(srv)")
+            for options in [[], ["-t"], ["-S"], ["-t", "-r"]] {
+                let outcome = try await phone.kith(["ls"] + options + ["laptop:\(srv)"])
+                #expect(try outcome.output == local(["ls", "-1"] + options + [srv]), "\(options)")
+            }
+            let found = try await phone.expect("find", "laptop:\(srv)").split(separator: "\n").sorted()
+            #expect(try found == local(["find", srv]).split(separator: "\n").sorted())
+        }
+    }
+
     @Test func `copies take the options of rsync, and patterns are expanded on the other device`() async throws {
         try await withTwoMachines { laptop, phone in
             let srv = laptop.path("srv")

@@ -69,14 +69,21 @@ extension Files.Path {
 
     /// Whether bytes are the name of something in one folder: not empty, `.` or `..`, without slash and NUL.
     package static func isName(_ bytes: some Collection<UInt8>) -> Bool {
-        !bytes.isEmpty && bytes.count <= 255 && !bytes.elementsEqual(".".utf8) && !bytes.elementsEqual("..".utf8)
-            && !bytes.contains { $0 == 0 || $0 == UInt8(ascii: "/") }
+        !bytes.isEmpty && bytes.count <= 255 && !bytes.contains { $0 == 0 || $0 == UInt8(ascii: "/") }
+            && (bytes.count > 2 || !bytes.allSatisfy { $0 == UInt8(ascii: ".") })
     }
 
     /// How many levels the path is below a folder, when it is names and slashes between them; `nil` when it is more.
     package var levelsBeneath: Int? {
-        let names = bytes.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
-        return names.allSatisfy { Self.isName($0) } ? names.count : nil
+        var levels = 0
+        var rest = bytes[...]
+        while true {
+            let end = rest.firstIndex(of: UInt8(ascii: "/")) ?? rest.endIndex
+            guard Self.isName(rest[..<end]) else { return nil }
+            levels += 1
+            guard end < rest.endIndex else { return levels }
+            rest = rest[(end + 1)...]
+        }
     }
 
     /// The path of something beneath this one; of nothing more, the path itself.
