@@ -239,11 +239,20 @@ struct ShellCommand: AsyncParsableCommand {
 
     private func attach(_ client: Client, to device: String) async throws -> ShellSession {
         let name = try await ShellSessions.choose(session, on: device, client: client)
-        return try await ShellSession.attach(
-            Shell.Attach.Input(
-                session: name, drives: !views, size: ShellTerminal.description().size, scrollback: scrollback,
-                viewer: viewer(usesTerminal: !views)),
-            on: device, client: client)
+        do {
+            return try await ShellSession.attach(
+                Shell.Attach.Input(
+                    session: name, drives: !views, size: ShellTerminal.description().size, scrollback: scrollback,
+                    viewer: viewer(usesTerminal: !views)),
+                on: device, client: client)
+        } catch let error as KithError where error.code == .notFound && error.message.contains("No shell \(name)") {
+            // `ls -a` reads as a shell called ls to attach to.
+            throw KithError(
+                .notFound,
+                "No shell \(name) runs on \(device). `kith shell \(device) --list` shows those that do; to run a "
+                    + "command, put -- before it: kith shell \(device) -- \(ShellService.Options.commandLine(for: [name]))",
+                cause: error)
+        }
     }
 
     private func viewer(usesTerminal: Bool) -> Shell.Viewer {

@@ -88,6 +88,10 @@ import Testing
                 denied.error.contains(
                     "granted for that is \(srv). On the other device: kith grant phone --add files:read=$HOME/x"),
                 "\(denied)")
+            let none = try await phone.kith([
+                "call", "files.list", #"{"path":"\#(srv)","limit":-1}"#, "--on", "laptop",
+            ])
+            #expect(none.status == 64 && none.error.contains("`limit` must be 1 or more"), "\(none)")
             // Of several, none is meant more than another.
             try await laptop.expect("grant", "phone", "--add", "files:read=\(laptop.path("more"))")
             let several = try await phone.kith(["ls", "laptop:"])

@@ -166,6 +166,9 @@ import Testing
             let attach = try await phone.kith(["shell", "laptop", "--attach"])
             #expect(attach.status == 64 && attach.error.contains("needs a terminal"), "\(attach)")
             #expect(attach.output.isEmpty && attach.error.contains("kith shell laptop -- COMMAND"), "\(attach)")
+            let letter = try Tmux(phone, ["shell", "laptop", "ls", "-a"])
+            defer { letter.end() }
+            try await letter.show("put -- before it: kith shell laptop -- ls")
             let alone = try await phone.kith(["shell", "-n", "laptop"])
             #expect(alone.status == 64, "\(alone)")
             // A tour that is pasted: what comes behind a command is not the command's.
