@@ -24,6 +24,7 @@
 #define PROC_MAGIC 0x9FA0
 #define MAXIMUM_PATH 4096
 #define MAXIMUM_DEPTH 2048
+#define MAXIMUM_LINKS 40
 
 static kith_identity identity_of(const struct stat *status) {
     return (kith_identity){.device = (uint64_t)status->st_dev, .inode = (uint64_t)status->st_ino};
@@ -125,15 +126,37 @@ static int is_in_directory(const kith_protection *protection, kith_identity iden
     return found;
 }
 
+// Whether a file of this user is a device's sealed key or its database, as FileKeyStore and Store begin them.
+static int is_any_devices(int descriptor, const struct stat *status) {
+    if (status->st_uid != geteuid()) return 0;
+    uint8_t head[72];
+    ssize_t count = pread(descriptor, head, sizeof(head), 0);
+#ifdef __linux__
+    if (count < 0 && errno == EBADF) {
+        // It is open as a name only, or for writing.
+        char exact[32];
+        snprintf(exact, sizeof(exact), "/proc/self/fd/%d", descriptor);
+        int readable = kith_open(-1, exact, 0, 0);
+        // What this user may not read, no caller reads.
+        if (readable < 0) return readable == -EACCES || readable == -EPERM ? 0 : readable;
+        count = pread(readable, head, sizeof(head), 0);
+        close(readable);
+    }
+#endif
+    if (count >= 8 && memcmp(head, "kithkey1", 8) == 0) return 1;
+    return count == sizeof(head) && memcmp(head, "SQLite format 3", 16) == 0 && memcmp(head + 68, "kith", 4) == 0;
+}
+
 int kith_protection_covers(const kith_protection *protection, int descriptor) {
     struct stat status;
     if (fstat(descriptor, &status) < 0) return -errno;
     if (is_kept(protection, identity_of(&status))) return 1;
     if (S_ISDIR(status.st_mode)) return covers_folder(protection, descriptor);
-    // A file of the data directory is met here only by a second name, or mounted elsewhere.
-    int may_be_elsewhere = S_ISSOCK(status.st_mode)
-                           || (S_ISREG(status.st_mode) && (status.st_nlink > 1 || is_mount(descriptor)));
-    return may_be_elsewhere ? is_in_directory(protection, identity_of(&status)) : 0;
+    // A file of a data directory is met here only by a second name, or mounted elsewhere.
+    int is_file = S_ISREG(status.st_mode);
+    if (!S_ISSOCK(status.st_mode) && !(is_file && (status.st_nlink > 1 || is_mount(descriptor)))) return 0;
+    int found = is_in_directory(protection, identity_of(&status));
+    return found == 0 && is_file ? is_any_devices(descriptor, &status) : found;
 }
 
 // Whether something is a folder around the data directory, wherever that is now.
@@ -160,6 +183,47 @@ static int is_above(const kith_protection *protection, kith_identity identity) {
     return 0;
 }
 
+// Whether something is a folder or a link that a path leads through, links in it and in their targets included, as far as
+// it is there.
+static int is_on_path(const char *path, kith_identity identity) {
+    char rest[MAXIMUM_PATH], target[MAXIMUM_PATH], joined[MAXIMUM_PATH], name[256];
+    if (strlen(path) >= sizeof(rest)) return -ENAMETOOLONG;
+    strcpy(rest, path);
+    const char *next = rest;
+    int folder = kith_open(-1, "/", KITH_FILE_PATH | KITH_FILE_DIRECTORY, 0);
+    int links = 0, found = 0;
+    while (folder >= 0) {
+        next += strspn(next, "/");
+        size_t length = strcspn(next, "/");
+        if (length == 0 || length >= sizeof(name)) break;
+        memcpy(name, next, length);
+        name[length] = 0;
+        next += length;
+        struct stat status;
+        if (fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) < 0) break;
+        found = is_same(identity_of(&status), identity);
+        if (found) break;
+        int from = folder;
+        const char *onward = name;
+        int flags = KITH_FILE_PATH | KITH_FILE_DIRECTORY | KITH_FILE_NO_FOLLOW;
+        if (S_ISLNK(status.st_mode)) {
+            ssize_t count = readlinkat(folder, name, target, sizeof(target) - 1);
+            if (count < 0 || ++links > MAXIMUM_LINKS) break;
+            target[count] = 0;
+            int joined_length = snprintf(joined, sizeof(joined), "%s/%s", target, next);
+            if (joined_length < 0 || (size_t)joined_length >= sizeof(joined)) break;
+            strcpy(rest, joined);
+            next = rest;
+            if (target[0] != '/') continue;
+            onward = "/";
+        }
+        folder = kith_open(from, onward, flags, 0);
+        close(from);
+    }
+    if (folder >= 0) close(folder);
+    return found;
+}
+
 int kith_protection_holds(const kith_protection *protection, const char *path, int folder, const char *name) {
     struct stat status;
     if (fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) < 0) return errno == ENOENT ? 0 : -errno;
@@ -171,21 +235,10 @@ int kith_protection_holds(const kith_protection *protection, const char *path, i
         if (opened < 0) return opened == -ENOENT ? 0 : opened;
         int covered = covers_folder(protection, opened);
         close(opened);
+        if (covered == 0) covered = is_above(protection, identity);
         if (covered != 0) return covered;
-        return is_above(protection, identity);
     }
-    // A link on the way: each beginning of the path, looked at without following its last name.
-    char prefix[MAXIMUM_PATH];
-    size_t length = strlen(path);
-    if (length >= sizeof(prefix)) return -ENAMETOOLONG;
-    for (size_t end = 1; end <= length; end++) {
-        if (end < length && path[end] != '/') continue;
-        memcpy(prefix, path, end);
-        prefix[end] = 0;
-        if (lstat(prefix, &status) < 0) break;
-        if (is_same(identity_of(&status), identity)) return 1;
-    }
-    return 0;
+    return is_on_path(path, identity);
 }
 
 // Whether another process of this program listens at the other end: another device of this user.

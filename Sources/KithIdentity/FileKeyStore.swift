@@ -45,6 +45,7 @@ public struct FileKeyStore: KeyStore {
         case passphrase = 2
     }
 
+    /// What a sealed key begins with; KithProtection.c knows it, too.
     private static let magic = Array("kithkey1".utf8)
     private static let fileLimit = 8_192
     private let directory: String

@@ -55,6 +55,7 @@ public final class Store: Sendable {
             let database = try openDatabase(at: path, label: "kith.store", migrator: Migrations.migrator)
             let known: KnownPeers
             do {
+                try mark(database)
                 known = try database.read { try KnownPeers($0, version: 0) }
             } catch {
                 throw failure("read \(path)", error)
@@ -93,6 +94,18 @@ public final class Store: Sendable {
             throw error
         } catch {
             throw failure("open \(path)", error)
+        }
+    }
+
+    /// What the header of a device's database says that it is: `kith`; KithProtection.c looks for it.
+    private static let mark = 0x6B69_7468
+
+    /// Marks a database as a device's, in its file, so that it is recognised by whatever name.
+    private static func mark(_ database: DatabaseQueue) throws {
+        try database.writeWithoutTransaction { database in
+            guard try Int.fetchOne(database, sql: "PRAGMA application_id") != mark else { return }
+            try database.execute(sql: "PRAGMA application_id = \(mark)")
+            _ = try database.checkpoint(.truncate)
         }
     }
 

@@ -38,10 +38,12 @@ kith_identity kith_protection_program(void);
 /// Whether an open file or folder is kept from others: 1 or 0, or the negated errno.
 ///
 /// Kept are what `protection` names, any folder of this user with a device's sealed key in it, the files of the data
-/// directory under a second name or mounted elsewhere, and the folders in /proc of processes of this program.
+/// directory under a second name or mounted elsewhere, so the sealed keys and databases of other devices of this user, and
+/// the folders in /proc of processes of this program.
 int kith_protection_covers(const kith_protection *protection, int descriptor);
 
-/// Whether a name in a folder is the data directory, a folder above it, or a link on the path to it.
+/// Whether a name in a folder is the data directory, a folder above it, or a folder or a link on the path to it, however
+/// many links that leads through.
 ///
 /// `path` is where the data directory is, absolute: who moves one of those away could put another in its place.
 int kith_protection_holds(const kith_protection *protection, const char *path, int folder, const char *name);
