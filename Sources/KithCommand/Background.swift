@@ -45,10 +45,14 @@ struct Background {
         return ends[0]
     }
 
-    /// Whether the process still lives.
-    var isRunning: Bool {
+    /// How the process ended, as an exit status; `nil` while it runs.
+    ///
+    /// Ask until it has ended, and not again.
+    func ending() -> Int32? {
         var status: Int32 = 0
-        return unsafe waitpid(pid, &status, WNOHANG) == 0
+        guard unsafe waitpid(pid, &status, WNOHANG) != 0 else { return nil }
+        // The low seven bits are the signal that ended it, if one did.
+        return status & 0x7F == 0 ? status >> 8 & 0xFF : KithError.Code.internal.exitStatus
     }
 
     /// The last line it wrote, without the name it begins with and its full stop: for the middle of a sentence.

@@ -106,6 +106,11 @@ struct Up: AsyncParsableCommand {
         }
         let isInFront = !detach && isatty(STDOUT_FILENO) == 1
         say("\(styled(status.name, .bold)) is up\(isInFront ? "; Ctrl-C stops it" : "")")
+        if let name, name != status.name {
+            note(
+                "kith: “\(printable(name))” became \(status.name): names have letters, digits, hyphens, underscores and dots"
+            )
+        }
         say("  DeviceID   \(status.id)")
         // A machine with many addresses leaves room for the invitation.
         let shown = status.addresses.prefix(isatty(STDOUT_FILENO) == 1 ? 4 : .max)
@@ -145,8 +150,10 @@ struct Up: AsyncParsableCommand {
             } catch let error as KithError where error.code == .conflict {
                 // It holds the directory and is still at it: stretching a passphrase takes a slow machine seconds.
             }
-            guard log.isRunning else {
-                throw KithError(.internal, "The device ended at once: \(log.lastLine). Its log is \(log.path).")
+            if let status = log.ending() {
+                throw KithError(
+                    KithError.Code.allCases.first { $0.exitStatus == status } ?? .internal,
+                    "The device ended at once: \(log.lastLine). Its log is \(log.path).")
             }
             try await Task.sleep(for: .milliseconds(20))
         }

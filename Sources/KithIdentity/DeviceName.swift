@@ -47,6 +47,13 @@ public enum DeviceName {
             .replacing("rn", with: "m").replacing("vv", with: "w")
     }
 
+    /// A ``skeleton(_:)`` without what stands between letters: `lap-top`, `lap.top` and `lap top` are `laptop`.
+    ///
+    /// Such names may stand side by side, and are marked as alike.
+    private static func bareSkeleton(_ name: String) -> String {
+        String(skeleton(folded(name).filter { $0.isLetter || $0.isNumber }))
+    }
+
     /// Why a device may not have a name.
     public enum Conflict: Hashable, Sendable {
         /// It is a word of the command line.
@@ -64,6 +71,7 @@ public enum DeviceName {
         /// Its key.
         public let id: DeviceID
         fileprivate let skeleton: String
+        fileprivate let bareSkeleton: String
         fileprivate let letters: String
         fileprivate let idLetters: String
 
@@ -72,6 +80,7 @@ public enum DeviceName {
             self.name = name
             self.id = id
             skeleton = DeviceName.skeleton(name)
+            bareSkeleton = DeviceName.bareSkeleton(name)
             letters = DeviceName.folded(DeviceName.idLetters(name).filter { $0 != "_" && $0 != "." })
             idLetters = DeviceName.folded(DeviceName.idLetters(id.description))
         }
@@ -99,6 +108,18 @@ public enum DeviceName {
             if look.looksLikeID(of: other) { return .looksLikeID(of: other.id) }
         }
         return nil
+    }
+
+    /// The names among the `others`, or this device's `own`, that a name differs from in nothing but what stands between
+    /// its letters.
+    public static func resemblances(of look: Look, among others: [Look], own: String? = nil) -> [Conflict] {
+        guard !look.bareSkeleton.isEmpty else { return [] }
+        var found: [Conflict] = []
+        if let own, bareSkeleton(own) == look.bareSkeleton { found.append(.looksLike(name: own, id: nil)) }
+        for other in others where other.id != look.id && other.bareSkeleton == look.bareSkeleton {
+            found.append(.looksLike(name: other.name, id: other.id))
+        }
+        return found
     }
 
     /// The letters of a text that is to be an id, or the beginning of one: hyphens, blanks and case do not matter.

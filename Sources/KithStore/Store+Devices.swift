@@ -37,7 +37,7 @@ extension Store {
     /// What may be confused with each device: names and ids of others that look like its name, none as a rule.
     ///
     /// Names given by an earlier version of Kith are kept as they are. A number at the end tells two names apart, but
-    /// hides nothing: `laptop-2` is listed as one that looks like `laptop`.
+    /// hides nothing: `laptop-2` is listed as one that looks like `laptop`, and so is `lap-top`.
     public func lookalikes() throws(KithError) -> [DeviceID: [DeviceName.Conflict]] {
         try transaction("compare the names") { database in
             let looks = try Self.looks(database)
@@ -48,11 +48,13 @@ extension Store {
                     [DeviceName.conflict(of: look, among: [], own: own, ownID: ownID)]
                     + looks.map { DeviceName.conflict(of: look, among: [$0]) }
                 var all = Set(conflicts.compactMap(\.self))
+                all.formUnion(DeviceName.resemblances(of: look, among: looks, own: own))
                 if let bare = Self.withoutNumber(look) {
                     let hidden =
                         [DeviceName.conflict(of: bare, among: [], own: own)]
                         + looks.map { DeviceName.conflict(of: bare, among: [$0]) }
                     for case .looksLike(let name, let id)? in hidden { all.insert(.looksLike(name: name, id: id)) }
+                    all.formUnion(DeviceName.resemblances(of: bare, among: looks, own: own))
                 }
                 if !all.isEmpty { found[look.id] = Array(all) }
             }

@@ -90,7 +90,7 @@ extension Store {
     }
 
     /// A path with its links followed, as far as it is there.
-    static func resolved(_ path: String) -> String {
+    package static func resolved(_ path: String) -> String {
         var missing: [Substring] = []
         var rest = path[...]
         while true {

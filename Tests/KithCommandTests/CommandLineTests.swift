@@ -211,8 +211,24 @@ import Testing
         try Data("not a database, whatever its name says".utf8).write(
             to: URL(fileURLWithPath: machine.data + "/kith.sqlite"))
         let outcome = try await machine.kith(["up", "--detach"])
-        #expect(outcome.status != 0 && outcome.error.hasPrefix("kith: The device ended at once: "), "\(outcome)")
+        #expect(outcome.status == 12 && outcome.error.hasPrefix("kith: The device ended at once: "), "\(outcome)")
         #expect(!outcome.error.dropFirst(6).contains("kith: ") && !outcome.error.contains(".. "), "\(outcome)")
+        await machine.remove()
+    }
+
+    @Test func `up says what it makes of a name, and refuses a bad one as a wrong command line`() async throws {
+        let machine = try Machine("named")
+        for name in ["!!", "this"] {
+            for detach in [["--detach"], []] {
+                let outcome = try await machine.kith(["up", "--no-invite", "--name", name] + detach)
+                #expect(outcome.status == 64 && outcome.error.contains("name"), "\(outcome)")
+            }
+        }
+        let changed = try await machine.kith(["up", "--detach", "--no-invite", "--name", "my laptop"])
+        #expect(changed.status == 0 && changed.error.contains("“my laptop” became my-laptop"), "\(changed)")
+        try await machine.expect("down")
+        let plain = try await machine.kith(["up", "--detach", "--no-invite", "--name", "my-laptop"])
+        #expect(plain.status == 0 && plain.error.isEmpty, "\(plain)")
         await machine.remove()
     }
 }

@@ -74,6 +74,26 @@ import Testing
         #expect(try store.devices().count == 1)
     }
 
+    @Test func `names that differ only between their letters stand side by side, and are marked`() throws {
+        let folder = try TemporaryFolder()
+        let store = try folder.open()
+        defer { store.close() }
+        try store.setSetting("name", "my_desk")
+        let names = ["laptop", "lap-top", "1ap.t0p", "tv", "mydesk", "lap_top-2"]
+        for (index, name) in names.enumerated() {
+            #expect(try store.add(device(UInt8(1 + index), name: name)).name == name)
+        }
+        let marked = try store.lookalikes().mapValues { conflicts in
+            conflicts.map { if case .looksLike(let name, _) = $0 { name } else { "?" } }.sorted()
+        }
+        #expect(try marked[device(1).id] == ["1ap.t0p", "lap-top"])
+        #expect(try marked[device(2).id] == ["1ap.t0p", "laptop"])
+        #expect(try marked[device(3).id] == ["lap-top", "laptop"])
+        #expect(try marked[device(4).id] == nil)
+        #expect(try marked[device(5).id] == ["my_desk"])
+        #expect(try marked[device(6).id] == ["1ap.t0p", "lap-top", "laptop"])
+    }
+
     @Test func `names of an earlier version are kept, and marked`() throws {
         let folder = try TemporaryFolder()
         let (one, two) = (try device(1), try device(2))
