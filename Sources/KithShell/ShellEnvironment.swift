@@ -1,35 +1,8 @@
-import CKithSystem
 import Foundation
 package import KithAPI
 import KithIdentity
 package import KithNode
 package import KithWire
-
-/// The account shells run as: that of the process itself.
-package struct ShellAccount: Hashable, Sendable {
-    package var name: String
-    package var home: String
-    /// The login shell, absolute.
-    package var shell: String
-
-    /// Reads the account of this process from the user database; what is missing there gets a plain default.
-    package static func current() -> ShellAccount {
-        var entry = kith_account()
-        // An account that is in no database (a container) still has a home and a shell.
-        _ = unsafe kith_account_read(&entry)
-        let name = unsafe withUnsafeBytes(of: &entry.name) { unsafe text($0) }
-        let home = unsafe withUnsafeBytes(of: &entry.home) { unsafe text($0) }
-        let shell = unsafe withUnsafeBytes(of: &entry.shell) { unsafe text($0) }
-        return ShellAccount(
-            name: name.isEmpty ? String(geteuid()) : name,
-            home: home.isEmpty ? "/" : home,
-            shell: shell.isEmpty ? "/bin/sh" : shell)
-    }
-
-    private static func text(_ bytes: UnsafeRawBufferPointer) -> String {
-        unsafe String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
-    }
-}
 
 extension ShellService.Options {
     /// The plan for what a caller asks for.
@@ -78,7 +51,7 @@ extension ShellService.Options {
         result["USER"] = account.name
         result["LOGNAME"] = account.name
         result["SHELL"] = shell
-        result["PATH"] = path ?? inherited["PATH"] ?? "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+        result["PATH"] = path ?? ShellAccount.path(inherited)
         if let terminal = input.terminal {
             result["TERM"] = Self.isTerminalType(terminal.type) ? terminal.type : "dumb"
         }

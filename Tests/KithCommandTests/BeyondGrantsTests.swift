@@ -185,6 +185,82 @@ import Darwin
         }
     }
 
+    @Test func `who may write to what another may run is warned about`() async throws {
+        try await withTwoMachines { laptop, phone in
+            let (folder, script) = (laptop.path("srv"), laptop.path("srv/run.sh"))
+            try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+            try Data("#!/bin/sh\n".utf8).write(to: URL(fileURLWithPath: script))
+            #expect(symlink(script, laptop.path("alias")) == 0)
+            try await laptop.invite(phone, "shell:command=sh \(laptop.path("alias")) now")
+            let plain = try await laptop.kith(["invite", "--yes", "--grant", "files:read=\(folder)"])
+            #expect(plain.status == 0 && !plain.error.contains("Warning"), "\(plain)")
+            let other = try await laptop.kith(["invite", "--yes", "--grant", "files:write=\(folder)"])
+            #expect(
+                other.error.contains("so decides what shell:command=sh \(laptop.path("alias")) now does for phone."),
+                "\(other)")
+            let own = try await laptop.kith(["grant", "phone", "--add", "files:write=\(folder)"])
+            #expect(own.error.contains("does for it."), "\(own)")
+            let later = try await laptop.kith(["invite", "--yes", "--grant", "shell:command=\(script)"])
+            #expect(later.error.contains("Warning: phone may write to \(folder)"), "\(later)")
+        }
+    }
+
+    @Test func `hard links of another device's key and database are refused, others are served`() async throws {
+        try await withTwoMachines { laptop, phone in
+            let folder = laptop.path("srv")
+            try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+            try Data("served".utf8).write(to: laptop.folder.appendingPathComponent("file"))
+            try #require(link(laptop.path("file"), folder + "/file") == 0)
+            try await laptop.invite(phone, "files:write=\(folder)")
+            try Data("x".utf8).write(to: phone.folder.appendingPathComponent("x"))
+            #expect(try await phone.expect("cat", "laptop:\(folder)/file") == "served")
+            // The phone's own: another device of this user.
+            for file in ["identity.sealed", "kith.sqlite"] {
+                try #require(link(phone.data + "/" + file, folder + "/link") == 0)
+                for command in [
+                    ["cat", "laptop:\(folder)/link"], ["tail", "laptop:\(folder)/link"],
+                    ["cp", "laptop:\(folder)/link", phone.path("stolen")],
+                ] {
+                    let outcome = try await phone.kith(command)
+                    #expect(outcome.status == 5 && outcome.output.isEmpty, "\(file) \(command): \(outcome)")
+                }
+                try #require(unlink(folder + "/link") == 0)
+            }
+        }
+    }
+
+    @Test func `no folder or link on the way to the data directory is moved, however many there are`() async throws {
+        let (laptop, phone) = (try Machine("laptop"), try Machine("phone"))
+        func names(_ name: String) -> URL { laptop.folder.appendingPathComponent(name) }
+        try FileManager.default.createDirectory(
+            at: names("real/kith"), withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        try FileManager.default.createDirectory(at: names("way"), withIntermediateDirectories: true)
+        try FileManager.default.createDirectory(at: names("free"), withIntermediateDirectories: true)
+        // data → way/next/kith, and way/next → ../real.
+        try #require(symlink("way/next/kith", laptop.data) == 0 && symlink("../real", laptop.path("way/next")) == 0)
+        try #require(symlink("free", laptop.path("link")) == 0)
+        do {
+            try await laptop.up()
+            try await phone.up()
+            try await laptop.invite(phone, "files:write=\(laptop.folder.path)")
+            let around = "laptop:\(laptop.folder.path)"
+            for name in ["data", "way", "way/next", "real", "real/kith"] {
+                for command in [["rm", "-rf", "\(around)/\(name)"], ["mv", "\(around)/\(name)", "\(around)/away"]] {
+                    let outcome = try await phone.kith(command)
+                    #expect(outcome.status == 5, "\(command): \(outcome)")
+                }
+            }
+            for name in ["link", "free"] { try await phone.expect("rm", "-rf", "\(around)/\(name)") }
+            try await laptop.expect("status")
+        } catch {
+            await laptop.remove()
+            await phone.remove()
+            throw error
+        }
+        await laptop.remove()
+        await phone.remove()
+    }
+
     @Test func `a forced command starts where and as its owner would start it`() async throws {
         try await withTwoMachines { laptop, phone in
             try await laptop.invite(phone, "shell:command=pwd; env")

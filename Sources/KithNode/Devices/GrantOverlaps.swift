@@ -1,14 +1,16 @@
+import Foundation
 import KithIdentity
 import KithStore
 import KithWire
 
 extension Store {
-    /// Warnings about folders one grant lets be written and another one lies in, for a person who has just granted.
+    /// Warnings about folders one grant lets be written and another one leads into, for a person who has just granted.
     ///
-    /// Who may write above another's folder decides what is found there. `grants` are what was given now, to the device
-    /// `id`, or by an invitation when there is none. At most sixteen.
+    /// Who may write above another's folder decides what is found there; who may write to the program of a forced
+    /// command, what that does. `grants` are what was given now, to the device `id`, or by an invitation when there is
+    /// none. At most sixteen.
     func overlaps(of grants: [Grant], to id: DeviceID?, called name: String) throws(KithError) -> [String] {
-        guard grants.contains(where: { $0.kind == .files }) else { return [] }
+        guard grants.contains(where: { [.files, .shell].contains($0.kind) }) else { return [] }
         var all: [Holding] = []
         for device in try devices() {
             for grant in device.grants where device.id != id || !grants.contains(grant) {
@@ -27,32 +29,61 @@ extension Store {
     }
 }
 
-/// A grant of files somebody holds.
+/// A grant somebody holds that leads to files.
 private struct Holding {
     private let holder: String
-    private let root: String
-    private let access: Grant.FileAccess
-    /// As it is named, and as it was when it was granted.
+    private let grant: Grant
+    /// As they are named, and as they are, or were when they were granted.
     private let places: [String]
 
     /// `nil` for a grant of something else.
     init?(_ grant: Grant, _ holder: String, in store: Store) throws(KithError) {
-        guard case .files(let access, let root) = grant else { return nil }
+        switch grant {
+        case .files(_, let root): places = [root, try store.grantedRoot(root)]
+        case .shellCommand(let line):
+            let files = ForcedCommand(line).files(
+                home: ShellAccount.current().home, path: ShellAccount.path(ProcessInfo.processInfo.environment),
+                isThere: { FileManager.default.fileExists(atPath: $0) })
+            places = files + files.map { Store.resolved($0) }
+        default: return nil
+        }
         self.holder = holder
-        self.root = root
-        self.access = access
-        places = [root, try store.grantedRoot(root)]
+        self.grant = grant
     }
 
     /// Says that this one lets its holder change where the other leads; `nil` when it does not.
     func warning(above other: Holding) -> String? {
-        guard access == .write else { return nil }
-        let isAbove = places.contains { above in
-            other.places.contains { $0 != above && Grant.files(.write, root: above).covers(.files(.write, root: $0)) }
+        guard case .files(.write, let root) = grant else { return nil }
+        let isSame = holder == other.holder
+        switch other.grant {
+        case .files(_, let below):
+            guard places.contains(where: { above in other.places.contains { $0 != above && Self.covers(above, $0) } })
+            else { return nil }
+            return isSame
+                ? "\(holder) may write to \(root), and so to \(below) in it, whatever is granted of that."
+                : "\(holder) may write to \(root), and so decides what \(other.holder) finds in \(below)."
+        default:
+            guard places.contains(where: { above in other.places.contains { Self.mayChange($0, from: above) } })
+            else { return nil }
+            return "\(holder) may write to \(root), and so decides what \(other.grant) does for "
+                + (isSame ? "it." : "\(other.holder).")
         }
-        guard isAbove else { return nil }
-        return holder == other.holder
-            ? "\(holder) may write to \(root), and so to \(other.root) in it, whatever is granted of that."
-            : "\(holder) may write to \(root), and so decides what \(other.holder) finds in \(other.root)."
+    }
+
+    private static func covers(_ root: String, _ path: String) -> Bool {
+        Grant.files(.write, root: root).covers(.files(.write, root: path))
+    }
+
+    /// Whether who may write to `root` can put another file at `path`: the system lets this user change it, or a folder
+    /// on the way to it.
+    private static func mayChange(_ path: String, from root: String) -> Bool {
+        guard covers(root, path) else { return false }
+        var place = path
+        while covers(root, place) {
+            if FileManager.default.isWritableFile(atPath: place) { return true }
+            guard place != "/" else { break }
+            place = (place as NSString).deletingLastPathComponent
+        }
+        return false
     }
 }
