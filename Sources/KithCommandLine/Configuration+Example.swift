@@ -41,22 +41,23 @@ extension Configuration {
     private static func entry(_ argument: CommandDescription.Argument) -> [String] {
         guard let key = argument.key, argument.shouldDisplay else { return [] }
         let value = argument.kind == .flag ? "no" : argument.defaultValue ?? argument.valueName.uppercased()
-        let needsQuotes = value.contains("#") || value.contains("\"") || value.contains("\\") || value.isEmpty
+        let needsQuotes = value.isEmpty || value.unicodeScalars.contains { ["#", "\"", "\\"].contains($0) }
         let text = needsQuotes ? quoted(value) : value
         return ["# \(argument.abstract)", "#\(key) = \(text)", ""]
     }
 
     /// A value as it is written in double quotes.
     package static func quoted(_ value: String) -> String {
-        var text = "\""
-        for character in value {
-            switch character {
-            case "\\", "\"": text += "\\" + String(character)
-            case "\n": text += "\\n"
-            case "\t": text += "\\t"
-            default: text.append(character)
+        var text = "\"".unicodeScalars
+        for scalar in value.unicodeScalars {
+            switch scalar {
+            case "\\", "\"": text += ["\\", scalar]
+            case "\n": text += ["\\", "n"]
+            case "\t": text += ["\\", "t"]
+            default: text.append(scalar)
             }
         }
-        return text + "\""
+        text.append("\"")
+        return String(text)
     }
 }

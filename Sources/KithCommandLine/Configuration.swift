@@ -87,7 +87,8 @@ package struct Configuration: Hashable, Sendable {
         var number = 0
         for line in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline) {
             number += 1
-            let content = Self.trim(line)
+            // By scalars: a mark that combines with a quote or a # must not hide it.
+            let content = Self.trim(line.unicodeScalars)
             if content.isEmpty || content.first == "#" || content.first == ";" { continue }
             if content.first == "[" {
                 if !section.settings.isEmpty || section.line > 0 { sections.append(section) }
@@ -99,13 +100,13 @@ package struct Configuration: Hashable, Sendable {
         if !section.settings.isEmpty || section.line > 0 { sections.append(section) }
     }
 
-    private static func trim(_ text: Substring) -> Substring {
-        var text = text.drop { $0.isWhitespace }
-        while text.last?.isWhitespace == true { text.removeLast() }
+    private static func trim(_ text: Substring.UnicodeScalarView) -> Substring.UnicodeScalarView {
+        var text = text.drop { $0.properties.isWhitespace }
+        while text.last?.properties.isWhitespace == true { text.removeLast() }
         return text
     }
 
-    private static func heading(_ text: Substring, _ line: Int) throws(Problem) -> Scope {
+    private static func heading(_ text: Substring.UnicodeScalarView, _ line: Int) throws(Problem) -> Scope {
         guard let end = text.firstIndex(of: "]") else {
             throw Problem(line: line, message: "a section's heading ends with ]")
         }
@@ -113,7 +114,8 @@ package struct Configuration: Hashable, Sendable {
         guard rest.isEmpty || rest.first == "#" else {
             throw Problem(line: line, message: "nothing follows the ] of a heading")
         }
-        let words = text[..<end].dropFirst().split(whereSeparator: \.isWhitespace).map(String.init)
+        let words = text[..<end].dropFirst().split(whereSeparator: \.properties.isWhitespace)
+            .map { String($0) }
         guard let first = words.first else {
             throw Problem(line: line, message: "a heading names a command, as [shell], or a device, as [device NAME]")
         }
@@ -124,7 +126,9 @@ package struct Configuration: Hashable, Sendable {
         return .device(Array(words.dropFirst()))
     }
 
-    private static func setting(_ text: Substring, _ line: Int, in scope: Scope) throws(Problem) -> Setting {
+    private static func setting(_ text: Substring.UnicodeScalarView, _ line: Int, in scope: Scope) throws(Problem)
+        -> Setting
+    {
         guard let equals = text.firstIndex(of: "=") else {
             throw Problem(line: line, message: "a setting is written KEY = VALUE; this line has no =")
         }
@@ -143,18 +147,18 @@ package struct Configuration: Hashable, Sendable {
     }
 
     /// A value without its quotes and without the comment behind it.
-    private static func value(_ text: Substring, _ line: Int) throws(Problem) -> String {
+    private static func value(_ text: Substring.UnicodeScalarView, _ line: Int) throws(Problem) -> String {
         guard text.first == "\"" else {
             // A # begins a comment only after a blank, so that colours and fragments need no quotes.
             var end = text.startIndex
-            var previous: Character = " "
-            while end < text.endIndex, !(text[end] == "#" && previous.isWhitespace) {
+            var previous: Unicode.Scalar = " "
+            while end < text.endIndex, !(text[end] == "#" && previous.properties.isWhitespace) {
                 previous = text[end]
                 end = text.index(after: end)
             }
             return String(trim(text[..<end]))
         }
-        var result = ""
+        var result = String.UnicodeScalarView()
         var index = text.index(after: text.startIndex)
         while index < text.endIndex, text[index] != "\"" {
             if text[index] == "\\" {
@@ -177,7 +181,7 @@ package struct Configuration: Hashable, Sendable {
         guard rest.isEmpty || rest.first == "#" else {
             throw Problem(line: line, message: "nothing but a comment follows the closing quotes")
         }
-        return result
+        return String(result)
     }
 
     /// `yes` and its kin; `nil` when it is neither yes nor no.

@@ -27,6 +27,12 @@ import Testing
         #expect(configuration.aliases == ["work"])
     }
 
+    @Test(arguments: ["\u{5A4}app", "a\\\u{301}", "\"\u{20E0}#", "e\u{301} # x"])
+    func `a mark that combines with a quote or a backslash hides neither`(value: String) throws {
+        let settings = try Configuration(parsing: "key = \(Configuration.quoted(value)) #\u{301} a comment")
+        #expect(settings.sections.first?.settings.first?.value == value)
+    }
+
     @Test func `lines of Windows and the last line without an end are lines`() throws {
         let configuration = try Configuration(parsing: "a = 1\r\n[x]\r\nb = 2")
         #expect(configuration.sections.flatMap(\.settings).map(\.line) == [1, 3])
