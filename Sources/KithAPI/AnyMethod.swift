@@ -35,8 +35,12 @@ public struct AnyMethod: Sendable {
     public let summary: String
 
     /// Whether a device that is not paired may call it at all.
-    public let isOpenToStrangers: Bool
+    public let isOpenToUnpaired: Bool
 
+    /// What the caller of a stream sends; nothing of a query or an action.
+    package let upstream: any StreamContent.Type
+    /// What the service of a stream sends; nothing of a query or an action.
+    package let downstream: any StreamContent.Type
     package let input: Coding
     package let output: Coding
     package let access: @Sendable (any Sendable) throws -> Access
@@ -127,10 +131,23 @@ public struct AnyMethod: Sendable {
 
     /// Erases the types of `method`.
     public init<M: Method>(_ method: M.Type) {
+        self.init(method, upstream: Nothing.self, downstream: Nothing.self)
+    }
+
+    /// Erases the types of `method`, those of its stream too.
+    public init<M: StreamMethod>(_ method: M.Type) {
+        self.init(method, upstream: M.Upstream.self, downstream: M.Downstream.self)
+    }
+
+    private init<M: Method>(
+        _ method: M.Type, upstream: any StreamContent.Type, downstream: any StreamContent.Type
+    ) {
+        self.upstream = upstream
+        self.downstream = downstream
         name = M.name
         kind = M.kind
         summary = M.summary
-        isOpenToStrangers = M.isOpenToStrangers
+        isOpenToUnpaired = M.isOpenToUnpaired
         input = Coding(M.Input.self, what: "The input of \(M.name)")
         output = Coding(M.Output.self, what: "The answer of \(M.name)")
         access = { value in

@@ -9,17 +9,17 @@ public protocol Carrier: Sendable {
         -> M.Output
 
     /// Opens a stream and waits until the service accepted it.
-    func open<M: Method>(_ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions) async throws
-        -> OpenedStream<M.Output>
+    func open<M: StreamMethod>(_ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions) async throws
+        -> OpenedStream<M>
 
     /// Opens a stream without waiting for the service, when the carrier can; else as ``open(_:_:on:options:)``.
-    func begin<M: Method>(_ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions) async throws
+    func begin<M: StreamMethod>(_ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions) async throws
         -> OpeningStream<M.Output>
 }
 
 extension Carrier {
     /// Waits for the service.
-    public func begin<M: Method>(
+    public func begin<M: StreamMethod>(
         _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
     ) async throws -> OpeningStream<M.Output> {
         OpeningStream(try await open(method, input, on: device, options: options))
@@ -43,16 +43,16 @@ public struct CallOptions: Hashable, Sendable {
 }
 
 /// A stream a service has accepted, and what it said when it did.
-public struct OpenedStream<Output: Sendable>: Sendable {
+public struct OpenedStream<M: StreamMethod>: Sendable {
     /// What the service answered.
-    public let output: Output
-    /// The bytes both ways.
-    public let stream: any ByteStream
+    public let output: M.Output
+    /// The caller's end.
+    public let stream: MethodStream<M.Downstream, M.Upstream>
 
-    /// Pairs an answer with its stream.
-    public init(output: Output, stream: any ByteStream) {
+    /// Pairs an answer with the bytes of its stream.
+    public init(output: M.Output, stream: any ByteStream) {
         self.output = output
-        self.stream = stream
+        self.stream = MethodStream(stream)
     }
 }
 
@@ -91,9 +91,9 @@ public struct Client: Sendable {
     }
 
     /// Opens a stream of `method`.
-    public func open<M: Method>(
+    public func open<M: StreamMethod>(
         _ method: M.Type, _ input: M.Input, on device: String? = nil, options: CallOptions = CallOptions()
-    ) async throws -> OpenedStream<M.Output> {
+    ) async throws -> OpenedStream<M> {
         try await carrier.open(method, input, on: device, options: options)
     }
 
@@ -101,7 +101,7 @@ public struct Client: Sendable {
     ///
     /// Unlike ``open(_:_:on:options:)`` it is not tried again when the connection turns out to be dead: the stream then
     /// ends with `.closed`, and who can say the same once more begins anew.
-    public func begin<M: Method>(
+    public func begin<M: StreamMethod>(
         _ method: M.Type, _ input: M.Input, on device: String? = nil, options: CallOptions = CallOptions()
     ) async throws -> OpeningStream<M.Output> {
         try await carrier.begin(method, input, on: device, options: options)

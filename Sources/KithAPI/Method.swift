@@ -27,14 +27,37 @@ public protocol Method: Sendable {
     /// One line for a person, shown by help and by the table's own description.
     static var summary: String { get }
     /// Whether a device that is not paired may call it at all; the input of a call that may not be made is not decoded.
-    static var isOpenToStrangers: Bool { get }
+    static var isOpenToUnpaired: Bool { get }
     /// What the caller must hold for this very input; checked by the node before the service sees anything.
     static func access(for input: Input) -> Access
 }
 
 extension Method {
     /// No: only the presentation of an invitation is open to devices that are not paired.
-    public static var isOpenToStrangers: Bool { false }
+    public static var isOpenToUnpaired: Bool { false }
+}
+
+/// A method that, once the service has accepted, goes on both ways until both ends finish.
+///
+/// ```swift
+/// extension Files {
+///     public enum Find: StreamMethod {
+///         public typealias Upstream = Nothing
+///         public typealias Downstream = Found
+///         …
+///     }
+/// }
+/// ```
+public protocol StreamMethod: Method {
+    /// What the caller sends.
+    associatedtype Upstream: StreamContent
+    /// What the service sends.
+    associatedtype Downstream: StreamContent
+}
+
+extension StreamMethod {
+    /// A stream.
+    public static var kind: MethodKind { .stream }
 }
 
 /// How a method is called.
@@ -43,7 +66,7 @@ public enum MethodKind: String, Hashable, Sendable, Codable {
     case query
     /// One answer, with an effect.
     case action
-    /// An answer, then a stream of bytes both ways until both ends finish.
+    /// An answer, then a stream both ways until both ends finish: a ``StreamMethod``.
     case stream
 }
 

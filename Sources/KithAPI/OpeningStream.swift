@@ -16,9 +16,9 @@ public final class OpeningStream<Output: Sendable>: ByteStream {
     private let state: Mutex<State>
 
     /// Makes one of a stream whose service has answered.
-    public init(_ opened: OpenedStream<Output>) {
-        base = opened.stream
-        state = Mutex(.accepted(opened.output, opened.stream))
+    public init<M: StreamMethod>(_ opened: OpenedStream<M>) where M.Output == Output {
+        base = opened.stream.bytes
+        state = Mutex(.accepted(opened.output, opened.stream.bytes))
     }
 
     /// Makes one of a stream on which a call was sent; `output` decodes what the service answers.

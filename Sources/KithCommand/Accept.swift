@@ -38,8 +38,8 @@ struct Accept: AsyncParsableCommand {
     func run() async throws {
         let client = try await runningClient(globals, ", so no pairing waits")
         // Before the pairing is looked for: how it ends is not missed.
-        let watch = try await client.open(PairingMethods.Watch.self, Nothing())
-        defer { watch.stream.abort(.cancelled) }
+        let events = try await client.open(PairingMethods.Watch.self, Nothing()).stream
+        defer { events.abort(.cancelled) }
         let request = try await request(client)
         PairingPrompts.describe(request)
         guard yes || refuse || TerminalPrompt.isPossible else {
@@ -49,18 +49,19 @@ struct Accept: AsyncParsableCommand {
             )
         }
         let answer: Bool? = yes ? true : refuse ? false : nil
-        try await settle(request, answer: answer, client, MessageStream(watch.stream))
+        try await settle(request, answer: answer, client, events)
     }
 
     /// Answers a pairing, as the person at the terminal says when `answer` is `nil`, and waits for its end.
     private func settle(
-        _ request: PairingMethods.Request, answer: Bool?, _ client: Client, _ events: MessageStream
+        _ request: PairingMethods.Request, answer: Bool?, _ client: Client,
+        _ events: MethodStream<PairingMethods.Event, Nothing>
     ) async throws {
         enum Input { case answer(Bool), event(PairingMethods.Event?) }
         try await withThrowingTaskGroup(of: Input.self) { group in
             defer { group.cancelAll() }
             var isAsked = false
-            group.addTask { .event(try await events.receive(PairingMethods.Event.self)) }
+            group.addTask { .event(try await events.receive()) }
             if let answer {
                 group.addTask { .answer(answer) }
             } else {
@@ -85,7 +86,7 @@ struct Accept: AsyncParsableCommand {
                 case .event(nil):
                     throw KithError(.closed, "This device was stopped before the pairing was done.")
                 case .event:
-                    group.addTask { .event(try await events.receive(PairingMethods.Event.self)) }
+                    group.addTask { .event(try await events.receive()) }
                 }
             }
         }

@@ -54,9 +54,9 @@ struct BenchCommand: AsyncParsableCommand {
         var line = StatusLine(isShown: !globals.json, isPlain: globals.isPlain)
         let last = try await withClient(globals) { client in
             let input = Reach.Measure.Input(device: device, milliseconds: Int(time * 1_000), requests: requests)
-            let messages = MessageStream(try await client.open(Reach.Measure.self, input).stream)
+            let stream = try await client.open(Reach.Measure.self, input).stream
             var last: Reach.Measure.Report?
-            while let report = try await messages.receive(Reach.Measure.Report.self) {
+            for try await report in stream.messages {
                 last = report
                 if let code = report.code, let message = report.message {
                     line.clear()

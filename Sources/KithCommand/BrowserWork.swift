@@ -121,9 +121,8 @@ struct BrowserWork: Sendable {
     ) async throws {
         let check = try FoundCheck(input, from: device)
         let stream = try await client.open(Files.Find.self, input, on: device).stream
-        try await abandoning(stream) {
-            let messages = MessageStream(stream)
-            while let found = try await messages.receive(Files.Found.self) {
+        try await abandoning(stream.bytes) {
+            for try await found in stream.messages {
                 try check.check(found)
                 try take(found)
                 if let failure = found.failure { throw failure.error }
@@ -231,9 +230,8 @@ struct BrowserWork: Sendable {
                 sources: order.sources, destination: order.destination, recursive: true,
                 landing: Files.Landing(overwrite: order.overwrite, intoFolder: order.intoFolder))
         ).stream
-        try await abandoning(stream) {
-            let messages = MessageStream(stream)
-            while let progress = try await messages.receive(Files.Progress.self) {
+        try await abandoning(stream.bytes) {
+            for try await progress in stream.messages {
                 tell(.progress(ticket, progress))
                 if progress.summary != nil || progress.failure != nil { return }
             }

@@ -41,8 +41,7 @@ struct Doctor: AsyncParsableCommand {
             do {
                 try await withClient(globals) { client in
                     let stream = try await client.open(Reach.Examine.self, Reach.Examine.Input(device: device)).stream
-                    let messages = MessageStream(stream)
-                    while let step = try await messages.receive(Reach.Step.self) { take(step) }
+                    for try await step in stream.messages { take(step) }
                 }
             } catch let error as KithError where error.code == .unsupported {
                 take(

@@ -132,12 +132,11 @@ struct RemoteEdit {
             path: file, overwrite: original != nil, replacing: original.map { ByteString(Array(SHA256.hash(data: $0))) }
         )
         let stream = try await client.open(Files.Write.self, input, on: device).stream
-        let messages = MessageStream(stream)
         for start in stride(from: 0, to: bytes.count, by: 256 << 10) {
             try await stream.write(Array(bytes[start..<min(start + 256 << 10, bytes.count)]))
         }
         try await stream.finish()
-        guard let written = try await messages.receive(Files.Write.Written.self) else {
+        guard let written = try await stream.receive() else {
             throw KithError(.closed, "The connection was lost before \(path) was written for certain.")
         }
         if let failure = written.failure { throw failure.error }

@@ -239,13 +239,13 @@ struct FindCommand: AsyncParsableCommand {
                     path: folder, filter: filter, minimumDepth: mindepth, maximumDepth: maxdepth,
                     oneFileSystem: oneFileSystem, details: long || globals.json)
                 let check = try FoundCheck(input, from: device)
-                let messages = MessageStream(try await client.open(Files.Find.self, input, on: device).stream)
-                while let found = try await messages.receive(Files.Found.self) {
+                let stream = try await client.open(Files.Find.self, input, on: device).stream
+                for try await found in stream.messages {
                     do {
                         try check.check(found)
                         try Self.checkSpecials(found, filter, device)
                     } catch {
-                        messages.stream.abort(.cancelled)
+                        stream.abort(.cancelled)
                         throw error
                     }
                     if action == nil || print {
@@ -441,12 +441,12 @@ struct UsageCommand: AsyncParsableCommand {
                 let input = Files.Usage.Input(
                     path: folder, maximumDepth: summarize ? 0 : maxDepth, files: all, oneFileSystem: oneFileSystem)
                 let check = UsedCheck(input, from: device)
-                let messages = MessageStream(try await client.open(Files.Usage.self, input, on: device).stream)
-                while let used = try await messages.receive(Files.Used.self) {
+                let stream = try await client.open(Files.Usage.self, input, on: device).stream
+                for try await used in stream.messages {
                     do {
                         try check.check(used)
                     } catch {
-                        messages.stream.abort(.cancelled)
+                        stream.abort(.cancelled)
                         throw error
                     }
                     var output = ""

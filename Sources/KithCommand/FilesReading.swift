@@ -298,20 +298,19 @@ struct TailCommand: AsyncParsableCommand {
         try await withClient(globals) { client in
             var list = try await PathList(paths, globals, client)
             let printer = TailPrinter(headings: FileHeadings(isShown: list.hasSeveral && !quiet), raw: raw)
-            var open: [(path: RemotePath, messages: MessageStream)] = []
+            var open: [(path: RemotePath, stream: Following)] = []
             func begin(_ path: RemotePath) async throws {
                 let (device, file) = try path.remote()
                 let input = Files.Follow.Input(path: file, start: start, follows: follows, waits: retry)
                 let stream = try await client.open(Files.Follow.self, input, on: device).stream
-                let messages = MessageStream(stream)
                 do {
                     try await printer.print(
-                        messages, of: path, until: .reachedEnd, check: Files.FollowCheck(input, from: device))
+                        stream, of: path, until: .reachedEnd, check: Files.FollowCheck(input, from: device))
                 } catch {
                     stream.abort(.cancelled)
                     throw error
                 }
-                if follows { open.append((path, messages)) } else { try await stream.finish() }
+                if follows { open.append((path, stream)) } else { try await stream.finish() }
             }
             var failure: (any Error)?
             do {
@@ -321,8 +320,8 @@ struct TailCommand: AsyncParsableCommand {
                 failure = error
             }
             try await withThrowingTaskGroup { group in
-                for (path, messages) in open {
-                    group.addTask { try await printer.follow(messages, of: path) }
+                for (path, stream) in open {
+                    group.addTask { try await printer.follow(stream, of: path) }
                 }
                 try await group.waitForAll()
             }
@@ -330,6 +329,8 @@ struct TailCommand: AsyncParsableCommand {
         }
     }
 }
+
+private typealias Following = MethodStream<Files.Followed, Nothing>
 
 /// Prints what is added to several files, one piece after the other.
 private final class TailPrinter: Sendable {
@@ -345,9 +346,9 @@ private final class TailPrinter: Sendable {
     }
 
     /// Prints what is added to one file; says what ended it.
-    func follow(_ messages: MessageStream, of path: RemotePath) async throws {
+    func follow(_ stream: Following, of path: RemotePath) async throws {
         do {
-            try await print(messages, of: path, until: nil)
+            try await print(stream, of: path, until: nil)
         } catch let error as KithError where [.closed, .unreachable, .timedOut].contains(error.code) {
             let device = path.device ?? "the device"
             throw KithError(
@@ -359,13 +360,13 @@ private final class TailPrinter: Sendable {
 
     /// Prints the messages about one file, until `event` or the end.
     func print(
-        _ messages: MessageStream, of path: RemotePath, until event: Files.Followed.Event?,
+        _ stream: Following, of path: RemotePath, until event: Files.Followed.Event?,
         check: Files.FollowCheck? = nil
     ) async throws {
         var check = check
         var isFirst = event != nil
         var isMissing = false
-        while let message = try await messages.receive(Files.Followed.self) {
+        for try await message in stream.messages {
             if let failure = message.failure { throw failure.error }
             try check?.check(message.bytes.bytes)
             let name = printable(path.description)

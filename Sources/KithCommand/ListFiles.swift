@@ -128,11 +128,11 @@ struct ListFiles: AsyncParsableCommand {
             path: isOpen ? path : Files.Path(bytes: path.bytes + [UInt8(ascii: "/")]), minimumDepth: 1,
             maximumDepth: 1, details: long || globals.json)
         let check = try FoundCheck(input, from: device)
-        let messages = MessageStream(try await client.open(Files.Find.self, input, on: device).stream)
+        let stream = try await client.open(Files.Find.self, input, on: device).stream
         var entries: [Files.Entry] = []
         let takesAll = all || globals.json
         do {
-            while let found = try await messages.receive(Files.Found.self) {
+            for try await found in stream.messages {
                 try check.check(found)
                 entries += takesAll ? found.entries : found.entries.filter { $0.name.bytes.first != UInt8(ascii: ".") }
                 for skipped in found.skipped {
@@ -146,7 +146,7 @@ struct ListFiles: AsyncParsableCommand {
                 if found.isLast { return sorted(entries) }
             }
         } catch {
-            messages.stream.abort(.cancelled)
+            stream.abort(.cancelled)
             throw error
         }
         throw KithError(.closed, "The listing of \(path) was cut off. Try it again.")

@@ -243,25 +243,25 @@ struct Pair: AsyncParsableCommand {
     private func pair(by text: String, _ client: Client) async throws {
         let opened = try await client.open(
             PairingMethods.Join.self, PairingMethods.Join.Input(invitation: text, grants: grants))
-        let messages = MessageStream(opened.stream)
-        defer { opened.stream.abort(.cancelled) }
+        let stream = opened.stream
+        defer { stream.abort(.cancelled) }
         enum Input { case event(PairingMethods.JoinEvent?), answer(Bool) }
         try await withThrowingTaskGroup(of: Input.self) { group in
             defer { group.cancelAll() }
             var isAsked = false
-            group.addTask { .event(try await messages.receive(PairingMethods.JoinEvent.self)) }
+            group.addTask { .event(try await stream.receive()) }
             while let input = try await group.next() {
                 switch input {
                 case .event(.compare(let code, let name, let id, let attempts)?):
                     try await describe(code, name, id, attempts, client)
-                    group.addTask { .event(try await messages.receive(PairingMethods.JoinEvent.self)) }
+                    group.addTask { .event(try await stream.receive()) }
                     isAsked = !yes
                     group.addTask {
                         .answer(try await yes ? true : TerminalPrompt.agrees(to: PairingPrompts.question))
                     }
                 case .answer(let accept):
                     isAsked = false
-                    try await messages.send(PairingMethods.Decision(accept: accept))
+                    try await stream.send(PairingMethods.Decision(accept: accept))
                     // How a refusal ended is the next event, too.
                     if accept { note("Waiting for the other end to agree.") }
                 case .event(.paired(let device)?):

@@ -52,9 +52,8 @@ func noteHeldGrants(_ held: [Grant]?) {
 func watchPairings(
     _ client: Client, asks: Bool, while goesOn: (PairingMethods.Event) async throws -> Bool
 ) async throws {
-    let watch = try await client.open(PairingMethods.Watch.self, Nothing())
-    defer { watch.stream.abort(.cancelled) }
-    let events = MessageStream(watch.stream)
+    let events = try await client.open(PairingMethods.Watch.self, Nothing()).stream
+    defer { events.abort(.cancelled) }
     enum Input {
         case event(PairingMethods.Event?)
         /// `nil`: the question was withdrawn.
@@ -93,7 +92,7 @@ func watchPairings(
             note("")
         }
 
-        group.addTask { .event(try await events.receive(PairingMethods.Event.self)) }
+        group.addTask { .event(try await events.receive()) }
         while let input = try await group.next() {
             switch input {
             case .answer(let request, let answer):
@@ -112,7 +111,7 @@ func watchPairings(
             case .event(nil):
                 return
             case .event(let event?):
-                group.addTask { .event(try await events.receive(PairingMethods.Event.self)) }
+                group.addTask { .event(try await events.receive()) }
                 switch event {
                 case .requested(let request) where request.isAutomatic:
                     note(

@@ -94,11 +94,11 @@ enum RemotePatterns {
         let input = Files.Find.Input(
             path: folder.bytes.isEmpty ? "." : folder, filter: filter, minimumDepth: 1, maximumDepth: 1)
         let check = try FoundCheck(input, from: device)
-        let messages = MessageStream(try await client.open(Files.Find.self, input, on: device).stream)
-        defer { messages.stream.abort(.cancelled) }
+        let stream = try await client.open(Files.Find.self, input, on: device).stream
+        defer { stream.abort(.cancelled) }
         let showsHidden = pattern.first == UInt8(ascii: ".")
         var names: [[UInt8]] = []
-        while let found = try await messages.receive(Files.Found.self) {
+        for try await found in stream.messages {
             try check.check(found)
             names += found.entries.map(\.name.bytes).filter { showsHidden || $0.first != UInt8(ascii: ".") }
             if let failure = found.failure {

@@ -16,7 +16,7 @@ struct RemoteReading {
         let opened = try await client.open(Files.Read.self, input, on: device)
         self.input = input
         self.device = device
-        stream = opened.stream
+        stream = opened.stream.bytes
         left = input.length
         do {
             try opened.output.check(is: input.path, from: device)

@@ -131,10 +131,10 @@ struct SendCommand: AsyncParsableCommand {
         var (line, events) = (DeliveryLine(isShown: !quiet && !globals.json), begun)
         let name = printable(input.device)
         let last = try await withClient(globals) { client in
-            let messages = MessageStream(try await client.open(Offers.Deliver.self, input).stream)
+            let stream = try await client.open(Offers.Deliver.self, input).stream
             var last: Offers.Delivery?
             var isTold = false
-            while let delivery = try await messages.receive(Offers.Delivery.self) {
+            for try await delivery in stream.messages {
                 last = delivery
                 tellSkipped(delivery.progress, &line)
                 switch delivery.state {
@@ -221,10 +221,10 @@ struct InboxList: AsyncParsableCommand {
 
     private func follow() async throws {
         try await withClient(globals) { client in
-            let messages = MessageStream(try await client.open(Inbox.Watch.self, Nothing()).stream)
+            let stream = try await client.open(Inbox.Watch.self, Nothing()).stream
             let encoder = JSONEncoder()
             encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-            while let entry = try await messages.receive(Inbox.Entry.self) {
+            for try await entry in stream.messages {
                 if globals.json {
                     say(String(decoding: try encoder.encode(entry), as: UTF8.self))
                 } else {

@@ -134,9 +134,8 @@ struct TransferOptions: ParsableArguments {
         defer { line.clear() }
         let last = try await withClient(globals) { client in
             let stream = try await client.open(Files.Copy.self, input).stream
-            let messages = MessageStream(stream)
             var last: Files.Progress?
-            while let progress = try await messages.receive(Files.Progress.self) {
+            for try await progress in stream.messages {
                 try events.report(progress)
                 if !progress.skipped.isEmpty || !progress.changes.isEmpty { line.clear() }
                 for skipped in progress.skipped where !quiet && !globals.json {

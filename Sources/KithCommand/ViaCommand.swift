@@ -95,7 +95,7 @@ struct ViaCommand: AsyncParsableCommand {
             }
         }
         let ends = StandardStreams()
-        let stream = ForwardStream(opened.stream)
+        let stream = ForwardStream(opened.stream.bytes)
         let isTerminal = isatty(STDIN_FILENO) == 1
         return try await withThrowingTaskGroup(of: Bool.self) { group in
             group.addTask {

@@ -55,7 +55,7 @@ struct CopyJob: Sendable {
     }
 
     /// Copies, and reports ten times a second.
-    func run(reportingTo stream: any ByteStream) async throws {
+    func run(reportingTo stream: ProgressBoard.Reports) async throws {
         try await board.report(to: stream) { try await copy() }
     }
 
@@ -259,7 +259,7 @@ struct CopyJob: Sendable {
                 return limited(
                     try await client.open(
                         Files.Lane.self, Files.Lane.Input(token: lanes.token, lane: UInt8(lane)), on: device
-                    ).stream, limit)
+                    ).stream.bytes, limit)
             } catch let error as KithError where error.code == .notFound {
                 // It waited there until the transfer's own stream ended: the copy goes on as after any other cut.
                 throw KithError(.closed, "The copy was interrupted.", cause: error)
@@ -281,7 +281,7 @@ struct CopyJob: Sendable {
                     ).stream
                 }
                 progress.connected()
-                return try await abandoning([stream]) { try await follow(stream, progress) }
+                return try await abandoning([stream.bytes]) { try await follow(stream, progress) }
             }
         } catch let error as KithError where error.code == .unsupported && !progress.isConnected {
             // One with an older kith.
@@ -290,10 +290,9 @@ struct CopyJob: Sendable {
     }
 
     /// Takes over what another device tells of a copy.
-    private func follow(_ stream: any ByteStream, _ progress: TransferProgress) async throws -> Files.Summary {
-        let messages = MessageStream(stream)
+    private func follow(_ stream: MethodStream<Files.Progress, Nothing>, _ progress: TransferProgress) async throws -> Files.Summary {
         var before = Files.Progress()
-        while let report = try await messages.receive(Files.Progress.self) {
+        for try await report in stream.messages {
             progress.take(report, after: before)
             before = report
             // With both, what was left out is the failure, and is told of at the end.
@@ -312,7 +311,7 @@ struct CopyJob: Sendable {
                         path: source.path, recursive: input.recursive, selection: input.selection,
                         lanes: lanes),
                     on: source.device
-                ).stream, limits?.incoming)
+                ).stream.bytes, limits?.incoming)
         }
     }
 
@@ -322,7 +321,7 @@ struct CopyJob: Sendable {
                 try await client.open(
                     Files.Push.self, Files.Push.Input(path: path, landing: landing),
                     on: input.destination.device
-                ).stream, limits?.outgoing)
+                ).stream.bytes, limits?.outgoing)
         }
     }
 

@@ -37,7 +37,7 @@ struct DuplicateJob: Sendable {
     }
 
     /// Copies, and reports ten times a second.
-    func run(on disk: DiskExecutor, active: ActivePartials, reportingTo stream: any ByteStream) async throws {
+    func run(on disk: DiskExecutor, active: ActivePartials, reportingTo stream: ProgressBoard.Reports) async throws {
         let board = ProgressBoard()
         let progress = board.begin(1, areOverLinks: false)[0]
         try await board.report(to: stream) {

@@ -7,6 +7,8 @@ import KithWire
 ///
 /// It looks twenty times a second, fifty times while something is happening: on every file system there is, and cheaply.
 struct FileFollowing: Sendable {
+    private typealias Stream = MethodStream<Nothing, Files.Followed>
+
     private let input: Files.Follow.Input
     private let place: Place
 
@@ -23,29 +25,28 @@ struct FileFollowing: Sendable {
     private static let blockSize = 64 << 10
 
     /// Sends until the caller ends it, or without following until the end.
-    func run(_ pending: PendingStream<Nothing>, on disk: DiskExecutor) async throws {
+    func run(_ pending: PendingStream<Files.Follow>, on disk: DiskExecutor) async throws {
         let file: Descriptor?
         do {
             file = try await disk.run { try open() }
         } catch let error as KithError where error.code == .notFound && input.waits {
             file = nil
         }
-        let stream = try await pending.accept(Nothing())
-        let messages = MessageStream(stream)
+        let stream = try await pending.accept()
         do {
             try await withThrowingTaskGroup { group in
                 group.addTask {
-                    try await disk.run { try await send(file, to: messages) }
+                    try await disk.run { try await send(file, to: stream) }
                 }
                 if input.follows {
                     // The caller's end of the stream ends the following.
-                    group.addTask { while try await stream.read(upTo: 1_024) != nil {} }
+                    group.addTask { try await stream.end() }
                 }
                 defer { group.cancelAll() }
                 try await group.next()
             }
         } catch let error where !(error is CancellationError) {
-            try await messages.send(Files.Followed(failure: Files.Failure(error)))
+            try await stream.send(Files.Followed(failure: Files.Failure(error)))
         }
     }
 
@@ -59,7 +60,7 @@ struct FileFollowing: Sendable {
         }
     }
 
-    private func send(_ first: Descriptor?, to messages: MessageStream) async throws {
+    private func send(_ first: Descriptor?, to messages: Stream) async throws {
         var file = first
         var offset: UInt64 = 0
         if let first {
@@ -121,7 +122,7 @@ struct FileFollowing: Sendable {
 
     /// Sends what lies between two places, as far as the file goes; returns where that is.
     private func copy(
-        _ file: Descriptor, from start: UInt64, to end: UInt64, _ messages: MessageStream
+        _ file: Descriptor, from start: UInt64, to end: UInt64, _ messages: Stream
     ) async throws -> UInt64 {
         var offset = start
         while offset < end {

@@ -36,12 +36,11 @@ public struct FilesService: Service {
             .stream(Files.Follow.self) { try await FileFollowing($0, $1).run($2, on: disk) }.limited(to: 64),
             .stream(Files.Duplicate.self) { input, context, pending in
                 let job = try await onDisk { try DuplicateJob(input, for: context) }
-                try await job.run(on: disk, active: active, reportingTo: try await pending.accept(Nothing()))
+                try await job.run(on: disk, active: active, reportingTo: try await pending.accept())
             }.limited(to: 8),
             .stream(Files.Copy.self) { input, context, pending in
                 let job = try CopyJob(input, for: context, disk: disk, active: active)
-                let stream = try await pending.accept(Nothing())
-                try await job.run(reportingTo: stream)
+                try await job.run(reportingTo: try await pending.accept())
             },
         ]
     }
@@ -182,7 +181,7 @@ public struct FilesService: Service {
     // MARK: - Contents
 
     private func read(
-        _ input: Files.Read.Input, _ context: CallContext, _ pending: PendingStream<Files.Entry>
+        _ input: Files.Read.Input, _ context: CallContext, _ pending: PendingStream<Files.Read>
     ) async throws {
         let (file, entry) = try await onDisk { () throws -> (Descriptor, Files.Entry) in
             let place = try Place(input.path, .read, for: context)
@@ -194,7 +193,7 @@ public struct FilesService: Service {
                 return (file, Self.entry(input.path, info))
             }
         }
-        let stream = try await pending.accept(entry)
+        let stream = try await pending.accept(entry).bytes
         let channel = BoundedChannel<[UInt8]>(capacity: 4)
         try await withThrowingTaskGroup { group in
             group.addTask(executorPreference: disk) {
@@ -222,29 +221,28 @@ public struct FilesService: Service {
     }
 
     private func write(
-        _ input: Files.Write.Input, _ context: CallContext, _ pending: PendingStream<Nothing>
+        _ input: Files.Write.Input, _ context: CallContext, _ pending: PendingStream<Files.Write>
     ) async throws {
         let place = try Place(input.path, .write, for: context)
-        let stream = try await pending.accept(Nothing())
-        let messages = MessageStream(stream)
+        let stream = try await pending.accept()
         do {
-            try await messages.send(try await disk.run { try await FileWriting(place, input).run(from: stream) })
+            try await stream.send(try await disk.run { try await FileWriting(place, input).run(from: stream.bytes) })
         } catch let error where !(error is CancellationError) {
-            try await messages.send(Files.Write.Written(size: 0, sha256: [], failure: Files.Failure(error)))
-            while try await stream.read(upTo: 256 << 10) != nil {}
+            try await stream.send(Files.Write.Written(size: 0, sha256: [], failure: Files.Failure(error)))
+            try await stream.end()
         }
         // A caller that has read the answer may be gone already.
         try? await stream.finish()
     }
 
     private func pull(
-        _ input: Files.Pull.Input, _ context: CallContext, _ pending: PendingStream<Nothing>
+        _ input: Files.Pull.Input, _ context: CallContext, _ pending: PendingStream<Files.Pull>
     ) async throws {
         let source = try await onDisk {
             try TreeSource(try Place(input.path, .read, for: context), recursive: input.recursive)
         }
         try await seats.with(input.lanes, from: context.caller) { lanes in
-            let stream = try await pending.accept(Nothing())
+            let stream = try await pending.accept().bytes
             try await settled("pull") {
                 try await Transfer.send(
                     [source], selection: input.selection, over: stream, lanes: lanes, on: disk,
@@ -254,11 +252,11 @@ public struct FilesService: Service {
     }
 
     private func push(
-        _ input: Files.Push.Input, _ context: CallContext, _ pending: PendingStream<Nothing>
+        _ input: Files.Push.Input, _ context: CallContext, _ pending: PendingStream<Files.Push>
     ) async throws {
         let place = try Place(input.path, .write, for: context)
         try await seats.with(input.lanes, from: context.caller) { lanes in
-            let stream = try await pending.accept(Nothing())
+            let stream = try await pending.accept().bytes
             try await settled("push") {
                 try await Transfer.receive(
                     into: place, options: input.landing, over: stream, lanes: lanes, on: disk, active: active,

@@ -74,9 +74,9 @@ struct FolderSearch: Sendable {
     }
 
     /// Searches and tells.
-    func run(_ pending: PendingStream<Nothing>, on disk: DiskExecutor) async throws {
+    func run(_ pending: PendingStream<Files.Find>, on disk: DiskExecutor) async throws {
         let start = try await disk.run { try WalkStart(place) }
-        let messages = MessageStream(try await pending.accept(Nothing()))
+        let messages = try await pending.accept()
         var report = Files.Found()
         do {
             report = try await disk.run { try await search(start, messages) }
@@ -88,7 +88,7 @@ struct FolderSearch: Sendable {
     }
 
     /// Sends all but the last message, and returns that; one is on its way while the next is put together.
-    private func search(_ start: WalkStart, _ messages: MessageStream) async throws -> Files.Found {
+    private func search(_ start: WalkStart, _ messages: MethodStream<Nothing, Files.Found>) async throws -> Files.Found {
         try await withThrowingTaskGroup(of: Void.self) { sending in
             let last = try await search(start) { report in
                 try await sending.next()
@@ -194,9 +194,9 @@ struct FolderUsage: Sendable {
     private static let maximumLinks = 1 << 20
 
     /// Adds up and tells.
-    func run(_ pending: PendingStream<Nothing>, on disk: DiskExecutor) async throws {
+    func run(_ pending: PendingStream<Files.Usage>, on disk: DiskExecutor) async throws {
         let start = try await disk.run { try WalkStart(place) }
-        let messages = MessageStream(try await pending.accept(Nothing()))
+        let messages = try await pending.accept()
         var report = Files.Used()
         do {
             report = try await disk.run { try await add(start, messages) }
@@ -208,7 +208,7 @@ struct FolderUsage: Sendable {
     }
 
     /// Sends all but the last message, and returns that.
-    private func add(_ start: WalkStart, _ messages: MessageStream) async throws -> Files.Used {
+    private func add(_ start: WalkStart, _ messages: MethodStream<Nothing, Files.Used>) async throws -> Files.Used {
         var report = Files.Used()
         var size = 0
         var problems = WalkProblems()

@@ -186,7 +186,7 @@ public final class InboxService: Service {
         for watcher in state.withLock({ Array($0.watchers.values) }) { watcher.yield(entry) }
     }
 
-    private func watch(_ pending: PendingStream<Nothing>) async throws {
+    private func watch(_ pending: PendingStream<Inbox.Watch>) async throws {
         // Whoever does not read misses the oldest news, and finds them in the list.
         let (news, continuation) = AsyncStream.makeStream(of: Inbox.Entry.self, bufferingPolicy: .bufferingNewest(256))
         let number = state.withLock { state in
@@ -196,11 +196,10 @@ public final class InboxService: Service {
             return state.nextWatcher
         }
         defer { state.withLock { $0.watchers[number] = nil } }
-        let stream = try await pending.accept(Nothing())
-        let messages = MessageStream(stream)
+        let stream = try await pending.accept()
         try await withThrowingTaskGroup { group in
-            group.addTask { for await entry in news { try await messages.send(entry) } }
-            group.addTask { while try await stream.read(upTo: 1_024) != nil {} }
+            group.addTask { for await entry in news { try await stream.send(entry) } }
+            group.addTask { try await stream.end() }
             defer { group.cancelAll() }
             try await group.next()
         }
@@ -216,7 +215,7 @@ public final class InboxService: Service {
     }
 
     private func offer(
-        _ input: Offers.Send.Input, _ context: CallContext, _ pending: PendingStream<Nothing>
+        _ input: Offers.Send.Input, _ context: CallContext, _ pending: PendingStream<Offers.Send>
     ) async throws {
         let sender = try sender(context)
         let rule = rule(for: try memory.peer(sender.id.description))
@@ -234,9 +233,8 @@ public final class InboxService: Service {
         }
         // Whatever ends this call ends the offer.
         defer { _ = end(id, .withdrawn) }
-        let stream = try await pending.accept(Nothing())
-        let messages = MessageStream(stream)
-        try await messages.send(Offers.Answer(state: .waiting, id: id))
+        let stream = try await pending.accept()
+        try await stream.send(Offers.Answer(state: .waiting, id: id))
         if Self.isAccepted(entry, by: rule) {
             do {
                 _ = try await disk.run { try self.accept(id, bytes: entry.bytes, into: rule.folder) }
@@ -248,8 +246,8 @@ public final class InboxService: Service {
             tell(entry)
         }
         try await withThrowingTaskGroup { group in
-            group.addTask { for await answer in answers { try await messages.send(answer) } }
-            group.addTask { while try await stream.read(upTo: 1_024) != nil {} }
+            group.addTask { for await answer in answers { try await stream.send(answer) } }
+            group.addTask { try await stream.end() }
             group.addTask {
                 while let deadline = self.state.withLock({ $0.table.deadline(of: id) }) {
                     let left = min(max(deadline - self.memory.now(), 0), 5)
@@ -278,7 +276,7 @@ public final class InboxService: Service {
     }
 
     private func push(
-        _ input: Offers.Push.Input, _ context: CallContext, _ pending: PendingStream<Nothing>
+        _ input: Offers.Push.Input, _ context: CallContext, _ pending: PendingStream<Offers.Push>
     ) async throws {
         let sender = try sender(context)
         let offer = try state.withLock { state throws(KithError) in
@@ -286,7 +284,7 @@ public final class InboxService: Service {
         }
         tell(offer.entry)
         do {
-            let stream = try await pending.accept(Nothing())
+            let stream = try await pending.accept().bytes
             let names = try await receive(offer, from: stream, protecting: context.protection)
             _ = end(input.id, .arrived, names: names)
         } catch {

@@ -65,12 +65,12 @@ final class LaneSeats: Sendable {
     }
 
     /// Serves the stream of a lane: it is the transfer's until that ends.
-    func join(_ input: Files.Lane.Input, _ context: CallContext, _ pending: PendingStream<Nothing>) async throws {
+    func join(_ input: Files.Lane.Input, _ context: CallContext, _ pending: PendingStream<Files.Lane>) async throws {
         let key = Key(caller: context.caller, token: input.token)
         guard let seat = seats.withLock({ $0[key] }), seat.arrivals.indices.contains(Int(input.lane)) else {
             throw KithError(.notFound, "No transfer waits for this lane.")
         }
-        let stream = try await pending.accept(Nothing())
+        let stream = try await pending.accept().bytes
         guard try seat.arrivals[Int(input.lane)].offer(stream) else {
             throw KithError(.conflict, "The transfer has this lane.")
         }

@@ -28,10 +28,9 @@ struct OfferDelivery: Sendable {
     }
 
     /// Offers and sends, and reports ten times a second.
-    func run(_ pending: PendingStream<Nothing>) async throws {
+    func run(_ pending: PendingStream<Offers.Deliver>) async throws {
         let (sources, offer) = try await disk.run { try await prepare() }
-        let stream = try await pending.accept(Nothing())
-        let messages = MessageStream(stream)
+        let stream = try await pending.accept()
         var last: Offers.Delivery
         do {
             let state = try await withThrowingTaskGroup(of: Offers.State?.self) { group in
@@ -40,7 +39,7 @@ struct OfferDelivery: Sendable {
                 group.addTask {
                     while true {
                         if let state = status.current {
-                            try await messages.send(Offers.Delivery(state: state, progress: progress.report()))
+                            try await stream.send(Offers.Delivery(state: state, progress: progress.report()))
                         }
                         try await Task.sleep(for: .milliseconds(100))
                     }
@@ -55,7 +54,7 @@ struct OfferDelivery: Sendable {
         } catch {
             last = Offers.Delivery(state: .failed, progress: progress.report(), failure: Files.Failure(error))
         }
-        try await messages.send(last)
+        try await stream.send(last)
         // A caller that has read the last report may be gone already.
         try? await stream.finish()
     }
@@ -91,9 +90,8 @@ struct OfferDelivery: Sendable {
     /// Returns how it ended, when it ended without a fault.
     private func deliver(_ sources: [TreeSource], _ offer: Offers.Send.Input) async throws -> Offers.State {
         let stream = try await client.open(Offers.Send.self, offer, on: input.device).stream
-        let messages = MessageStream(stream)
         do {
-            let state = try await converse(messages, sources)
+            let state = try await converse(stream, sources)
             // The receiver has said its last word and may be gone.
             try? await stream.finish()
             return state
@@ -111,14 +109,14 @@ struct OfferDelivery: Sendable {
         case waitedLongEnough
     }
 
-    private func converse(_ messages: MessageStream, _ sources: [TreeSource]) async throws -> Offers.State {
-        while let answer = try await messages.receive(Offers.Answer.self) {
+    private func converse(_ answers: MethodStream<Offers.Answer, Nothing>, _ sources: [TreeSource]) async throws -> Offers.State {
+        for try await answer in answers.messages {
             if let failure = answer.failure { throw failure.error }
             switch answer.state {
             case .waiting: status.current = .waiting
             case .accepted:
                 guard let id = answer.id else { throw KithError(.invalid, "The other end accepted without a number.") }
-                return try await push(sources, id, messages)
+                return try await push(sources, id, answers)
             default: return answer.state
             }
         }
@@ -127,13 +125,13 @@ struct OfferDelivery: Sendable {
 
     /// Sends the contents; the receiver's last word about them counts, not what became of the stream.
     private func push(
-        _ sources: [TreeSource], _ id: String, _ messages: MessageStream
+        _ sources: [TreeSource], _ id: String, _ answers: MethodStream<Offers.Answer, Nothing>
     ) async throws -> Offers.State {
         status.current = .receiving
         return try await withThrowingTaskGroup(of: Part.self) { group in
             defer { group.cancelAll() }
             group.addTask {
-                while let answer = try await messages.receive(Offers.Answer.self) {
+                for try await answer in answers.messages {
                     if let failure = answer.failure { throw failure.error }
                     if answer.state != .accepted, answer.state != .receiving { return .answered(answer.state) }
                 }
@@ -169,7 +167,7 @@ struct OfferDelivery: Sendable {
     }
 
     private func send(_ sources: [TreeSource], _ id: String) async throws {
-        let stream = try await client.open(Offers.Push.self, Offers.Push.Input(id: id), on: input.device).stream
+        let stream = try await client.open(Offers.Push.self, Offers.Push.Input(id: id), on: input.device).stream.bytes
         do {
             _ = try await Transfer.send(
                 sources, selection: Files.Selection(), over: stream, on: disk, progress: progress)

@@ -4,6 +4,9 @@ import Synchronization
 
 /// How far the transfers of one copy have come together.
 final class ProgressBoard: Sendable {
+    /// Where reports go.
+    typealias Reports = MethodStream<Nothing, Files.Progress>
+
     private let lanes = Mutex<[TransferProgress]>([])
 
     /// Begins; returns what each of `count` transfers tells its own to.
@@ -15,11 +18,10 @@ final class ProgressBoard: Sendable {
 
     /// Copies, and reports ten times a second.
     ///
-    /// The reports are ``Files/Progress``. Ends when the caller goes.
+    /// Ends when the caller goes.
     func report(
-        to stream: any ByteStream, while copy: @escaping @Sendable () async throws -> Files.Summary
+        to stream: Reports, while copy: @escaping @Sendable () async throws -> Files.Summary
     ) async throws {
-        let messages = MessageStream(stream)
         var last = Files.Progress()
         do {
             let summary = try await withThrowingTaskGroup(of: Files.Summary?.self) { group in
@@ -30,7 +32,7 @@ final class ProgressBoard: Sendable {
                         try await Task.sleep(for: .milliseconds(100))
                         let report = self.report()
                         // Not cut short when the copy ends meanwhile: what a report tells is told once.
-                        try await Task(name: "files.copy report") { try await messages.send(report) }.value
+                        try await Task(name: "files.copy report") { try await stream.send(report) }.value
                     }
                 }
                 while let part = try await group.next() {
@@ -38,24 +40,24 @@ final class ProgressBoard: Sendable {
                 }
                 throw CancellationError()
             }
-            last = try await lastReport(to: messages)
+            last = try await lastReport(to: stream)
             last.failure = failure.map { Files.Failure(leftOut: $0.error, count: $0.count) }
             last.summary = summary
         } catch {
-            last = try await lastReport(to: messages)
+            last = try await lastReport(to: stream)
             last.failure = Files.Failure(error)
         }
-        try await messages.send(last)
+        try await stream.send(last)
         // A caller that has read the last report may be gone already.
         try? await stream.finish()
     }
 
     /// Reports until nothing is left but the last word.
-    private func lastReport(to messages: MessageStream) async throws -> Files.Progress {
+    private func lastReport(to stream: Reports) async throws -> Files.Progress {
         while true {
             let report = report()
             if report.changes.isEmpty { return report }
-            try await messages.send(report)
+            try await stream.send(report)
         }
     }
 

@@ -129,7 +129,7 @@ final class DeviceListener: Sendable {
 
 extension ForwardService {
     func listen(
-        _ input: Forward.Listen.Input, _ context: CallContext, _ pending: PendingStream<Forward.Listen.Output>
+        _ input: Forward.Listen.Input, _ context: CallContext, _ pending: PendingStream<Forward.Listen>
     ) async throws {
         let shown = "\(input.transport.rawValue) \(input.at)"
         let guest = try core.enter(context, Forward.Listen.name, shown, limit: options.limitPerCaller)
@@ -151,8 +151,9 @@ extension ForwardService {
     }
 
     /// Tells the caller of what arrives, until it ends the stream.
-    private func announce(_ listening: Listening, _ listener: DeviceListener, over stream: any ByteStream) async throws
-    {
+    private func announce(
+        _ listening: Listening, _ listener: DeviceListener, over stream: MethodStream<Nothing, Forward.Arrival>
+    ) async throws {
         let (arrivals, arrival) = AsyncStream.makeStream(of: Forward.Arrival.self)
         let (expiries, expiry) = AsyncStream.makeStream(of: UInt64.self)
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -183,8 +184,7 @@ extension ForwardService {
                 }
             }
             group.addTask {
-                let messages = MessageStream(stream)
-                for await arrival in arrivals { try await messages.send(arrival) }
+                for await arrival in arrivals { try await stream.send(arrival) }
                 try Task.checkCancellation()
             }
             group.addTask {
@@ -201,14 +201,14 @@ extension ForwardService {
             }
             group.addTask {
                 // The caller has nothing to say but that it has had enough.
-                while try await stream.read(upTo: 4_096) != nil {}
+                try await stream.end()
             }
             try await group.next()
         }
     }
 
     func accept(
-        _ input: Forward.Accept.Input, _ context: CallContext, _ pending: PendingStream<Nothing>
+        _ input: Forward.Accept.Input, _ context: CallContext, _ pending: PendingStream<Forward.Accept>
     ) async throws {
         guard let listener = core.listener(input.listener.bytes), Core.isSame(listener.caller, context.caller),
             let arrived = listener.take(input.number)
@@ -220,7 +220,7 @@ extension ForwardService {
         }
         let guest = try core.enter(context, Forward.Accept.name, from, limit: options.limitPerCaller)
         defer { core.leave(guest) }
-        let stream = try await pending.accept(Nothing())
+        let stream = try await pending.accept().bytes
         switch arrived {
         case .connection(let socket):
             try await splice(ForwardStream(stream, room: core.room), socket) { count, isSent in

@@ -62,7 +62,7 @@ public struct ForwardService: Service {
     // MARK: - For other devices
 
     private func connect(
-        _ input: Forward.Connect.Input, _ context: CallContext, _ pending: PendingStream<Forward.Opening>
+        _ input: Forward.Connect.Input, _ context: CallContext, _ pending: PendingStream<Forward.Connect>
     ) async throws {
         let guest = try core.enter(context, Forward.Connect.name, "\(input.to)", limit: options.limitPerCaller)
         defer { core.leave(guest) }
@@ -71,7 +71,7 @@ public struct ForwardService: Service {
         connector.protection = context.foreignProtection
         let connection = try await connector.connect(
             to: input.to, permission: permission, deadline: context.deadline)
-        let stream = try await pending.accept(connection.opening)
+        let stream = try await pending.accept(connection.opening).bytes
         guard let socket = connection.stream else { return try await stream.finish() }
         try await splice(ForwardStream(stream, room: core.room), socket) { count, isSent in
             if isSent { guest.traffic.sent(count) } else { guest.traffic.received(count) }
@@ -79,7 +79,7 @@ public struct ForwardService: Service {
     }
 
     private func datagrams(
-        _ input: Forward.Datagrams.Input, _ context: CallContext, _ pending: PendingStream<Forward.Opening>
+        _ input: Forward.Datagrams.Input, _ context: CallContext, _ pending: PendingStream<Forward.Datagrams>
     ) async throws {
         guard (1...3_600).contains(input.idleSeconds) else {
             throw KithError(.invalid, "UDP may pause for 1 to 3600 seconds.")
@@ -108,7 +108,7 @@ public struct ForwardService: Service {
             association = try DatagramAssociation(
                 connector, permission: RoamingPermission(context), fixed: nil)
         }
-        let stream = try await pending.accept(opening)
+        let stream = try await pending.accept(opening).bytes
         try await association.carry(over: stream, idle: .seconds(input.idleSeconds), traffic: guest.traffic)
     }
 }

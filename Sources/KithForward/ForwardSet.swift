@@ -38,8 +38,7 @@ public struct ForwardSet: Sendable {
             defer { group.cancelAll() }
             group.addTask { try await body(opened.output) }
             group.addTask {
-                let messages = MessageStream(opened.stream)
-                while let running = try await messages.receive(Forward.Running.self) { changed(running) }
+                for try await running in opened.stream.messages { changed(running) }
                 throw KithError(.closed, "The forwards have ended.")
             }
             while let part = try await group.next() {

@@ -171,7 +171,7 @@ extension ForwardService {
     }
 
     func run(
-        _ plan: Forward.Plan, _ context: CallContext, _ pending: PendingStream<Forward.Running>
+        _ plan: Forward.Plan, _ context: CallContext, _ pending: PendingStream<Forward.Run>
     ) async throws {
         let forward = try await keep(plan, isAttached: true, context)
         defer { _ = core.forget(forward.id) }
@@ -179,18 +179,17 @@ extension ForwardService {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { await forward.run() }
             group.addTask {
-                let messages = MessageStream(stream)
                 var last = forward.running
                 while true {
                     try await Task.sleep(for: .seconds(1))
                     let now = forward.running
-                    if now != last { try await messages.send(now) }
+                    if now != last { try await stream.send(now) }
                     last = now
                 }
             }
             group.addTask {
                 // The caller has nothing to say but that it has had enough.
-                while try await stream.read(upTo: 4_096) != nil {}
+                try await stream.end()
             }
             defer { group.cancelAll() }
             try await group.next()

@@ -23,7 +23,7 @@ final class RuleRunner: Sendable {
         var failed: UInt64 = 0
         var lastFailure: String?
         var here: Listening?
-        var there: OpenedStream<Forward.Listen.Output>?
+        var there: OpenedStream<Forward.Listen>?
     }
 
     init(
@@ -191,7 +191,7 @@ final class RuleRunner: Sendable {
             try? await opened.stream.finish()  // it has ended already
             return (opened.output, nil)
         }
-        return (opened.output, ForwardStream(opened.stream, room: room))
+        return (opened.output, ForwardStream(opened.stream.bytes, room: room))
     }
 
     private func associateThere(_ place: Forward.Place?) async throws -> any ByteStream {
@@ -200,12 +200,12 @@ final class RuleRunner: Sendable {
             Forward.Datagrams.self, Forward.Datagrams.Input(to: place, idleSeconds: idle), on: device,
             options: CallOptions(timeout: Connector.patience))
         guard opened.output.outcome == .connected else { throw opened.output.error }
-        return opened.stream
+        return opened.stream.bytes
     }
 
     // MARK: - The other device listens
 
-    private func listenThere(at place: Forward.Place) async throws -> OpenedStream<Forward.Listen.Output> {
+    private func listenThere(at place: Forward.Place) async throws -> OpenedStream<Forward.Listen> {
         let opened = try await client.open(
             Forward.Listen.self, Forward.Listen.Input(at: place, transport: rule.transport), on: device,
             options: CallOptions(timeout: Connector.patience))
@@ -239,7 +239,7 @@ final class RuleRunner: Sendable {
         }
     }
 
-    private func take(orOpenAt place: Forward.Place) async throws -> OpenedStream<Forward.Listen.Output> {
+    private func take(orOpenAt place: Forward.Place) async throws -> OpenedStream<Forward.Listen> {
         let opened = state.withLock { state in
             defer { state.there = nil }
             return state.there
@@ -249,11 +249,10 @@ final class RuleRunner: Sendable {
         return try await listenThere(at: place)
     }
 
-    private func follow(_ opened: OpenedStream<Forward.Listen.Output>) async throws {
-        let messages = MessageStream(opened.stream)
+    private func follow(_ opened: OpenedStream<Forward.Listen>) async throws {
         defer { opened.stream.abort(.cancelled) }
         try await withThrowingDiscardingTaskGroup { group in
-            while let arrival = try await messages.receive(Forward.Arrival.self) {
+            for try await arrival in opened.stream.messages {
                 while isFull { try await Task.sleep(for: .milliseconds(10)) }
                 begun()
                 group.addTask { await self.carried { try await self.serve(arrival, opened.output.listener) } }
@@ -268,7 +267,7 @@ final class RuleRunner: Sendable {
             try await client.open(
                 Forward.Accept.self, Forward.Accept.Input(listener: listener, number: arrival.number), on: device,
                 options: CallOptions(timeout: Connector.patience)
-            ).stream
+            ).stream.bytes
         }
         guard let target = rule.target else {
             let proxy = ProxySession(

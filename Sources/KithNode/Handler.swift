@@ -9,7 +9,7 @@ import KithWire
 ///         .call(Files.Stat.self) { input, context in try stat(input, allowedBy: context) },
 ///         .stream(Files.Read.self) { input, context, pending in
 ///             let file = try open(input, allowedBy: context)
-///             let stream = try await pending.accept(.init(size: file.size))
+///             let stream = try await pending.accept(file.entry)
 ///             …
 ///             try await stream.finish()
 ///         },
@@ -68,15 +68,13 @@ public struct Handler: Sendable {
     ///
     /// The stream is the handler's until it returns; one it leaves unfinished is finished then,
     /// and one it throws from is aborted with the error's code.
-    public static func stream<M: Method>(
-        _ method: M.Type,
-        _ body: @escaping @Sendable (M.Input, CallContext, PendingStream<M.Output>) async throws -> Void
+    public static func stream<M: StreamMethod>(
+        _ method: M.Type, _ body: @escaping @Sendable (M.Input, CallContext, PendingStream<M>) async throws -> Void
     ) -> Handler {
-        precondition(M.kind == .stream, "\(M.name) is no stream: serve it with Handler.call")
         return Handler(
             method: AnyMethod(method),
             body: .stream { input, context, acceptance in
-                let pending = PendingStream<M.Output> { output in try await acceptance(output) }
+                let pending = PendingStream<M> { output in try await acceptance(output) }
                 try await body(try Self.cast(input, for: method), context, pending)
             })
     }

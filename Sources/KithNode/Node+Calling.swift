@@ -17,7 +17,7 @@ extension Node {
         let target = try resolve(device)
         return try await within(options.timeout, method.name) { deadline in
             // A stranger that asks for an echo is shown the door, and may still call what is open to strangers.
-            if method.kind == .action, !method.isOpenToStrangers {
+            if method.kind == .action, !method.isOpenToUnpaired {
                 try await self.confirm(target, deadline: deadline)
             }
             return try await self.request(
@@ -58,11 +58,11 @@ extension Node {
     /// Opens a stream of a device that need not be paired yet, at the addresses of its ticket.
     ///
     /// - Returns: what it answered, the stream, and the exporter of the connection's keying material, 32 bytes.
-    public func open<M: Method>(
+    public func open<M: StreamMethod>(
         _ method: M.Type, _ input: M.Input, at device: DeviceID, addresses: [NetworkAddress],
         options: CallOptions = CallOptions()
     ) async throws -> (
-        opened: OpenedStream<M.Output>,
+        opened: OpenedStream<M>,
         exportKeyingMaterial: @Sendable (_ label: String, _ context: [UInt8]) async throws -> [UInt8]
     ) {
         let coding = AnyMethod(method)
@@ -80,7 +80,7 @@ extension Node {
                     cause: error)
             }
         }
-        let opened = OpenedStream(output: try Self.output(of: method, coding, .cbor(output)), stream: stream)
+        let opened = OpenedStream<M>(output: try Self.output(of: method, coding, .cbor(output)), stream: stream)
         return (opened, { try await link.exportKeyingMaterial(label: $0, context: $1) })
     }
 
@@ -161,7 +161,7 @@ extension Node {
                 let header = try Self.header(name, input, deadline: deadline, trace: trace)
                 let (output, rest) = try await HeaderExchange.request(header, over: stream, isCall: kind != .stream)
                 // Not while pairing: the other end may not have this device among its own yet.
-                if (try? method(name))?.isOpenToStrangers != true { introduce(to: target.id) }
+                if (try? method(name))?.isOpenToUnpaired != true { introduce(to: target.id) }
                 return (link, output, rest)
             } catch {
                 // The other end shall not work for nobody.

@@ -17,9 +17,9 @@ extension Node: Carrier {
     }
 
     /// Opens a stream and waits until the service accepted it.
-    public func open<M: Method>(
+    public func open<M: StreamMethod>(
         _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
-    ) async throws -> OpenedStream<M.Output> {
+    ) async throws -> OpenedStream<M> {
         let coding = AnyMethod(method)
         guard let device else {
             let (output, stream) = try await openHere(M.name, .value(input), options: options)
@@ -31,7 +31,7 @@ extension Node: Carrier {
     }
 
     /// Opens a stream of another device without waiting for its service; one of this device answers at once.
-    public func begin<M: Method>(
+    public func begin<M: StreamMethod>(
         _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
     ) async throws -> OpeningStream<M.Output> {
         guard let device else { return OpeningStream(try await open(method, input, on: nil, options: options)) }

@@ -104,16 +104,23 @@ extension CallContext {
 ///
 /// A handler that throws before ``accept(_:)`` refuses the stream with its error;
 /// one that throws after it aborts the stream with the error's code.
-public struct PendingStream<Output: Codable & Sendable>: Sendable {
-    let acceptance: @Sendable (Output) async throws -> any ByteStream
+public struct PendingStream<M: StreamMethod>: Sendable {
+    let acceptance: @Sendable (M.Output) async throws -> any ByteStream
 
     /// Makes a stream to be accepted by `acceptance`.
-    public init(acceptance: @escaping @Sendable (Output) async throws -> any ByteStream) {
+    public init(acceptance: @escaping @Sendable (M.Output) async throws -> any ByteStream) {
         self.acceptance = acceptance
     }
 
-    /// Answers `output` and hands over the bytes.
+    /// Answers `output` and gives the service's end of the stream.
     ///
     /// Call it once.
-    public func accept(_ output: Output) async throws -> any ByteStream { try await acceptance(output) }
+    public func accept(_ output: M.Output) async throws -> MethodStream<M.Upstream, M.Downstream> {
+        MethodStream(try await acceptance(output))
+    }
+}
+
+extension PendingStream where M.Output == Nothing {
+    /// Accepts and gives the service's end of the stream.
+    public func accept() async throws -> MethodStream<M.Upstream, M.Downstream> { try await accept(Nothing()) }
 }

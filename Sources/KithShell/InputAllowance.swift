@@ -1,3 +1,4 @@
+import KithAPI
 import KithWire
 import Synchronization
 

@@ -92,7 +92,7 @@ public struct ShellService: Service {
     // MARK: - The methods
 
     private func open(
-        _ input: Shell.Open.Input, context: CallContext, pending: PendingStream<Shell.Open.Output>
+        _ input: Shell.Open.Input, context: CallContext, pending: PendingStream<Shell.Open>
     ) async throws {
         let account = ShellAccount.current()
         var input = input
@@ -171,7 +171,8 @@ public struct ShellService: Service {
             stream = try await pending.accept(
                 Shell.Open.Output(
                     process: shell.process.leader, shell: plan.path, user: account.name, session: shell.profile.id,
-                    keep: keep.map { UInt32(clamping: Int64($0 / .seconds(1))) }))
+                    keep: keep.map { UInt32(clamping: Int64($0 / .seconds(1))) })
+            ).bytes
         } catch {
             await shell.end(KithError(.cancelled, "The caller was gone before the shell began."))
             throw error
@@ -200,7 +201,7 @@ public struct ShellService: Service {
     }
 
     private func attach(
-        _ input: Shell.Attach.Input, context: CallContext, pending: PendingStream<Shell.Attach.Output>
+        _ input: Shell.Attach.Input, context: CallContext, pending: PendingStream<Shell.Attach>
     ) async throws {
         guard input.viewer.id.count == 16 else { throw KithError(.invalid, "The viewer's name is not 16 bytes.") }
         let (shell, mayDrive) = try find(input.session, context)
@@ -215,7 +216,8 @@ public struct ShellService: Service {
                 Shell.Attach.Output(
                     session: shell.description(for: context.caller),
                     keep: shell.profile.keep.map { UInt32(clamping: Int64($0 / .seconds(1))) },
-                    inputPosition: admitted.inputPosition, position: admitted.position))
+                    inputPosition: admitted.inputPosition, position: admitted.position)
+            ).bytes
         } catch {
             shell.dismiss(admitted.key)
             throw error

@@ -56,7 +56,7 @@ public final class ShellSession: Sendable {
     private final class Link: Sendable {
         let stream: any ByteStream
         let sink: FrameSink
-        let decoder = Mutex(ShellFrameDecoder())
+        let decoder = Mutex(ReceiveBuffer())
 
         init(_ stream: any ByteStream) {
             self.stream = stream
@@ -118,7 +118,7 @@ public final class ShellSession: Sendable {
         var input = input
         input.session = output.session.id
         return ShellSession(
-            stream: opened.stream, id: output.session.id, process: output.session.process, keep: output.keep,
+            stream: opened.stream.bytes, id: output.session.id, process: output.session.process, keep: output.keep,
             isTerminal: output.session.size != nil, position: output.position, size: input.size,
             returning: (client, device, input))
     }
@@ -127,13 +127,13 @@ public final class ShellSession: Sendable {
     ///
     /// With a client and the session kept, it finds its way back after a lost connection.
     public convenience init(
-        _ opened: OpenedStream<Shell.Open.Output>, _ input: Shell.Open.Input, client: Client? = nil,
+        _ opened: OpenedStream<Shell.Open>, _ input: Shell.Open.Input, client: Client? = nil,
         device: String? = nil
     ) {
         let attach = Shell.Attach.Input(
             session: opened.output.session, size: input.terminal?.size, scrollback: 1_000, viewer: input.viewer)
         self.init(
-            stream: opened.stream, id: opened.output.session, process: opened.output.process,
+            stream: opened.stream.bytes, id: opened.output.session, process: opened.output.process,
             keep: opened.output.keep, isTerminal: input.terminal != nil, position: 0, size: input.terminal?.size,
             returning: client.map { ($0, device, attach) })
     }
@@ -183,7 +183,7 @@ public final class ShellSession: Sendable {
                 if isOver { return nil }
                 if isLost { return try await comeBack() }
                 do {
-                    while let frame = try link.decoder.withLock({ decoder throws(KithError) in try decoder.next() }) {
+                    while let frame = try link.decoder.withLock({ decoder throws(KithError) in try ShellFrame.next(from: &decoder) }) {
                         if let event = try await event(frame, link) { return event }
                     }
                     try await acknowledge(link)
@@ -273,8 +273,8 @@ public final class ShellSession: Sendable {
 
     /// What was attached to, unless it says that it stands where no shell does: then the stream is let go of.
     private static func checked(
-        _ opened: OpenedStream<Shell.Attach.Output>
-    ) throws(KithError) -> OpenedStream<Shell.Attach.Output> {
+        _ opened: OpenedStream<Shell.Attach>
+    ) throws(KithError) -> OpenedStream<Shell.Attach> {
         do throws(KithError) {
             try check(opened.output.position)
             return opened
@@ -376,11 +376,11 @@ public final class ShellSession: Sendable {
     }
 
     /// Takes up a new stream: what of the input has not arrived is sent again before anything else.
-    private func resume(_ opened: OpenedStream<Shell.Attach.Output>) async throws {
+    private func resume(_ opened: OpenedStream<Shell.Attach>) async throws {
         let opened = try Self.checked(opened)
         await turn.enter()
         defer { turn.leave() }
-        let link = Link(opened.stream)
+        let link = Link(opened.stream.bytes)
         let arrived = opened.output.inputPosition
         let (rest, hasEndedInput, isClosed) = state.withLock { state -> ([UInt8], Bool, Bool) in
             state.link = link

@@ -164,10 +164,10 @@ struct ShellViewing: Sendable {
         echo: AsyncStream<(position: UInt64, at: ContinuousClock.Instant)>.Continuation
     ) async throws {
         defer { echo.finish() }
-        var decoder = ShellFrameDecoder()
+        var decoder = ReceiveBuffer()
         while let bytes = try await stream.read(upTo: 64 << 10) {
             decoder.append(bytes)
-            while let frame = try decoder.next() {
+            while let frame = try ShellFrame.next(from: &decoder) {
                 switch frame {
                 case .input(let bytes):
                     if let position = try shell.type(bytes, by: key) { echo.yield((position, .now)) }

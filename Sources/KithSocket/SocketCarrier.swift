@@ -55,9 +55,9 @@ public final class SocketCarrier: Carrier {
     }
 
     /// Opens a stream and waits until the service accepted it.
-    public func open<M: Method>(
+    public func open<M: StreamMethod>(
         _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
-    ) async throws -> OpenedStream<M.Output> {
+    ) async throws -> OpenedStream<M> {
         let request = try RPCCall.request(
             id: .number("1"), method: M.name, input: JSONText.encode(input), on: device, options: options)
         guard let descriptor = try SocketDescriptor.connect(to: path) else {

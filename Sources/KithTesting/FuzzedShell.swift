@@ -45,12 +45,12 @@ enum FuzzedShell {
     private static func frames(_ bytes: [UInt8]) {
         guard let first = bytes.first else { return }
         let size = Int(first) % 61 + 1
-        var decoder = ShellFrameDecoder()
+        var decoder = ReceiveBuffer()
         var window = OutputWindow(at: 0)
         var now = Duration.zero
         for start in stride(from: 1, to: bytes.count, by: size) {
             decoder.append(Array(bytes[start..<min(start + size, bytes.count)]))
-            while let frame = try? decoder.next() {
+            while let frame = try? ShellFrame.next(from: &decoder) {
                 _ = frame.encoded
                 now += .milliseconds(7)
                 window.sent(min(window.room, 1_000), at: now)

@@ -114,12 +114,12 @@ struct Grinder {
         let connection = try await endpoint.connect(to: invitation.ticket.id, at: invitation.ticket.addresses)
         let header = StreamHeader(method: PairingMethods.Present.name, input: try CBOREncoder().encode(Nothing()))
         let opened = try await HeaderExchange.request(header, over: try await connection.openStream(), isCall: false)
-        let messages = MessageStream(opened.stream)
+        let messages = MethodStream<PairingMethods.FromInviter, PairingMethods.FromJoiner>(opened.stream)
         let exporter = try await connection.exportKeyingMaterial(label: Pairing.exporterLabel, context: [], count: 32)
         let channel = Pairing.Channel(inviter: invitation.ticket.id, joiner: key.id, exporter: exporter)
         let joiner = Pairing.Joiner(invitation, channel: channel, name: "phone", addresses: [])
         try await messages.send(PairingMethods.FromJoiner.present(joiner.present))
-        switch try await messages.receive(PairingMethods.FromInviter.self) {
+        switch try await messages.receive() {
         case .challenge(let challenge)?:
             return Attempt(key: key.id, code: try joiner.answer(challenge).code, attempts: challenge.attempts)
         case .refused(let code, let message)?: throw KithError(code, message)

@@ -51,14 +51,18 @@ import Testing
         [NetworkAddress(ipv4: (127, 0, 0, 1), port: try #require(ticket.addresses.first).port)]
     }
 
+    private struct Garbage: StreamMessage {
+        var present = ["invitation": "0000000000000000"]
+    }
+
     /// Presents garbage in place of an invitation, and hears that.
     private func present(_ connection: Connection) async throws {
         let stream = try await connection.openStream()
         let header = StreamHeader(method: PairingMethods.Present.name, input: try CBOREncoder().encode(Nothing()))
         let opened = try await HeaderExchange.request(header, over: stream, isCall: false)
-        let messages = MessageStream(opened.stream)
-        try await messages.send(["present": ["invitation": "0000000000000000"]])
-        guard case .refused? = try await messages.receive(PairingMethods.FromInviter.self) else {
+        let messages = MethodStream<PairingMethods.FromInviter, Garbage>(opened.stream)
+        try await messages.send(Garbage())
+        guard case .refused? = try await messages.receive() else {
             Issue.record("garbage was taken for an invitation")
             return
         }

@@ -291,7 +291,7 @@ struct CompressedCopyTests {
         for features: TransferFrame.Features in [[], .compression, [.compression, .compressionAlways]] {
             let stream = try await folders.client().open(
                 Files.Pull.self, .init(path: Files.Path(folders.srv + "/log"), recursive: false), on: "laptop"
-            ).stream
+            ).stream.bytes
             var bytes: [UInt8] = []
             for frame in [TransferFrame.hello(version: TransferFrame.version, features: features), .send(files: 1)] {
                 try frame.append(to: &bytes)

@@ -18,7 +18,7 @@ import Testing
         #expect(symlink("inside", folders.srv + "/alias") == 0)
         let client = folders.client()
         func read(_ path: String) async throws -> [UInt8] {
-            let stream = try await client.open(Files.Read.self, .init(path: Files.Path(path)), on: "laptop").stream
+            let stream = try await client.open(Files.Read.self, .init(path: Files.Path(path)), on: "laptop").stream.bytes
             var all: [UInt8] = []
             while let bytes = try await stream.read(upTo: 1_000) { all += bytes }
             return all
@@ -113,7 +113,7 @@ import Testing
         ] {
             let stream = try await folders.client().open(
                 Files.Push.self, .init(path: Files.Path(folders.srv), landing: .init()), on: "laptop"
-            ).stream
+            ).stream.bytes
             let refusal = try await stream.refusal(of: [frame])
             #expect(refusal?.code == .invalid)
             stream.abort(.cancelled)
@@ -126,7 +126,7 @@ import Testing
         try folders.write("outside/keep", "keep")
         let stream = try await folders.client().open(
             Files.Push.self, .init(path: Files.Path(folders.srv), landing: .init()), on: "laptop"
-        ).stream
+        ).stream.bytes
         let attributes = TransferFrame.Attributes(name: Array("x".utf8), mode: 0o777, seconds: 0, nanoseconds: 0)
         let refusal = try await stream.refusal(
             of: [.link(attributes, target: Array("../outside".utf8)), .folder(attributes)])

@@ -9,18 +9,16 @@ import Testing
 @Suite struct FollowTests {
     /// Follows a file of the laptop, and gathers what comes.
     private struct Following {
-        let stream: any ByteStream
-        let messages: MessageStream
+        let stream: MethodStream<Files.Followed, Nothing>
 
         init(_ client: Client, _ input: Files.Follow.Input) async throws {
             stream = try await client.open(Files.Follow.self, input, on: "laptop").stream
-            messages = MessageStream(stream)
         }
 
         /// All bytes until `count` of them have come or something has happened.
         func next(_ count: Int = .max) async throws -> (text: String, event: Files.Followed.Event?) {
             var bytes: [UInt8] = []
-            while bytes.count < count, let message = try await messages.receive(Files.Followed.self) {
+            while bytes.count < count, let message = try await stream.receive() {
                 if let failure = message.failure { throw failure.error }
                 bytes += message.bytes.bytes
                 if let event = message.event { return (String(decoding: bytes, as: UTF8.self), event) }
@@ -73,7 +71,7 @@ import Testing
             #expect(try await tail.next("line \(index)\n".utf8.count).text == "line \(index)\n")
         }
         try await tail.stream.finish()
-        #expect(try await tail.messages.receive(Files.Followed.self) == nil)
+        #expect(try await tail.stream.receive() == nil)
     }
 
     @Test func `a file cut short is read from its beginning`() async throws {
@@ -158,7 +156,7 @@ import Testing
             ).stream
             try await stream.write(Array(text.utf8))
             try await stream.finish()
-            return try await MessageStream(stream).receive(Files.Write.Written.self)?.failure?.code
+            return try await stream.receive()?.failure?.code
         }
         #expect(try await write("new", replacing: "old") == nil)
         #expect(try folders.text("srv/file") == "new")

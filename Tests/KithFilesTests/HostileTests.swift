@@ -14,7 +14,7 @@ import Testing
     private func push(_ folders: Folders, _ landing: Files.Landing = .init()) async throws -> any ByteStream {
         try await folders.client().open(
             Files.Push.self, .init(path: Files.Path(folders.srv), landing: landing), on: "laptop"
-        ).stream
+        ).stream.bytes
     }
 
     /// Says the messages behind the listing of one file that is wanted, and returns the refusal.
@@ -170,7 +170,7 @@ import Testing
         ] {
             let stream = try await folders.client().open(
                 Files.Pull.self, .init(path: Files.Path(folders.srv + "/tree"), recursive: true), on: "laptop"
-            ).stream
+            ).stream.bytes
             // What it sends is read away meanwhile.
             async let heard = stream.everything()
             // It may refuse before it has read all of that.
@@ -192,7 +192,7 @@ import Testing
         try folders.write("srv/file", content)
         let stream = try await folders.client().open(
             Files.Pull.self, .init(path: Files.Path(folders.srv + "/file"), recursive: false), on: "laptop"
-        ).stream
+        ).stream.bytes
         try await stream.say([
             .root([UInt8](repeating: 7, count: 32)), .leaves([UInt8](repeating: 0, count: 32 * 50)[...]),
             .chunks(exponent: 13, [UInt8](repeating: 1, count: 0)[...]), .sendDifference,

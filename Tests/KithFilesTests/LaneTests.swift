@@ -165,7 +165,7 @@ import Darwin
         let lanes = Files.Lanes(token: [UInt8](repeating: 5, count: 16), count: 3)
         let stream = try await folders.client(.read).open(
             Files.Pull.self, .init(path: Files.Path(folders.srv + "/tree"), recursive: true, lanes: lanes), on: "laptop"
-        ).stream
+        ).stream.bytes
         try await stream.say([.send(files: 1)])
         var (count, frames) = (0, TransferParser())
         reading: while let bytes = try await stream.read(upTo: 100_000) {
@@ -191,12 +191,12 @@ import Darwin
         func lane(_ index: UInt8, _ token: [UInt8]? = nil) async throws -> any ByteStream {
             try await client.open(
                 Files.Lane.self, .init(token: token ?? lanes.token, lane: index), on: "laptop"
-            ).stream
+            ).stream.bytes
         }
         await #expect(throws: KithError(.notFound, "")) { _ = try await lane(0) }
         let main = try await client.open(
             Files.Push.self, .init(path: Files.Path(folders.srv), landing: .init(), lanes: lanes), on: "laptop"
-        ).stream
+        ).stream.bytes
         await #expect(throws: KithError(.notFound, "")) { _ = try await lane(2) }
         await #expect(throws: KithError(.notFound, "")) { _ = try await lane(0, [UInt8](repeating: 8, count: 16)) }
         // The same token from somebody else names nothing.
@@ -237,7 +237,7 @@ import Darwin
         ] {
             let main = try await client.open(
                 Files.Push.self, .init(path: Files.Path(folders.srv), landing: .init(), lanes: lanes), on: "laptop"
-            ).stream
+            ).stream.bytes
             var bytes: [UInt8] = []
             for frame in [
                 TransferFrame.hello(version: TransferFrame.version, features: [.confirmation, .lanes]),
@@ -248,7 +248,7 @@ import Darwin
             bytes = []
             try TransferFrame.elsewhere(lane: 0).append(to: &bytes)
             try await main.write(bytes)
-            let lane = try await client.open(Files.Lane.self, .init(token: lanes.token, lane: 0), on: "laptop").stream
+            let lane = try await client.open(Files.Lane.self, .init(token: lanes.token, lane: 0), on: "laptop").stream.bytes
             bytes = []
             for frame in frames { try frame.append(to: &bytes) }
             try await lane.write(bytes)
@@ -261,7 +261,7 @@ import Darwin
         // A lane nobody has agreed on.
         let main = try await client.open(
             Files.Push.self, .init(path: Files.Path(folders.srv), landing: .init()), on: "laptop"
-        ).stream
+        ).stream.bytes
         #expect(
             try await main.refusal(of: [.file(attributes, size: 200_000, []), .elsewhere(lane: 0)])?.code == .invalid)
         main.abort(.cancelled)

@@ -55,7 +55,7 @@ import Testing
             let stream = try await client.open(Files.Write.self, input, on: "laptop").stream
             try await stream.write(Array(text.utf8))
             try await stream.finish()
-            return try await MessageStream(stream).receive(Files.Write.Written.self)
+            return try await stream.receive()
         }
         #expect(try await write(.init(path: "file", offset: 2), "ab")?.size == 2)
         #expect(try folders.text("srv/file") == "01ab456789")

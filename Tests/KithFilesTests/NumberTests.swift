@@ -18,7 +18,7 @@ import Testing
     ) async throws -> Files.Failure? {
         let stream = try await folders.client().open(
             Files.Push.self, .init(path: Files.Path(folders.srv), landing: landing), on: "laptop"
-        ).stream
+        ).stream.bytes
         guard !frames.isEmpty else { return try await stream.refusal(of: listing) }
         try await stream.say(listing)
         #expect(try await stream.hears(.send(files: 1)))
@@ -82,15 +82,14 @@ import Testing
         #expect(listed.entries.map(\.modified) == [seconds, seconds])
         var filter = Files.Filter()
         filter.age = .init(minimum: 1)
-        let search = MessageStream(
-            try await client.open(Files.Find.self, .init(path: path, filter: filter, minimumDepth: 1)).stream)
+        let search = try await client.open(Files.Find.self, .init(path: path, filter: filter, minimumDepth: 1)).stream
         var found: [Files.Entry] = []
-        while let report = try await search.receive(Files.Found.self) { found += report.entries }
+        while let report = try await search.receive() { found += report.entries }
         #expect(found.count == (seconds > 0 ? 0 : 2))
         let writing = try await client.open(Files.Write.self, .init(path: Files.Path(folder + "/new"))).stream
         try await writing.write([7])
         try await writing.finish()
-        let written = try await MessageStream(writing).receive(Files.Write.Written.self)
+        let written = try await writing.receive()
         #expect(written?.size == 1 && written?.failure == nil)
         // What came from the year minus three hundred thousand million is older than a week.
         #expect(FileManager.default.fileExists(atPath: "\(folder)/\(partial)") == (seconds > 0))

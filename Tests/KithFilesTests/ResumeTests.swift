@@ -121,7 +121,7 @@ import Darwin
         let info = try Descriptor.open(Array((folders.local + "/file").utf8), []).info()
         let hanging = try await client.open(
             Files.Push.self, .init(path: Files.Path(folders.srv), landing: .init()), on: "laptop"
-        ).stream
+        ).stream.bytes
         try await hanging.say([
             .file(
                 TransferFrame.Attributes(

@@ -12,11 +12,11 @@ import Testing
     private func find(
         _ client: Client, _ input: Files.Find.Input
     ) async throws -> (entries: [Files.Entry], skipped: [Files.Skipped], largest: Int) {
-        let messages = MessageStream(try await client.open(Files.Find.self, input, on: "laptop").stream)
+        let messages = try await client.open(Files.Find.self, input, on: "laptop").stream
         var entries: [Files.Entry] = []
         var skipped: [Files.Skipped] = []
         var largest = 0
-        while let found = try await messages.receive(Files.Found.self) {
+        while let found = try await messages.receive() {
             entries += found.entries
             skipped += found.skipped
             largest = max(largest, found.entries.count)
@@ -27,9 +27,9 @@ import Testing
     }
 
     private func usage(_ client: Client, _ input: Files.Usage.Input) async throws -> [Files.Used.Item] {
-        let messages = MessageStream(try await client.open(Files.Usage.self, input, on: "laptop").stream)
+        let messages = try await client.open(Files.Usage.self, input, on: "laptop").stream
         var items: [Files.Used.Item] = []
-        while let used = try await messages.receive(Files.Used.self) {
+        while let used = try await messages.receive() {
             items += used.items
             if let failure = used.failure { throw failure.error }
             if used.isLast { return items }
@@ -232,7 +232,7 @@ import Testing
 
         // Whoever reads one piece and goes does not leave the search running behind.
         let stream = try await client.open(Files.Find.self, .init(path: "many"), on: "laptop").stream
-        _ = try await MessageStream(stream).receive(Files.Found.self)
+        _ = try await stream.receive()
         stream.abort(.cancelled)
     }
 

@@ -79,8 +79,7 @@ import Darwin
             ).stream
             try await stream.write([1])
             try await stream.finish()
-            let messages = MessageStream(stream)
-            if let failure = try await messages.receive(Files.Write.Written.self)?.failure { throw failure.error }
+            if let failure = try await stream.receive()?.failure { throw failure.error }
         }
     }
 
@@ -110,7 +109,7 @@ import Darwin
         try folders.write("secret", "not granted")
         let stream = try await folders.client().open(
             Files.Pull.self, .init(path: Files.Path(folders.srv + "/tree"), recursive: true), on: "laptop"
-        ).stream
+        ).stream.bytes
         var parser = TransferParser()
         var bytes: [UInt8] = []
         try TransferFrame.hello(version: TransferFrame.version, features: []).append(to: &bytes)

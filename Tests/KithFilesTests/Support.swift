@@ -39,9 +39,9 @@ struct LocalCarrier: Carrier {
         return try roundTrip(output)
     }
 
-    func open<M: KithAPI.Method>(
+    func open<M: KithAPI.StreamMethod>(
         _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
-    ) async throws -> OpenedStream<M.Output> {
+    ) async throws -> OpenedStream<M> {
         let input = try roundTrip(input)
         if device == "evil", let pull = input as? Files.Pull.Input, let evil, let nothing = Nothing() as? M.Output {
             let pipe = KithAPI.Pipe()
@@ -255,9 +255,9 @@ extension Client {
         _ input: Files.Copy.Input, _ report: (Files.Progress) -> Void
     ) async throws -> (summary: Files.Summary, skipped: [Files.Skipped]) {
         let stream = try await open(Files.Copy.self, input).stream
-        let messages = MessageStream(stream)
+        let messages = stream
         var skipped: [Files.Skipped] = []
-        while let progress = try await messages.receive(Files.Progress.self) {
+        while let progress = try await messages.receive() {
             skipped += progress.skipped
             report(progress)
             if let failure = progress.failure { throw failure.error }

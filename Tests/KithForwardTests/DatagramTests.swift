@@ -59,7 +59,7 @@ import Testing
             "forward:to=127.0.0.1:\(granted.port)", names: ["a.example": ["127.0.0.1:0"]])
         let stream = try await Client(carrier).open(
             Forward.Datagrams.self, Forward.Datagrams.Input(to: nil), on: "laptop"
-        ).stream
+        ).stream.bytes
         for place in [
             other.place, "a.example:\(other.port)", "0.0.0.0:\(granted.port)", "127.0.0.1:0", granted.place,
         ] {
@@ -89,7 +89,7 @@ import Testing
         let carrier = try LocalCarrier("forward")
         let stream = try await Client(carrier).open(
             Forward.Datagrams.self, Forward.Datagrams.Input(to: nil), on: "laptop"
-        ).stream
+        ).stream.bytes
         // This one finds out the port of the association, and answers twice: from where it was asked, and from elsewhere.
         let spoken = try loopbackSocket()
         let frame = DatagramFrame(other: .address(spoken.address), payload: [1])
@@ -113,7 +113,7 @@ import Testing
         let carrier = try LocalCarrier("forward")
         let stream = try await Client(carrier).open(
             Forward.Datagrams.self, Forward.Datagrams.Input(to: nil, idleSeconds: 1), on: "laptop"
-        ).stream
+        ).stream.bytes
         #expect(try await stream.read(upTo: 1) == nil)
     }
 

@@ -109,8 +109,8 @@ import Testing
         let opened = try await client.open(
             Forward.Listen.self, Forward.Listen.Input(at: try #require(Forward.Place("127.0.0.1:0"))), on: "laptop")
         let stream = try await dial(try #require(opened.output.places.first))
-        let messages = MessageStream(opened.stream)
-        let arrival = try #require(try await messages.receive(Forward.Arrival.self))
+        let messages = opened.stream
+        let arrival = try #require(try await messages.receive())
         let input = Forward.Accept.Input(listener: opened.output.listener, number: arrival.number)
 
         carrier.caller.set(8)
@@ -118,7 +118,7 @@ import Testing
             try await client.open(Forward.Accept.self, input, on: "laptop")
         }
         carrier.caller.set(7)
-        let accepted = ForwardStream(try await client.open(Forward.Accept.self, input, on: "laptop").stream)
+        let accepted = ForwardStream(try await client.open(Forward.Accept.self, input, on: "laptop").stream.bytes)
         await #expect(throws: KithError(.notFound, "")) {
             try await client.open(Forward.Accept.self, input, on: "laptop")
         }

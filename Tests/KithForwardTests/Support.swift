@@ -41,9 +41,9 @@ final class LocalCarrier: Carrier {
         return try roundTrip(output)
     }
 
-    func open<M: KithAPI.Method>(
+    func open<M: KithAPI.StreamMethod>(
         _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
-    ) async throws -> OpenedStream<M.Output> {
+    ) async throws -> OpenedStream<M> {
         let input = try roundTrip(input)
         guard case .stream(let body) = try handler(method, input, on: device).body else { throw notServed }
         let pipe = KithAPI.Pipe()
@@ -125,11 +125,11 @@ private typealias Pipe = Foundation.Pipe
 
 extension Client {
     /// A connection from the laptop.
-    func connect(_ place: String) async throws -> OpenedStream<Forward.Opening> {
+    func connect(_ place: String) async throws -> (output: Forward.Opening, stream: any ByteStream) {
         let place = try #require(Forward.Place(place))
         let opened = try await open(Forward.Connect.self, Forward.Connect.Input(to: place), on: "laptop")
-        guard opened.output.outcome == .connected else { return opened }
-        return OpenedStream(output: opened.output, stream: ForwardStream(opened.stream))
+        guard opened.output.outcome == .connected else { return (opened.output, opened.stream.bytes) }
+        return (opened.output, ForwardStream(opened.stream.bytes))
     }
 }
 

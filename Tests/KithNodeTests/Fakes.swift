@@ -242,7 +242,7 @@ enum Guarded: Method {
     }
     typealias Output = String
     static let name = "test.guarded"
-    static let isOpenToStrangers = true
+    static let isOpenToUnpaired = true
     static let kind = MethodKind.action
     static let summary = "Guarded."
     static func access(for input: Input) -> Access {
@@ -284,42 +284,46 @@ enum Dies: Method {
     static func access(for input: Input) -> Access { .paired }
 }
 
-enum Pour: Method {
+enum Pour: StreamMethod {
     typealias Input = Nothing
     typealias Output = String
     static let name = "test.pour"
-    static let kind = MethodKind.stream
+    typealias Upstream = RawBytes
+    typealias Downstream = RawBytes
     static let summary = "Sends back what it gets."
     static func access(for input: Input) -> Access { .granted(.shell) }
 }
 
-enum Stall: Method {
+enum Stall: StreamMethod {
     typealias Input = Nothing
     typealias Output = Nothing
     static let name = "test.stall"
-    static let kind = MethodKind.stream
+    typealias Upstream = RawBytes
+    typealias Downstream = RawBytes
     static let summary = "Accepts, then neither reads nor writes."
     static func access(for input: Input) -> Access { .granted(.shell) }
 }
 
-enum Slow: Method {
+enum Slow: StreamMethod {
     typealias Input = Nothing
     typealias Output = Nothing
     static let name = "test.slow"
-    static let isOpenToStrangers = true
-    static let kind = MethodKind.stream
+    static let isOpenToUnpaired = true
+    typealias Upstream = RawBytes
+    typealias Downstream = RawBytes
     static let summary = "Never accepts."
     static func access(for input: Input) -> Access { .anyone }
 }
 
-enum Fails: Method {
+enum Fails: StreamMethod {
     struct Input: Codable, Sendable {
         var code: KithError.Code
         var accepts: Bool
     }
     typealias Output = Nothing
     static let name = "test.fails"
-    static let kind = MethodKind.stream
+    typealias Upstream = RawBytes
+    typealias Downstream = RawBytes
     static let summary = "Fails."
     static func access(for input: Input) -> Access { .paired }
 }
@@ -371,18 +375,18 @@ final class TestService: Service {
                 try await stream.finish()
             },
             .stream(Stall.self) { _, _, pending in
-                let stream = try await pending.accept(Nothing())
+                let stream = try await pending.accept()
                 try await stream.write([1])
                 try await self.hang()
             },
             .stream(Export.self) { _, context, pending in
-                let stream = try await pending.accept(Nothing())
+                let stream = try await pending.accept()
                 guard let bytes = try await context.exportKeyingMaterial?("label", [1, 2]) else { return }
                 try await stream.write(bytes)
             },
             .stream(Slow.self) { _, _, _ in try await self.hang() },
             .stream(Fails.self) { input, _, pending in
-                if input.accepts { _ = try await pending.accept(Nothing()) }
+                if input.accepts { _ = try await pending.accept() }
                 throw KithError(input.code, "As asked.")
             },
         ]
@@ -390,12 +394,13 @@ final class TestService: Service {
 }
 
 /// Sends what the connection's exporter gives.
-enum Export: Method {
+enum Export: StreamMethod {
     typealias Input = Nothing
     typealias Output = Nothing
     static let name = "test.export"
-    static let isOpenToStrangers = true
-    static let kind = MethodKind.stream
+    static let isOpenToUnpaired = true
+    typealias Upstream = Nothing
+    typealias Downstream = RawBytes
     static let summary = "Exports."
     static func access(for input: Input) -> Access { .anyone }
 }

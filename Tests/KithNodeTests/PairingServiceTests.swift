@@ -137,7 +137,7 @@ import Testing
             var asked = try await Asked(laptop)
             let (joining, request) = (asked.joining, asked.request)
             try await joining.agree()
-            joining.messages.stream.abort(.cancelled)
+            joining.messages.abort(.cancelled)
             guard case .ended(request, let reason)? = try await asked.events.next() else {
                 Issue.record("nobody was told")
                 return
@@ -166,7 +166,7 @@ import Testing
             for _ in 0..<10 {
                 let attempt = try await guessing.again(with: wrong, naming: invitation.id)
                 if case .refused(let code, _)? = try await attempt.present() { answers.append(code) }
-                attempt.messages.stream.abort(.cancelled)
+                attempt.messages.abort(.cancelled)
             }
             #expect(answers.count == 10 && answers.first == .unpaired && answers.last == .exhausted, "\(answers)")
             #expect(try laptop.store.invitations(now: 0).map(\.attemptsLeft) == [3])
@@ -185,8 +185,7 @@ import Testing
                 let join = try await phone.node.client.open(
                     PairingMethods.Join.self, PairingMethods.Join.Input(invitation: fake.invitation.text, grants: []))
                 guard
-                    case .failed(.invalid, _)? = try await MessageStream(join.stream).receive(
-                        PairingMethods.JoinEvent.self)
+                    case .failed(.invalid, _)? = try await join.stream.receive()
                 else {
                     Issue.record("\(count) was taken for a number of attempts")
                     return
@@ -205,8 +204,8 @@ import Testing
             for _ in 0..<5 {
                 let join = try await phone.node.client.open(
                     PairingMethods.Join.self, PairingMethods.Join.Input(invitation: fake.invitation.text, grants: []))
-                let messages = MessageStream(join.stream)
-                while let event = try await messages.receive(PairingMethods.JoinEvent.self) {
+                let messages = join.stream
+                while let event = try await messages.receive() {
                     switch event {
                     case .compare(let code, _, _, _): shown.insert(code)
                     case .failed(_, let message): endings.append(message)
@@ -258,13 +257,13 @@ private struct Inviter {
 
     /// What its person sees from now on.
     func events() async throws -> Events {
-        Events(messages: MessageStream(try await node.client.open(PairingMethods.Watch.self, Nothing()).stream))
+        Events(messages: try await node.client.open(PairingMethods.Watch.self, Nothing()).stream)
     }
 
     struct Events {
-        let messages: MessageStream
+        let messages: MethodStream<PairingMethods.Event, Nothing>
         mutating func next() async throws -> PairingMethods.Event? {
-            try await messages.receive(PairingMethods.Event.self)
+            try await messages.receive()
         }
     }
 
@@ -317,7 +316,7 @@ private struct Joining {
     let key: DeviceKey
     let endpoint: Endpoint
     let connection: Connection
-    let messages: MessageStream
+    let messages: MethodStream<PairingMethods.FromInviter, PairingMethods.FromJoiner>
     private let joiner: Pairing.Joiner
     private let name: String?
 
@@ -334,7 +333,7 @@ private struct Joining {
         (self.key, self.endpoint, self.connection, self.name) = (key, endpoint, connection, name)
         let header = StreamHeader(method: PairingMethods.Present.name, input: try CBOREncoder().encode(Nothing()))
         let opened = try await HeaderExchange.request(header, over: try await connection.openStream(), isCall: false)
-        messages = MessageStream(opened.stream)
+        messages = MethodStream(opened.stream)
         let exporter = try await connection.exportKeyingMaterial(label: Pairing.exporterLabel, context: [], count: 32)
         joiner = Pairing.Joiner(
             invitation,
@@ -378,7 +377,7 @@ private struct Joining {
     }
 
     func next() async throws -> PairingMethods.FromInviter? {
-        try await messages.receive(PairingMethods.FromInviter.self)
+        try await messages.receive()
     }
 
     /// Pairs as an honest device does; whether it did.
@@ -425,13 +424,13 @@ private final class Fake: Service {
     var handlers: [Handler] {
         [
             .stream(PairingMethods.Present.self) { [revealed, challenge] _, _, pending in
-                let stream = try await pending.accept(Nothing())
-                let messages = MessageStream(stream)
-                _ = try await messages.receive(PairingMethods.FromJoiner.self)
+                let stream = try await pending.accept()
+                let messages = stream
+                _ = try await messages.receive()
                 try await messages.send(
                     PairingMethods.FromInviter.challenge(
                         try CBORDecoder().decode(Pairing.Challenge.self, from: CBOREncoder().encode(challenge))))
-                if case .reveal? = try await messages.receive(PairingMethods.FromJoiner.self) {
+                if case .reveal? = try await messages.receive() {
                     revealed.set(revealed.value + 1)
                 }
                 stream.abort(.cancelled)

@@ -91,9 +91,9 @@ struct NoCarrier: Carrier {
         _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
     ) async throws -> M.Output { throw KithError(.unsupported, "no carrier") }
 
-    func open<M: KithAPI.Method>(
+    func open<M: KithAPI.StreamMethod>(
         _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
-    ) async throws -> OpenedStream<M.Output> { throw KithError(.unsupported, "no carrier") }
+    ) async throws -> OpenedStream<M> { throw KithError(.unsupported, "no carrier") }
 }
 
 /// Carries calls to a shell service over pipes that can be cut, as a network is.
@@ -143,9 +143,9 @@ final class CuttableCarrier: Carrier {
         return try #require(try await body(input, context) as? M.Output)
     }
 
-    func open<M: KithAPI.Method>(
+    func open<M: KithAPI.StreamMethod>(
         _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
-    ) async throws -> OpenedStream<M.Output> {
+    ) async throws -> OpenedStream<M> {
         if state.withLock({ $0.isDown }) { throw KithError(.unreachable, "the network is down") }
         guard case .stream(let body)? = service.handlers.first(where: { $0.method.name == M.name })?.body else {
             throw KithError(.unsupported, M.name)

@@ -21,7 +21,7 @@ struct ShellFrameTests {
         print("seed \(seed)")
         var state = seed
         let bytes = Self.frames.flatMap(\.encoded)
-        var decoder = ShellFrameDecoder()
+        var decoder = ReceiveBuffer()
         var decoded: [ShellFrame] = []
         var rest = bytes[...]
         while !rest.isEmpty {
@@ -29,22 +29,22 @@ struct ShellFrameTests {
             let count = Int(state >> 33) % 4096 + 1
             decoder.append(Array(rest.prefix(count)))
             rest = rest.dropFirst(count)
-            while let frame = try decoder.next() { decoded.append(frame) }
+            while let frame = try ShellFrame.next(from: &decoder) { decoded.append(frame) }
         }
         #expect(decoded == Self.frames)
     }
 
     @Test func `an unknown frame is skipped`() throws {
-        var decoder = ShellFrameDecoder()
+        var decoder = ReceiveBuffer()
         decoder.append([0x7F, 2, 9, 9] + ShellFrame.endOfInput.encoded)
-        #expect(try decoder.next() == .endOfInput)
-        #expect(try decoder.next() == nil)
+        #expect(try ShellFrame.next(from: &decoder) == .endOfInput)
+        #expect(try ShellFrame.next(from: &decoder) == nil)
     }
 
     @Test func `a frame above 64 KiB is refused before it has arrived`() {
-        var decoder = ShellFrameDecoder()
+        var decoder = ReceiveBuffer()
         decoder.append([0x11, 0x80, 0x01, 0x00, 0x01])
-        #expect(throws: KithError(.invalid, "")) { try decoder.next() }
+        #expect(throws: KithError(.invalid, "")) { try ShellFrame.next(from: &decoder) }
     }
 
     @Test(
@@ -52,9 +52,9 @@ struct ShellFrameTests {
             [0x03, 1, 0], [0x04, 0], [0x04, 3, 0x2E, 0x2E, 0x2F], [0x13, 0], [0x13, 1, 0], [0x13, 2, 1, 0], [0x14, 0],
         ] as [[UInt8]])
     func `a malformed frame is an error`(bytes: [UInt8]) {
-        var decoder = ShellFrameDecoder()
+        var decoder = ReceiveBuffer()
         decoder.append(bytes)
-        #expect(throws: KithError(.invalid, "")) { try decoder.next() }
+        #expect(throws: KithError(.invalid, "")) { try ShellFrame.next(from: &decoder) }
     }
 
     @Test func `a signal travels by name and keeps the number of each system`() {

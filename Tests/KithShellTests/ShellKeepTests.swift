@@ -245,9 +245,9 @@ struct ShellKeepTests {
         guard case .output(let bytes) = try await session.next() else { throw KithError(.internal, "No output.") }
         #expect(bytes.count == OutputWindow.minimum)
         async let next = session.next()
-        var decoder = ShellFrameDecoder()
+        var decoder = ReceiveBuffer()
         decoder.append(try #require(try await pipe.right.read(upTo: 64)))
-        #expect(try decoder.next() == .received(UInt64(OutputWindow.minimum)))
+        #expect(try ShellFrame.next(from: &decoder) == .received(UInt64(OutputWindow.minimum)))
         try await pipe.right.write(ShellFrame.exited(.status(0)).encoded)
         guard case .exited(.status(0)) = try await next else { throw KithError(.internal, "No end.") }
     }

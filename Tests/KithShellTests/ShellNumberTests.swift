@@ -51,9 +51,9 @@ struct ShellNumberTests {
             _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
         ) async throws -> M.Output { throw KithError(.unsupported, M.name) }
 
-        func open<M: KithAPI.Method>(
+        func open<M: KithAPI.StreamMethod>(
             _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
-        ) async throws -> OpenedStream<M.Output> {
+        ) async throws -> OpenedStream<M> {
             let session = Shell.Session(
                 id: "a", process: 1, command: "", title: "", size: nil, owner: "", isOwn: true, sharing: .none,
                 opened: .min, idle: .min, viewers: .max, drivers: .min, endsIn: .max, status: .min)
@@ -74,11 +74,11 @@ struct ShellNumberTests {
     }
 
     @Test func `how long an echo was held is said as far as a number goes`() throws {
-        var decoder = ShellFrameDecoder()
+        var decoder = ReceiveBuffer()
         for held: Duration in [.seconds(Int64.max), .zero - .seconds(1), .microseconds(1 << 61)] {
             decoder.append(ShellFrame.echoed(input: 1, held: held).encoded)
             let expected = min(max(held, .zero), .microseconds(1 << 61))
-            #expect(try decoder.next() == .echoed(input: 1, held: expected))
+            #expect(try ShellFrame.next(from: &decoder) == .echoed(input: 1, held: expected))
         }
     }
 

@@ -32,6 +32,7 @@ enum Fail: Method {
 
 /// Methods without input or output of note.
 protocol Plain: Method where Input == Nothing {}
+protocol PlainStream: Plain, StreamMethod where Upstream == RawBytes, Downstream == RawBytes {}
 extension Plain {
     static var summary: String { "" }
     static func access(for input: Nothing) -> Access { .owner }
@@ -47,40 +48,33 @@ enum Wait: Plain {
     static let name = "test.wait"
     static let kind = MethodKind.query
 }
-enum Loop: Plain {
+enum Loop: PlainStream {
     typealias Output = String
     static let name = "test.loop"
-    static let kind = MethodKind.stream
 }
-enum Refuse: Plain {
+enum Refuse: PlainStream {
     typealias Output = Nothing
     static let name = "test.refuse"
-    static let kind = MethodKind.stream
 }
-enum AbortLater: Plain {
+enum AbortLater: PlainStream {
     typealias Output = Nothing
     static let name = "test.abort"
-    static let kind = MethodKind.stream
 }
-enum Listen: Plain {
+enum Listen: PlainStream {
     typealias Output = Nothing
     static let name = "test.listen"
-    static let kind = MethodKind.stream
 }
-enum Idle: Plain {
+enum Idle: PlainStream {
     typealias Output = Nothing
     static let name = "test.idle"
-    static let kind = MethodKind.stream
 }
-enum NeverAccept: Plain {
+enum NeverAccept: PlainStream {
     typealias Output = Nothing
     static let name = "test.never"
-    static let kind = MethodKind.stream
 }
-enum Flood: Plain {
+enum Flood: PlainStream {
     typealias Output = Nothing
     static let name = "test.flood"
-    static let kind = MethodKind.stream
 }
 
 /// Serves the methods above, as a node would.

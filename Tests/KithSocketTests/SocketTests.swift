@@ -208,7 +208,7 @@ private func threadNumber() -> UInt {
         try await withServer { directory, _ in
             let client = try await connected(directory)
             let opened = try await client.open(Loop.self, Nothing())
-            let executor = opened.stream.executor
+            let executor = opened.stream.bytes.executor
             kept.withLock { $0 = executor }
             let threads = await withTaskGroup(of: UInt.self) { group in
                 for _ in 0..<50 {

@@ -309,7 +309,7 @@ extension Files {
     }
 
     /// Reads a file, or a part of one: the stream carries its bytes and ends with them.
-    public enum Read: Method {
+    public enum Read: StreamMethod {
         /// Which part of which file.
         public struct Input: Codable, Hashable, Sendable {
             /// The file.
@@ -331,19 +331,21 @@ extension Files {
         public typealias Output = Entry
         /// The stable name on every wire.
         public static let name = "files.read"
-        /// How it is called.
-        public static let kind = MethodKind.stream
+        /// Nothing.
+        public typealias Upstream = Nothing
+        /// The bytes asked for.
+        public typealias Downstream = RawBytes
         /// One line for a person.
         public static let summary = "Reads a file or a part of it."
         /// Who may call it with this input.
         public static func access(for input: Input) -> Access { input.path.access(.read) }
     }
 
-    /// Writes a file: the caller sends its bytes, finishes, and receives one ``Written`` message (`MessageStream`).
+    /// Writes a file: the caller sends its bytes, finishes, and is told how it ended.
     ///
     /// Without an offset the file appears, or replaces the one there, at once and whole when all has arrived.
     /// With one, the bytes go into the existing file as they come.
-    public enum Write: Method {
+    public enum Write: StreamMethod {
         /// Where to.
         public struct Input: Codable, Hashable, Sendable {
             /// The file.
@@ -374,7 +376,7 @@ extension Files {
         }
 
         /// How it ended.
-        public struct Written: Codable, Hashable, Sendable {
+        public struct Written: StreamMessage, Hashable {
             /// Bytes written.
             public var size: UInt64
             /// SHA-256 of what arrived, 32 bytes; compare it.
@@ -394,8 +396,10 @@ extension Files {
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let name = "files.write"
-        /// How it is called.
-        public static let kind = MethodKind.stream
+        /// The bytes.
+        public typealias Upstream = RawBytes
+        /// How it ended, once.
+        public typealias Downstream = Written
         /// One line for a person.
         public static let summary = "Writes a file or a part of it."
         /// Who may call it with this input.

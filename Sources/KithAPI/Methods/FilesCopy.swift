@@ -106,7 +106,7 @@ extension Files {
     }
 
     /// Fetches a file or a tree: `TransferFrame`s of KithFiles come, what is wanted of them goes back.
-    public enum Pull: Method {
+    public enum Pull: StreamMethod {
         /// What to fetch.
         public struct Input: Codable, Hashable, Sendable {
             /// The file or folder.
@@ -131,8 +131,10 @@ extension Files {
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let name = "files.pull"
-        /// How it is called.
-        public static let kind = MethodKind.stream
+        /// What the receiver of a transfer answers.
+        public typealias Upstream = RawBytes
+        /// What the sender of a transfer says.
+        public typealias Downstream = RawBytes
         /// One line for a person.
         public static let summary = "Sends a file or a tree to the caller."
         /// Who may call it with this input.
@@ -140,7 +142,7 @@ extension Files {
     }
 
     /// Delivers files and trees: `TransferFrame`s of KithFiles go, what is wanted of them comes back.
-    public enum Push: Method {
+    public enum Push: StreamMethod {
         /// Where to.
         public struct Input: Codable, Hashable, Sendable {
             /// A folder to put things in, or the new name of the one thing sent.
@@ -162,8 +164,10 @@ extension Files {
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let name = "files.push"
-        /// How it is called.
-        public static let kind = MethodKind.stream
+        /// What the sender of a transfer says.
+        public typealias Upstream = RawBytes
+        /// What its receiver answers.
+        public typealias Downstream = RawBytes
         /// One line for a person.
         public static let summary = "Takes a file or a tree from the caller."
         /// Who may call it with this input.
@@ -188,7 +192,7 @@ extension Files {
     }
 
     /// Opens one lane of a running ``Pull`` or ``Push`` of the same caller.
-    public enum Lane: Method {
+    public enum Lane: StreamMethod {
         /// Which lane.
         public struct Input: Codable, Hashable, Sendable {
             /// Of which transfer, see ``Lanes/token``.
@@ -207,8 +211,10 @@ extension Files {
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let name = "files.lane"
-        /// How it is called.
-        public static let kind = MethodKind.stream
+        /// One end of a transfer.
+        public typealias Upstream = RawBytes
+        /// The other end of it.
+        public typealias Downstream = RawBytes
         /// One line for a person.
         public static let summary = "Adds a stream to a transfer of the caller's that is running."
         /// Who may call it with this input: what the transfer itself may was checked with it.
@@ -243,12 +249,12 @@ extension Files {
         }
     }
 
-    /// Copies between this device and others; the stream tells how it goes, as ``Progress`` messages (`MessageStream`).
+    /// Copies between this device and others; the stream tells how it goes.
     ///
     /// The bytes pass between this device's disk and the other device; the caller sees none of them. Where both ends are on
     /// one device, that device copies by itself (``Duplicate``).
     /// When the caller goes, the copy ends; what had arrived whole stays.
-    public enum Copy: Method {
+    public enum Copy: StreamMethod {
         /// What to copy, and where to.
         public struct Input: Codable, Hashable, Sendable {
             /// One or more files or folders.
@@ -293,8 +299,10 @@ extension Files {
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let name = "files.copy"
-        /// How it is called.
-        public static let kind = MethodKind.stream
+        /// Nothing.
+        public typealias Upstream = Nothing
+        /// How it goes; the last one says how it ended.
+        public typealias Downstream = Progress
         /// One line for a person.
         public static let summary = "Copies files and folders between devices."
         /// Who may call it with this input.
@@ -304,7 +312,7 @@ extension Files {
     /// How far a copy has come.
     ///
     /// The last message has a ``summary`` or a ``failure``.
-    public struct Progress: Codable, Hashable, Sendable {
+    public struct Progress: StreamMessage, Hashable {
         /// Bytes done: sent, or found to be there already.
         public var bytes: UInt64
         /// Bytes to do, once they have been counted.

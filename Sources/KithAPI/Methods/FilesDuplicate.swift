@@ -2,12 +2,11 @@ import KithIdentity
 import KithWire
 
 extension Files {
-    /// Copies from one place of a device to another on it; the stream tells how it goes, as ``Progress`` messages
-    /// (`MessageStream`).
+    /// Copies from one place of a device to another on it; the stream tells how it goes.
     ///
     /// No byte of a file passes over a link, and so ``Progress/sent`` stays nothing. When the caller goes, the copy ends;
     /// what had arrived whole stays.
-    public enum Duplicate: Method {
+    public enum Duplicate: StreamMethod {
         /// What to copy, and where to.
         public struct Input: Codable, Hashable, Sendable {
             /// One or more files or folders.
@@ -38,8 +37,10 @@ extension Files {
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let name = "files.duplicate"
-        /// How it is called.
-        public static let kind = MethodKind.stream
+        /// Nothing.
+        public typealias Upstream = Nothing
+        /// How it goes; the last one says how it ended.
+        public typealias Downstream = Progress
         /// One line for a person.
         public static let summary = "Copies files and folders of this device to another place on it."
         /// Who may call it with this input; that the sources may be read is checked by the service.

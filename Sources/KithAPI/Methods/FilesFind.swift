@@ -1,11 +1,11 @@
 import KithIdentity
 
 extension Files {
-    /// Searches a folder and all beneath it: the stream carries ``Found`` messages (`MessageStream`).
+    /// Searches a folder and all beneath it: the stream tells what is found.
     ///
     /// The search is done on the device. Links are not followed, not even the path itself unless it ends in a slash.
     /// The order is the file system's.
-    public enum Find: Method {
+    public enum Find: StreamMethod {
         /// Where to search, and for what.
         public struct Input: Codable, Hashable, Sendable {
             /// Where to begin.
@@ -39,8 +39,10 @@ extension Files {
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let name = "files.find"
-        /// How it is called.
-        public static let kind = MethodKind.stream
+        /// Nothing.
+        public typealias Upstream = Nothing
+        /// What is found, some at a time.
+        public typealias Downstream = Found
         /// One line for a person.
         public static let summary = "Searches a folder and all beneath it."
         /// Who may call it with this input.
@@ -136,7 +138,7 @@ extension Files {
     /// A part of what a search has found.
     ///
     /// The last message says so; with a ``failure`` when the search did not get to its end.
-    public struct Found: Codable, Hashable, Sendable {
+    public struct Found: StreamMessage, Hashable {
         /// What was found; the names are paths from the one searched on, empty for that itself.
         public var entries: [Entry]
         /// What could not be looked into, and why; at most 100 in all, the rest is only counted.
@@ -161,10 +163,10 @@ extension Files {
         }
     }
 
-    /// Adds up what a folder and all beneath it take: the stream carries ``Used`` messages (`MessageStream`).
+    /// Adds up what a folder and all beneath it take: the stream tells what has been added up.
     ///
     /// The counting is done on the device. A file with several names counts once; links are not followed.
-    public enum Usage: Method {
+    public enum Usage: StreamMethod {
         /// What to add up, and what to tell of.
         public struct Input: Codable, Hashable, Sendable {
             /// The file or folder.
@@ -191,8 +193,10 @@ extension Files {
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let name = "files.usage"
-        /// How it is called.
-        public static let kind = MethodKind.stream
+        /// Nothing.
+        public typealias Upstream = Nothing
+        /// What has been added up.
+        public typealias Downstream = Used
         /// One line for a person.
         public static let summary = "Adds up what a folder takes on the disk."
         /// Who may call it with this input.
@@ -200,7 +204,7 @@ extension Files {
     }
 
     /// A part of what has been added up: each folder after all that is in it, the path itself last.
-    public struct Used: Codable, Hashable, Sendable {
+    public struct Used: StreamMessage, Hashable {
         /// What one folder, with all beneath it, or one file takes.
         public struct Item: Codable, Hashable, Sendable {
             /// The path, from the one asked for on; empty for that itself.

@@ -2,11 +2,11 @@ import KithIdentity
 public import KithWire
 
 extension Files {
-    /// Sends the end of a file, and what is added to it from then on, as ``Followed`` messages (`MessageStream`).
+    /// Sends the end of a file, and what is added to it from then on.
     ///
     /// The file is followed by its name: one that is made shorter is read from its beginning, one that is replaced
     /// is read to its end and then the new one from its beginning. The caller finishes its direction to end it.
-    public enum Follow: Method {
+    public enum Follow: StreamMethod {
         /// Which file, and from where.
         public struct Input: Codable, Hashable, Sendable {
             /// The file.
@@ -48,8 +48,10 @@ extension Files {
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let name = "files.follow"
-        /// How it is called.
-        public static let kind = MethodKind.stream
+        /// Nothing.
+        public typealias Upstream = Nothing
+        /// What the file holds, and what becomes of it.
+        public typealias Downstream = Followed
         /// One line for a person.
         public static let summary = "Sends the end of a file, and what is added to it."
         /// Who may call it with this input.
@@ -103,7 +105,7 @@ extension Files {
     }
 
     /// What has been added to a file, or happened to it.
-    public struct Followed: Codable, Hashable, Sendable {
+    public struct Followed: StreamMessage, Hashable {
         /// What happened to a file that is followed.
         public enum Event: String, Codable, Hashable, Sendable {
             /// What was there at first has been sent.

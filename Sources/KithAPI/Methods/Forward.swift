@@ -43,7 +43,7 @@ extension Forward {
     ///
     /// The stream is one of `ForwardStream` of KithForward. Each direction ends by itself: its end is the connection's FIN and the other way round. An abandoned
     /// stream resets the connection, a connection that is reset abandons the stream.
-    public enum Connect: Method {
+    public enum Connect: StreamMethod {
         /// Where to.
         public struct Input: Codable, Hashable, Sendable {
             /// Where to, as seen from the device.
@@ -57,8 +57,10 @@ extension Forward {
         public typealias Output = Opening
         /// The stable name on every wire.
         public static let name = "forward.connect"
-        /// How it is called.
-        public static let kind = MethodKind.stream
+        /// What the caller sends there.
+        public typealias Upstream = RawBytes
+        /// What comes from there.
+        public typealias Downstream = RawBytes
         /// One line for a person.
         public static let summary = "Opens a connection from the device."
         /// Who may call it with this input.
@@ -70,7 +72,7 @@ extension Forward {
     /// Sends and receives UDP datagrams from a port of the device's own (`DatagramFrame` of KithForward).
     ///
     /// A datagram comes back only from where one was sent to. It ends when nothing was carried for the time given.
-    public enum Datagrams: Method {
+    public enum Datagrams: StreamMethod {
         /// Where to.
         public struct Input: Codable, Hashable, Sendable {
             /// Where all of them go; `nil`: each says so itself.
@@ -89,8 +91,10 @@ extension Forward {
         public typealias Output = Opening
         /// The stable name on every wire.
         public static let name = "forward.datagrams"
-        /// How it is called.
-        public static let kind = MethodKind.stream
+        /// Datagrams, framed as described above.
+        public typealias Upstream = RawBytes
+        /// Datagrams, framed likewise.
+        public typealias Downstream = RawBytes
         /// One line for a person.
         public static let summary = "Sends and receives datagrams from the device."
         /// Who may call it with this input.
@@ -99,10 +103,10 @@ extension Forward {
         }
     }
 
-    /// Listens on the device for as long as the stream lasts; the stream tells of ``Arrival``s (`MessageStream`).
+    /// Listens on the device for as long as the stream lasts; the stream tells of each arrival.
     ///
     /// Each is to be taken up with ``Accept`` within half a minute.
-    public enum Listen: Method {
+    public enum Listen: StreamMethod {
         /// Where.
         public struct Input: Codable, Hashable, Sendable {
             /// Where; a name can only be `localhost`.
@@ -133,8 +137,10 @@ extension Forward {
 
         /// The stable name on every wire.
         public static let name = "forward.listen"
-        /// How it is called.
-        public static let kind = MethodKind.stream
+        /// Nothing.
+        public typealias Upstream = Nothing
+        /// What has arrived.
+        public typealias Downstream = Arrival
         /// One line for a person.
         public static let summary = "Listens on the device for the caller."
         /// Who may call it with this input.
@@ -144,7 +150,7 @@ extension Forward {
     }
 
     /// Somebody connected to a listener, or sent it a first datagram.
-    public struct Arrival: Codable, Hashable, Sendable {
+    public struct Arrival: StreamMessage, Hashable {
         /// What ``Accept`` names it by.
         public var number: UInt64
         /// Who it is; `nil` of a Unix socket.
@@ -158,7 +164,7 @@ extension Forward {
     }
 
     /// Takes up what arrived at a listener of the same caller, and carries its bytes, or its datagrams, both ways.
-    public enum Accept: Method {
+    public enum Accept: StreamMethod {
         /// Which.
         public struct Input: Codable, Hashable, Sendable {
             /// The listener.
@@ -177,8 +183,10 @@ extension Forward {
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let name = "forward.accept"
-        /// How it is called.
-        public static let kind = MethodKind.stream
+        /// What the caller sends to it.
+        public typealias Upstream = RawBytes
+        /// What comes from it.
+        public typealias Downstream = RawBytes
         /// One line for a person.
         public static let summary = "Takes up a connection that arrived at a listener."
         /// Who may call it with this input.

@@ -90,7 +90,7 @@ extension Forward {
     }
 
     /// Rules that are kept up together.
-    public struct Running: Codable, Hashable, Sendable {
+    public struct Running: StreamMessage, Hashable {
         /// What ``Stop`` names them by.
         public var id: UInt64
         /// The other device.
@@ -138,18 +138,20 @@ extension Forward {
         }
     }
 
-    /// Keeps rules up for as long as the stream lasts; the stream tells how they do, as ``Running`` (`MessageStream`).
+    /// Keeps rules up for as long as the stream lasts; the stream tells how they do.
     ///
     /// One message a second in which something changed.
-    public enum Run: Method {
+    public enum Run: StreamMethod {
         /// The rules.
         public typealias Input = Plan
         /// How they do at the beginning: every listener listens.
         public typealias Output = Running
         /// The stable name on every wire.
         public static let name = "forward.run"
-        /// How it is called.
-        public static let kind = MethodKind.stream
+        /// Nothing.
+        public typealias Upstream = Nothing
+        /// How they do, when that has changed.
+        public typealias Downstream = Running
         /// One line for a person.
         public static let summary = "Forwards for as long as the caller stays."
         /// Who may call it with this input.

@@ -46,10 +46,10 @@ public enum Offers {
         case failed
     }
 
-    /// Offers files: the stream carries ``Answer`` messages (`MessageStream`) until it is decided and all has arrived.
+    /// Offers files: the stream tells what becomes of it, until it is decided and all has arrived.
     ///
     /// The sender finishes its direction, or goes, to take the offer back.
-    public enum Send: Method {
+    public enum Send: StreamMethod {
         /// What is offered.
         public struct Input: Codable, Hashable, Sendable {
             /// The files and folders, 1…1,000.
@@ -74,8 +74,10 @@ public enum Offers {
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let name = "offer.send"
-        /// How it is called.
-        public static let kind = MethodKind.stream
+        /// Nothing.
+        public typealias Upstream = Nothing
+        /// What becomes of the offer.
+        public typealias Downstream = Answer
         /// One line for a person.
         public static let summary = "Offers files; their contents are sent once the receiver has accepted."
         /// Who may call it with this input.
@@ -83,7 +85,7 @@ public enum Offers {
     }
 
     /// How an offer stands, as the sender hears.
-    public struct Answer: Codable, Hashable, Sendable {
+    public struct Answer: StreamMessage, Hashable {
         /// How it stands now.
         public var state: State
         /// What ``Push`` has to name, once it is accepted.
@@ -100,7 +102,7 @@ public enum Offers {
     }
 
     /// Sends the contents of an offer that has been accepted: `TransferFrame`s of KithFiles go, as with `files.push`.
-    public enum Push: Method {
+    public enum Push: StreamMethod {
         /// Which offer.
         public struct Input: Codable, Hashable, Sendable {
             /// As ``Answer/id`` said.
@@ -114,8 +116,10 @@ public enum Offers {
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let name = "offer.push"
-        /// How it is called.
-        public static let kind = MethodKind.stream
+        /// What the sender of a transfer says.
+        public typealias Upstream = RawBytes
+        /// What its receiver answers.
+        public typealias Downstream = RawBytes
         /// One line for a person.
         public static let summary = "Sends the contents of an accepted offer."
         /// Who may call it with this input.
@@ -125,7 +129,7 @@ public enum Offers {
     /// Offers files of this device to another and sends them; the stream tells how it goes, as ``Delivery`` messages.
     ///
     /// When the caller goes, the offer is taken back.
-    public enum Deliver: Method {
+    public enum Deliver: StreamMethod {
         /// What to send, and to whom.
         public struct Input: Codable, Hashable, Sendable {
             /// Files and folders of this device: absolute paths.
@@ -147,8 +151,10 @@ public enum Offers {
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let name = "offer.deliver"
-        /// How it is called.
-        public static let kind = MethodKind.stream
+        /// Nothing.
+        public typealias Upstream = Nothing
+        /// How it goes.
+        public typealias Downstream = Delivery
         /// One line for a person.
         public static let summary = "Offers files to another device, and sends them when its person accepts."
         /// Who may call it with this input.
@@ -158,7 +164,7 @@ public enum Offers {
     /// How far a delivery is.
     ///
     /// The last message has a state that is neither waiting, accepted nor receiving, or a ``failure``.
-    public struct Delivery: Codable, Hashable, Sendable {
+    public struct Delivery: StreamMessage, Hashable {
         /// How the offer stands.
         public var state: State
         /// How far the transfer is.
@@ -178,7 +184,7 @@ public enum Offers {
 /// What other people send to this device.
 public enum Inbox {
     /// An offer, or what became of it.
-    public struct Entry: Codable, Hashable, Sendable {
+    public struct Entry: StreamMessage, Hashable {
         /// Its number here, to accept or reject it by.
         public var id: String
         /// The name of the sender's device here.
@@ -246,16 +252,18 @@ public enum Inbox {
         public static func access(for input: Input) -> Access { .owner }
     }
 
-    /// Tells of each offer when it comes and when it changes, as ``Entry`` messages (`MessageStream`).
-    public enum Watch: Method {
+    /// Tells of each offer when it comes and when it changes.
+    public enum Watch: StreamMethod {
         /// What the caller sends.
         public typealias Input = Nothing
         /// What the service answers.
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let name = "inbox.watch"
-        /// How it is called.
-        public static let kind = MethodKind.stream
+        /// Nothing.
+        public typealias Upstream = Nothing
+        /// Each offer when it comes and when it changes.
+        public typealias Downstream = Entry
         /// One line for a person.
         public static let summary = "Tells of offers as they come and change."
         /// Who may call it with this input.

@@ -118,7 +118,7 @@ public enum Invitations {
 /// How two devices come to trust each other.
 public enum PairingMethods {
     /// What the joining end's own person sees and says while pairing, as messages on the stream of ``Join``.
-    public enum JoinEvent: Codable, Hashable, Sendable {
+    public enum JoinEvent: StreamMessage, Hashable {
         /// Compare this code with the one the other device shows.
         ///
         /// `attempts` are those that the other device counted before; `nil` when it does not say.
@@ -130,7 +130,10 @@ public enum PairingMethods {
     }
 
     /// The answer of a person who was asked to compare codes.
-    public struct Decision: Codable, Hashable, Sendable {
+    public struct Decision: StreamMessage, Hashable {
+        /// 16 KiB.
+        public static var sizeLimit: Int { 16 << 10 }
+
         /// Whether the codes agree and the pairing is wanted.
         public var accept: Bool
 
@@ -141,8 +144,8 @@ public enum PairingMethods {
     /// Uses an invitation another device made: this device joins it.
     ///
     /// After the acceptance the service sends ``JoinEvent`` messages; after `compare` the caller answers
-    /// with one ``Decision``. Messages are framed as in ``MessageStream``.
-    public enum Join: Method {
+    /// with one ``Decision``.
+    public enum Join: StreamMethod {
         /// The invitation, and what the other device may do here.
         public struct Input: Codable, Hashable, Sendable {
             /// The invitation's text.
@@ -161,8 +164,10 @@ public enum PairingMethods {
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let name = "pairing.join"
-        /// How it is called.
-        public static let kind = MethodKind.stream
+        /// Whether the codes match, once.
+        public typealias Upstream = Decision
+        /// The code to compare, then how it ended.
+        public typealias Downstream = JoinEvent
         /// One line for a person.
         public static let summary = "Pairs this device with the one that made an invitation."
         /// Who may call it with this input.
@@ -207,7 +212,7 @@ public enum PairingMethods {
     }
 
     /// What happens to pairings at the inviting end.
-    public enum Event: Codable, Hashable, Sendable {
+    public enum Event: StreamMessage, Hashable {
         /// A device presented a good invitation; compare the code and decide.
         case requested(Request)
         /// It is done.
@@ -260,15 +265,17 @@ public enum PairingMethods {
     }
 
     /// Follows the pairings at the inviting end: ``Event`` messages until the caller closes the stream.
-    public enum Watch: Method {
+    public enum Watch: StreamMethod {
         /// What the caller sends.
         public typealias Input = Nothing
         /// What the service answers.
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let name = "pairing.watch"
-        /// How it is called.
-        public static let kind = MethodKind.stream
+        /// Nothing.
+        public typealias Upstream = Nothing
+        /// What happens.
+        public typealias Downstream = Event
         /// One line for a person.
         public static let summary = "Follows the pairings that wait for this device's person."
         /// Who may call it with this input.
@@ -320,7 +327,10 @@ public enum PairingMethods {
     }
 
     /// What the joining device sends on the stream of ``Present``: these three, in this order.
-    public enum FromJoiner: Codable, Hashable, Sendable {
+    public enum FromJoiner: StreamMessage, Hashable {
+        /// 16 KiB: the other end need not be paired.
+        public static var sizeLimit: Int { 16 << 10 }
+
         /// Which invitation, and the proof of it.
         case present(Pairing.Present)
         /// The nonce committed to.
@@ -330,7 +340,10 @@ public enum PairingMethods {
     }
 
     /// What the inviting device sends on the stream of ``Present``.
-    public enum FromInviter: Codable, Hashable, Sendable {
+    public enum FromInviter: StreamMessage, Hashable {
+        /// 16 KiB: the other end need not be paired.
+        public static var sizeLimit: Int { 16 << 10 }
+
         /// The answer to a good invitation.
         case challenge(Pairing.Challenge)
         /// What its person said, after the joiner's verdict; of an acceptance, after the pairing was stored.
@@ -340,9 +353,7 @@ public enum PairingMethods {
     }
 
     /// Presents an invitation to the device that made it: the one thing an unpaired device may do.
-    ///
-    /// The stream carries ``FromJoiner`` and ``FromInviter`` messages, framed as in ``MessageStream``, 16 KiB at most.
-    public enum Present: Method {
+    public enum Present: StreamMethod {
         /// What the caller sends.
         public typealias Input = Nothing
         /// What the service answers.
@@ -350,9 +361,11 @@ public enum PairingMethods {
         /// The stable name on every wire.
         public static let name = "pairing.present"
         /// Devices that are not paired may call it.
-        public static let isOpenToStrangers = true
-        /// How it is called.
-        public static let kind = MethodKind.stream
+        public static let isOpenToUnpaired = true
+        /// What the joining device says.
+        public typealias Upstream = FromJoiner
+        /// What the inviting device says.
+        public typealias Downstream = FromInviter
         /// One line for a person.
         public static let summary = "Presents a one-time invitation."
         /// Who may call it with this input.

@@ -14,7 +14,7 @@ public enum Reach {
     }
 
     /// One step of an examination.
-    public struct Step: Codable, Hashable, Sendable {
+    public struct Step: StreamMessage, Hashable {
         /// What was looked at.
         public var subject: String
         /// How it came out.
@@ -34,7 +34,7 @@ public enum Reach {
     }
 
     /// Examines this device's network, and the way to one other device.
-    public enum Examine: Method {
+    public enum Examine: StreamMethod {
         /// Whom to reach.
         public struct Input: Codable, Hashable, Sendable {
             /// The other device; `nil` examines this one alone.
@@ -48,8 +48,10 @@ public enum Reach {
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let name = "reach.examine"
-        /// How it is called.
-        public static let kind = MethodKind.stream
+        /// Nothing.
+        public typealias Upstream = Nothing
+        /// What was examined, step by step.
+        public typealias Downstream = Step
         /// One line for a person.
         public static let summary = "Says step by step whether a device can be reached, and why not."
         /// Who may call it with this input.
@@ -146,7 +148,7 @@ public enum Reach {
     ///
     /// A device with any grant may ask for it, one at a time. Down, the stream carries bytes until the time is over; up,
     /// the other end answers the caller's end with how many came, as 8 bytes, big-endian.
-    public enum Load: Method {
+    public enum Load: StreamMethod {
         /// Which way, and for how long.
         public struct Input: Codable, Hashable, Sendable {
             /// Which way.
@@ -170,8 +172,10 @@ public enum Reach {
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let name = "reach.load"
-        /// How it is called.
-        public static let kind = MethodKind.stream
+        /// With ``Direction/up`` what loads the link.
+        public typealias Upstream = RawBytes
+        /// With ``Direction/down`` what loads the link; else how many bytes came, 8 bytes big endian.
+        public typealias Downstream = RawBytes
         /// One line for a person.
         public static let summary = "Sends or takes bytes for a while, to measure how many get through."
         /// Who may call it with this input.
@@ -179,7 +183,7 @@ public enum Reach {
     }
 
     /// Measures the connection to a device: latency, throughput both ways, loss.
-    public enum Measure: Method {
+    public enum Measure: StreamMethod {
         /// Whom, and how long.
         public struct Input: Codable, Hashable, Sendable {
             /// The device.
@@ -198,7 +202,7 @@ public enum Reach {
         }
 
         /// What is measured, more of it with each message; the last one has it all.
-        public struct Report: Codable, Hashable, Sendable {
+        public struct Report: StreamMessage, Hashable {
             /// What is being measured now: `latency`, `down`, `up`; or `done`, or `failed`.
             public var phase: String
             /// How far this phase is, 0…1.
@@ -236,8 +240,10 @@ public enum Reach {
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let name = "reach.measure"
-        /// How it is called.
-        public static let kind = MethodKind.stream
+        /// Nothing.
+        public typealias Upstream = Nothing
+        /// What is measured.
+        public typealias Downstream = Report
         /// One line for a person.
         public static let summary = "Measures the connection to a device: latency, throughput, loss."
         /// Who may call it with this input.

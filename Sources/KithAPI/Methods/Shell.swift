@@ -36,12 +36,12 @@ public enum Shell {
         }
     }
 
-    /// Opens a shell, or runs a command, and connects it to the stream (`ShellFrame` of KithShell says how).
+    /// Opens a shell, or runs a command, and connects it to the stream (``ShellFrame`` says how).
     ///
     /// Without a command it is the account's login shell. A command runs through that shell's `-c`.
     /// When the stream ends before the process has, every process of its session is ended, unless ``Input/keep``
     /// says to wait for the caller to come back (``Attach``).
-    public enum Open: Method {
+    public enum Open: StreamMethod {
         /// What to run, and where.
         public struct Input: Codable, Hashable, Sendable {
             /// The terminal it runs on; `nil`: pipes, with standard output and standard error apart.
@@ -111,8 +111,10 @@ public enum Shell {
 
         /// `shell.open`.
         public static let name = "shell.open"
-        /// A stream of `ShellFrame`s.
-        public static let kind = MethodKind.stream
+        /// Input, and what goes with it.
+        public typealias Upstream = ShellFrame
+        /// Output, and what goes with it.
+        public typealias Downstream = ShellFrame
         /// What help shows.
         public static let summary = "Opens a shell or runs a command, on a terminal or on pipes."
         /// Any `shell` grant; the service runs what it covers: anything, or the one command it names.

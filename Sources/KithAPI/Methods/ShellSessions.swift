@@ -79,7 +79,7 @@ extension Shell {
     }
 
     /// Attaches to a session that runs: another window on it, or the same one after its connection was lost.
-    public enum Attach: Method {
+    public enum Attach: StreamMethod {
         /// To which, and how.
         public struct Input: Codable, Hashable, Sendable {
             /// The session's name, or the beginning of it.
@@ -133,8 +133,10 @@ extension Shell {
 
         /// `shell.attach`.
         public static let name = "shell.attach"
-        /// A stream of `ShellFrame`s.
-        public static let kind = MethodKind.stream
+        /// Input, and what goes with it.
+        public typealias Upstream = ShellFrame
+        /// Output, and what goes with it.
+        public typealias Downstream = ShellFrame
         /// What help shows.
         public static let summary = "Attaches to a shell that runs, from where the caller left it or with its screen."
         /// Any `shell` grant; the service shows a device its own sessions and those that are shared.

@@ -37,7 +37,6 @@ public final class PairingService: Service {
         var isClosed = false
     }
 
-    private static let messageLimit = 16 << 10
 
     /// Makes the service.
     ///
@@ -62,6 +61,13 @@ public final class PairingService: Service {
         self.now = now
     }
 
+    /// This end's person, at a local door.
+    private typealias Person = MethodStream<PairingMethods.Decision, PairingMethods.JoinEvent>
+    /// The inviting end, as the joining one sees it.
+    private typealias Inviter = MethodStream<PairingMethods.FromInviter, PairingMethods.FromJoiner>
+    /// The joining end, as the inviting one sees it.
+    private typealias Joiner = MethodStream<PairingMethods.FromJoiner, PairingMethods.FromInviter>
+
     /// The methods it serves.
     public var handlers: [Handler] {
         [
@@ -78,8 +84,8 @@ public final class PairingService: Service {
             },
             .stream(PairingMethods.Watch.self) { _, _, pending in
                 let events = self.desk.watch()
-                let messages = MessageStream(try await pending.accept(Nothing()))
-                for await event in events { try await messages.send(event) }
+                let stream = try await pending.accept()
+                for await event in events { try await stream.send(event) }
             },
             .stream(PairingMethods.Join.self) { input, _, pending in try await self.join(input, pending) },
             .stream(PairingMethods.Present.self) { _, context, pending in try await self.receive(context, pending) },
@@ -152,14 +158,16 @@ public final class PairingService: Service {
     }
 
     /// The inviting end of ``Pairing``.
-    private func receive(_ context: CallContext, _ pending: PendingStream<Nothing>) async throws {
+    private func receive(
+        _ context: CallContext, _ pending: PendingStream<PairingMethods.Present>
+    ) async throws {
         guard case .device(let joiner, _, _) = context.caller, let export = context.exportKeyingMaterial else {
             throw KithError(.invalid, "An invitation is presented by another device.")
         }
         let address = await context.callerAddress?()
         let channel = Pairing.Channel(
             inviter: node.id, joiner: joiner, exporter: try await export(Pairing.exporterLabel, []))
-        let messages = MessageStream(try await pending.accept(Nothing()), limit: Self.messageLimit)
+        let messages = try await pending.accept()
         node.watch(joiner, closely: true)
         defer { node.watch(joiner, closely: false) }
         do {
@@ -167,9 +175,9 @@ public final class PairingService: Service {
         } catch let refusal as Refusal {
             try? await messages.send(
                 PairingMethods.FromInviter.refused(code: refusal.error.code, message: refusal.error.message))
-            try? await messages.stream.finish()
+            try? await messages.finish()
             // The refusal must arrive before the stream goes: the joiner ends it when it has read it.
-            _ = try? await withDeadline(.seconds(2)) { try await messages.receive(PairingMethods.FromJoiner.self) }
+            _ = try? await withDeadline(.seconds(2)) { try await messages.receive() }
         }
     }
 
@@ -178,7 +186,7 @@ public final class PairingService: Service {
         var error: KithError
     }
 
-    private func pair(_ messages: MessageStream, _ channel: Pairing.Channel, _ address: NetworkAddress?) async throws {
+    private func pair(_ messages: Joiner, _ channel: Pairing.Channel, _ address: NetworkAddress?) async throws {
         let attempt = Attempt(channel.joiner)
         let present: Pairing.Present
         var inviter: Pairing.Inviter
@@ -186,7 +194,7 @@ public final class PairingService: Service {
         let number: Int64
         do {
             let first = try await withDeadline(limits.message) {
-                try await messages.receive(PairingMethods.FromJoiner.self)
+                try await messages.receive()
             }
             guard case .present(let received)? = first, received.name.utf8.count <= 256,
                 received.addresses.count <= Ticket.maxAddresses
@@ -251,9 +259,9 @@ public final class PairingService: Service {
         if let request = shown.value { desk.report(.paired(request)) }
         node.paired(device.id)
         try await messages.send(PairingMethods.FromInviter.verdict(Pairing.Verdict(accept: true)))
-        try await messages.stream.finish()
+        try await messages.finish()
         // The other end closes when it has stored the pairing, too; that this is heard changes nothing.
-        _ = try? await withDeadline(limits.message) { try await messages.receive(PairingMethods.FromJoiner.self) }
+        _ = try? await withDeadline(limits.message) { try await messages.receive() }
     }
 
     private func reportBroken(_ device: DeviceID, _ address: NetworkAddress?, _ invitation: String, _ reason: String) {
@@ -266,12 +274,12 @@ public final class PairingService: Service {
 
     /// The messages from the challenge on, to the pairing.
     private func exchange(
-        _ messages: MessageStream, _ channel: Pairing.Channel, _ present: Pairing.Present, _ inviter: Pairing.Inviter,
+        _ messages: Joiner, _ channel: Pairing.Channel, _ present: Pairing.Present, _ inviter: Pairing.Inviter,
         _ invitation: InvitationRecord, _ number: Int64, showing: @Sendable (PairingMethods.Request) -> Void
     ) async throws -> PairedDevice {
         try await messages.send(PairingMethods.FromInviter.challenge(inviter.challenge))
         let answer = try await Self.within(limits.message, else: .noReveal) {
-            try await messages.receive(PairingMethods.FromJoiner.self)
+            try await messages.receive()
         }
         guard let answer else { throw PairingEnding.gaveUp }
         guard case .reveal(let reveal) = answer else { throw PairingEnding.disorder }
@@ -305,14 +313,14 @@ public final class PairingService: Service {
     }
 
     /// Waits for both people.
-    private func agree(on request: PairingMethods.Request, _ messages: MessageStream) async throws {
+    private func agree(on request: PairingMethods.Request, _ messages: Joiner) async throws {
         enum Word { case here(Bool), there(Bool), gone }
         defer { desk.forget(request.id) }
         // Whoever says no, or goes away, first ends it for both.
         try await withThrowingTaskGroup(of: Word.self) { group in
             group.addTask { .here(await self.desk.decision(on: request)) }
             group.addTask {
-                guard let word = try await messages.receive(PairingMethods.FromJoiner.self) else { return .gone }
+                guard let word = try await messages.receive() else { return .gone }
                 guard case .verdict(let verdict) = word else { throw PairingEnding.disorder }
                 return .there(verdict.accept)
             }
@@ -327,7 +335,7 @@ public final class PairingService: Service {
                     there = true
                     // It has nothing more to say before this end has answered: it can only go.
                     group.addTask {
-                        let word = try await messages.receive(PairingMethods.FromJoiner.self)
+                        let word = try await messages.receive()
                         if word != nil { throw PairingEnding.disorder }
                         return .gone
                     }
@@ -409,47 +417,46 @@ public final class PairingService: Service {
     // MARK: - Joining
 
     /// The joining end of ``Pairing``.
-    private func join(_ input: PairingMethods.Join.Input, _ pending: PendingStream<Nothing>) async throws {
+    private func join(_ input: PairingMethods.Join.Input, _ pending: PendingStream<PairingMethods.Join>) async throws {
         let invitation = try Invitation(text: input.invitation)
         guard invitation.ticket.id != node.id else {
             throw KithError(.invalid, "This device made that invitation itself. Use it on the other one.")
         }
         let remote = try await node.open(
             PairingMethods.Present.self, Nothing(), at: invitation.ticket.id, addresses: invitation.ticket.addresses)
-        let stream = remote.opened.stream
+        let there = remote.opened.stream
         node.watch(invitation.ticket.id, closely: true)
         defer { node.watch(invitation.ticket.id, closely: false) }
-        let there = MessageStream(stream, limit: Self.messageLimit)
         let channel = Pairing.Channel(
             inviter: invitation.ticket.id, joiner: node.id,
             exporter: try await remote.exportKeyingMaterial(Pairing.exporterLabel, []))
-        let here = MessageStream(try await pending.accept(Nothing()), limit: Self.messageLimit)
+        let here = try await pending.accept()
         do {
             let device = try await join(invitation, input.grants, channel, here: here, there: there)
             // Both ends have stored it: whether this arrives changes nothing.
-            try? await stream.finish()
+            try? await there.finish()
             var info = await Devices.Info(device, node: node)
             info.warnings = try store.overlaps(of: input.grants, to: device.id, called: device.name)
             try await here.send(PairingMethods.JoinEvent.paired(info))
         } catch let error as KithError {
-            stream.abort(error.code)
+            there.abort(error.code)
             try await here.send(PairingMethods.JoinEvent.failed(code: error.code, message: error.message))
         } catch {
-            stream.abort(.cancelled)
+            there.abort(.cancelled)
             throw error
         }
     }
 
     private func join(
-        _ invitation: Invitation, _ grants: [Grant], _ channel: Pairing.Channel, here: MessageStream,
-        there: MessageStream
+        _ invitation: Invitation, _ grants: [Grant], _ channel: Pairing.Channel, here: Person,
+        there: Inviter
     ) async throws -> PairedDevice {
         let joiner = Pairing.Joiner(invitation, channel: channel, name: name(), addresses: addresses())
         try await there.send(PairingMethods.FromJoiner.present(joiner.present))
         let first: PairingMethods.FromInviter?
         do {
             first = try await withDeadline(limits.message) {
-                try await there.receive(PairingMethods.FromInviter.self)
+                try await there.receive()
             }
         } catch let error as KithError where error.code == .timedOut {
             throw KithError(.timedOut, "The inviting device did not answer. Nothing was stored.", cause: error)
@@ -487,18 +494,18 @@ public final class PairingService: Service {
     }
 
     /// Waits for this end's person, and for the inviter's word.
-    private func agree(here: MessageStream, there: MessageStream, earlier: Int, left: Int?) async throws {
+    private func agree(here: Person, there: Inviter, earlier: Int, left: Int?) async throws {
         enum Word { case decided(Bool), left, answer(PairingMethods.FromInviter), gone(KithError?), late }
         enum Phase { case undecided, accepted, refused }
         let listen: @Sendable () async throws -> Word = {
             do {
-                return try await there.receive(PairingMethods.FromInviter.self).map { .answer($0) } ?? .gone(nil)
+                return try await there.receive().map { .answer($0) } ?? .gone(nil)
             } catch let error as KithError where error.code != .invalid {
                 return .gone(error)
             }
         }
         try await withThrowingTaskGroup(of: Word.self) { group in
-            group.addTask { try await here.receive(PairingMethods.Decision.self).map { .decided($0.accept) } ?? .left }
+            group.addTask { try await here.receive().map { .decided($0.accept) } ?? .left }
             group.addTask { try await listen() }
             defer { group.cancelAll() }
             var phase = Phase.undecided
@@ -510,7 +517,7 @@ public final class PairingService: Service {
                     if accept {
                         // This end's person has nothing more to say: they can only go.
                         group.addTask {
-                            _ = try await here.receive(PairingMethods.Decision.self)
+                            _ = try await here.receive()
                             return .left
                         }
                     } else {

@@ -42,7 +42,7 @@ public final class LoadService: Service {
     // MARK: - The end that is asked
 
     private func load(
-        _ input: Reach.Load.Input, _ context: CallContext, _ pending: PendingStream<Nothing>
+        _ input: Reach.Load.Input, _ context: CallContext, _ pending: PendingStream<Reach.Load>
     ) async throws {
         guard (1...Reach.Load.longest).contains(input.milliseconds) else {
             throw KithError(.invalid, "A measurement takes up to \(Reach.Load.longest / 1_000) s.")
@@ -58,7 +58,7 @@ public final class LoadService: Service {
             throw KithError(.exhausted, "Another measurement runs on that device now. Try again when it is over.")
         }
         defer { busy.withLock { _ = $0.remove(device) } }
-        let stream = try await pending.accept(Nothing())
+        let stream = try await pending.accept().bytes
         let time = Duration.milliseconds(input.milliseconds)
         switch input.direction {
         case .down:
@@ -105,8 +105,10 @@ public final class LoadService: Service {
 
     // MARK: - The end that asks
 
+    private typealias Reports = MethodStream<Nothing, Reach.Measure.Report>
+
     private func measure(
-        _ input: Reach.Measure.Input, _ context: CallContext, _ pending: PendingStream<Nothing>
+        _ input: Reach.Measure.Input, _ context: CallContext, _ pending: PendingStream<Reach.Measure>
     ) async throws {
         guard (100...Reach.Load.longest).contains(input.milliseconds), (1...10_000).contains(input.requests) else {
             throw KithError(.invalid, "A measurement takes 0.1 to 30 s each way and 1 to 10,000 requests.")
@@ -114,7 +116,7 @@ public final class LoadService: Service {
         _ = try await node.connect(to: input.device)
         let device = try node.resolve(input.device)
         let before = await node.link(to: device.id)?.statistics
-        let messages = MessageStream(try await pending.accept(Nothing()))
+        let messages = try await pending.accept()
         do {
             try await measure(input, context, messages, device, before)
         } catch let error as KithError {
@@ -122,11 +124,11 @@ public final class LoadService: Service {
             try await messages.send(
                 Reach.Measure.Report(phase: "failed", progress: 1, code: error.code, message: error.message))
         }
-        try await messages.stream.finish()
+        try await messages.finish()
     }
 
     private func measure(
-        _ input: Reach.Measure.Input, _ context: CallContext, _ messages: MessageStream, _ device: KnownDevice,
+        _ input: Reach.Measure.Input, _ context: CallContext, _ messages: Reports, _ device: KnownDevice,
         _ before: ConnectionStatistics?
     ) async throws {
         var latencies: [Double] = []
@@ -157,12 +159,12 @@ public final class LoadService: Service {
     }
 
     private func down(
-        _ input: Reach.Measure.Input, _ context: CallContext, _ messages: MessageStream
+        _ input: Reach.Measure.Input, _ context: CallContext, _ messages: Reports
     ) async throws -> Double {
         let stream = try await context.client.open(
             Reach.Load.self, Reach.Load.Input(direction: .down, milliseconds: input.milliseconds), on: input.device,
             options: CallOptions(timeout: .seconds(10))
-        ).stream
+        ).stream.bytes
         let meter = Meter(input, "down", messages)
         try? await stream.finish()  // the device reads nothing, and may have sent everything before this is said
         let count = try await Self.receive(from: stream) { try await meter.passed($0) { ($0, nil) } }
@@ -170,12 +172,12 @@ public final class LoadService: Service {
     }
 
     private func up(
-        _ input: Reach.Measure.Input, _ context: CallContext, _ messages: MessageStream, down: Double
+        _ input: Reach.Measure.Input, _ context: CallContext, _ messages: Reports, down: Double
     ) async throws -> Double {
         let stream = try await context.client.open(
             Reach.Load.self, Reach.Load.Input(direction: .up, milliseconds: input.milliseconds), on: input.device,
             options: CallOptions(timeout: .seconds(10))
-        ).stream
+        ).stream.bytes
         let meter = Meter(input, "up", messages)
         try await Self.send(to: stream, for: .milliseconds(input.milliseconds)) {
             try await meter.passed($0) { (down, $0) }
@@ -196,9 +198,9 @@ public final class LoadService: Service {
         private let spoken: Mutex<ContinuousClock.Instant>
         private let input: Reach.Measure.Input
         private let phase: String
-        private let messages: MessageStream
+        private let messages: Reports
 
-        init(_ input: Reach.Measure.Input, _ phase: String, _ messages: MessageStream) {
+        init(_ input: Reach.Measure.Input, _ phase: String, _ messages: Reports) {
             (self.input, self.phase, self.messages) = (input, phase, messages)
             spoken = Mutex(start)
         }

@@ -42,11 +42,11 @@ public struct ReachService: Service {
                     grants: context.grants, version: version, time: now(), addresses: node.announced)
             },
             .stream(Reach.Examine.self) { input, context, pending in
-                let messages = MessageStream(try await pending.accept(Nothing()))
-                let report: @Sendable (Reach.Step) async throws -> Void = { try await messages.send($0) }
+                let steps = try await pending.accept()
+                let report: @Sendable (Reach.Step) async throws -> Void = { try await steps.send($0) }
                 try await examineHere(report)
                 if let device = input.device { try await examine(device, context, report) }
-                try await messages.stream.finish()
+                try await steps.finish()
             },
         ]
     }

@@ -1,5 +1,4 @@
-package import KithAPI
-package import KithWire
+public import KithWire
 
 /// One message on a shell's stream, either way.
 ///
@@ -27,24 +26,38 @@ package import KithWire
 /// input that are not `taken`, so input nobody reads never stands in the way of a resize or a signal. The device sends
 /// output for a terminal only so far beyond what was `received` as the link takes in a moment: an interrupt key is
 /// never answered behind seconds of old output. A frame of an unknown type is skipped.
-package enum ShellFrame: Hashable, Sendable {
+public enum ShellFrame: Hashable, Sendable {
+    /// Bytes for standard input.
     case input([UInt8])
+    /// Standard input has ended.
     case endOfInput
+    /// The terminal has this size now.
     case resize(Shell.Size)
+    /// A signal for what runs.
     case signal(ShellSignal)
+    /// The position of the output that the caller has dealt with.
     case received(UInt64)
+    /// Bytes of a connection to the ssh agent, by its number; none: its end.
     case agent(UInt64, [UInt8])
+    /// From standard output, or from the terminal.
     case output([UInt8])
+    /// From standard error.
     case errorOutput([UInt8])
+    /// How it ended.
     case exited(ShellExit)
+    /// The position of the input that what runs has been given.
     case taken(UInt64)
+    /// The position of the output that comes next.
     case jump(UInt64)
+    /// What draws the screen as it was at that position; counts for none.
     case screen([UInt8])
+    /// The position of the input whose echo, if any, has been sent, and how long the device held it.
     case echoed(input: UInt64, held: Duration)
+    /// Why this caller gets no more.
     case ended(KithError.Code, message: String)
 
     /// The most bytes after a frame's length.
-    package static let limit = 64 << 10
+    public static let sizeLimit = 64 << 10
     /// How many bytes of input the caller may send that the process has not been given.
     package static let inputWindow = 1 << 20
     /// The last place of an input or output that is taken for one: a varint has room for what comes behind it.
@@ -101,7 +114,7 @@ package enum ShellFrame: Hashable, Sendable {
     }
 
     private static func frame(_ type: UInt8, _ bytes: [UInt8]) -> [UInt8] {
-        precondition(bytes.count <= limit, "a shell frame holds at most \(limit) bytes")
+        precondition(bytes.count <= sizeLimit, "a shell frame holds at most \(sizeLimit) bytes")
         var writer = ByteWriter(capacity: bytes.count + 5)
         writer.integer(type)
         writer.prefixedBytes(bytes)
@@ -157,46 +170,143 @@ package enum ShellFrame: Hashable, Sendable {
     }
 }
 
-/// Cuts a stream of bytes into frames.
-///
-/// A pure value; holds at most one incomplete frame and what was appended.
-package struct ShellFrameDecoder: Sendable {
-    private var buffer: [UInt8] = []
-    private var start = 0
+extension ShellFrame: StreamMessage {
+    /// Appends ``encoded``.
+    public func append(to bytes: inout [UInt8]) { bytes += encoded }
 
-    package init() {}
-
-    /// Takes in more bytes.
-    package mutating func append(_ bytes: [UInt8]) {
-        if start == buffer.count {
-            buffer = bytes
-        } else {
-            buffer.removeFirst(start)
-            buffer += bytes
-        }
-        start = 0
-    }
-
-    /// Gives the next whole frame of a known type; `nil` when more bytes are needed.
+    /// Takes the next whole frame of a known type.
     ///
     /// - Throws: `.invalid` for a frame that is too long or malformed.
-    package mutating func next() throws(KithError) -> ShellFrame? {
+    public static func next(from buffer: inout ReceiveBuffer) throws(KithError) -> ShellFrame? {
         while true {
-            guard buffer.count - start >= 2 else { return nil }
-            let type = buffer[start]
-            let prefix = 1 << Int(buffer[start + 1] >> 6)
-            guard buffer.count - start >= 1 + prefix else { return nil }
-            var length = UInt64(buffer[start + 1] & 0x3F)
-            for byte in buffer[start + 2..<start + 1 + prefix] { length = length << 8 | UInt64(byte) }
-            guard length <= UInt64(ShellFrame.limit) else {
+            guard let (length, size) = buffer.varint(at: 1) else { return nil }
+            guard length <= UInt64(sizeLimit) else {
                 throw KithError(.invalid, "The other end announced a message of \(length) bytes, which is too long.")
             }
-            let from = start + 1 + prefix
-            let end = from + Int(length)
-            guard buffer.count >= end else { return nil }
-            let bytes = Array(buffer[from..<end])
-            start = end
-            if let frame = try ShellFrame(type: type, bytes: bytes) { return frame }
+            guard buffer.count >= 1 + size + Int(length) else { return nil }
+            let type = buffer[0]
+            buffer.removeFirst(1 + size)
+            if let frame = try ShellFrame(type: type, bytes: buffer.take(Int(length))) { return frame }
         }
+    }
+}
+
+/// As JSON an object of one member, named as the case: `{"output": "aGk="}`, `{"resize": {"columns": 80, …}}`.
+extension ShellFrame: Codable {
+    private struct Form: Codable {
+        struct Agent: Codable {
+            var connection: UInt64
+            var bytes: ByteString
+        }
+        struct Exit: Codable {
+            var status: Int32?
+            var signal: String?
+            var dumpedCore: Bool?
+        }
+        struct Echo: Codable {
+            var input: UInt64
+            var microseconds: UInt64
+        }
+        struct End: Codable {
+            var code: KithError.Code
+            var message: String
+        }
+
+        var input: ByteString?
+        var endOfInput: Nothing?
+        var resize: Shell.Size?
+        var signal: String?
+        var received: UInt64?
+        var agent: Agent?
+        var output: ByteString?
+        var errorOutput: ByteString?
+        var exited: Exit?
+        var taken: UInt64?
+        var jump: UInt64?
+        var screen: ByteString?
+        var echoed: Echo?
+        var ended: End?
+    }
+
+    /// Reads the one member it knows.
+    ///
+    /// - Throws: `KithError` `.invalid` when there is none, or what it holds is out of range.
+    public init(from decoder: any Decoder) throws {
+        let form = try Form(from: decoder)
+        func bytes(_ value: ByteString) throws -> [UInt8] {
+            guard value.bytes.count <= Self.sizeLimit - 16 else {
+                throw KithError(.invalid, "A message of a shell carries at most \(Self.sizeLimit - 16) bytes.")
+            }
+            return value.bytes
+        }
+        func position(_ value: UInt64) throws -> UInt64 {
+            guard value <= Self.lastPosition else { throw KithError(.invalid, "A position is at most 2^61.") }
+            return value
+        }
+        func named(_ name: String) throws -> ShellSignal {
+            guard let signal = ShellSignal(name) else { throw KithError(.invalid, "\(name) is not a signal.") }
+            return signal
+        }
+        if let value = form.input {
+            self = .input(try bytes(value))
+        } else if form.endOfInput != nil {
+            self = .endOfInput
+        } else if let value = form.resize {
+            self = .resize(value)
+        } else if let value = form.signal {
+            self = .signal(try named(value))
+        } else if let value = form.received {
+            self = .received(try position(value))
+        } else if let value = form.agent {
+            self = .agent(try position(value.connection), try bytes(value.bytes))
+        } else if let value = form.output {
+            self = .output(try bytes(value))
+        } else if let value = form.errorOutput {
+            self = .errorOutput(try bytes(value))
+        } else if let status = form.exited?.status {
+            self = .exited(.status(status))
+        } else if let exit = form.exited, let signal = exit.signal {
+            self = .exited(.signal(try named(signal), dumpedCore: exit.dumpedCore ?? false))
+        } else if let value = form.taken {
+            self = .taken(try position(value))
+        } else if let value = form.jump {
+            self = .jump(try position(value))
+        } else if let value = form.screen {
+            self = .screen(try bytes(value))
+        } else if let value = form.echoed {
+            self = .echoed(
+                input: try position(value.input), held: .microseconds(Int64(clamping: try position(value.microseconds))))
+        } else if let value = form.ended {
+            self = .ended(value.code, message: value.message)
+        } else {
+            throw KithError(.invalid, "A message of a shell has one member, named for what it carries.")
+        }
+    }
+
+    /// Writes the one member.
+    public func encode(to encoder: any Encoder) throws {
+        var form = Form()
+        switch self {
+        case .input(let bytes): form.input = ByteString(bytes)
+        case .endOfInput: form.endOfInput = Nothing()
+        case .resize(let size): form.resize = size
+        case .signal(let signal): form.signal = signal.name
+        case .received(let position): form.received = position
+        case .agent(let connection, let bytes):
+            form.agent = Form.Agent(connection: connection, bytes: ByteString(bytes))
+        case .output(let bytes): form.output = ByteString(bytes)
+        case .errorOutput(let bytes): form.errorOutput = ByteString(bytes)
+        case .exited(.status(let status)): form.exited = Form.Exit(status: status)
+        case .exited(.signal(let signal, let dumpedCore)):
+            form.exited = Form.Exit(signal: signal.name, dumpedCore: dumpedCore)
+        case .taken(let position): form.taken = position
+        case .jump(let position): form.jump = position
+        case .screen(let bytes): form.screen = ByteString(bytes)
+        case .echoed(let position, let held):
+            form.echoed = Form.Echo(
+                input: position, microseconds: UInt64(min(max(held / .microseconds(1), 0), Double(Self.lastPosition))))
+        case .ended(let code, let message): form.ended = Form.End(code: code, message: message)
+        }
+        try form.encode(to: encoder)
     }
 }

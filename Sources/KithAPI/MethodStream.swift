@@ -1,0 +1,98 @@
+public import KithWire
+
+/// One end of a stream of a method: what it receives is `Incoming`, what it sends is `Outgoing`.
+///
+/// ```swift
+/// let found = try await client.open(Files.Find.self, .init(path: path), on: "laptop").stream
+/// for try await entry in found.messages { print(entry) }
+/// ```
+///
+/// One task may send while another receives; two that receive, or two that send, are a programming error.
+public final class MethodStream<Incoming: StreamContent, Outgoing: StreamContent>: Sendable {
+    /// The bytes beneath.
+    ///
+    /// Reading them goes past messages of which a part has already come.
+    public let bytes: any ByteStream
+    private let buffer = Buffer()
+
+    /// Only the one receiving task touches it.
+    private final class Buffer: @unchecked Sendable {  // one reader at a time is the contract of `ByteStream`
+        var received = ReceiveBuffer()
+    }
+
+    /// Gives the bytes of `stream` their types.
+    public init(_ stream: any ByteStream) { bytes = stream }
+
+    /// Ends our direction; what was sent before still arrives.
+    public func finish() async throws { try await bytes.finish() }
+
+    /// Abandons both directions at once, telling the other end `code`.
+    public func abort(_ code: KithError.Code) { bytes.abort(code) }
+
+    /// Waits until the other end has finished, whatever it sends until then.
+    ///
+    /// For an end to whom the other has nothing to say but that it has had enough.
+    public func end() async throws { while try await bytes.read(upTo: 4_096) != nil {} }
+}
+
+extension MethodStream where Outgoing: StreamMessage {
+    /// Sends one message, waiting while the other end is slow.
+    public func send(_ message: Outgoing) async throws {
+        var framed: [UInt8] = []
+        try message.append(to: &framed)
+        try await bytes.write(framed)
+    }
+}
+
+extension MethodStream where Incoming: StreamMessage {
+    /// Waits for the next message; `nil` when the other end finished between two messages.
+    ///
+    /// - Throws: `KithError` `.closed` when it finished inside one, `.invalid` when one is too long or malformed, which ends
+    ///   the stream; what the other end or the connection ended with.
+    public func receive() async throws -> Incoming? {
+        while true {
+            do {
+                if let message = try Incoming.next(from: &buffer.received) { return message }
+            } catch {
+                bytes.abort(.invalid)
+                throw error
+            }
+            guard let more = try await bytes.read(upTo: 64 << 10) else {
+                if buffer.received.count == 0 { return nil }
+                throw KithError(.closed, "The other end stopped in the middle of a message.")
+            }
+            buffer.received.append(more)
+        }
+    }
+
+    /// The messages as they come, until the other end finishes.
+    ///
+    /// Going through them is receiving; whoever stops early may go on later.
+    public var messages: Messages { Messages(stream: self) }
+
+    /// The messages of a stream.
+    public struct Messages: AsyncSequence, Sendable {
+        fileprivate let stream: MethodStream
+
+        /// Gives one message after another.
+        public struct AsyncIterator: AsyncIteratorProtocol {
+            fileprivate let stream: MethodStream
+
+            /// As ``MethodStream/receive()``.
+            public mutating func next() async throws -> Incoming? { try await stream.receive() }
+        }
+
+        /// Begins, or goes on.
+        public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(stream: stream) }
+    }
+}
+
+extension MethodStream where Incoming == RawBytes {
+    /// Waits for bytes, as ``ByteStream/read(upTo:)``.
+    public func read(upTo limit: Int) async throws -> [UInt8]? { try await bytes.read(upTo: limit) }
+}
+
+extension MethodStream where Outgoing == RawBytes {
+    /// Writes all of `bytes`, as ``ByteStream/write(_:)``.
+    public func write(_ bytes: [UInt8]) async throws { try await self.bytes.write(bytes) }
+}
