@@ -159,6 +159,35 @@ public struct AnyMethod: Sendable {
     }
 }
 
+extension StreamContent {
+    /// Takes the next whole message from `buffer`, as JSON; `nil` while it is not complete.
+    ///
+    /// - Throws: `KithError` `.invalid` when it cannot be read, or when messages are not what flows.
+    package static func nextJSON(from buffer: inout ReceiveBuffer) throws -> [UInt8]? {
+        guard let type = Self.self as? any StreamMessage.Type else { throw notMessages }
+        return try type.next(from: &buffer).map { try JSONText.encode($0) }
+    }
+
+    /// The bytes of a message that is written as JSON.
+    ///
+    /// - Throws: `KithError` `.invalid` when it is none of this way of the stream.
+    package static func bytes(fromJSON json: [UInt8]) throws -> [UInt8] {
+        func framed<Message: StreamMessage>(_ type: Message.Type) throws -> [UInt8] {
+            let coding = AnyMethod.Coding(type, what: "The message")
+            guard let message = try coding.decode(.json(json)) as? Message else { throw notMessages }
+            var bytes: [UInt8] = []
+            try message.append(to: &bytes)
+            return bytes
+        }
+        guard let type = Self.self as? any StreamMessage.Type else { throw notMessages }
+        return try framed(type)
+    }
+
+    private static var notMessages: KithError {
+        KithError(.invalid, "This way of the stream carries \(form == .bytes ? "bytes" : "nothing"), not messages.")
+    }
+}
+
 extension AnyMethod: CustomStringConvertible {
     /// The name and the kind, for a log.
     public var description: String { "\(name) (\(kind.rawValue))" }

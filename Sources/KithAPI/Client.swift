@@ -9,11 +9,13 @@ public protocol Carrier: Sendable {
         -> M.Output
 
     /// Opens a stream and waits until the service accepted it.
-    func open<M: StreamMethod>(_ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions) async throws
+    func open<M: StreamMethod>(_ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions)
+        async throws
         -> OpenedStream<M>
 
     /// Opens a stream without waiting for the service, when the carrier can; else as ``open(_:_:on:options:)``.
-    func begin<M: StreamMethod>(_ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions) async throws
+    func begin<M: StreamMethod>(_ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions)
+        async throws
         -> OpeningStream<M.Output>
 }
 

@@ -24,8 +24,8 @@ package struct IncomingCall: Sendable {
 ///
 /// Both functions serve the caller for as long as their task lives: cancelling it stops the work.
 package protocol Dispatcher: Sendable {
-    /// How a method is called; `nil` when this end does not know it.
-    func kind(of method: String) -> MethodKind?
+    /// The entry of the table with this name; `nil` when this end does not know it.
+    func entry(_ method: String) -> AnyMethod?
 
     /// Serves a query or an action; the answer has the form of the input.
     func dispatch(_ call: IncomingCall) async throws -> Payload

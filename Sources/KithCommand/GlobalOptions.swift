@@ -146,10 +146,12 @@ func withClient<Result>(
 /// A client of the daemon that runs on the data directory; `nil` when none does.
 ///
 /// A daemon that has locked the directory and does not answer yet is given five seconds.
-func daemonClient(_ globals: GlobalOptions) async throws -> Client? {
+func daemonClient(_ globals: GlobalOptions, isAnyVersion: Bool = false) async throws -> Client? {
     let deadline = ContinuousClock.now + .seconds(5)
     while true {
-        if let carrier = try await SocketCarrier.connect(directory: globals.directory) { return Client(carrier) }
+        if let carrier = try await SocketCarrier.connect(directory: globals.directory, isAnyVersion: isAnyVersion) {
+            return Client(carrier)
+        }
         guard Device.isRunning(directory: globals.directory) else { return nil }
         guard ContinuousClock.now < deadline else {
             throw KithError(
@@ -163,8 +165,10 @@ func daemonClient(_ globals: GlobalOptions) async throws -> Client? {
 /// A client of the daemon that must run on the data directory.
 ///
 /// - Throws: `.notFound` when there is no device, or it is down; `purpose` says what it is needed for.
-func runningClient(_ globals: GlobalOptions, _ purpose: String = "") async throws -> Client {
-    if let client = try await daemonClient(globals) { return client }
+func runningClient(
+    _ globals: GlobalOptions, _ purpose: String = "", isAnyVersion: Bool = false
+) async throws -> Client {
+    if let client = try await daemonClient(globals, isAnyVersion: isAnyVersion) { return client }
     try globals.requireDevice()
     throw KithError(
         .notFound, "This device is not up (\(globals.directory))\(purpose). `kith up` starts it.")

@@ -290,7 +290,9 @@ struct CopyJob: Sendable {
     }
 
     /// Takes over what another device tells of a copy.
-    private func follow(_ stream: MethodStream<Files.Progress, Nothing>, _ progress: TransferProgress) async throws -> Files.Summary {
+    private func follow(_ stream: MethodStream<Files.Progress, Nothing>, _ progress: TransferProgress) async throws
+        -> Files.Summary
+    {
         var before = Files.Progress()
         for try await report in stream.messages {
             progress.take(report, after: before)

@@ -88,7 +88,8 @@ struct FolderSearch: Sendable {
     }
 
     /// Sends all but the last message, and returns that; one is on its way while the next is put together.
-    private func search(_ start: WalkStart, _ messages: MethodStream<Nothing, Files.Found>) async throws -> Files.Found {
+    private func search(_ start: WalkStart, _ messages: MethodStream<Nothing, Files.Found>) async throws -> Files.Found
+    {
         try await withThrowingTaskGroup(of: Void.self) { sending in
             let last = try await search(start) { report in
                 try await sending.next()

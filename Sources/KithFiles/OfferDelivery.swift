@@ -109,7 +109,9 @@ struct OfferDelivery: Sendable {
         case waitedLongEnough
     }
 
-    private func converse(_ answers: MethodStream<Offers.Answer, Nothing>, _ sources: [TreeSource]) async throws -> Offers.State {
+    private func converse(_ answers: MethodStream<Offers.Answer, Nothing>, _ sources: [TreeSource]) async throws
+        -> Offers.State
+    {
         for try await answer in answers.messages {
             if let failure = answer.failure { throw failure.error }
             switch answer.state {

@@ -71,7 +71,7 @@ public struct Handler: Sendable {
     public static func stream<M: StreamMethod>(
         _ method: M.Type, _ body: @escaping @Sendable (M.Input, CallContext, PendingStream<M>) async throws -> Void
     ) -> Handler {
-        return Handler(
+        Handler(
             method: AnyMethod(method),
             body: .stream { input, context, acceptance in
                 let pending = PendingStream<M> { output in try await acceptance(output) }

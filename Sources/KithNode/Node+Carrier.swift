@@ -43,7 +43,7 @@ extension Node: Carrier {
 }
 
 extension Node: Dispatcher {
-    package func kind(of method: String) -> MethodKind? { kindOfMethod(method) }
+    package func entry(_ method: String) -> AnyMethod? { knownMethod(method) }
 
     package func dispatch(_ call: IncomingCall) async throws -> Payload {
         guard let device = call.device else {

@@ -151,7 +151,13 @@ public final class Node: Sendable {
     var table: [API.Describe.Entry] {
         state.withLock { $0.handlers.values.map(\.method) }
             .sorted { $0.name < $1.name }
-            .map { API.Describe.Entry(name: $0.name, kind: $0.kind, summary: $0.summary) }
+            .map { method in
+                let isStream = method.kind == .stream
+                return API.Describe.Entry(
+                    name: method.name, kind: method.kind, summary: method.summary,
+                    upstream: isStream ? method.upstream.form : nil,
+                    downstream: isStream ? method.downstream.form : nil)
+            }
     }
 
     func handler(_ name: String) throws(KithError) -> Handler {
@@ -162,13 +168,13 @@ public final class Node: Sendable {
     }
 
     func method(_ name: String) throws(KithError) -> AnyMethod {
-        guard let method = state.withLock({ $0.methods[name] }) else {
+        guard let method = knownMethod(name) else {
             throw KithError(.unsupported, "This device does not know the method \(name.prefix(128)).")
         }
         return method
     }
 
-    func kindOfMethod(_ name: String) -> MethodKind? { state.withLock { $0.methods[name]?.kind } }
+    func knownMethod(_ name: String) -> AnyMethod? { state.withLock { $0.methods[name] } }
 
     // MARK: - Who is connected
 

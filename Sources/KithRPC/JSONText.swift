@@ -99,6 +99,15 @@ public struct JSONText: Hashable, Sendable {
         bytes.first == UInt8(ascii: "\"") ? JSONScanner.unescaped(bytes[...]) : nil
     }
 
+    /// The truth value this is, or `nil`.
+    package var boolean: Bool? {
+        switch bytes {
+        case Array("true".utf8): true
+        case Array("false".utf8): false
+        default: nil
+        }
+    }
+
     /// The whole number this is, or `nil`.
     package var integer: Int64? { Int64(String(decoding: bytes, as: UTF8.self)) }
 }

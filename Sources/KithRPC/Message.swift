@@ -33,14 +33,19 @@ public struct RPCRequest: Hashable, Sendable {
     public var id: RPCIdentifier?
     /// What to do.
     public var method: String
-    /// With what: an object or an array.
+    /// With what: any JSON value.
     public var params: JSONText?
+    /// What stands beside the members of the standard: who is asked, how long it may take.
+    ///
+    /// Two of one name are not sent.
+    public var envelope: [String: JSONText]
 
     /// Makes a request.
-    public init(id: RPCIdentifier?, method: String, params: JSONText?) {
+    public init(id: RPCIdentifier?, method: String, params: JSONText?, envelope: [String: JSONText] = [:]) {
         self.id = id
         self.method = method
         self.params = params
+        self.envelope = envelope
     }
 
     /// The request as JSON in one line, without the line feed.
@@ -48,6 +53,9 @@ public struct RPCRequest: Hashable, Sendable {
         var text = Array("{\"jsonrpc\":\"2.0\"".utf8)
         if let id { text += Array(",\"id\":".utf8) + id.json }
         text += Array(",\"method\":".utf8) + JSONText.quoted(method)
+        for (name, value) in envelope.sorted(by: { $0.key < $1.key }) {
+            text += Array(",".utf8) + JSONText.quoted(name) + Array(":".utf8) + value.bytes
+        }
         if let params { text += Array(",\"params\":".utf8) + params.bytes }
         text.append(UInt8(ascii: "}"))
         return text
@@ -60,12 +68,6 @@ public struct RPCRequest: Hashable, Sendable {
     }
 
     package static let cancelMethod = "$/cancel"
-
-    /// Of a ``cancel(_:)`` notification, the request it calls off.
-    package var cancelled: RPCIdentifier? {
-        guard id == nil, method == Self.cancelMethod else { return nil }
-        return params?.members()?.first { $0.name == "id" }.flatMap { RPCIdentifier($0.value) }
-    }
 }
 
 /// Why a JSON-RPC request failed.
@@ -82,6 +84,15 @@ public struct RPCError: Error, Hashable, Sendable {
         self.code = code
         self.message = message
         self.data = data
+    }
+
+    /// Reads the `error` of an answer; `nil` when it has no code or no message.
+    package init?(_ text: JSONText) {
+        let parts = text.members() ?? []
+        guard let code = parts.first(where: { $0.name == "code" })?.value.integer,
+            let message = parts.first(where: { $0.name == "message" })?.value.string
+        else { return nil }
+        self.init(code: Int(code), message: message, data: parts.first { $0.name == "data" }?.value)
     }
 
     /// The bytes are not JSON.
@@ -221,12 +232,13 @@ extension RPCMessage {
                 self = malformed("`method` must be a string")
                 return
             }
-            let params = member("params")
-            if let first = params?.bytes.first, first != UInt8(ascii: "{"), first != UInt8(ascii: "[") {
-                self = malformed("`params` must be an object or an array")
-                return
-            }
-            self = .request(RPCRequest(id: id, method: name, params: params))
+            let standard: Set<String> = ["jsonrpc", "id", "method", "params"]
+            let others = members.filter { !standard.contains($0.name) }
+                .map { ($0.name, JSONText(scanned: Array(line[$0.value]))) }
+            self = .request(
+                RPCRequest(
+                    id: id, method: name, params: member("params"),
+                    envelope: Dictionary(uniqueKeysWithValues: others)))
             return
         }
         guard let id else {
@@ -237,16 +249,11 @@ extension RPCMessage {
         case (let result?, nil):
             self = .response(RPCResponse(id: id, result: .success(result)))
         case (nil, let error?):
-            let parts = error.members() ?? []
-            guard let code = parts.first(where: { $0.name == "code" })?.value.integer,
-                let message = parts.first(where: { $0.name == "message" })?.value.string
-            else {
+            guard let error = RPCError(error) else {
                 self = malformed("`error` must have a `code` and a `message`")
                 return
             }
-            let data = parts.first { $0.name == "data" }?.value
-            self = .response(
-                RPCResponse(id: id, result: .failure(RPCError(code: Int(code), message: message, data: data))))
+            self = .response(RPCResponse(id: id, result: .failure(error)))
         default:
             self = malformed("`method` is missing")
         }

@@ -183,7 +183,9 @@ public final class ShellSession: Sendable {
                 if isOver { return nil }
                 if isLost { return try await comeBack() }
                 do {
-                    while let frame = try link.decoder.withLock({ decoder throws(KithError) in try ShellFrame.next(from: &decoder) }) {
+                    while let frame = try link.decoder.withLock({ decoder throws(KithError) in
+                        try ShellFrame.next(from: &decoder)
+                    }) {
                         if let event = try await event(frame, link) { return event }
                     }
                     try await acknowledge(link)

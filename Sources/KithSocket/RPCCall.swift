@@ -4,60 +4,79 @@ import KithWire
 
 /// How a call of the table looks as JSON-RPC.
 ///
-/// `params` is the method's input object with three reserved members beside its own:
+/// `params` is the method's input. What concerns the call itself stands beside it:
 ///
 /// | member | what |
 /// | --- | --- |
 /// | `on` | the device to ask: a name, a DeviceID or the beginning of one; absent for this one |
 /// | `timeout` | how long the answer may take, in milliseconds, 1…2⁵²; absent for no limit |
 /// | `traceparent` | the W3C trace context the call belongs to |
-enum RPCCall {
-    private static let reserved: Set<String> = ["on", "timeout", "traceparent"]
+/// | `credit` | of a stream: how many messages may come before `$/credit` allows more, 1…2³¹; absent for no limit |
+/// | `raw` | of a stream, `true`: the connection carries nothing but its bytes from the answer on (``SocketStream``) |
+struct RPCCall {
+    /// What is called, and with what.
+    var call: IncomingCall
+    /// Whether a stream takes over the connection.
+    var isRaw = false
+    /// How many messages of a stream may come; `nil`: as many as there are.
+    var credit: Int?
 
-    /// The request for a call; `input` is an object.
-    static func request(id: RPCIdentifier, method: String, input: [UInt8], on device: String?, options: CallOptions)
-        throws -> RPCRequest
-    {
-        guard var members = JSONText(scanned: input).members() else {
-            throw KithError(.invalid, "The input of \(method) is not a JSON object.")
-        }
-        if let device { members.append(("on", JSONText(scanned: JSONText.quoted(device)))) }
+    private static let misplaced: Set<String> = ["on", "timeout", "traceparent"]
+
+    /// The request for a call.
+    static func request(
+        id: RPCIdentifier, method: String, input: [UInt8], on device: String?, options: CallOptions,
+        isRaw: Bool = false, credit: Int? = nil
+    ) -> RPCRequest {
+        var envelope: [String: JSONText] = [:]
+        if let device { envelope["on"] = JSONText(scanned: JSONText.quoted(device)) }
         if let timeout = options.timeout {
-            members.append(("timeout", JSONText(scanned: Array(String(milliseconds(timeout)).utf8))))
+            envelope["timeout"] = JSONText(scanned: Array(String(milliseconds(timeout)).utf8))
         }
-        if let trace = options.trace {
-            members.append(("traceparent", JSONText(scanned: JSONText.quoted(trace.traceparent))))
-        }
-        return RPCRequest(id: id, method: method, params: JSONText(members: members))
+        if let trace = options.trace { envelope["traceparent"] = JSONText(scanned: JSONText.quoted(trace.traceparent)) }
+        if isRaw { envelope["raw"] = JSONText(scanned: Array("true".utf8)) }
+        if let credit { envelope["credit"] = JSONText(scanned: Array(String(credit).utf8)) }
+        return RPCRequest(id: id, method: method, params: JSONText(scanned: input), envelope: envelope)
     }
 
     /// The call a request stands for.
-    static func call(_ request: RPCRequest) throws -> IncomingCall {
-        guard let members = request.params.map({ $0.members() }) ?? [] else {
-            throw KithError(.invalid, "The parameters of \(request.method) must be an object that names each once.")
+    ///
+    /// `knowsEnvelope` says that the caller has said hello. Of one that has not, and uses no member of the envelope, what looks like this envelope inside
+    /// `params`, where it stood in version 1, is refused: the call would be made here instead of there.
+    init(_ request: RPCRequest, knowsEnvelope: Bool) throws {
+        call = IncomingCall(method: request.method, input: .json(request.params?.bytes ?? Array("{}".utf8)))
+        if !knowsEnvelope, request.envelope.isEmpty,
+            let member = request.params?.members()?.first(where: { Self.misplaced.contains($0.name) })
+        {
+            throw KithError(
+                .invalid,
+                "`\(member.name)` stands beside `params`, not in it. Say rpc.hello first for a method that takes one.")
         }
-        var call = IncomingCall(method: request.method, input: .json(Array("{}".utf8)))
-        for member in members where reserved.contains(member.name) {
-            switch member.name {
+        for (name, value) in request.envelope {
+            switch name {
             case "on":
-                guard let device = member.value.string else { throw KithError(.invalid, "`on` must be a string.") }
+                guard let device = value.string else { throw KithError(.invalid, "`on` must be a string.") }
                 call.device = device
             case "timeout":
-                guard let timeout = member.value.integer, (1...(1 << 52)).contains(timeout) else {
+                guard let timeout = value.integer, (1...(1 << 52)).contains(timeout) else {
                     throw KithError(
-                        .invalid, "`timeout` must be a whole number of milliseconds, from 1 to 4503599627370496.")
+                        .invalid, "`timeout` must be a whole number of milliseconds, 1 to 4503599627370496.")
                 }
                 call.options.timeout = .milliseconds(timeout)
-            default:
+            case "traceparent":
                 // A trace that cannot be read is ignored, as W3C Trace Context asks.
-                call.options.trace = member.value.string.flatMap { TraceContext(traceparent: $0) }
+                call.options.trace = value.string.flatMap { TraceContext(traceparent: $0) }
+            case "raw":
+                guard let isRaw = value.boolean else { throw KithError(.invalid, "`raw` must be true or false.") }
+                self.isRaw = isRaw
+            case "credit":
+                guard let credit = value.integer, (1...(1 << 31)).contains(credit) else {
+                    throw KithError(.invalid, "`credit` must be a whole number of messages, 1 to 2^31.")
+                }
+                self.credit = Int(credit)
+            default: break  // of a later version: what it cannot do without is asked of hello
             }
         }
-        if let params = request.params {
-            let own = members.filter { !reserved.contains($0.name) }
-            call.input = .json(own.count == members.count ? params.bytes : JSONText(members: own).bytes)
-        }
-        return call
     }
 
     private static func milliseconds(_ duration: Duration) -> Int64 {

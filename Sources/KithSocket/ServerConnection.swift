@@ -15,9 +15,13 @@ final class ServerConnection: Sendable {
     private let state = Mutex(State())
 
     private struct State {
-        var calls: [RPCIdentifier: Task<RPCResponse, Never>] = [:]
+        /// What calls each off that can be.
+        var calls: [RPCIdentifier: @Sendable () -> Void] = [:]
+        var streams: [RPCIdentifier: SharedStream] = [:]
         var running = 0
         var isDraining = false
+        /// Whether the caller has said hello.
+        var knowsEnvelope = false
     }
 
     init(_ descriptor: SocketDescriptor, poller: Poller, dispatcher: any Dispatcher, logger: Logger) {
@@ -36,8 +40,16 @@ final class ServerConnection: Sendable {
                     while let line = try await connection.nextLine() {
                         switch RPCPacket(parsing: line) {
                         case .single(let message):
-                            if let stream = stream(message) {
-                                if await serve(stream: stream) { return }
+                            if let notice = notice(message) {
+                                await take(notice)
+                            } else if let hello = hello(message) {
+                                try await connection.send(hello.json)
+                            } else if let (request, method) = stream(message) {
+                                if request.envelope["raw"]?.boolean == true {
+                                    if await serve(raw: request) { return }
+                                } else {
+                                    serve(shared: request, method, in: &group)
+                                }
                             } else {
                                 take(message, in: &group) { [connection] in try? await connection.send($0.json) }
                             }
@@ -71,7 +83,7 @@ final class ServerConnection: Sendable {
     }
 
     private func cancelAll() {
-        for call in state.withLock({ $0.calls.values }) { call.cancel() }
+        for cancel in state.withLock({ Array($0.calls.values) }) { cancel() }
     }
 
     private func begin() -> Bool {
@@ -111,18 +123,15 @@ final class ServerConnection: Sendable {
         case .response:
             break  // nobody was asked anything
         case .request(let request):
-            if let id = request.cancelled {
-                state.withLock { $0.calls[id] }?.cancel()
-                return
-            }
             guard begin() else {
-                let error = RPCError(KithError(.exhausted, "More than \(Self.callLimit) calls at once."))
-                if let id = request.id { group.addTask { await reply(RPCResponse(id: id, result: .failure(error))) } }
+                if let id = request.id {
+                    group.addTask { await reply(RPCResponse(id: id, result: .failure(Self.crowded))) }
+                }
                 return
             }
             // Its own task, so that `$/cancel` can end this one alone.
             let task = Task(name: "kith \(request.method)") { await self.answer(request) }
-            if let id = request.id { state.withLock { $0.calls[id] = task } }
+            if let id = request.id { state.withLock { $0.calls[id] = { task.cancel() } } }
             group.addTask {
                 let response = await withTaskCancellationHandler {
                     await task.value
@@ -141,7 +150,12 @@ final class ServerConnection: Sendable {
     private func take(batch messages: [RPCMessage], in group: inout DiscardingTaskGroup) {
         let batch = Batch(count: messages.count { $0.wantsAnswer })
         for message in messages {
-            if let request = stream(message), let id = request.id {
+            if let notice = notice(message) {
+                // In a batch only what needs not wait for its turn.
+                if notice.notice == .cancel { cancel(notice.id) }
+            } else if let hello = hello(message) {
+                group.addTask { await batch.add(hello, to: self.connection) }
+            } else if let (request, _) = stream(message), let id = request.id {
                 let error = RPCError(KithError(.invalid, "A stream cannot be opened in a batch."))
                 group.addTask { await batch.add(RPCResponse(id: id, result: .failure(error)), to: self.connection) }
             } else {
@@ -153,7 +167,7 @@ final class ServerConnection: Sendable {
     private func answer(_ request: RPCRequest) async -> RPCResponse {
         let id = request.id ?? .null
         do {
-            guard case .json(let result) = try await dispatcher.dispatch(RPCCall.call(request)) else {
+            guard case .json(let result) = try await dispatcher.dispatch(call(request).call) else {
                 throw KithError(.internal, "The answer has another form than the request.")
             }
             guard result.count < LineFramer.defaultLimit - 1024 else {
@@ -167,15 +181,120 @@ final class ServerConnection: Sendable {
 
     // MARK: - Streams
 
-    private func stream(_ message: RPCMessage) -> RPCRequest? {
-        guard case .request(let request) = message, dispatcher.kind(of: request.method) == .stream else { return nil }
-        return request
+    private func stream(_ message: RPCMessage) -> (RPCRequest, AnyMethod)? {
+        guard case .request(let request) = message, let method = dispatcher.entry(request.method),
+            method.kind == .stream
+        else { return nil }
+        return (request, method)
     }
 
-    /// Serves a stream on this connection.
+    private func call(_ request: RPCRequest) throws -> RPCCall {
+        try RPCCall(request, knowsEnvelope: state.withLock { $0.knowsEnvelope })
+    }
+
+    private static let crowded = RPCError(KithError(.exhausted, "More than \(callLimit) calls at once."))
+
+    /// The answer to a caller that says hello; `nil` when this is something else.
+    private func hello(_ message: RPCMessage) -> RPCResponse? {
+        guard case .request(let request) = message, request.method == SocketProtocol.hello, let id = request.id else {
+            return nil
+        }
+        state.withLock { $0.knowsEnvelope = true }
+        return RPCResponse(id: id, result: .success(SocketProtocol.answer))
+    }
+
+    private typealias Notice = (id: RPCIdentifier, notice: StreamNotice)
+
+    private func notice(_ message: RPCMessage) -> Notice? {
+        guard case .request(let request) = message else { return nil }
+        do {
+            return try StreamNotice.parse(request)
+        } catch {
+            // A notification has no answer.
+            logger.debug("a caller at the socket said something odd", metadata: ["error": "\(error)"])
+            return nil
+        }
+    }
+
+    private func cancel(_ id: RPCIdentifier) { state.withLock { $0.calls[id] }?() }
+
+    private func take(_ notice: Notice) async {
+        if notice.notice == .cancel { return cancel(notice.id) }
+        // One that has ended meanwhile.
+        guard let stream = state.withLock({ $0.streams[notice.id] }) else { return }
+        do {
+            try await stream.take(notice.notice)
+        } catch {
+            stream.fail((error as? KithError) ?? KithError(.cancelled, "The call was cancelled."))
+        }
+    }
+
+    /// Serves a stream beside what else runs on this connection.
+    private func serve(shared request: RPCRequest, _ method: AnyMethod, in group: inout DiscardingTaskGroup) {
+        guard let id = request.id else { return }
+        let connection = connection
+        let dispatcher = dispatcher
+        @Sendable func refuse(_ error: RPCError) async {
+            // The caller may be gone; then nobody wants to know.
+            try? await connection.send(RPCResponse(id: id, result: .failure(error)).json)
+        }
+        let call: RPCCall
+        do {
+            call = try self.call(request)
+            guard state.withLock({ $0.streams[id] }) == nil else {
+                throw KithError(.conflict, "A stream with the identifier of this request is open.")
+            }
+        } catch {
+            group.addTask { await refuse(RPCCall.failure(error)) }
+            return
+        }
+        guard begin() else {
+            group.addTask { await refuse(Self.crowded) }
+            return
+        }
+        let stream = SharedStream(id, method, connection, credit: call.credit)
+        let isAccepted = Locked(false)
+        let task = Task(name: "kith \(request.method)") {
+            var failure: (any Error)?
+            do {
+                try await dispatcher.dispatch(stream: call.call) { output in
+                    guard case .json(let result) = output else {
+                        throw KithError(.internal, "The answer has another form than the request.")
+                    }
+                    isAccepted.set(true)
+                    return try await stream.accept(JSONText(scanned: result))
+                }
+            } catch {
+                failure = error
+            }
+            if isAccepted.value {
+                await stream.end(failure)
+            } else {
+                await refuse(RPCCall.failure(failure ?? KithError(.internal, "The stream was not accepted.")))
+            }
+        }
+        state.withLock { state in
+            state.streams[id] = stream
+            state.calls[id] = { task.cancel() }
+        }
+        group.addTask {
+            await withTaskCancellationHandler {
+                await task.value
+            } onCancel: {
+                task.cancel()
+            }
+            self.state.withLock { state in
+                state.streams[id] = nil
+                state.calls[id] = nil
+            }
+            self.end()
+        }
+    }
+
+    /// Serves a stream that takes over this connection.
     ///
     /// Returns whether the connection was used up.
-    private func serve(stream request: RPCRequest) async -> Bool {
+    private func serve(raw request: RPCRequest) async -> Bool {
         guard let id = request.id else { return false }
         let connection = connection
         let dispatcher = dispatcher
@@ -184,13 +303,14 @@ final class ServerConnection: Sendable {
             try? await connection.send(RPCResponse(id: id, result: .failure(RPCCall.failure(error))).json)
         }
         guard state.withLock({ $0.running }) == 0, begin() else {
-            await refuse(KithError(.invalid, "A stream needs a connection of its own; calls run on this one."))
+            await refuse(
+                KithError(.invalid, "A raw stream needs a connection of its own; other calls run on this one."))
             return false
         }
         defer { end() }
         let accepted = Locked<SocketStream?>(nil)
         do {
-            let call = try RPCCall.call(request)
+            let call = try call(request).call
             try await withThrowingTaskGroup(of: Bool.self) { group in
                 group.addTask {
                     try await dispatcher.dispatch(stream: call) { output in

@@ -14,12 +14,23 @@ public final class SocketCarrier: Carrier {
 
     /// Connects to the device that runs on `directory`; `nil` when none listens.
     ///
-    /// - Throws: `KithError` `.denied` when another user's process listens there.
-    public static func connect(directory: String) async throws -> SocketCarrier? {
+    /// - Throws: `KithError` `.denied` when another user's process listens there, `.unsupported` when the device is of
+    ///   another version.
+    /// `isAnyVersion` connects to one of another version, too, to which only a call without options can be made.
+    public static func connect(directory: String, isAnyVersion: Bool = false) async throws -> SocketCarrier? {
         guard let path = SocketPath.forConnecting(in: directory),
             let descriptor = try SocketDescriptor.connect(to: path)
         else { return nil }
-        return try SocketCarrier(path: path, descriptor: descriptor)
+        let carrier = try SocketCarrier(path: path, descriptor: descriptor)
+        if isAnyVersion { return carrier }
+        do {
+            let id = carrier.core.makeIdentifier()
+            try SocketProtocol.check(try await carrier.core.exchange(try SocketProtocol.request(id: id), id: id))
+        } catch {
+            carrier.close()
+            throw error
+        }
+        return carrier
     }
 
     private init(path: String, descriptor: SocketDescriptor) throws(KithError) {
@@ -46,8 +57,8 @@ public final class SocketCarrier: Carrier {
         _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
     ) async throws -> M.Output {
         let id = core.makeIdentifier()
-        let request = try RPCCall.request(
-            id: id, method: M.name, input: JSONText.encode(input), on: device, options: options)
+        let request = RPCCall.request(
+            id: id, method: M.name, input: try JSONText.encode(input), on: device, options: options)
         let response = try await withDeadline(options.timeout.map { $0 + Self.grace }) { [core] in
             try await core.exchange(request, id: id)
         }
@@ -58,8 +69,9 @@ public final class SocketCarrier: Carrier {
     public func open<M: StreamMethod>(
         _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
     ) async throws -> OpenedStream<M> {
-        let request = try RPCCall.request(
-            id: .number("1"), method: M.name, input: JSONText.encode(input), on: device, options: options)
+        let request = RPCCall.request(
+            id: .number("1"), method: M.name, input: try JSONText.encode(input), on: device, options: options,
+            isRaw: true)
         guard let descriptor = try SocketDescriptor.connect(to: path) else {
             throw KithError(.closed, "The device at \(path) has stopped.")
         }
@@ -89,12 +101,23 @@ public final class SocketCarrier: Carrier {
     /// - Returns: the answer, one JSON value.
     public func call(named name: String, json: [UInt8], on device: String?) async throws -> [UInt8] {
         let id = core.makeIdentifier()
-        let request = try RPCCall.request(
+        let request = RPCCall.request(
             id: id, method: name, input: try JSONText(json).bytes, on: device, options: CallOptions())
         switch try await core.exchange(request, id: id).result {
         case .failure(let error): throw error.kithError
         case .success(let text): return text.bytes
         }
+    }
+
+    /// Opens a stream by its name, for programs that bring their own JSON; it shares this connection.
+    ///
+    /// `json` is the method's input, one JSON value. Returns when the service has accepted.
+    public func open(named name: String, json: [UInt8], on device: String?) async throws -> JSONStream {
+        let id = core.makeIdentifier()
+        let request = RPCCall.request(
+            id: id, method: name, input: try JSONText(json).bytes, on: device, options: CallOptions(),
+            credit: JSONStream.window)
+        return try await core.open(request, id: id)
     }
 
     /// The device itself answers when the deadline passes; we give up a little later, should it not.
@@ -120,6 +143,7 @@ public final class SocketCarrier: Carrier {
         private struct State {
             var next = 0
             var waiting: [RPCIdentifier: Reply] = [:]
+            var streams: [RPCIdentifier: JSONStream.Arrivals] = [:]
             var closed: KithError?
         }
 
@@ -137,10 +161,18 @@ public final class SocketCarrier: Carrier {
             var reason = KithError(.closed, "The device has stopped.")
             do {
                 while let line = try await connection.nextLine() {
-                    guard case .single(.response(let response)) = RPCPacket(parsing: line) else {
-                        throw KithError(.corrupt, "The device's answer makes no sense. Is it of the same version?")
+                    switch RPCPacket(parsing: line) {
+                    case .single(.response(let response)):
+                        state.withLock { $0.waiting.removeValue(forKey: response.id) }?.fulfil(.success(response))
+                    case .single(.request(let request)):
+                        guard let (id, notice) = try StreamNotice.parse(request) else { continue }
+                        if case .end = notice {
+                            state.withLock { $0.streams.removeValue(forKey: id) }?.take(notice)
+                        } else {
+                            state.withLock { $0.streams[id] }?.take(notice)
+                        }
+                    default: throw KithError(.corrupt, "The device's answer makes no sense. Is it of the same version?")
                     }
-                    state.withLock { $0.waiting.removeValue(forKey: response.id) }?.fulfil(.success(response))
                 }
             } catch let error as KithError {
                 reason = error
@@ -148,13 +180,32 @@ public final class SocketCarrier: Carrier {
                 // Cancelled: closed by us.
             }
             let reasonFound = reason
-            let waiting = state.withLock { state in
+            let (waiting, streams) = state.withLock { state in
                 state.closed = reasonFound
-                defer { state.waiting = [:] }
-                return state.waiting.values
+                defer {
+                    state.waiting = [:]
+                    state.streams = [:]
+                }
+                return (state.waiting.values, state.streams.values)
             }
             for reply in waiting { reply.fulfil(.failure(reasonFound)) }
+            for stream in streams { stream.take(.end(RPCError(reasonFound))) }
             connection.descriptor.shutDown()
+        }
+
+        /// Asks for a stream; messages that come with the answer are not missed.
+        func open(_ request: RPCRequest, id: RPCIdentifier) async throws -> JSONStream {
+            let arrivals = JSONStream.Arrivals()
+            state.withLock { $0.streams[id] = arrivals }
+            do {
+                switch try await exchange(request, id: id).result {
+                case .failure(let error): throw error.kithError
+                case .success(let answer): return JSONStream(id, answer: answer.bytes, arrivals, connection)
+                }
+            } catch {
+                state.withLock { _ = $0.streams.removeValue(forKey: id) }
+                throw error
+            }
         }
 
         func exchange(_ request: RPCRequest, id: RPCIdentifier) async throws -> RPCResponse {

@@ -1,4 +1,5 @@
 package import KithAPI
+import KithRPC
 package import KithWire
 package import Logging
 import Synchronization
@@ -114,7 +115,12 @@ public final class SocketServer: Sendable {
             state.connections[ObjectIdentifier(connection)] = connection
             return true
         }
-        guard isAdmitted else { return }  // closed: the caller sees the end at once
+        guard isAdmitted else {
+            let failure = KithError(.exhausted, "More than \(Self.connectionLimit) connections, or this device stops.")
+            let answer = RPCResponse(id: .null, result: .failure(RPCError(failure))).json + [0x0A]
+            _ = try? descriptor.send(answer, from: 0)  // a fresh socket takes it, or its caller is gone
+            return
+        }
         group.addTask {
             await connection.serve()
             self.state.withLock { _ = $0.connections.removeValue(forKey: ObjectIdentifier(connection)) }

@@ -30,6 +30,10 @@ enum FuzzedText {
     }
 
     private static func check(_ message: RPCMessage) {
+        if case .request(let request) = message, let (id, notice) = try? StreamNotice.parse(request) {
+            let again = try? StreamNotice.parse(notice.request(id))
+            precondition(again?.id == id && again?.notice == notice, "A notice survives")
+        }
         let written =
             switch message {
             case .request(let request): request.json

@@ -18,7 +18,8 @@ import Testing
         #expect(symlink("inside", folders.srv + "/alias") == 0)
         let client = folders.client()
         func read(_ path: String) async throws -> [UInt8] {
-            let stream = try await client.open(Files.Read.self, .init(path: Files.Path(path)), on: "laptop").stream.bytes
+            let stream = try await client.open(Files.Read.self, .init(path: Files.Path(path)), on: "laptop").stream
+                .bytes
             var all: [UInt8] = []
             while let bytes = try await stream.read(upTo: 1_000) { all += bytes }
             return all

@@ -248,7 +248,8 @@ import Darwin
             bytes = []
             try TransferFrame.elsewhere(lane: 0).append(to: &bytes)
             try await main.write(bytes)
-            let lane = try await client.open(Files.Lane.self, .init(token: lanes.token, lane: 0), on: "laptop").stream.bytes
+            let lane = try await client.open(Files.Lane.self, .init(token: lanes.token, lane: 0), on: "laptop").stream
+                .bytes
             bytes = []
             for frame in frames { try frame.append(to: &bytes) }
             try await lane.write(bytes)

@@ -126,10 +126,13 @@ private func json(_ text: String) throws -> JSONText { try JSONText(Array(text.u
         }
     }
 
-    @Test func `a cancellation names its request`() {
-        #expect(RPCRequest.cancel(.string("x")).cancelled == .string("x"))
-        #expect(RPCRequest(id: .number("1"), method: "$/cancel", params: nil).cancelled == nil)
-        #expect(RPCRequest(id: nil, method: "other", params: nil).cancelled == nil)
+    @Test func `what stands beside the standard's members is kept, and parameters may be any value`() throws {
+        let request = RPCRequest(
+            id: .number("1"), method: "m", params: try json("[1]"),
+            envelope: ["on": try json("\"laptop\""), "timeout": try json("5")])
+        #expect(RPCPacket(parsing: request.json) == .single(.request(request)))
+        let scalar = RPCPacket(parsing: Array(#"{"jsonrpc":"2.0","id":1,"method":"m","params":7}"#.utf8))
+        #expect(scalar == .single(.request(RPCRequest(id: .number("1"), method: "m", params: try json("7")))))
     }
 
     @Test func `an error keeps its code across the door`() {
@@ -140,8 +143,8 @@ private func json(_ text: String) throws -> JSONText { try JSONText(Array(text.u
     }
 
     @Test(arguments: [
+        #"{"jsonrpc":"1.0","id":1,"method":"a"}"#,
         #"{"jsonrpc":"2.0","id":1,"id":2,"method":"a"}"#, #"{"jsonrpc":"2.0","id":{},"method":"a"}"#,
-        #"{"jsonrpc":"1.0","id":1,"method":"a"}"#, #"{"jsonrpc":"2.0","id":1,"method":"a","params":3}"#,
         #"{"jsonrpc":"2.0","id":1,"result":1,"error":{"code":1,"message":""}}"#, #"{"jsonrpc":"2.0","id":1}"#, "3",
         #""text""#, "null",
     ])

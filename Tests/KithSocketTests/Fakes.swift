@@ -72,6 +72,19 @@ enum NeverAccept: PlainStream {
     typealias Output = Nothing
     static let name = "test.never"
 }
+struct Number: StreamMessage, Hashable {
+    var value: Int
+}
+enum Count: Plain, StreamMethod {
+    typealias Upstream = Number
+    typealias Downstream = Number
+    typealias Output = Nothing
+    static let name = "test.count"
+}
+enum Dropped: PlainStream {
+    typealias Output = Nothing
+    static let name = "test.dropped"
+}
 enum Flood: PlainStream {
     typealias Output = Nothing
     static let name = "test.flood"
@@ -87,11 +100,13 @@ final class FakeDispatcher: Dispatcher {
     let cancelled = Signal()
     let proceed = Signal()
 
-    private static let streams: Set<String> = [
-        Loop.name, Refuse.name, AbortLater.name, Listen.name, Idle.name, NeverAccept.name, Flood.name,
+    private static let entries = [
+        AnyMethod(Loop.self), AnyMethod(Refuse.self), AnyMethod(AbortLater.self), AnyMethod(Listen.self),
+        AnyMethod(Idle.self), AnyMethod(NeverAccept.self), AnyMethod(Flood.self), AnyMethod(Count.self),
+        AnyMethod(Dropped.self),
     ]
 
-    func kind(of method: String) -> MethodKind? { Self.streams.contains(method) ? .stream : .query }
+    func entry(_ method: String) -> AnyMethod? { Self.entries.first { $0.name == method } }
 
     func dispatch(_ call: IncomingCall) async throws -> Payload {
         last.set(call)
@@ -152,6 +167,15 @@ final class FakeDispatcher: Dispatcher {
                 cancelled.open()
                 throw error
             }
+        case Dropped.name: _ = try await accept(.json(Array("{}".utf8)))
+        case Count.name:
+            let stream = MethodStream<Number, Number>(try await accept(.json(Array("{}".utf8))))
+            for try await number in stream.messages {
+                if number.value < 0 { throw KithError(.denied, "Not below zero.") }
+                for value in 0..<number.value { try await stream.send(Number(value: value)) }
+            }
+            try await stream.send(Number(value: -1))
+            try await stream.finish()
         case Flood.name:
             let stream = try await accept(.json(Array("{}".utf8)))
             let chunk = [UInt8](repeating: 7, count: 1 << 20)

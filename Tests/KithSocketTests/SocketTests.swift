@@ -327,12 +327,14 @@ private func threadNumber() -> UInt {
         (#"{"jsonrpc":"2.0","id":1,"method":"no.such"}"# + "\n", -32601),
         (#"{"jsonrpc":"2.0","id":1,"method":"test.echo"}"# + "\n", -32602),
         (#"{"jsonrpc":"2.0","id":1,"method":"test.echo","params":[1]}"# + "\n", -32602),
-        (#"{"jsonrpc":"2.0","id":1,"method":"test.echo","params":{"text":"a","on":1}}"# + "\n", -32602),
-        (#"{"jsonrpc":"2.0","id":1,"method":"test.echo","params":{"text":"a","timeout":0}}"# + "\n", -32602),
+        (#"{"jsonrpc":"2.0","id":1,"method":"test.echo","on":1,"params":{"text":"a"}}"# + "\n", -32602),
+        (#"{"jsonrpc":"2.0","id":1,"method":"test.echo","timeout":0,"params":{"text":"a"}}"# + "\n", -32602),
         (
-            #"{"jsonrpc":"2.0","id":1,"method":"test.echo","params":{"text":"a","timeout":4503599627370497}}"# + "\n",
+            #"{"jsonrpc":"2.0","id":1,"method":"test.echo","timeout":4503599627370497,"params":{"text":"a"}}"# + "\n",
             -32602
         ),
+        (#"{"jsonrpc":"2.0","id":1,"method":"test.count","credit":0}"# + "\n", -32602),
+        (#"{"jsonrpc":"2.0","id":1,"method":"test.count","raw":1}"# + "\n", -32602),
     ])
     func `garbage is answered and the connection goes on`(text: String, code: Int) async throws {
         try await withServer { directory, _ in

@@ -24,12 +24,21 @@ public enum API {
             public var kind: MethodKind
             /// One line for a person.
             public var summary: String
+            /// Of a stream, how the caller's way is carried.
+            public var upstream: StreamForm?
+            /// Of a stream, how the service's way is carried.
+            public var downstream: StreamForm?
 
             /// Makes an entry.
-            public init(name: String, kind: MethodKind, summary: String) {
+            public init(
+                name: String, kind: MethodKind, summary: String, upstream: StreamForm? = nil,
+                downstream: StreamForm? = nil
+            ) {
                 self.name = name
                 self.kind = kind
                 self.summary = summary
+                self.upstream = upstream
+                self.downstream = downstream
             }
         }
 

@@ -275,7 +275,8 @@ extension ShellFrame: Codable {
             self = .screen(try bytes(value))
         } else if let value = form.echoed {
             self = .echoed(
-                input: try position(value.input), held: .microseconds(Int64(clamping: try position(value.microseconds))))
+                input: try position(value.input), held: .microseconds(Int64(clamping: try position(value.microseconds)))
+            )
         } else if let value = form.ended {
             self = .ended(value.code, message: value.message)
         } else {

@@ -37,7 +37,6 @@ public final class PairingService: Service {
         var isClosed = false
     }
 
-
     /// Makes the service.
     ///
     /// `name` is what this device calls itself, `addresses` where it listens, `now` the time in seconds since 1970.

@@ -1,8 +1,7 @@
-import KithWire
 import Synchronization
 
 /// A queue between one sending and one receiving task that holds at most `capacity` elements; a sender waits beyond.
-final class BoundedChannel<Element: Sendable>: Sendable {
+package final class BoundedChannel<Element: Sendable>: Sendable {
     private struct State {
         var elements: [Element] = []
         var isFinished = false
@@ -14,12 +13,13 @@ final class BoundedChannel<Element: Sendable>: Sendable {
     private let capacity: Int
     private let state = Mutex(State())
 
-    init(capacity: Int) { self.capacity = capacity }
+    /// Makes a channel that holds `capacity` elements, 1….
+    package init(capacity: Int) { self.capacity = capacity }
 
     /// Waits for room, then queues.
     ///
     /// Throws what the channel failed with, or `CancellationError`.
-    func send(_ element: Element) async throws {
+    package func send(_ element: Element) async throws {
         while true {
             try Task.checkCancellation()
             let (isQueued, receiver) = try state.withLock { state throws -> (Bool, CheckedContinuation<Void, Never>?) in
@@ -38,7 +38,7 @@ final class BoundedChannel<Element: Sendable>: Sendable {
     /// Queues at once; false when there is no room.
     ///
     /// Throws what the channel failed with.
-    func offer(_ element: Element) throws -> Bool {
+    package func offer(_ element: Element) throws -> Bool {
         let (isQueued, receiver) = try state.withLock { state throws -> (Bool, CheckedContinuation<Void, Never>?) in
             if let failure = state.failure { throw failure }
             guard state.elements.count < capacity else { return (false, nil) }
@@ -53,7 +53,7 @@ final class BoundedChannel<Element: Sendable>: Sendable {
     /// The next element when it is there.
     ///
     /// Throws what the channel failed with.
-    func poll() throws -> Element? {
+    package func poll() throws -> Element? {
         let (element, sender) = try state.withLock { state throws -> (Element?, CheckedContinuation<Void, Never>?) in
             guard !state.elements.isEmpty else {
                 if let failure = state.failure { throw failure }
@@ -69,7 +69,7 @@ final class BoundedChannel<Element: Sendable>: Sendable {
     /// Waits for the next element, or the end.
     ///
     /// `nil` is the end. Throws what the channel failed with, or `CancellationError`.
-    func receive() async throws -> Element? {
+    package func receive() async throws -> Element? {
         while true {
             try Task.checkCancellation()
             let (element, isEnd, sender) = try state.withLock {
@@ -89,7 +89,7 @@ final class BoundedChannel<Element: Sendable>: Sendable {
     }
 
     /// Ends the channel after what it holds; with an error, both ends meet it.
-    func finish(_ failure: (any Error)? = nil) {
+    package func finish(_ failure: (any Error)? = nil) {
         let waiters = state.withLock { state in
             state.isFinished = true
             if state.failure == nil { state.failure = failure }

@@ -1,0 +1,112 @@
+import KithAPI
+import KithRPC
+import KithWire
+
+/// A stream that a program opened by its method's name, with messages in JSON.
+///
+/// One task may send while another receives. One that nobody holds any more is called off.
+public final class JSONStream: Sendable {
+    /// What comes on a stream.
+    public enum Item: Hashable, Sendable {
+        /// A message, one JSON value in one line.
+        case message([UInt8])
+        /// Bytes.
+        case bytes([UInt8])
+    }
+
+    /// What the service answered when it accepted: one JSON value.
+    public let answer: [UInt8]
+    private let id: RPCIdentifier
+    private let arrivals: Arrivals
+    private let connection: LineConnection
+    private let taken = Locked(0)
+
+    /// How many messages may come before the first has been received.
+    static let window = 64
+
+    init(_ id: RPCIdentifier, answer: [UInt8], _ arrivals: Arrivals, _ connection: LineConnection) {
+        self.id = id
+        self.answer = answer
+        self.arrivals = arrivals
+        self.connection = connection
+    }
+
+    deinit { cancel() }
+
+    /// Waits for what comes next; `nil` when the stream is over.
+    ///
+    /// - Throws: `KithError`: why it ended, where that was not well.
+    public func receive() async throws -> Item? {
+        guard let item = try await arrivals.items.receive() else { return nil }
+        let count = taken.value + 1
+        let isTime = count == Self.window / 2
+        taken.set(isTime ? 0 : count)
+        // A stream that is over needs no more credit.
+        if isTime { try? await connection.send(StreamNotice.credit(count).request(id).json) }
+        return item
+    }
+
+    /// Sends one message, a JSON value, waiting while the service is slow.
+    public func send(_ json: [UInt8]) async throws {
+        let text = try JSONText(json)
+        try await arrivals.credit.take()
+        try await connection.send(StreamNotice.message(text).request(id).json)
+    }
+
+    /// Sends bytes, where bytes flow this way; waits while the service is slow.
+    public func send(bytes: [UInt8]) async throws {
+        for start in stride(from: 0, to: bytes.count, by: 64 << 10) {
+            let piece = Array(bytes[start..<min(start + 64 << 10, bytes.count)])
+            try await arrivals.credit.take()
+            try await connection.send(StreamNotice.bytes(piece).request(id).json)
+        }
+    }
+
+    /// Ends our direction; what was sent before still arrives.
+    public func finish() async throws { try await connection.send(StreamNotice.finish.request(id).json) }
+
+    /// Calls the stream off; again, or after its end, it does nothing.
+    public func cancel() {
+        guard arrivals.end() else { return }
+        let (connection, id) = (connection, id)
+        // Nobody to tell when the connection is gone: then the stream is called off as well.
+        Task(name: "kith cancel") { try? await connection.send(RPCRequest.cancel(id).json) }
+    }
+
+    /// What has come and waits to be received.
+    final class Arrivals: Sendable {
+        /// As many as the service was allowed to send.
+        let items = BoundedChannel<Item>(capacity: 2 * JSONStream.window)
+        let credit = StreamCredit(StreamNotice.initialCredit)
+        private let isOver = Locked(false)
+
+        func take(_ notice: StreamNotice) {
+            switch notice {
+            case .message(let text): add(.message(text.bytes))
+            case .bytes(let bytes): add(.bytes(bytes))
+            case .credit(let count): credit.add(count)
+            case .end(let error):
+                isOver.set(true)
+                items.finish(error?.kithError)
+                credit.add(1 << 31)  // whoever waits finds out
+            case .finish, .cancel: break
+            }
+        }
+
+        private func add(_ item: Item) {
+            // Ended by us, or told more than was asked for: then it ends here.
+            guard let isKept = try? items.offer(item), isKept else {
+                items.finish(KithError(.exhausted, "The device sent more than it was asked for."))
+                return
+            }
+        }
+
+        /// Ends it from this side; whether it was not over yet.
+        func end() -> Bool {
+            guard !isOver.value else { return false }
+            isOver.set(true)
+            items.finish(KithError(.cancelled, "The stream was called off."))
+            return true
+        }
+    }
+}

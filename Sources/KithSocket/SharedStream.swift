@@ -1,0 +1,154 @@
+import KithAPI
+import KithRPC
+import KithWire
+
+/// The server's end of a stream on a connection that carries others as well: messages in JSON, or bytes in base64.
+///
+/// What the caller sends waits here, at most ``StreamNotice/initialCredit`` messages of it, until the service takes
+/// it; what the service sends goes as far as the caller's credit.
+final class SharedStream: Sendable {
+    private let id: RPCIdentifier
+    private let method: AnyMethod
+    private let connection: LineConnection
+    private let received = BoundedChannel<Received>(capacity: StreamNotice.initialCredit)
+    private let credit: StreamCredit
+    private let pumps = Locked<Task<Void, any Error>?>(nil)
+    private let fault = Locked<KithError?>(nil)
+
+    /// What the caller has sent.
+    private enum Received: Sendable {
+        case bytes([UInt8])
+        case finish
+    }
+
+    /// A message of bytes is at most so long.
+    private static let pieceSize = 64 << 10
+
+    init(_ id: RPCIdentifier, _ method: AnyMethod, _ connection: LineConnection, credit: Int?) {
+        self.id = id
+        self.method = method
+        self.connection = connection
+        self.credit = StreamCredit(credit)
+    }
+
+    /// Takes what the caller says of the stream; waits while it is ahead of the service.
+    ///
+    /// - Throws: `KithError` `.invalid` for what does not flow this way.
+    func take(_ notice: StreamNotice) async throws {
+        switch notice {
+        case .message(let message):
+            try await enqueue(.bytes(try method.upstream.bytes(fromJSON: message.bytes)))
+        case .bytes(let bytes):
+            guard method.upstream.form == .bytes else {
+                throw KithError(.invalid, "\(method.name) takes \(method.upstream.form.rawValue) here, not bytes.")
+            }
+            try await enqueue(.bytes(bytes))
+        case .finish: try await enqueue(.finish)
+        case .credit(let count): credit.add(count)
+        case .cancel, .end: break  // the call's, or not for us
+        }
+    }
+
+    private func enqueue(_ part: Received) async throws {
+        // A stream that has ended meanwhile takes no more, and nobody need hear of it.
+        do { try await received.send(part) } catch is Ended {}
+    }
+
+    private struct Ended: Error {}
+
+    /// Ends the stream for what its caller did.
+    func fail(_ error: KithError) {
+        if fault.value == nil { fault.set(error) }
+        received.finish(error)
+    }
+
+    /// Tells the caller that the service has accepted, and gives the service's end.
+    func accept(_ output: JSONText) async throws -> any ByteStream {
+        let pipe = Pipe()
+        // The other end is the service's alone: what it lets go of ends.
+        let near = pipe.left
+        try await connection.send(RPCResponse(id: id, result: .success(output)).json)
+        pumps.set(
+            Task(name: "kith stream") {
+                do {
+                    try await withThrowingTaskGroup { group in
+                        group.addTask { try await self.pumpIn(to: near) }
+                        group.addTask { try await self.pumpOut(from: near) }
+                        // The first failure calls the other off; waitForAll would wait for it.
+                        while try await group.next() != nil {}
+                    }
+                } catch {
+                    near.abort((error as? KithError)?.code ?? .cancelled)
+                    throw error
+                }
+            })
+        return pipe.right
+    }
+
+    private func pumpIn(to stream: any ByteStream) async throws {
+        var isHeard = true
+        var taken = 0
+        func next() async throws -> Received? {
+            do { return try await received.receive() } catch is Ended { return nil }
+        }
+        while let part = try await next() {
+            switch part {
+            case .bytes(let bytes):
+                if isHeard {
+                    // A service that has ended its reading may still have something to say.
+                    do { try await stream.write(bytes) } catch let error as KithError where error.code == .closed {
+                        isHeard = false
+                    }
+                }
+                taken += 1
+                if taken == StreamNotice.initialCredit / 4 {
+                    try await connection.send(StreamNotice.credit(taken).request(id).json)
+                    taken = 0
+                }
+            case .finish:
+                try? await stream.finish()  // it has ended already: as wanted
+                return
+            }
+        }
+    }
+
+    private func pumpOut(from stream: any ByteStream) async throws {
+        var buffer = ReceiveBuffer()
+        let areMessages = method.downstream.form == .messages
+        while let bytes = try await stream.read(upTo: Self.pieceSize) {
+            guard areMessages else {
+                try await send(.bytes(bytes))
+                continue
+            }
+            buffer.append(bytes)
+            while let message = try method.downstream.nextJSON(from: &buffer) {
+                try await send(.message(JSONText(scanned: message)))
+            }
+        }
+        guard buffer.count == 0 else { throw KithError(.closed, "The service stopped in the middle of a message.") }
+        try await connection.send(StreamNotice.finish.request(id).json)
+    }
+
+    private func send(_ notice: StreamNotice) async throws {
+        try await credit.take()
+        try await connection.send(notice.request(id).json)
+    }
+
+    /// Waits until all that the service has sent is on its way to the caller, then says that it is over.
+    ///
+    /// `failure` is why, where it did not end well.
+    func end(_ failure: (any Error)?) async {
+        received.finish(Ended())
+        let pump = pumps.value
+        if failure != nil { pump?.cancel() }
+        let result = await withTaskCancellationHandler {
+            await pump?.result
+        } onCancel: {
+            pump?.cancel()
+        }
+        var failure = fault.value ?? failure
+        if failure == nil, case .failure(let error) = result { failure = error }
+        // The caller may be gone; then nobody wants to know.
+        try? await connection.send(StreamNotice.end(failure.map { RPCCall.failure($0) }).request(id).json)
+    }
+}
