@@ -245,7 +245,8 @@ struct Down: AsyncParsableCommand {
     @OptionGroup var globals: GlobalOptions
 
     func run() async throws {
-        let client = try await runningClient(globals)
+        // One that is older can be stopped all the same, to be started as this one.
+        let client = try await runningClient(globals, isAnyVersion: true)
         _ = try await client.call(ThisDevice.Stop.self, Nothing())
         let deadline = ContinuousClock.now + .seconds(10)
         while Device.isRunning(directory: globals.directory), ContinuousClock.now < deadline {

@@ -1,0 +1,62 @@
+import Foundation
+import Testing
+
+/// Programs in other languages at the socket of a real device: the client of Examples/Python, and `kith call`.
+@Suite(.timeLimit(.minutes(3))) struct SocketClientTests {
+    private static let follow = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+        .appendingPathComponent("../../Examples/Python/follow.py").standardizedFileURL.path
+
+    private func follow(_ machine: Machine, _ words: String...) async throws -> Machine.Outcome {
+        try await machine.start(
+            ["python3", Self.follow, machine.data] + words, byEnvironment: true,
+            program: URL(fileURLWithPath: "/usr/bin/env")
+        ).outcome(seconds: 60)
+    }
+
+    @Test func `a client in Python follows a copy, a shell and a pairing`() async throws {
+        let (phone, laptop) = (try Machine("phone"), try Machine("laptop"))
+        defer { Task { await phone.remove() } }
+        try await phone.up()
+        try await laptop.up()
+        try Data("hello".utf8).write(to: URL(fileURLWithPath: phone.path("from")))
+
+        let copy = try await follow(phone, "copy", phone.path("from"), phone.path("to"))
+        #expect(copy.output == "1 file, 5 bytes\n", "\(copy)")
+        #expect(try String(contentsOfFile: phone.path("to"), encoding: .utf8) == "hello")
+        let missing = try await follow(phone, "copy", phone.path("nothing"), phone.path("to"))
+        #expect(missing.status != 0 && missing.error.contains("nothing"), "\(missing)")
+
+        let shell = try await follow(phone, "shell", "echo $((6 * 7)); exit 3")
+        #expect(shell.output == "42\n" && shell.status == 3, "\(shell)")
+
+        let made = try await laptop.kith(["invite", "--yes", "--text"])
+        let pairing = try await follow(phone, "pair", made.output.trimmingCharacters(in: .whitespacesAndNewlines))
+        #expect(pairing.output.contains("compare") && pairing.output.contains("paired"), "\(pairing)")
+        #expect(try await phone.expect("devices").contains("laptop"))
+        await laptop.remove()
+    }
+
+    @Test func `kith call follows a stream line by line, and feeds it lines`() async throws {
+        let phone = try Machine("phone")
+        try await phone.up()
+        try Data("one\ntwo\n".utf8).write(to: URL(fileURLWithPath: phone.path("log")))
+
+        let read = try await phone.expect("call", "files.read", #"{"path":"\#(phone.path("log"))"}"#)
+        let lines = read.split(separator: "\n")
+        #expect(lines.count == 2 && lines[0].contains("\"size\":8") && lines[1] == #"{"bytes":"b25lCnR3bwo="}"#)
+
+        let written = try await phone.expect(
+            "call", "files.write", #"{"path":"\#(phone.path("new"))"}"#,
+            input: Data("{\"bytes\":\"aGV5\"}\n{\"bytes\":\"IQ==\"}".utf8))
+        #expect(written.contains("\"size\":4"), "\(written)")
+        #expect(try String(contentsOfFile: phone.path("new"), encoding: .utf8) == "hey!")
+
+        let shell = try await phone.expect(
+            "call", "shell.open", "{}", input: Data(#"{"input":"ZWNobyBoaTsgZXhpdAo="}"#.utf8))
+        #expect(shell.contains(#"{"output":"aGkK"}"#) && shell.contains(#"{"exited":{"status":0}}"#), "\(shell)")
+
+        let wrong = try await phone.kith(["call", "shell.open", "{}"], input: Data(#"{"inptu":"AA=="}"#.utf8))
+        #expect(wrong.status == 64 && wrong.error.contains("named for what it carries"), "\(wrong)")
+        await phone.remove()
+    }
+}
