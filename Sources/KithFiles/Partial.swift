@@ -95,14 +95,15 @@ final class Partial {
             // Neither a link of that name nor what may not be opened is gone on with.
             guard let opened = try? open(name, in: folder, isFolder: isFolder, mode: mode) else { continue }
             let info = try opened.descriptor.info()
-            guard isOwn(info, isFolder: isFolder), try locks(opened.descriptor, info, active) else { break }
+            guard isOwn(info, isFolder: isFolder), try locks(opened.descriptor, info, active, for: keeping)
+            else { break }
             guard try isNamed(name, opened.descriptor, in: folder) else { continue }
             // Its week begins anew.
             if opened.isResumed { try opened.descriptor.setModified(kith_now(), 0) }
             return Partial(
                 folder: folder, name: name, descriptor: opened.descriptor, isFolder: isFolder,
                 isResumed: opened.isResumed, keeping: keeping,
-                claim: active.claim(info.device, info.inode, takenOver))
+                claim: active.claim(info.device, info.inode, by: keeping, takenOver))
         }
         return try make(in: folder, isFolder: isFolder, mode: mode)
     }
@@ -135,10 +136,10 @@ final class Partial {
 
     /// Takes the lock, from another transfer of this process if need be.
     private static func locks(
-        _ descriptor: Descriptor, _ info: Descriptor.Info, _ active: ActivePartials
+        _ descriptor: Descriptor, _ info: Descriptor.Info, _ active: ActivePartials, for transfer: Keeping
     ) throws(Errno) -> Bool {
         if try descriptor.lock(waiting: false) { return true }
-        guard active.takeOver(info.device, info.inode) else { return false }
+        guard active.takeOver(info.device, info.inode, for: transfer) else { return false }
         // That transfer lets go as soon as its tasks have seen the end of its stream.
         for _ in 0..<500 {
             kith_sleep_milliseconds(10)
@@ -249,7 +250,13 @@ final class ActivePartials: Sendable {
         var inode: UInt64
     }
 
-    private let claims = Mutex<[Identity: (serial: UInt64, takenOver: @Sendable () -> Void)]>([:])
+    private struct Holder {
+        var serial: UInt64
+        var transfer: ObjectIdentifier
+        var takenOver: @Sendable () -> Void
+    }
+
+    private let claims = Mutex<[Identity: Holder]>([:])
     private let serials = Atomic<UInt64>(0)
 
     /// A claim on a partial; given up when nobody holds it any more.
@@ -259,11 +266,14 @@ final class ActivePartials: Sendable {
         deinit { end() }
     }
 
-    /// Notes who is to be told when the partial is taken over.
-    func claim(_ device: UInt64, _ inode: UInt64, _ takenOver: @escaping @Sendable () -> Void) -> Claim {
+    /// Notes which transfer has the partial, and who is to be told when it is taken over.
+    func claim(
+        _ device: UInt64, _ inode: UInt64, by transfer: Partial.Keeping, _ takenOver: @escaping @Sendable () -> Void
+    ) -> Claim {
         let identity = Identity(device: device, inode: inode)
         let serial = serials.add(1, ordering: .relaxed).newValue
-        claims.withLock { $0[identity] = (serial, takenOver) }
+        let holder = Holder(serial: serial, transfer: ObjectIdentifier(transfer), takenOver: takenOver)
+        claims.withLock { $0[identity] = holder }
         return Claim { [self] in
             claims.withLock { claims in
                 if claims[identity]?.serial == serial { claims[identity] = nil }
@@ -271,11 +281,13 @@ final class ActivePartials: Sendable {
         }
     }
 
-    /// Tells the transfer that works on the partial to end; false when this process has none.
-    func takeOver(_ device: UInt64, _ inode: UInt64) -> Bool {
+    /// Tells the transfer that works on the partial to end; false when this process has none but `transfer` itself,
+    /// whose sender names one thing twice.
+    func takeOver(_ device: UInt64, _ inode: UInt64, for transfer: Partial.Keeping) -> Bool {
         let holder = claims.withLock { $0[Identity(device: device, inode: inode)] }
-        holder?.takenOver()
-        return holder != nil
+        guard let holder, holder.transfer != ObjectIdentifier(transfer) else { return false }
+        holder.takenOver()
+        return true
     }
 }
 
