@@ -47,14 +47,16 @@ extension MethodStream where Outgoing: StreamMessage {
 extension MethodStream where Incoming: StreamMessage {
     /// Waits for the next message; `nil` when the other end finished between two messages.
     ///
-    /// - Throws: `KithError` `.closed` when it finished inside one, `.invalid` when one is too long or malformed, which ends
-    ///   the stream; what the other end or the connection ended with.
+    /// - Throws: `KithError` `.closed` when it finished inside one, `.invalid` when one is too long, which ends the stream,
+    ///   or makes no sense; what the other end or the connection ended with.
     public func receive() async throws -> Incoming? {
         while true {
+            let count = buffer.received.count
             do {
                 if let message = try Incoming.next(from: &buffer.received) { return message }
             } catch {
-                bytes.abort(.invalid)
+                // Of one that was whole and made no sense the other end can still be told.
+                if buffer.received.count == count { bytes.abort(.invalid) }
                 throw error
             }
             guard let more = try await bytes.read(upTo: 64 << 10) else {
