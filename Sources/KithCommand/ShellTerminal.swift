@@ -217,7 +217,7 @@ struct ShellTerminal: Sendable {
                 try await Task.sleep(for: .milliseconds(500))
                 if window.hasBanner { break }
             }
-            try await Task.sleep(for: .seconds(4))
+            try await Task.sleep(for: .seconds(10))
             return try await window.hideBanner()
         }
     }

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@Suite(.timeLimit(.minutes(2))) struct DevicesTests {
+@Suite(.timeLimit(.minutes(4))) struct DevicesTests {
     private struct Info: Decodable {
         var isOnline: Bool
         var hasForgotten: Bool?
