@@ -330,7 +330,20 @@ void *kith_directory_open(int descriptor, int *failure) {
     return listing;
 }
 
-int kith_directory_next(void *listing, uint8_t *name, size_t capacity) {
+static uint8_t kind_letter(unsigned char type) {
+    switch (type) {
+    case DT_REG: return 'f';
+    case DT_DIR: return 'd';
+    case DT_LNK: return 'l';
+    case DT_FIFO: return 'p';
+    case DT_SOCK: return 's';
+    case DT_CHR: return 'c';
+    case DT_BLK: return 'b';
+    default: return '?';
+    }
+}
+
+int kith_directory_next(void *listing, uint8_t *name, size_t capacity, uint8_t *kind) {
     while (1) {
         errno = 0;
         struct dirent *entry = readdir((DIR *)listing);
@@ -339,6 +352,7 @@ int kith_directory_next(void *listing, uint8_t *name, size_t capacity) {
         size_t length = strlen(entry->d_name);
         if (length > capacity) return -ENAMETOOLONG;
         memcpy(name, entry->d_name, length);
+        *kind = kind_letter(entry->d_type);
         return (int)length;
     }
 }

@@ -114,9 +114,9 @@ static int is_in_directory(const kith_protection *protection, kith_identity iden
     int failure = 0;
     void *listing = kith_directory_open(protection->directory, &failure);
     if (listing == NULL) return -failure;
-    uint8_t name[256];
+    uint8_t name[256], kind;
     int length, found = 0;
-    while (!found && (length = kith_directory_next(listing, name, sizeof(name) - 1)) > 0) {
+    while (!found && (length = kith_directory_next(listing, name, sizeof(name) - 1, &kind)) > 0) {
         name[length] = 0;
         struct stat status;
         found = fstatat(protection->directory, (const char *)name, &status, AT_SYMLINK_NOFOLLOW) == 0

@@ -237,11 +237,13 @@ struct FindCommand: AsyncParsableCommand {
                 let (device, folder) = try path.remote()
                 let input = Files.Find.Input(
                     path: folder, filter: filter, minimumDepth: mindepth, maximumDepth: maxdepth,
-                    oneFileSystem: oneFileSystem, details: long || globals.json)
+                    oneFileSystem: oneFileSystem, details: long || globals.json, namesOnly: !long && !globals.json)
                 let check = try FoundCheck(input, from: device)
                 let stream = try await client.open(Files.Find.self, input, on: device).stream
-                for try await found in stream.messages {
+                for try await packed in stream.messages {
+                    let found: Files.Found
                     do {
+                        found = try packed.unpacked()
                         try check.check(found)
                         try Self.checkSpecials(found, filter, device)
                     } catch {

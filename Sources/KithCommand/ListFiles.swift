@@ -126,13 +126,15 @@ struct ListFiles: AsyncParsableCommand {
         let isOpen = path.bytes.last == UInt8(ascii: "/")
         let input = Files.Find.Input(
             path: isOpen ? path : Files.Path(bytes: path.bytes + [UInt8(ascii: "/")]), minimumDepth: 1,
-            maximumDepth: 1, details: long || globals.json)
+            maximumDepth: 1, details: long || globals.json,
+            namesOnly: !long && !globals.json && !byTime && !bySize)
         let check = try FoundCheck(input, from: device)
         let stream = try await client.open(Files.Find.self, input, on: device).stream
         var entries: [Files.Entry] = []
         let takesAll = all || globals.json
         do {
-            for try await found in stream.messages {
+            for try await packed in stream.messages {
+                let found = try packed.unpacked()
                 try check.check(found)
                 entries += takesAll ? found.entries : found.entries.filter { $0.name.bytes.first != UInt8(ascii: ".") }
                 for skipped in found.skipped {

@@ -192,11 +192,14 @@ final class Descriptor: Sendable {
 
         deinit { unsafe kith_directory_close(listing) }
 
+        /// What the listing says the name told last stands for: a letter of ``Files/PackedNames``, or `?`.
+        private(set) var kind = UInt8(ascii: "?")
+
         /// The next name; `nil` at the end.
         func next() throws(Errno) -> [UInt8]? {
             var result: Int32 = 0
             let name = unsafe withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 1_024) { buffer in
-                result = unsafe kith_directory_next(listing, buffer.baseAddress, buffer.count)
+                result = unsafe kith_directory_next(listing, buffer.baseAddress, buffer.count, &kind)
                 return unsafe [UInt8](UnsafeMutableBufferPointer(rebasing: buffer[..<max(Int(result), 0)]))
             }
             return try Errno.check(result) > 0 ? name : nil

@@ -119,6 +119,9 @@ struct FolderSearch: Sendable {
             report.entries.append(entry([], start.info, start.target))
         }
         guard let folder = start.folder else { return report }
+        if input.namesOnly == true, filter.isAlwaysMet, input.details != true, !input.oneFileSystem {
+            return try await listNames(in: folder, after: report, send: send)
+        }
         let walk = try attempt("search", place.shown) { () throws(Errno) in
             try FolderWalk(
                 folder, maximumDepth: input.maximumDepth.map { Int($0) },
@@ -135,7 +138,7 @@ struct FolderSearch: Sendable {
                     size += walk.path.count + (target?.count ?? 0)
                 }
             case .problem(let error): problems.note(walk.path, error)
-            case .left: break
+            case .left, .name: break  // this walk looks at everything
             }
             visited += 1
             guard visited % 64 == 0 || size > Self.messageSize else { continue }
@@ -158,6 +161,45 @@ struct FolderSearch: Sendable {
     }
 
     /// How long something found waits for more.
+    /// The same where only names are wanted and nothing is asked about them: what the listings say is enough.
+    private func listNames(
+        in folder: Descriptor, after begun: Files.Found, send: (Files.Found) async throws -> Void
+    ) async throws -> Files.Found {
+        let walk = try attempt("search", place.shown) { () throws(Errno) in
+            try FolderWalk(folder, maximumDepth: input.maximumDepth.map { Int($0) }, looks: false)
+        }
+        var report = begun
+        var packed: [UInt8] = []
+        var problems = WalkProblems()
+        var deadline = ContinuousClock.now + Self.patience
+        var visited = 0
+        while let step = walk.step() {
+            switch step {
+            case .name(let kind):
+                if walk.depth >= input.minimumDepth { Files.PackedNames.append(walk.path, kind: kind, to: &packed) }
+            case .problem(let error): problems.note(walk.path, error)
+            case .left, .entry: break  // this walk looks at nothing
+            }
+            visited += 1
+            guard visited % 256 == 0 || packed.count > Self.messageSize else { continue }
+            try Task.checkCancellation()
+            guard packed.count > Self.messageSize || ContinuousClock.now >= deadline else { continue }
+            if !packed.isEmpty {
+                report.names = ByteString(packed)
+                report.skipped = problems.take()
+                report.skippedCount = problems.count
+                try await send(report)
+                report = Files.Found()
+                packed.removeAll(keepingCapacity: true)
+            }
+            deadline = ContinuousClock.now + Self.patience
+        }
+        if !packed.isEmpty { report.names = ByteString(packed) }
+        report.skipped = problems.take()
+        report.skippedCount = problems.count
+        return report
+    }
+
     private static let patience = Duration.milliseconds(50)
     /// So many bytes of paths go into one message, and one path more.
     private static let messageSize = 64 << 10
@@ -253,6 +295,7 @@ struct FolderUsage: Sendable {
                         size += walk.path.count
                     }
                 case .problem(let error): problems.note(walk.path, error)
+                case .name: break  // this walk looks at everything
                 }
                 visited += 1
                 if visited % 64 == 0 { try Task.checkCancellation() }

@@ -11,6 +11,8 @@ final class FolderWalk {
     enum Step {
         /// A file or folder; a folder is gone into next, unless ``skip()`` is called.
         case entry(Descriptor.Info, target: [UInt8]?)
+        /// The same where only names are wanted: a letter of ``Files/PackedNames`` says what it is.
+        case name(kind: UInt8)
         /// All that is in the folder at ``path`` has been told: comes once for each that was to be gone into.
         case left
         /// What is at ``path`` could not be looked at or into.
@@ -31,6 +33,7 @@ final class FolderWalk {
     private let maximumDepth: Int
     private let device: UInt64?
     private let readsLinks: Bool
+    private let looks: Bool
     private var levels: [Level] = []
     /// The folder told last, to be gone into.
     private var next: (parent: Descriptor, name: [UInt8])?
@@ -39,13 +42,15 @@ final class FolderWalk {
 
     /// Begins with a folder, held open.
     ///
-    /// `device`: the file system to stay on.
+    /// `device`: the file system to stay on. Without `looks` only names and kinds are told, and nothing is looked at that
+    /// the listing says the kind of.
     init(
-        _ folder: Descriptor, maximumDepth: Int? = nil, device: UInt64? = nil, readsLinks: Bool = false
+        _ folder: Descriptor, maximumDepth: Int? = nil, device: UInt64? = nil, readsLinks: Bool = false, looks: Bool = true
     ) throws(Errno) {
         self.maximumDepth = maximumDepth ?? .max
         self.device = device
         self.readsLinks = readsLinks
+        self.looks = looks
         guard self.maximumDepth > 0 else { return }
         levels = [Level(folder: folder, listing: try Descriptor.Listing(of: folder), prefix: 0)]
     }
@@ -74,6 +79,12 @@ final class FolderWalk {
             path += name
             depth = levels.count
             do throws(Errno) {
+                if !looks, device == nil {
+                    let said = level.listing.kind
+                    let kind = said == UInt8(ascii: "?") ? try level.folder.info(name).letter : said
+                    if kind == UInt8(ascii: "d"), depth < maximumDepth { next = (level.folder, name) }
+                    return .name(kind: kind)
+                }
                 let info = try level.folder.info(name)
                 if info.kind == .folder, depth < maximumDepth, device == nil || info.device == device {
                     next = (level.folder, name)
@@ -122,4 +133,9 @@ final class FolderWalk {
         depth = levels.count
         return path
     }
+}
+
+extension Descriptor.Info {
+    /// What it is, as one of ``Files/PackedNames``.
+    var letter: UInt8 { Files.PackedNames.letter(kind, special) }
 }

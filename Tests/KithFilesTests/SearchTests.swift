@@ -236,6 +236,45 @@ import Testing
         stream.abort(.cancelled)
     }
 
+    @Test func `names alone are those of a whole search, with the kinds, and nothing else is told`() async throws {
+        let folders = try Folders()
+        for index in 0..<3_000 { try folders.write("srv/some/deep\(index % 7)/a file with spaces \(index)", "x") }
+        #expect(mkfifo(folders.srv + "/some/pipe", 0o600) == 0)
+        #expect(symlink("nowhere", folders.srv + "/some/link") == 0)
+        let client = folders.client()
+        for (minimum, maximum) in [(0, nil), (1, 1), (2, nil), (0, 0)] as [(UInt32, UInt32?)] {
+            var input = Files.Find.Input(path: "some", minimumDepth: minimum, maximumDepth: maximum)
+            let whole = try await find(client, input).entries
+            input.namesOnly = true
+            var names: [Files.Entry] = []
+            let stream = try await client.open(Files.Find.self, input, on: "laptop").stream
+            for try await found in stream.messages {
+                let unpacked = try found.unpacked()
+                try FoundCheck(input, from: "laptop").check(unpacked)
+                names += unpacked.entries
+                #expect(unpacked.names == nil)
+                if found.isLast { break }
+            }
+            func lines(_ entries: [Files.Entry]) -> [String] {
+                entries.map { "\($0.name) \($0.kind) \(String(describing: $0.special))" }.sorted()
+            }
+            #expect(lines(names) == lines(whole))
+        }
+        // What is asked about each is looked up all the same.
+        var filter = Files.Filter()
+        filter.size.minimum = 1
+        let filtered = Files.Find.Input(
+            path: "some", filter: filter, namesOnly: true)
+        #expect(try await find(client, filtered).entries.allSatisfy { $0.size > 0 })
+    }
+
+    @Test(arguments: ["x", "fname", "?name\u{0}", "\u{0}", "fa\u{0}f"])
+    func `a list of names that makes no sense is refused`(packed: String) {
+        #expect(throws: KithError(.invalid, "")) {
+            try Files.Found(names: ByteString(Array(packed.utf8))).unpacked()
+        }
+    }
+
     @Test func `pipes and devices are told of and never opened`() async throws {
         let folders = try Folders()
         #expect(mkfifo(folders.srv + "/pipe", 0o600) == 0)

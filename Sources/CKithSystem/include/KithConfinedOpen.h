@@ -93,8 +93,9 @@ void kith_file_close(int descriptor);
 /// A listing of a folder, from its beginning. NULL with `*failure` set on failure. The descriptor stays the caller's.
 void *kith_directory_open(int descriptor, int *failure);
 
-/// Copies the next name, without `.` and `..`. Returns its length, 0 at the end.
-int kith_directory_next(void *listing, uint8_t *name, size_t capacity);
+/// Copies the next name, without `.` and `..`. Returns its length, 0 at the end. `*kind` is what the listing says of it: f
+/// a file, d a folder, l a link, p a pipe, s a socket, c and b devices, ? when it does not say.
+int kith_directory_next(void *listing, uint8_t *name, size_t capacity, uint8_t *kind);
 
 void kith_directory_close(void *listing);
 

@@ -1,4 +1,5 @@
 import KithIdentity
+public import KithWire
 
 extension Files {
     /// Searches a folder and all beneath it: the stream tells what is found.
@@ -20,11 +21,14 @@ extension Files {
             public var oneFileSystem: Bool
             /// Whether owners and groups are told by name, and how many names each file has; `nil`: no.
             public var details: Bool?
+            /// Whether paths and kinds are enough: they come as ``Found/names`` then, where the device can tell them
+            /// without looking at each; `nil`: no.
+            public var namesOnly: Bool?
 
             /// Makes the input.
             public init(
                 path: Path, filter: Filter = Filter(), minimumDepth: UInt32 = 0, maximumDepth: UInt32? = nil,
-                oneFileSystem: Bool = false, details: Bool? = nil
+                oneFileSystem: Bool = false, details: Bool? = nil, namesOnly: Bool? = nil
             ) {
                 self.path = path
                 self.filter = filter
@@ -32,6 +36,7 @@ extension Files {
                 self.maximumDepth = maximumDepth
                 self.oneFileSystem = oneFileSystem
                 self.details = details
+                self.namesOnly = namesOnly
             }
         }
 
@@ -141,6 +146,8 @@ extension Files {
     public struct Found: StreamMessage, Hashable {
         /// What was found; the names are paths from the one searched on, empty for that itself.
         public var entries: [Entry]
+        /// The same of which only path and kind are told, behind ``entries``: see ``PackedNames``.
+        public var names: ByteString?
         /// What could not be looked into, and why; at most 100 in all, the rest is only counted.
         public var skipped: [Skipped]
         /// How much could not be looked into so far.
@@ -152,10 +159,11 @@ extension Files {
 
         /// Makes a message.
         public init(
-            entries: [Entry] = [], skipped: [Skipped] = [], skippedCount: UInt64 = 0, isLast: Bool = false,
+            entries: [Entry] = [], names: ByteString? = nil, skipped: [Skipped] = [], skippedCount: UInt64 = 0, isLast: Bool = false,
             failure: Failure? = nil
         ) {
             self.entries = entries
+            self.names = names
             self.skipped = skipped
             self.skippedCount = skippedCount
             self.isLast = isLast
