@@ -4,6 +4,12 @@ import KithWire
 import Synchronization
 import Testing
 
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Darwin)
+import Darwin
+#endif
+
 @testable import KithNode
 
 /// What the audit log says of calls, and what it costs.
@@ -61,8 +67,27 @@ import Testing
         #expect(friends.laptopDirectory.audit.map(\.isAllowed) == [true, false])
     }
 
+    @Test func `a refusal is written before its caller learns of it, however slow the disk is`() async throws {
+        let directory = SlowDirectory(try Friends.id(2))
+        let laptop = Node(id: try Friends.id(1), directory: directory, logger: .quiet)
+        try laptop.add(TestService())
+        let phone = Node(
+            id: try Friends.id(2),
+            directory: MemoryDirectory(
+                KnownDevice(
+                    id: try Friends.id(1), name: "laptop", grants: [],
+                    addresses: [NetworkAddress(ipv4: (127, 0, 0, 1), port: 4433)])),
+            methods: TestService().handlers.map(\.method), logger: .quiet)
+        phone.use(PipeDialer(try Friends.id(2), peers: [try Friends.id(1): laptop]))
+        directory.onFirst.set { usleep(100_000) }
+        await #expect(throws: KithError(.denied, "")) {
+            try await phone.client.call(Guarded.self, .init(rule: .owner), on: "laptop")
+        }
+        #expect(directory.batches.value.joined().map(\.method) == [Guarded.name])
+    }
+
     @Test func `records that wait are written at once, in their order`() async throws {
-        let directory = SlowDirectory()
+        let directory = SlowDirectory(nil)
         let writer = AuditWriter(directory, logger: .quiet)
         func record(_ number: Int) throws -> AuditRecord {
             AuditRecord(
@@ -82,15 +107,21 @@ import Testing
 
 /// A directory that does something else while it writes for the first time.
 private final class SlowDirectory: DeviceDirectory {
+    private let paired: DeviceID?
     let batches = Locked<[[AuditRecord]]>([])
     let onFirst = Locked<(@Sendable () -> Void)?>(nil)
+
+    /// Knows one device, if any.
+    init(_ paired: DeviceID?) { self.paired = paired }
 
     func record(_ records: [AuditRecord]) throws {
         if batches.value.isEmpty { onFirst.value?() }
         batches.set(batches.value + [records])
     }
 
-    func device(_ id: DeviceID) throws -> KnownDevice? { nil }
+    func device(_ id: DeviceID) throws -> KnownDevice? {
+        id == paired ? KnownDevice(id: id, name: "phone", grants: [], addresses: []) : nil
+    }
     func devices() throws -> [KnownDevice] { [] }
     func seen(_ id: DeviceID, at addresses: [NetworkAddress]) throws {}
     func told(_ id: DeviceID, _ addresses: [NetworkAddress]) throws {}
