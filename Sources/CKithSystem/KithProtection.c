@@ -301,22 +301,56 @@ int kith_protection_connect(const kith_protection *protection, const char *path)
 }
 #endif
 
-int kith_protection_listen(const kith_protection *protection, const char *path, int backlog) {
-    const char *name = strrchr(path, '/');
+// Opens the folder a path lies in, links followed, unless it or what has the name there is kept.
+static int open_around(const kith_protection *protection, const char *path, const char **name) {
+    const char *slash = strrchr(path, '/');
     char folder[MAXIMUM_PATH];
-    if (name == NULL || name[1] == 0) return -EINVAL;
-    size_t length = name == path ? 1 : (size_t)(name - path);
+    if (slash == NULL || slash[1] == 0) return -EINVAL;
+    size_t length = slash == path ? 1 : (size_t)(slash - path);
     if (length >= sizeof(folder)) return -ENAMETOOLONG;
     memcpy(folder, path, length);
     folder[length] = 0;
+    *name = slash + 1;
     int around = kith_open(-1, folder, KITH_FILE_PATH | KITH_FILE_DIRECTORY, 0);
     if (around < 0) return around;
     int covered = kith_protection_covers(protection, around);
     struct stat status;
-    if (covered == 0 && fstatat(around, name + 1, &status, AT_SYMLINK_NOFOLLOW) == 0)
+    if (covered == 0 && fstatat(around, *name, &status, AT_SYMLINK_NOFOLLOW) == 0)
         covered = is_kept(protection, identity_of(&status)) ? 1 : is_in_directory(protection, identity_of(&status));
-    int listener = covered < 0 ? covered : -KITH_ERROR_PROTECTED;
-    if (covered == 0) listener = kith_stream_listen_path(path, backlog);
+    if (covered == 0) return around;
+    close(around);
+    return covered < 0 ? covered : -KITH_ERROR_PROTECTED;
+}
+
+int kith_protection_listen(const kith_protection *protection, const char *path, int backlog, kith_identity *made) {
+    const char *name;
+    int around = open_around(protection, path, &name);
+    if (around < 0) return around;
+#ifdef __linux__
+    char exact[MAXIMUM_PATH + 32];
+    snprintf(exact, sizeof(exact), "/proc/self/fd/%d/%s", around, name);
+    int listener = kith_stream_listen_path(exact, backlog);
+#else
+    int listener = kith_stream_listen_path(path, backlog);
+#endif
+    struct stat status;
+    // Elsewhere the path may have led to another folder by then, and the socket is not in this one.
+    if (listener >= 0 && (fstatat(around, name, &status, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISSOCK(status.st_mode))) {
+        close(listener);
+        listener = -KITH_ERROR_PROTECTED;
+    }
+    if (listener >= 0) *made = identity_of(&status);
     close(around);
     return listener;
+}
+
+void kith_protection_unlink(const kith_protection *protection, const char *path, const kith_identity *made) {
+    const char *name;
+    int around = open_around(protection, path, &name);
+    if (around < 0) return;
+    struct stat status;
+    if (fstatat(around, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISSOCK(status.st_mode) &&
+        (made == NULL || is_same(identity_of(&status), *made)))
+        unlinkat(around, name, 0);
+    close(around);
 }

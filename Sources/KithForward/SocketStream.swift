@@ -163,6 +163,8 @@ final class SocketListener: Sendable {
     private let token: UInt64
     private let loop: SocketLoop
     private let readiness = Readiness()
+    /// Takes the name of a Unix socket away.
+    private let unlink: (@Sendable () -> Void)?
 
     /// Listens at an address.
     convenience init(at address: NetworkAddress, on loop: SocketLoop) throws(KithError) {
@@ -171,7 +173,7 @@ final class SocketListener: Sendable {
         guard descriptor >= 0 else { throw Self.failure(SystemError(-descriptor), "\(address)") }
         var actual = kith_udp_address()
         _ = unsafe kith_udp_local(descriptor, &actual)
-        try self.init(descriptor, .address(NetworkAddress(actual)), loop)
+        try self.init(descriptor, .address(NetworkAddress(actual)), loop, unlink: nil)
     }
 
     /// Listens at a new Unix socket.
@@ -180,16 +182,27 @@ final class SocketListener: Sendable {
     convenience init(
         path: String, on loop: SocketLoop, protecting protection: ProtectedFiles? = nil
     ) throws(KithError) {
+        let made = SocketIdentity()
         func listen() -> Int32 {
             guard let protection else { return unsafe kith_stream_listen_path(path, 512) }
-            return unsafe protection.with { unsafe kith_protection_listen($0, path, 512) }
+            return unsafe protection.with { protection in
+                made.value.withLock { unsafe kith_protection_listen(protection, path, 512, &$0) }
+            }
+        }
+        func connect() -> Int32 {
+            guard let protection else { return unsafe kith_stream_connect_path(path) }
+            return unsafe protection.with { unsafe kith_protection_connect($0, path) }
+        }
+        func unlinkOld() {
+            guard let protection else { return unsafe kith_socket_unlink(path) }
+            unsafe protection.with { unsafe kith_protection_unlink($0, path, nil) }
         }
         var descriptor = listen()
         if descriptor == -EADDRINUSE {
-            let other = unsafe kith_stream_connect_path(path)
+            let other = connect()
             if other >= 0 { kith_socket_close(other) }
             if other == -ECONNREFUSED {
-                unsafe kith_socket_unlink(path)
+                unlinkOld()
                 descriptor = listen()
             }
         }
@@ -197,10 +210,24 @@ final class SocketListener: Sendable {
             throw ForwardService.isKithsOwn(.socket(path: path))
         }
         guard descriptor >= 0 else { throw Self.failure(SystemError(-descriptor), path) }
-        try self.init(descriptor, .socket(path: path), loop)
+        try self.init(descriptor, .socket(path: path), loop) {
+            guard let protection else { return unsafe kith_socket_unlink(path) }
+            // The path may lead elsewhere by now.
+            unsafe protection.with { protection in
+                made.value.withLock { unsafe kith_protection_unlink(protection, path, &$0) }
+            }
+        }
     }
 
-    private init(_ descriptor: Int32, _ place: Forward.Place, _ loop: SocketLoop) throws(KithError) {
+    /// Which file a listening socket is.
+    private final class SocketIdentity: Sendable {
+        let value = Mutex(kith_identity())
+    }
+
+    private init(
+        _ descriptor: Int32, _ place: Forward.Place, _ loop: SocketLoop, unlink: (@Sendable () -> Void)?
+    ) throws(KithError) {
+        self.unlink = unlink
         do {
             token = try loop.add(descriptor, readiness)
         } catch {
@@ -214,8 +241,9 @@ final class SocketListener: Sendable {
 
     deinit {
         loop.remove(descriptor, token)
+        // Before it is closed: until then no other file can get its inode.
+        unlink?()
         kith_socket_close(descriptor)
-        if case .socket(let path) = place { unsafe kith_socket_unlink(path) }
     }
 
     /// Waits for a connection; the address is `nil` of a Unix socket.

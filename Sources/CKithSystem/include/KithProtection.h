@@ -53,7 +53,14 @@ int kith_protection_holds(const kith_protection *protection, const char *path, i
 /// On Linux the very file that was looked at is connected to. Elsewhere it is looked at before and after.
 int kith_protection_connect(const kith_protection *protection, const char *path);
 
-/// Listens at a new Unix socket, unless its folder is kept or something kept has the name.
-int kith_protection_listen(const kith_protection *protection, const char *path, int backlog);
+/// Listens at a new Unix socket, unless its folder is kept or something kept has the name; says which file it is.
+///
+/// On Linux it is made in the very folder that was looked at. Elsewhere it is looked at again afterwards.
+int kith_protection_listen(const kith_protection *protection, const char *path, int backlog, kith_identity *made);
+
+/// Removes the Unix socket at `path`, unless it or its folder is kept, or it is not the one that was `made`.
+///
+/// `made` is NULL for any.
+void kith_protection_unlink(const kith_protection *protection, const char *path, const kith_identity *made);
 
 #endif
