@@ -278,7 +278,9 @@ extension Node {
         audit.write(
             AuditRecord(
                 device: session.link.peer, name: name, isPaired: known != nil, address: session.link.address,
-                method: method, isAllowed: isAllowed, detail: detail))
+                method: method, isAllowed: isAllowed,
+                // What it asked for may be long, and many lines may wait for the disk.
+                detail: detail.prefix(bytes: 1_000)))
     }
 }
 

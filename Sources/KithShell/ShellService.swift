@@ -133,7 +133,7 @@ public struct ShellService: Service {
             shell = HostedShell(
                 process,
                 profile: HostedShell.Profile(
-                    id: running.freshName(), command: String(asked.prefix(1_024)), owner: context.caller,
+                    id: running.freshName(), command: asked.prefix(bytes: 1_024), owner: context.caller,
                     opened: Int64(Date().timeIntervalSince1970), keep: keep, forcedCommand: forced,
                     size: input.terminal?.size),
                 sharing: input.sharing,

@@ -1,3 +1,5 @@
+import KithWire
+
 /// What paired devices were refused, counted: in an hour, each device has a line for each of the first different refusals,
 /// and beyond those one for each method.
 ///
@@ -5,7 +7,7 @@
 struct PairedRefusals {
     /// How many different refusals of one device get a line of their own in an hour.
     static let ownPerHour = 16
-    /// How much of what was refused is told apart, in characters.
+    /// How much of what was refused is told apart, in bytes.
     private static let detailLimit = 400
 
     /// One refusal; without a detail: all others of the method.
@@ -23,7 +25,7 @@ struct PairedRefusals {
     /// Counts a refusal; returns the line it is the first of, if it is, which is to be written at once.
     mutating func count(_ entry: AuditEntry) -> Lines.Line? {
         if lines.begin(at: entry.time) { own = [:] }
-        let detail = String(entry.detail.prefix(Self.detailLimit))
+        let detail = entry.detail.prefix(bytes: Self.detailLimit)
         var key = Key(device: entry.device, method: entry.method, detail: detail)
         let isKnown = lines.holds(key)
         let isOwn = isKnown || own[entry.device, default: 0] < Self.ownPerHour

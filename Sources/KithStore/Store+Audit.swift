@@ -16,7 +16,7 @@ extension Store {
         try database.execute(
             sql: "INSERT INTO audit (time, device, method, decision, detail) VALUES (?, ?, ?, ?, ?)",
             arguments: [
-                entry.time, entry.device, entry.method, entry.decision.rawValue, String(entry.detail.prefix(500)),
+                entry.time, entry.device, entry.method, entry.decision.rawValue, entry.detail.prefix(bytes: 500),
             ])
         if database.lastInsertedRowID % Int64(Self.auditSlack) == 0 { try Self.trimAudit(database) }
     }

@@ -183,7 +183,8 @@ private struct CBORParser {
         var bits: UInt8 = 0
         for index in range { bits |= bytes[index] }
         guard bits >= 0x80 else { return true }
-        guard String(validating: bytes[range], as: UTF8.self) != nil else { throw .invalid("text is UTF-8") }
+        guard let text = String(validating: bytes[range], as: UTF8.self) else { throw .invalid("text is UTF-8") }
+        guard text.hasFewMarks else { throw .invalid("a letter has no more than \(String.marksLimit) marks") }
         return false
     }
 

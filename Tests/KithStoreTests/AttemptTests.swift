@@ -32,6 +32,20 @@ import Testing
         #expect(try store.audit(limit: 10).map(\.time) == [3_600, 400])
     }
 
+    @Test func `a line is short whatever its letters are`() throws {
+        let folder = try TemporaryFolder()
+        let store = try folder.open()
+        defer { store.close() }
+        // One letter, to Swift.
+        let letter = "a" + String(repeating: "\u{301}", count: 50_000)
+        #expect(letter.count == 1)
+        try store.record(
+            calls: [AuditEntry.Decision.allowed, .denied].map { decision in
+                AuditEntry(time: 1, device: "phone", method: "files.read", decision: decision, detail: letter)
+            })
+        #expect(try store.audit(limit: 10).map(\.detail.utf8.count).sorted() == [399, 499])
+    }
+
     @Test func `however many keys try, an hour has seventeen lines`() throws {
         let folder = try TemporaryFolder()
         let store = try folder.open()
