@@ -9,6 +9,9 @@ final class LineConnection: Sendable {
     let poller: Poller
     private let reading: Reading
     private let turn = Turnstile()
+    /// For what was read and is not taken yet.
+    let room = ByteRoom(inboxLimit)
+    private static let inboxLimit = 64 << 20
 
     /// Only the one reading task touches it.
     private final class Reading: @unchecked Sendable {  // `nextLine` says so
@@ -34,6 +37,24 @@ final class LineConnection: Sendable {
             case .end: return nil
             case .wouldBlock: await poller.wait(for: .read, of: descriptor)
             }
+        }
+    }
+
+    /// Waits for something else than the next line, unless the other end goes meanwhile.
+    ///
+    /// Only the reading task, which does not hear of that otherwise.
+    ///
+    /// - Throws: what `body` throws, `KithError` `.closed` when the other end is gone.
+    func whileThere(_ body: @escaping @Sendable () async throws -> Void) async throws {
+        try await withThrowingTaskGroup { group in
+            group.addTask { try await body() }
+            group.addTask { [poller, descriptor] in
+                await poller.wait(for: .hangUp, of: descriptor)
+                try Task.checkCancellation()
+                throw KithError(.closed, "The caller is gone.")
+            }
+            defer { group.cancelAll() }
+            try await group.next()
         }
     }
 

@@ -15,10 +15,13 @@ final class ServerConnection: Sendable {
     private let state = Mutex(State())
 
     private struct State {
-        /// What calls each off that can be.
-        var calls: [RPCIdentifier: @Sendable () -> Void] = [:]
+        /// What runs, each with what calls it off.
+        var cancels: [UInt64: @Sendable () -> Void] = [:]
+        /// Which of them an identifier means: the newest that has it.
+        var calls: [RPCIdentifier: UInt64] = [:]
         var streams: [RPCIdentifier: SharedStream] = [:]
         var running = 0
+        var begun: UInt64 = 0
         var isDraining = false
         /// Whether the caller has said hello.
         var knowsEnvelope = false
@@ -83,19 +86,31 @@ final class ServerConnection: Sendable {
     }
 
     private func cancelAll() {
-        for cancel in state.withLock({ Array($0.calls.values) }) { cancel() }
+        for cancel in state.withLock({ Array($0.cancels.values) }) { cancel() }
     }
 
-    private func begin() -> Bool {
+    /// Begins a call, and gives its number; `nil` where there are too many.
+    private func begin() -> UInt64? {
         state.withLock { state in
-            guard state.running < Self.callLimit else { return false }
+            guard state.running < Self.callLimit else { return nil }
             state.running += 1
-            return true
+            state.begun += 1
+            return state.begun
         }
     }
 
-    private func end() {
+    /// Notes what calls a call off, whether or not it has an identifier, or one of its own.
+    private func note(_ number: UInt64, _ id: RPCIdentifier?, _ cancel: @escaping @Sendable () -> Void) {
+        state.withLock { state in
+            state.cancels[number] = cancel
+            if let id { state.calls[id] = number }
+        }
+    }
+
+    private func end(_ number: UInt64, _ id: RPCIdentifier?) {
         let isOver = state.withLock { state in
+            state.cancels[number] = nil
+            if let id, state.calls[id] == number { state.calls[id] = nil }
             state.running -= 1
             return state.running == 0 && state.isDraining
         }
@@ -123,7 +138,7 @@ final class ServerConnection: Sendable {
         case .response:
             break  // nobody was asked anything
         case .request(let request):
-            guard begin() else {
+            guard let number = begin() else {
                 if let id = request.id {
                     group.addTask { await reply(RPCResponse(id: id, result: .failure(Self.crowded))) }
                 }
@@ -131,18 +146,15 @@ final class ServerConnection: Sendable {
             }
             // Its own task, so that `$/cancel` can end this one alone.
             let task = Task(name: "kith \(request.method)") { await self.answer(request) }
-            if let id = request.id { state.withLock { $0.calls[id] = { task.cancel() } } }
+            note(number, request.id) { task.cancel() }
             group.addTask {
                 let response = await withTaskCancellationHandler {
                     await task.value
                 } onCancel: {
                     task.cancel()
                 }
-                if let id = request.id {
-                    self.state.withLock { _ = $0.calls.removeValue(forKey: id) }
-                    await reply(response)
-                }
-                self.end()
+                if request.id != nil { await reply(response) }
+                self.end(number, request.id)
             }
         }
     }
@@ -216,7 +228,9 @@ final class ServerConnection: Sendable {
         }
     }
 
-    private func cancel(_ id: RPCIdentifier) { state.withLock { $0.calls[id] }?() }
+    private func cancel(_ id: RPCIdentifier) {
+        state.withLock { state in state.calls[id].flatMap { state.cancels[$0] } }?()
+    }
 
     private func take(_ notice: Notice) async {
         if notice.notice == .cancel { return cancel(notice.id) }
@@ -248,7 +262,7 @@ final class ServerConnection: Sendable {
             group.addTask { await refuse(RPCCall.failure(error)) }
             return
         }
-        guard begin() else {
+        guard let number = begin() else {
             group.addTask { await refuse(Self.crowded) }
             return
         }
@@ -273,21 +287,17 @@ final class ServerConnection: Sendable {
                 await refuse(RPCCall.failure(failure ?? KithError(.internal, "The stream was not accepted.")))
             }
         }
-        state.withLock { state in
-            state.streams[id] = stream
-            state.calls[id] = { task.cancel() }
-        }
+        note(number, id) { task.cancel() }
+        state.withLock { $0.streams[id] = stream }
         group.addTask {
             await withTaskCancellationHandler {
                 await task.value
             } onCancel: {
                 task.cancel()
             }
-            self.state.withLock { state in
-                state.streams[id] = nil
-                state.calls[id] = nil
-            }
-            self.end()
+            self.state.withLock { $0.streams[id] = nil }
+            stream.letGo()
+            self.end(number, id)
         }
     }
 
@@ -302,12 +312,12 @@ final class ServerConnection: Sendable {
             // The caller may be gone; then nobody wants to know.
             try? await connection.send(RPCResponse(id: id, result: .failure(RPCCall.failure(error))).json)
         }
-        guard state.withLock({ $0.running }) == 0, begin() else {
+        guard state.withLock({ $0.running }) == 0, let number = begin() else {
             await refuse(
                 KithError(.invalid, "A raw stream needs a connection of its own; other calls run on this one."))
             return false
         }
-        defer { end() }
+        defer { end(number, nil) }
         let accepted = Locked<SocketStream?>(nil)
         do {
             let call = try call(request).call

@@ -50,8 +50,35 @@ final class SharedStream: Sendable {
     }
 
     private func enqueue(_ part: Received) async throws {
+        let count = Self.size(part)
         // A stream that has ended meanwhile takes no more, and nobody need hear of it.
-        do { try await received.send(part) } catch is Ended {}
+        do {
+            if connection.room.offer(count) {
+                do {
+                    if try received.offer(part) { return }
+                } catch {
+                    connection.room.giveBack(count)
+                    throw error
+                }
+                connection.room.giveBack(count)
+            }
+            try await connection.whileThere { [connection, received] in
+                try await connection.room.take(count)
+                do {
+                    try await received.send(part)
+                } catch {
+                    connection.room.giveBack(count)
+                    throw error
+                }
+            }
+        } catch is Ended {}
+    }
+
+    private static func size(_ part: Received) -> Int {
+        switch part {
+        case .bytes(let bytes): bytes.count
+        case .finish: 0
+        }
     }
 
     private struct Ended: Error {}
@@ -92,6 +119,7 @@ final class SharedStream: Sendable {
             do { return try await received.receive() } catch is Ended { return nil }
         }
         while let part = try await next() {
+            defer { connection.room.giveBack(Self.size(part)) }
             switch part {
             case .bytes(let bytes):
                 if isHeard {
@@ -132,6 +160,12 @@ final class SharedStream: Sendable {
     private func send(_ notice: StreamNotice) async throws {
         try await credit.take()
         try await connection.send(notice.request(id).json)
+    }
+
+    /// Forgets what its service has not taken.
+    func letGo() {
+        received.finish(Ended())
+        while let part = try? received.poll() { connection.room.giveBack(Self.size(part)) }
     }
 
     /// Waits until all that the service has sent is on its way to the caller, then says that it is over.

@@ -228,3 +228,60 @@ extension RawPeer {
         await #expect(throws: KithError.self) { try await kept.value?.receive() }
     }
 }
+
+@Suite(.timeLimit(.minutes(1))) struct `A caller at the socket that goes` {
+    @Test func `ends a stream whose service takes nothing, however much waits to be read`() async throws {
+        try await withServer { directory, dispatcher in
+            var peer: RawPeer? = try RawPeer(directory)
+            await peer?.open("test.idle")
+            _ = await peer?.line()
+            let bytes = Base64.encode([UInt8](repeating: 7, count: 64 << 10))
+            // The service's pipe is full, and so is what waits for it: nobody reads the rest, nor the end.
+            for _ in 0..<5 {
+                await peer?.say(#"{"jsonrpc":"2.0","method":"$/message","params":{"id":1,"bytes":"\#(bytes)"}}"#)
+            }
+            for _ in 0..<64 {
+                await peer?.say(#"{"jsonrpc":"2.0","method":"$/message","params":{"id":1,"bytes":"AAAA"}}"#)
+            }
+            peer = nil
+            await dispatcher.cancelled.wait()
+        }
+    }
+
+    @Test func `ends a stream although another call had its identifier`() async throws {
+        try await withServer { directory, dispatcher in
+            var peer: RawPeer? = try RawPeer(directory)
+            await peer?.open("test.idle")
+            _ = await peer?.line()
+            _ = await peer?.line()
+            await peer?.echo(1)
+            peer = nil
+            await dispatcher.cancelled.wait()
+        }
+    }
+
+    @Test func `ends a call whose answer it did not want`() async throws {
+        try await withServer { directory, dispatcher in
+            var peer: RawPeer? = try RawPeer(directory)
+            await peer?.say(#"{"jsonrpc":"2.0","method":"test.hang"}"#)
+            await dispatcher.started.wait()
+            peer = nil
+            await dispatcher.cancelled.wait()
+        }
+    }
+
+    @Test func `finds what it sends waiting up to a limit, one thing that is longer alone`() async throws {
+        let room = ByteRoom(10)
+        #expect(room.offer(20) && !room.offer(1))
+        room.giveBack(20)
+        #expect(room.offer(6) && room.offer(4) && !room.offer(1))
+        async let waiting: Void = room.take(5)
+        room.giveBack(4)
+        room.giveBack(6)
+        try await waiting
+        #expect(room.offer(5) && !room.offer(1))
+        let cancelled = Task { try await room.take(5) }
+        cancelled.cancel()
+        await #expect(throws: CancellationError.self) { try await cancelled.value }
+    }
+}
