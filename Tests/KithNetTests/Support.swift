@@ -234,7 +234,8 @@ final class Cable: ChannelInboundHandler, @unchecked Sendable {  // `client` and
             target = client
         } else {
             guard !isDeaf.withLock({ $0 }) else { return }
-            client = envelope.remoteAddress
+            // A probe of the machine, a byte from a socket of its own, says nothing of where the client is.
+            if envelope.data.readableBytes > 1 { client = envelope.remoteAddress }
             target = server
         }
         context.writeAndFlush(

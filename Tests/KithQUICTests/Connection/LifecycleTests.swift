@@ -273,7 +273,7 @@ final class SharedLines: Sendable {
         #expect(Pair.closeReason(pair.serverEvents) == .statelessReset)
     }
 
-    @Test func `a peer is silent from the second probe time-out on, and no more once it is heard`() throws {
+    @Test func `a peer is silent from the first probe time-out on, and no more once it is heard`() throws {
         let pair = try Pair()
         #expect(pair.connect())
         pair.run(seconds: 1)
