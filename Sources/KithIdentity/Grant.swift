@@ -4,7 +4,8 @@ public import KithWire
 ///
 /// As text: `shell`, `shell:command=LINE`, `shell:view`, `shell:agent`, `files:read=/srv`, `files:write=/home/ana`
 /// (which includes reading), `screen:view`, `screen:control` (which includes viewing), `forward`,
-/// `forward:to=HOST:PORT`, `forward:listen=ADDRESS:PORT` (``ForwardPattern``), `library`, `node:PATTERN`.
+/// `forward:to=HOST:PORT`, `forward:listen=ADDRESS:PORT` (``ForwardPattern``), `library`, `node:PATTERN` for what
+/// services from outside this package ask for.
 public enum Grant: Hashable, Sendable {
     /// Run commands and shells as this device's user.
     case shell
@@ -27,7 +28,11 @@ public enum Grant: Hashable, Sendable {
     case forwardListen(ForwardPattern)
     /// Use the library.
     case library
-    /// Call the services whose path matches the pattern.
+    /// Use what a service from outside this package calls so: words with dots or slashes between them, `math.add`.
+    ///
+    /// Ended by `.*` or `/*`, everything that begins with the words before: `math.*` covers `math.add` and
+    /// `math.slow.add`, not `math` itself nor `mathematics.add`; `*` covers all of this kind. What is asked for may be a
+    /// pattern, too, and is covered as it is written.
     case node(pattern: String)
 
     /// What may be done with files.
@@ -73,13 +78,20 @@ public enum Grant: Hashable, Sendable {
         case (.files(let held, let root), .files(let wanted, let path)):
             (held == .write || wanted == .read) && Self.contains(root, path)
         case (.screen(let held), .screen(let wanted)): held == .control || wanted == .view
-        case (.node(let held), .node(let wanted)): held == wanted
+        case (.node(let held), .node(let wanted)): Self.matches(held, wanted)
         case (.forward, .forwardTo): true
         case (.forward, .forwardListen(.hosts(let hosts, _))): ForwardPattern.Hosts.localhost.covers(hosts)
         case (.forwardTo(let held), .forwardTo(let wanted)): held.covers(wanted)
         case (.forwardListen(let held), .forwardListen(let wanted)): held.covers(wanted)
         default: false
         }
+    }
+
+    /// Whether `wanted` is `pattern` or, by whole words, one of those it stands for.
+    private static func matches(_ pattern: String, _ wanted: String) -> Bool {
+        if pattern == wanted || pattern == "*" { return true }
+        guard pattern.hasSuffix(".*") || pattern.hasSuffix("/*") else { return false }
+        return wanted.utf8.starts(with: pattern.utf8.dropLast())
     }
 
     /// Whether `path` is `root` or lies beneath it, by whole components.
@@ -191,7 +203,7 @@ extension Grant: LosslessStringConvertible {
             .invalid,
             """
             “\(text.prefix(128))” is not a grant. There are: shell, shell:command=LINE, shell:view, shell:agent, \
-            files:read=/PATH, files:write=/PATH, forward, forward:to=HOST:PORT, forward:listen=ADDRESS:PORT.
+            files:read=/PATH, files:write=/PATH, forward, forward:to=HOST:PORT, forward:listen=ADDRESS:PORT, node:NAME.
             """)
     }
 }
