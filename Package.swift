@@ -18,8 +18,6 @@ let floors: [[Target]] = [
                 "KithWire", "CKithSystem",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
-                .product(name: "X509", package: "swift-certificates"),
-                .product(name: "SwiftASN1", package: "swift-asn1"),
             ]),
         .target(name: "KithRPC", dependencies: ["KithWire"]),
         .target(name: "KithCommandLine"),
@@ -53,6 +51,9 @@ let floors: [[Target]] = [
             name: "KithNet",
             dependencies: [
                 "KithWire", "KithIdentity", "KithQUIC", "KithAPI", "CKithSystem",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "X509", package: "swift-certificates"),
+                .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "Logging", package: "swift-log"),
@@ -79,7 +80,8 @@ let floors: [[Target]] = [
             dependencies: [
                 "KithWire", "KithIdentity", "KithCommandLine", "KithAPI", "KithNet", "KithStore", "CKithSystem",
                 .product(name: "Logging", package: "swift-log"),
-            ])
+            ]),
+        .target(name: "KithClient", dependencies: ["KithWire", "KithIdentity", "KithAPI", "KithSocket"]),
     ],
     // 5 Services
     [
@@ -176,6 +178,7 @@ let tests: [Target] = [
     test("KithStore", "KithIdentity", "KithMLS", "KithTesting", logging, .product(name: "GRDB", package: "GRDB.swift")),
     test("KithSocket", "KithTesting", "KithRPC", "KithAPI", logging),
     test("KithNode", "KithTesting", "KithIdentity", "KithAPI", "KithNet", "KithStore", logging),
+    test("Kith", "KithTesting"),
     test("KithShell", "KithTesting", "KithIdentity", "KithAPI", "KithNode", "CKithSystem", logging),
     test("KithFiles", "CKithSystem", "KithIdentity", "KithAPI", "KithNode", crypto, logging),
     test("KithGroups", "KithMLS", "KithIdentity", "KithStore", "KithTesting"),
@@ -269,7 +272,10 @@ let package = Package(
     platforms: [.macOS(.v15), .iOS(.v18)],
     products: [
         .library(name: "Kith", targets: ["Kith"]),
-        .library(name: "KithClient", targets: ["KithAPI", "KithSocket"]),
+        .library(name: "KithClient", targets: ["KithClient"]),
+        .library(name: "KithNode", targets: ["KithNode"]),
+        .library(name: "KithNet", targets: ["KithNet"]),
+        .library(name: "KithStore", targets: ["KithStore"]),
         .library(name: "KithQUIC", targets: ["KithQUIC"]),
         .library(name: "KithMLS", targets: ["KithMLS"]),
         .library(name: "KithGroups", targets: ["KithGroups"]),

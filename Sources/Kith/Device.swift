@@ -1,23 +1,11 @@
 public import KithAPI
 public import KithIdentity
-import KithFiles
-import KithForward
-import KithNet
-import KithNode
-import KithShell
-import KithSocket
+public import KithNet
+public import KithNode
 import KithStore
 public import KithWire
 public import Logging
 import Synchronization
-
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
 
 /// The version of this software.
 public let kithVersion = "0.1.0"
@@ -32,7 +20,10 @@ public let kithVersion = "0.1.0"
 /// ```
 ///
 /// Any number of devices live in one process, each with a directory of its own. ``run()`` holds a device up;
-/// cancelling it stops hard, ``beginGracefulShutdown()`` softly.
+/// cancelling it stops hard, ``beginGracefulShutdown()`` softly. It can be run again.
+///
+/// What it can do is a set of services. Ours are chosen by ``Options/services``, and an application adds its own, there or
+/// with ``add(_:)`` at any time.
 public final class Device: Sendable {
     /// How a device is opened.
     public struct Options: Sendable {
@@ -65,6 +56,15 @@ public final class Device: Sendable {
         /// Dangerous: whoever has it can read everything that was sent, and speak in this device's name as long as a
         /// connection lasts.
         public var keyLogFile: String?
+        /// What it can do: ours, chosen, and an application's own.
+        public var services = Services()
+        /// The limits of its node.
+        public var node = Node.Options()
+        /// How it listens and dials.
+        ///
+        /// What the device decides itself is not taken from here: the port (but that of an address to listen at, where it
+        /// is not 0), the application protocol, who is admitted, what is remembered of peers, and both logs.
+        public var endpoint = Endpoint.Options()
         /// Where it says what happens; never a secret.
         public var logger = Logger(label: "kith", factory: { _ in SwiftLogNoOpLogHandler() })
 
@@ -72,204 +72,210 @@ public final class Device: Sendable {
         public init() {}
     }
 
+    /// The services of a device.
+    ///
+    /// What makes it a device is always there: devices and their grants, pairing, being found, and what it says of itself.
+    public struct Services: Sendable {
+        /// Whether it opens shells: the methods of ``Shell``.
+        public var shell = true
+        /// Whether it lists, reads, writes and copies files: the methods of ``Files``.
+        public var files = true
+        /// Whether it passes connections on: the methods of ``Forward``.
+        public var forward = true
+        /// Whether files can be offered to its person: the methods of ``Inbox``.
+        public var inbox = true
+        /// The application's own.
+        public var own: [any Service]
+
+        /// All of ours, and those in `own`.
+        public init(own: [any Service] = []) { self.own = own }
+
+        /// None of ours, and those in `own`.
+        public static func only(_ own: [any Service]) -> Services {
+            var services = Services(own: own)
+            (services.shell, services.files, services.forward, services.inbox) = (false, false, false, false)
+            return services
+        }
+    }
+
     /// Who it is.
     public let id: DeviceID
     /// What it calls itself.
     public let name: String
     /// Calls methods as the device's own person: here, and on the devices it is paired with.
-    public var client: Client { node.client }
-    /// Where it listens.
-    public var addresses: [NetworkAddress] { endpoint.localAddresses }
+    ///
+    /// One client serves every ``run()``; between two of them its calls fail.
+    public var client: Client { Client(DeviceCarrier(device: self)) }
+    /// Where it listens, or listened last.
+    public var addresses: [NetworkAddress] { parts.endpoint.localAddresses }
 
-    private let node: Node
-    private let store: Store
-    private let endpoint: Endpoint
-    private let memory: SealedMemory
-    private let socket: SocketServer?
-    private let pairing: PairingService
-    private let forwards: ForwardService
-    private let logger: Logger
-    private let stopping = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+    private let options: Options
+    private let key: DeviceKey
+    private let state: Mutex<State>
+
+    private struct State {
+        var parts: DeviceParts
+        var phase = Phase.open
+        /// The application's own, in the order in which they were added.
+        var own: [OwnService] = []
+    }
+
+    private struct OwnService {
+        let id = ServiceID()
+        let service: any Service
+        let handlers: [Handler]
+
+        init(_ service: any Service) {
+            self.service = service
+            handlers = service.handlers
+        }
+    }
+
+    private enum Phase {
+        /// Everything is open and waits to be run.
+        case open
+        /// It is being opened to be run again; it may be told to stop before it is.
+        case opening(isStopping: Bool)
+        /// It runs.
+        case running
+        /// Everything is closed.
+        case ended
+    }
 
     /// Opens a data directory, making it and the device's key when they are not there, and opens its sockets.
     ///
-    /// - Throws: `KithError` `.conflict` when another process uses the directory or the port, `.denied` when the key
-    ///   does not open, `.corrupt` when a file is damaged; nothing is overwritten then.
+    /// - Throws: `KithError` `.conflict` when another process uses the directory or the port, or two services have a
+    ///   method of one name, `.denied` when the key does not open, `.corrupt` when a file is damaged; nothing is
+    ///   overwritten then.
     public static func open(directory: String, options: Options = Options()) async throws -> Device {
-        let store = try Store.open(directory: directory, logger: options.logger)
+        let parts = try await DeviceParts.open(directory: directory, options: options)
         do {
-            return try await Device(store: store, options: options)
+            return try Device(parts, options)
         } catch {
-            store.close()
+            await parts.close()
             throw error
         }
     }
 
-    private init(store: Store, options: Options) async throws {
-        let keys =
-            options.keyStore
-            ?? FileKeyStore(
-                directory: store.directory,
-                seal: options.passphrase.map { .passphrase($0) } ?? .machineKey)
-        let key = try Self.key(in: keys, of: store)
-        id = key.id
-        self.store = store
-        logger = options.logger
-
-        if let name = options.name { try store.setSetting("name", Self.ownName(name, of: key.id)) }
-        name = try store.setting("name") ?? Self.hostName()
-
-        memory = SealedMemory(key: key, store: store, logger: options.logger)
-        let endpoint = try await Self.bind(key, store, memory, options)
-        self.endpoint = endpoint
-        let protection = try ProtectedFiles(directory: store.directory)
-        let node = Node(id: key.id, store: store, protection: protection, logger: options.logger)
-        self.node = node
-
-        let ownName = name
-        let now: @Sendable () -> Int64 = { Int64(time(nil)) }
-        try node.add(DevicesService(node: node, store: store, now: now))
-        pairing = PairingService(
-            node: node, store: store, name: { ownName }, addresses: { endpoint.localAddresses }, now: now)
-        try node.add(pairing)
-        try node.add(ShellService(logger: options.logger))
-        try node.add(FilesService(logger: options.logger))
-        forwards = ForwardService(memory: Self.forwardMemory(of: store, node: node), logger: options.logger)
-        try node.add(forwards)
-        forwards.restore(client: node.client)
-        try node.add(InboxService(Self.inboxMemory(of: store, node: node, now: now), logger: options.logger))
-        socket =
-            options.listens
-            ? try SocketServer(directory: store.directory, dispatcher: node, logger: options.logger) : nil
-        if let socket {
-            for place in socket.places { try protection.protect(place) }
-        }
-        try node.add(
-            ReachService(
-                node: node, store: store, version: kithVersion, listens: options.listens,
-                addresses: { endpoint.localAddresses }, now: { Self.milliseconds() }))
-        try node.add(LoadService(node: node))
-        let stop = stopping.continuation
-        try node.add(
-            ThisDeviceService(
-                status: {
-                    ThisDevice.Status.Output(
-                        name: ownName, id: key.id, addresses: endpoint.localAddresses,
-                        ticket: Ticket(id: key.id, addresses: endpoint.localAddresses).text, version: kithVersion,
-                        pid: getpid(), devices: try store.devices().count)
-                },
-                stop: { stop.yield() }))
+    private init(_ parts: DeviceParts, _ options: Options) throws {
+        id = parts.key.id
+        name = parts.name
+        key = parts.key
+        // From now on it has its key, its name and its services.
+        var kept = options
+        (kept.keyStore, kept.passphrase, kept.name, kept.services.own) = (nil, nil, nil, [])
+        self.options = kept
+        var state = State(parts: parts)
+        for service in options.services.own { try Self.add(OwnService(service), to: &state) }
+        self.state = Mutex(state)
     }
 
-    /// The device's key: the stored one, or a new one in a directory where nothing was ever noted.
+    private var parts: DeviceParts { state.withLock { $0.parts } }
+
+    fileprivate var node: Node { parts.node }
+
+    // MARK: - Services
+
+    /// Begins to serve the methods of `service`, to this device's person and, as each says, to other devices.
     ///
-    /// - Throws: `.corrupt` when the key is missing, or another device's: nobody who is paired would know a new one.
-    private static func key(in keys: any KeyStore, of store: Store) throws(KithError) -> DeviceKey {
-        let stored = try keys.storedDeviceKey()
-        let owner = try store.owner()
-        if let stored, owner == nil || owner == stored.id {
-            if owner == nil { try store.setOwner(stored.id) }
-            return stored
-        }
-        guard stored == nil else {
-            throw KithError(
-                .corrupt,
-                "The key in \(store.directory) belongs to another device than the database there. "
-                    + "Restore both from one backup.")
-        }
-        let isNew = try store.isBlank()
-        guard owner == nil, isNew else {
-            throw KithError(
-                .corrupt,
-                "This device's key is missing: \(store.directory) has its database and no identity.sealed. Restore it from "
-                    + "a backup; or begin anew in another folder (--data) and pair with every device again.")
-        }
-        // The key first: a database that has an owner must find it.
-        let key = try keys.deviceKey()
-        try store.setOwner(key.id)
-        return key
+    /// At any time: a device that runs serves them from now on, another one as soon as it runs.
+    ///
+    /// - Returns: what ``remove(_:)`` takes.
+    /// - Throws: `KithError` `.conflict` when a method of that name is served already; none is added then.
+    @discardableResult public func add(_ service: any Service) throws -> ServiceID {
+        let own = OwnService(service)
+        try state.withLock { try Self.add(own, to: &$0) }
+        return own.id
     }
 
-    /// Opens the UDP port: the one asked for, the one used last, or any.
-    private static func bind(
-        _ key: DeviceKey, _ store: Store, _ memory: SealedMemory, _ options: Options
-    ) async throws -> Endpoint {
-        let remembered = memory.take()
-        func open(_ port: UInt16) async throws -> Endpoint {
-            var endpointOptions = Endpoint.Options()
-            endpointOptions.qlog = try options.qlogDirectory.map(Traces.qlog)
-            endpointOptions.keyLog = try options.keyLogFile.map(Traces.keyLog)
-            endpointOptions.port = port
-            endpointOptions.memory = remembered
-            // Nobody gets further than proving a key where nothing waits for it.
-            endpointOptions.admit = { device, address in
-                let now = Int64(time(nil))
-                switch store.reception(of: device, now: now) {
-                case .paired: return .full
-                case .invited: return .limited
-                case .unknown:
-                    store.countAttempt(
-                        UnpairedAttempt(
-                            device: device, address: address, method: "connect",
-                            detail: "not paired, and no invitation waits"),
-                        now: now)
-                    return .refused
-                }
-            }
-            let endpoint = try await Endpoint.bind(key: key, options: endpointOptions, logger: options.logger)
-            if options.listens { try store.setSetting("port", String(endpoint.port)) }
-            return endpoint
-        }
-        guard options.listens else { return try await open(0) }
-        if let port = options.port { return try await open(port) }
-        guard let kept = try store.setting("port").flatMap({ UInt16($0) }) else { return try await open(0) }
-        do {
-            return try await open(kept)
-        } catch let error as KithError where error.code == .conflict {
-            // Somebody else has the port of last time: devices find us again once we have reached them.
-            options.logger.warning("port \(kept) is taken; listening on another")
-            return try await open(0)
-        }
+    private static func add(_ own: OwnService, to state: inout State) throws {
+        try state.parts.node.add(own.service, with: own.handlers, as: own.id)
+        state.own.append(own)
     }
+
+    /// Stops serving the methods of a service that was added, ends those of its calls that run, and stops it.
+    ///
+    /// Returns when it is stopped; its calls are waited for as long as ``KithNode/Node/Options/drain`` says. One that is
+    /// not there any more is nothing to do.
+    public func remove(_ id: ServiceID) async {
+        let node = state.withLock { state in
+            state.own.removeAll { $0.id == id }
+            return state.parts.node
+        }
+        await node.remove(id)
+    }
+
+    // MARK: - Running
 
     /// Holds the device up until it is told to stop or the task is cancelled, then closes everything.
     ///
-    /// Call it once. Afterwards the directory is free for another process.
-    public func run() async throws {
-        defer { store.close() }
-        do {
-            try await withThrowingTaskGroup(of: Void.self) { group in
-                group.addTask { await self.node.serve(self.endpoint, isListening: self.socket != nil) }
-                if let socket {
-                    forwards.runRestored()
-                    group.addTask { try await socket.run() }
-                }
-                group.addTask {
-                    for await _ in self.stopping.stream { break }
-                    self.pairing.close()
-                    self.node.beginGracefulShutdown()
-                    self.socket?.beginGracefulShutdown()
-                }
-                defer { group.cancelAll() }
-                try await group.waitForAll()
+    /// Afterwards the directory is free for another process. Running again opens it anew, with the same key and the
+    /// services that are there, ours from their beginning.
+    ///
+    /// - Throws: `KithError` `.conflict` while it runs already; when run again, also as ``open(directory:options:)``.
+    public func run() async throws { try await run(begin()) }
+
+    private func run(_ parts: DeviceParts) async throws {
+        defer { state.withLock { $0.phase = .ended } }
+        try await parts.run()
+    }
+
+    /// Takes what is open, or opens it again.
+    private func begin() async throws -> DeviceParts {
+        let ready = try state.withLock { state throws -> DeviceParts? in
+            switch state.phase {
+            case .opening, .running: throw KithError(.conflict, "The device \(name) runs already.")
+            case .open:
+                state.phase = .running
+                return state.parts
+            case .ended:
+                state.phase = .opening(isStopping: false)
+                return nil
             }
+        }
+        if let ready { return ready }
+        do {
+            let parts = try await DeviceParts.open(
+                directory: parts.store.directory, options: options, as: key)
+            do {
+                try state.withLock { state in
+                    for own in state.own { try parts.node.add(own.service, with: own.handlers, as: own.id) }
+                    if case .opening(isStopping: true) = state.phase { parts.stop() }
+                    state.parts = parts
+                    state.phase = .running
+                }
+            } catch {
+                await parts.close()
+                throw error
+            }
+            return parts
         } catch {
-            await endpoint.shutdown()
-            memory.keep(await endpoint.takeMemory())
+            state.withLock { $0.phase = .ended }
             throw error
         }
-        await endpoint.shutdown(grace: .milliseconds(500))
-        memory.keep(await endpoint.takeMemory())
     }
 
     /// Asks the device to stop: nothing new is taken, what runs may finish for five seconds, then ``run()`` returns.
-    public func beginGracefulShutdown() { stopping.continuation.yield() }
+    ///
+    /// One that is open, or being opened, and not yet run stops as soon as it is.
+    public func beginGracefulShutdown() {
+        state.withLock { state in
+            switch state.phase {
+            case .open, .running: state.parts.stop()
+            case .opening: state.phase = .opening(isStopping: true)
+            case .ended: break
+            }
+        }
+    }
 
     /// Runs `body` while the device is up, then stops it.
+    ///
+    /// - Throws: what `body` throws; as ``run()`` when the device cannot be run.
     public func whileRunning<Result>(_ body: () async throws -> Result) async throws -> Result {
+        let parts = try await begin()
         // The task may begin late, and the body call another device first thing.
-        node.call(through: endpoint)
-        let running = Task(name: "kith device") { try await self.run() }
+        parts.node.call(through: parts.endpoint)
+        let running = Task(name: "kith device") { try await self.run(parts) }
         let result: Swift.Result<Result, any Error>
         do {
             result = .success(try await body())
@@ -306,54 +312,27 @@ public final class Device: Sendable {
         return base + "/kith"
         #endif
     }
+}
 
-    /// The time, in milliseconds since 1970.
-    private static func milliseconds() -> Int64 {
-        var time = timespec()
-        guard unsafe clock_gettime(CLOCK_REALTIME, &time) == 0 else { return 0 }
-        return Int64(time.tv_sec) * 1_000 + Int64(time.tv_nsec) / 1_000_000
+/// Calls through the node that a device has at that moment.
+private struct DeviceCarrier: Carrier {
+    let device: Device
+
+    func call<M: Method>(
+        _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
+    ) async throws -> M.Output {
+        try await self.device.node.call(method, input, on: device, options: options)
     }
 
-    /// What the inbox keeps, and whom it knows.
-    private static func inboxMemory(of store: Store, node: Node, now: @escaping @Sendable () -> Int64) -> InboxMemory {
-        InboxMemory(
-            setting: { try store.setting($0) }, setSetting: { try store.setSetting($0, $1) },
-            peer: { [unowned node] reference in
-                let known = try node.resolve(reference)
-                guard let device = try store.device(known.id) else {
-                    throw KithError(.unpaired, "\(known.name) is not paired with this device any more.")
-                }
-                return InboxMemory.Peer(id: device.id, name: device.name, pairedAt: device.pairedAt)
-            }, now: now)
+    func open<M: StreamMethod>(
+        _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
+    ) async throws -> OpenedStream<M> {
+        try await self.device.node.open(method, input, on: device, options: options)
     }
 
-    /// What the forwards keep, and whom they know.
-    private static func forwardMemory(of store: Store, node: Node) -> ForwardMemory {
-        ForwardMemory(
-            own: node.id.short, load: { try store.setting("forwards") }, save: { try store.setSetting("forwards", $0) },
-            resolve: { [unowned node] reference in
-                let known = try node.resolve(reference)
-                return (known.id.description, known.name)
-            })
-    }
-
-    /// The name this device is to call itself, as it is stored.
-    private static func ownName(_ wanted: String, of id: DeviceID) throws(KithError) -> String {
-        guard wanted.contains(where: { $0.isLetter || $0.isNumber }) else {
-            throw KithError(.invalid, "A name has 1 to 63 letters, digits, hyphens, underscores or dots.")
-        }
-        let name = DeviceName.plain(wanted)
-        if DeviceName.conflict(of: DeviceName.Look(name: name, id: id), among: []) == .reserved {
-            throw KithError(
-                .invalid, "\(name) cannot be this device's name: it says something else. Choose another.")
-        }
-        return name
-    }
-
-    private static func hostName() -> String {
-        var buffer = [CChar](repeating: 0, count: 256)
-        guard unsafe gethostname(&buffer, buffer.count - 1) == 0 else { return "device" }
-        let name = String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
-        return DeviceName.plain(String(name.prefix { $0 != "." }))
+    func begin<M: StreamMethod>(
+        _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
+    ) async throws -> OpeningStream<M.Output> {
+        try await self.device.node.begin(method, input, on: device, options: options)
     }
 }

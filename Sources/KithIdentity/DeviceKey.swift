@@ -1,4 +1,4 @@
-import Crypto
+package import Crypto
 import Foundation
 public import KithWire
 
@@ -55,7 +55,7 @@ public struct DeviceKey: Sendable {
     }
 
     /// The key in the form that signs; it clears its memory itself, and is not to be kept.
-    var signingKey: Curve25519.Signing.PrivateKey {
+    package var signingKey: Curve25519.Signing.PrivateKey {
         let key = unsafe secret.withUnsafeBytes { unsafe try? Curve25519.Signing.PrivateKey(rawRepresentation: $0) }
         guard let key else { preconditionFailure("a device's private key has 32 bytes") }
         return key

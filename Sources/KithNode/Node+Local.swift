@@ -15,6 +15,8 @@ extension Node {
         let scope = CallScope()
         let ticket = try begin(scope)
         defer { end(ticket) }
+        try handler.calls?.enter(scope)
+        defer { handler.calls?.leave(scope) }
         let context = ownContext(options)
         do {
             let output = try await scope.run(name, until: context.deadline) { try await body(value, context) }
@@ -34,6 +36,8 @@ extension Node {
         let scope = CallScope()
         let ticket = try begin(scope)
         defer { end(ticket) }
+        try handler.calls?.enter(scope)
+        defer { handler.calls?.leave(scope) }
         // The deadline is for the acceptance; a stream that is accepted lasts as long as it lasts.
         try await serve(handler, value, context: ownContext(options), scope: scope) { output in
             try await accept(try handler.method.output.encode(output, input.format))

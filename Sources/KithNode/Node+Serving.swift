@@ -216,6 +216,8 @@ extension Node {
         let name = handler.method.name
         try deviceCalls.enter(peer, name, perMethod: handler.perDevice, total: options.callsPerDevice)
         defer { deviceCalls.leave(peer, name) }
+        try handler.calls?.enter(scope)
+        defer { handler.calls?.leave(scope) }
         let link = session.link
         var prepared = CallContext(
             caller: admission.caller, grants: admission.grants, deadline: admission.deadline, trace: header.trace,

@@ -67,7 +67,8 @@ public final class Node: Sendable {
 
     private struct State {
         var handlers: [String: Handler] = [:]
-        var services: [any Service] = []
+        /// In the order in which they were added.
+        var services: [AddedService] = []
         /// What is known, served here or not.
         var methods: [String: AnyMethod] = [:]
         var sessions: [ObjectIdentifier: Session] = [:]
@@ -114,26 +115,55 @@ public final class Node: Sendable {
 
     /// Begins to serve the methods of `service`.
     ///
+    /// - Returns: what removes it again.
     /// - Throws: `KithError` `.conflict` when one of them is served already; none is added then.
-    public func add(_ service: some Service) throws {
-        let handlers = service.handlers
+    @discardableResult public func add(_ service: any Service) throws -> ServiceID {
+        let id = ServiceID()
+        try add(service, with: service.handlers, as: id)
+        return id
+    }
+
+    /// Begins to serve `handlers`, which are those of `service`.
+    package func add(_ service: any Service, with handlers: [Handler], as id: ServiceID) throws {
+        let added = AddedService(id: id, service: service)
         try state.withLock { state throws in
             var names: Set<String> = []
             for handler in handlers {
                 let name = handler.method.name
                 guard state.handlers[name] == nil, names.insert(name).inserted else {
-                    throw KithError(.conflict, "\(name) is served already.")
+                    throw KithError(
+                        .conflict,
+                        "\(name) is served already. Give the method another name, or remove the service that has it.")
                 }
             }
-            for handler in handlers {
+            for var handler in handlers {
+                handler.calls = added.calls
                 state.handlers[handler.method.name] = handler
                 state.methods[handler.method.name] = handler.method
             }
-            state.services.append(service)
+            state.services.append(added)
         }
     }
 
-    private var services: [any Service] { state.withLock { $0.services } }
+    /// Stops serving the methods of a service, ends those of its calls that run, and stops it.
+    ///
+    /// The calls end with `.unsupported`, as later ones do. They get ``Options/drain`` to end; then the service is
+    /// stopped whether they have or not. One that is not there any more is nothing to do.
+    public func remove(_ id: ServiceID) async {
+        let removed = state.withLock { state -> AddedService? in
+            guard let index = state.services.firstIndex(where: { $0.id == id }) else { return nil }
+            let removed = state.services.remove(at: index)
+            state.handlers = state.handlers.filter { $1.calls !== removed.calls }
+            return removed
+        }
+        guard let removed else { return }
+        removed.calls.end(KithError(.unsupported, "The service was removed."))
+        // The limit is kept by cancelling the wait.
+        try? await withDeadline(options.drain) { await removed.calls.waitUntilIdle() }
+        await removed.service.stop()
+    }
+
+    private var services: [any Service] { state.withLock { $0.services.map(\.service) } }
 
     /// Ends what services keep beyond a call.
     func stopServices() async {

@@ -3,6 +3,17 @@ public import KithIdentity
 public import KithWire
 
 /// One capability of a device: a set of handlers, added to a ``Node`` as one.
+///
+/// Ours and those of an application are the same: declare methods, serve them, add the service.
+///
+/// ```swift
+/// struct MathService: Service {
+///     var handlers: [Handler] {
+///         [.call(Math.Add.self) { input, _ in input.a + input.b }]
+///     }
+/// }
+/// let math = try device.add(MathService())
+/// ```
 public protocol Service: Sendable {
     /// The methods it serves. Asked once, when it is added.
     var handlers: [Handler] { get }
@@ -12,7 +23,9 @@ public protocol Service: Sendable {
     /// The node ends the calls that are no longer allowed by itself; this is for what outlives a call.
     func grantsChanged(for device: DeviceID, to grants: [Grant])
 
-    /// Ends what outlives a call, when the device stops.
+    /// Ends what outlives a call, when the device stops or the service is removed.
+    ///
+    /// A device that runs again asks it again.
     func stop() async
 }
 

@@ -1,5 +1,6 @@
 import Foundation
 import KithIdentity
+import KithNet
 
 /// The programs that come with libngtcp2 (Debian: ngtcp2-client and ngtcp2-server); they speak HTTP/3.
 enum NGTCP2 {

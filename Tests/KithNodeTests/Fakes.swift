@@ -404,3 +404,34 @@ enum Export: StreamMethod {
     static let summary = "Exports."
     static func access(for input: Input) -> Access { .anyone }
 }
+
+/// A service whose one call waits until it is called off; notes what happens to it, in order.
+final class Pausing: Service {
+    enum Pause: Method {
+        typealias Input = Nothing
+        typealias Output = Nothing
+        static let name = "test.pause"
+        static let kind = MethodKind.action
+        static let summary = "Waits until it is called off."
+        static func access(for input: Input) -> Access { .paired }
+    }
+
+    let begun = Signal()
+    let course = Locked<[String]>([])
+
+    var handlers: [Handler] {
+        [
+            .call(Pause.self) { _, _ in
+                self.course.set(self.course.value + ["begun"])
+                self.begun.open()
+                // Only cancelling ends it.
+                try? await Task.sleep(for: .seconds(3_600))
+                self.course.set(self.course.value + ["ended"])
+                try Task.checkCancellation()
+                return Nothing()
+            }
+        ]
+    }
+
+    func stop() async { course.set(course.value + ["stopped"]) }
+}

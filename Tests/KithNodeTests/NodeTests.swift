@@ -83,6 +83,31 @@ private func untilStarted(_ body: (Duration) async throws -> TestService) async 
         #expect(friends.laptopDirectory.audit.map(\.method) == [Guarded.name])
     }
 
+    @Test func `a service that is removed ends its calls from another device, and is stopped when they have ended`()
+        async throws
+    {
+        let friends = try Friends(grants: [.shell])
+        let service = Pausing()
+        let id = try friends.laptop.add(service)
+        #expect(throws: KithError(.conflict, "")) { try friends.laptop.add(Pausing()) }
+        let call = Task { try await friends.phone.client.call(Pausing.Pause.self, Nothing(), on: "laptop") }
+        let stream = try await friends.phone.client.open(Pour.self, Nothing(), on: "laptop").stream
+        await service.begun.wait()
+        await friends.laptop.remove(id)
+        #expect(service.course.value == ["begun", "ended", "stopped"])
+        await #expect(throws: KithError(.unsupported, "")) { try await call.value }
+        await #expect(throws: KithError(.unsupported, "")) {
+            try await friends.phone.client.call(Pausing.Pause.self, Nothing(), on: "laptop")
+        }
+        // Those of other services go on.
+        try await stream.write([7])
+        #expect(try await stream.read(upTo: 1) == [7])
+        try await stream.finish()
+        // The name is free again.
+        let again = try friends.laptop.add(Pausing())
+        #expect(again != id)
+    }
+
     @Test func `an action that is allowed is audited, a query is not`() async throws {
         let friends = try Friends(grants: [.shell])
         _ = try await friends.phone.client.call(Ask.self, "hi", on: "laptop")

@@ -1,5 +1,6 @@
 import Crypto
 import Foundation
+public import KithIdentity
 public import KithWire
 import SwiftASN1
 import X509

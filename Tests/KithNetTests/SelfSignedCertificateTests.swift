@@ -1,5 +1,6 @@
 import Foundation
 import KithIdentity
+import KithNet
 import KithTesting
 import KithWire
 import Testing
@@ -10,7 +11,7 @@ import Testing
     }
 
     @Test func `it is DER that holds the device's key`() throws {
-        let key = try key(11)
+        let key = try DeviceKey(seed: [UInt8](repeating: 11, count: 32))
         let der = try SelfSignedCertificate.make(for: key, names: ["kith.invalid"])
         #expect(der.first == 0x30 && der.count < 600)
         // SubjectPublicKeyInfo of Ed25519 (RFC 8410 §4).

@@ -1,0 +1,284 @@
+import KithAPI
+import KithFiles
+import KithForward
+import KithIdentity
+import KithNet
+import KithNode
+import KithShell
+import KithSocket
+import KithStore
+import KithWire
+import Logging
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
+/// Everything a device has open while it runs, put together; a device that runs again gets new ones.
+struct DeviceParts: Sendable {
+    let key: DeviceKey
+    let name: String
+    let store: Store
+    let endpoint: Endpoint
+    let node: Node
+    private let memory: SealedMemory
+    private let socket: SocketServer?
+    private let pairing: PairingService
+    private let forwards: ForwardService?
+    private let stopping: (stream: AsyncStream<Void>, continuation: AsyncStream<Void>.Continuation)
+
+    /// Opens a data directory and the sockets; `owner` is the key of a device that had them open before.
+    static func open(
+        directory: String, options: Device.Options, as owner: DeviceKey? = nil
+    ) async throws -> DeviceParts {
+        let store = try Store.open(directory: directory, logger: options.logger)
+        do {
+            return try await DeviceParts(store: store, options: options, owner: owner)
+        } catch {
+            store.close()
+            throw error
+        }
+    }
+
+    private init(store: Store, options: Device.Options, owner: DeviceKey?) async throws {
+        let key = try owner.map { try Self.check($0, of: store) } ?? Self.key(of: store, options)
+        self.key = key
+        self.store = store
+        if let name = options.name { try store.setSetting("name", Self.ownName(name, of: key.id)) }
+        let ownName = try store.setting("name") ?? Self.hostName()
+        name = ownName
+
+        let memory = SealedMemory(key: key, store: store, logger: options.logger)
+        self.memory = memory
+        let endpoint = try await Self.bind(key, store, memory, options)
+        self.endpoint = endpoint
+        let protection = try ProtectedFiles(directory: store.directory)
+        let node = Node(
+            id: key.id, store: store, protection: protection, options: options.node, logger: options.logger)
+        self.node = node
+
+        let now: @Sendable () -> Int64 = { Int64(time(nil)) }
+        try node.add(DevicesService(node: node, store: store, now: now))
+        pairing = PairingService(
+            node: node, store: store, name: { ownName }, addresses: { endpoint.localAddresses }, now: now)
+        try node.add(pairing)
+        if options.services.shell { try node.add(ShellService(logger: options.logger)) }
+        if options.services.files { try node.add(FilesService(logger: options.logger)) }
+        if options.services.forward {
+            let service = ForwardService(memory: Self.forwardMemory(of: store, node: node), logger: options.logger)
+            try node.add(service)
+            service.restore(client: node.client)
+            forwards = service
+        } else {
+            forwards = nil
+        }
+        if options.services.inbox {
+            try node.add(InboxService(Self.inboxMemory(of: store, node: node, now: now), logger: options.logger))
+        }
+        let socket =
+            options.listens
+            ? try SocketServer(directory: store.directory, dispatcher: node, logger: options.logger) : nil
+        self.socket = socket
+        if let socket {
+            for place in socket.places { try protection.protect(place) }
+        }
+        try node.add(
+            ReachService(
+                node: node, store: store, version: kithVersion, listens: options.listens,
+                addresses: { endpoint.localAddresses }, now: { Self.milliseconds() }))
+        try node.add(LoadService(node: node))
+        let stopping = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        self.stopping = stopping
+        try node.add(
+            ThisDeviceService(
+                status: {
+                    ThisDevice.Status.Output(
+                        name: ownName, id: key.id, addresses: endpoint.localAddresses,
+                        ticket: Ticket(id: key.id, addresses: endpoint.localAddresses).text, version: kithVersion,
+                        pid: getpid(), devices: try store.devices().count)
+                },
+                stop: { stopping.continuation.yield() }))
+    }
+
+    /// Serves until it is told to stop or the task is cancelled, then closes everything.
+    func run() async throws {
+        defer {
+            node.beginGracefulShutdown()
+            store.close()
+        }
+        do {
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { await node.serve(endpoint, isListening: socket != nil) }
+                if let socket {
+                    forwards?.runRestored()
+                    group.addTask { try await socket.run() }
+                }
+                group.addTask {
+                    for await _ in stopping.stream { break }
+                    pairing.close()
+                    node.beginGracefulShutdown()
+                    socket?.beginGracefulShutdown()
+                }
+                defer { group.cancelAll() }
+                try await group.waitForAll()
+            }
+        } catch {
+            await endpoint.shutdown()
+            memory.keep(await endpoint.takeMemory())
+            throw error
+        }
+        await endpoint.shutdown(grace: .milliseconds(500))
+        memory.keep(await endpoint.takeMemory())
+    }
+
+    /// Asks ``run()`` to end.
+    func stop() { stopping.continuation.yield() }
+
+    /// Closes what was never run.
+    func close() async {
+        await endpoint.shutdown()
+        store.close()
+    }
+
+    /// The device's key: the stored one, or a new one in a directory where nothing was ever noted.
+    ///
+    /// - Throws: `.corrupt` when the key is missing, or another device's: nobody who is paired would know a new one.
+    private static func key(of store: Store, _ options: Device.Options) throws(KithError) -> DeviceKey {
+        let keys =
+            options.keyStore
+            ?? FileKeyStore(
+                directory: store.directory,
+                seal: options.passphrase.map { .passphrase($0) } ?? .machineKey)
+        let stored = try keys.storedDeviceKey()
+        let owner = try store.owner()
+        if let stored, owner == nil || owner == stored.id {
+            if owner == nil { try store.setOwner(stored.id) }
+            return stored
+        }
+        guard stored == nil else { throw foreign(store) }
+        let isNew = try store.isBlank()
+        guard owner == nil, isNew else {
+            throw KithError(
+                .corrupt,
+                "This device's key is missing: \(store.directory) has its database and no identity.sealed. Restore it from "
+                    + "a backup; or begin anew in another folder (--data) and pair with every device again.")
+        }
+        // The key first: a database that has an owner must find it.
+        let key = try keys.deviceKey()
+        try store.setOwner(key.id)
+        return key
+    }
+
+    /// The key a device had before, for the database that must still be its own.
+    private static func check(_ key: DeviceKey, of store: Store) throws(KithError) -> DeviceKey {
+        guard try store.owner() == key.id else { throw foreign(store) }
+        return key
+    }
+
+    private static func foreign(_ store: Store) -> KithError {
+        KithError(
+            .corrupt,
+            "The key in \(store.directory) belongs to another device than the database there. "
+                + "Restore both from one backup.")
+    }
+
+    /// Opens the UDP port: the one asked for, the one used last, or any.
+    private static func bind(
+        _ key: DeviceKey, _ store: Store, _ memory: SealedMemory, _ options: Device.Options
+    ) async throws -> Endpoint {
+        let remembered = memory.take()
+        func open(_ port: UInt16) async throws -> Endpoint {
+            var endpointOptions = options.endpoint
+            endpointOptions.alpn = Endpoint.Options().alpn
+            endpointOptions.qlog = try options.qlogDirectory.map(Traces.qlog)
+            endpointOptions.keyLog = try options.keyLogFile.map(Traces.keyLog)
+            endpointOptions.port = port
+            for index in endpointOptions.bindAddresses.indices where endpointOptions.bindAddresses[index].port == 0 {
+                endpointOptions.bindAddresses[index].port = port
+            }
+            endpointOptions.memory = remembered
+            // Nobody gets further than proving a key where nothing waits for it.
+            endpointOptions.admit = { device, address in
+                let now = Int64(time(nil))
+                switch store.reception(of: device, now: now) {
+                case .paired: return .full
+                case .invited: return .limited
+                case .unknown:
+                    store.countAttempt(
+                        UnpairedAttempt(
+                            device: device, address: address, method: "connect",
+                            detail: "not paired, and no invitation waits"),
+                        now: now)
+                    return .refused
+                }
+            }
+            let endpoint = try await Endpoint.bind(key: key, options: endpointOptions, logger: options.logger)
+            if options.listens { try store.setSetting("port", String(endpoint.port)) }
+            return endpoint
+        }
+        guard options.listens else { return try await open(0) }
+        if let port = options.port { return try await open(port) }
+        guard let kept = try store.setting("port").flatMap({ UInt16($0) }) else { return try await open(0) }
+        do {
+            return try await open(kept)
+        } catch let error as KithError where error.code == .conflict {
+            // Somebody else has the port of last time: devices find us again once we have reached them.
+            options.logger.warning("port \(kept) is taken; listening on another")
+            return try await open(0)
+        }
+    }
+
+    /// The time, in milliseconds since 1970.
+    private static func milliseconds() -> Int64 {
+        var time = timespec()
+        guard unsafe clock_gettime(CLOCK_REALTIME, &time) == 0 else { return 0 }
+        return Int64(time.tv_sec) * 1_000 + Int64(time.tv_nsec) / 1_000_000
+    }
+
+    /// What the inbox keeps, and whom it knows.
+    private static func inboxMemory(of store: Store, node: Node, now: @escaping @Sendable () -> Int64) -> InboxMemory {
+        InboxMemory(
+            setting: { try store.setting($0) }, setSetting: { try store.setSetting($0, $1) },
+            peer: { [unowned node] reference in
+                let known = try node.resolve(reference)
+                guard let device = try store.device(known.id) else {
+                    throw KithError(.unpaired, "\(known.name) is not paired with this device any more.")
+                }
+                return InboxMemory.Peer(id: device.id, name: device.name, pairedAt: device.pairedAt)
+            }, now: now)
+    }
+
+    /// What the forwards keep, and whom they know.
+    private static func forwardMemory(of store: Store, node: Node) -> ForwardMemory {
+        ForwardMemory(
+            own: node.id.short, load: { try store.setting("forwards") }, save: { try store.setSetting("forwards", $0) },
+            resolve: { [unowned node] reference in
+                let known = try node.resolve(reference)
+                return (known.id.description, known.name)
+            })
+    }
+
+    /// The name this device is to call itself, as it is stored.
+    private static func ownName(_ wanted: String, of id: DeviceID) throws(KithError) -> String {
+        guard wanted.contains(where: { $0.isLetter || $0.isNumber }) else {
+            throw KithError(.invalid, "A name has 1 to 63 letters, digits, hyphens, underscores or dots.")
+        }
+        let name = DeviceName.plain(wanted)
+        if DeviceName.conflict(of: DeviceName.Look(name: name, id: id), among: []) == .reserved {
+            throw KithError(
+                .invalid, "\(name) cannot be this device's name: it says something else. Choose another.")
+        }
+        return name
+    }
+
+    private static func hostName() -> String {
+        var buffer = [CChar](repeating: 0, count: 256)
+        guard unsafe gethostname(&buffer, buffer.count - 1) == 0 else { return "device" }
+        let name = String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        return DeviceName.plain(String(name.prefix { $0 != "." }))
+    }
+}

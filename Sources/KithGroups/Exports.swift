@@ -1,0 +1,2 @@
+// Messages, members and credentials of groups.
+@_exported public import KithMLS
