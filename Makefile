@@ -56,10 +56,10 @@ docs: ## Builds the documentation; a dead link is an error.
 	@scripts/docs
 
 format: ## Formats the sources.
-	$(SWIFT) format -i -r -p Sources Tests Benchmarks Fuzz Package.swift
+	$(SWIFT) format -i -r -p Sources Tests Examples Benchmarks Fuzz Package.swift
 
 lint: ## Says what `make format` would change.
-	$(SWIFT) format lint --strict -r -p Sources Tests Package.swift
+	$(SWIFT) format lint --strict -r -p Sources Tests Examples Package.swift
 
 sanitize: ## Runs the network and engine tests under the thread sanitizer.
 	$(SWIFT) test --sanitize thread --disable-xctest --scratch-path .build-tsan --filter 'KithNetTests|KithNodeTests|KithSocketTests' $(ARGS)

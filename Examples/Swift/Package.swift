@@ -1,0 +1,36 @@
+// swift-tools-version: 6.3
+import PackageDescription
+
+// What an application does with Kith, from outside: only products, only what is public. `scripts/examples` builds and runs
+// them all.
+let package = Package(
+    name: "examples",
+    platforms: [.macOS(.v15)],
+    dependencies: [
+        .package(name: "kith", path: "../.."),
+        .package(url: "https://github.com/apple/swift-asn1", from: "1.7.4"),
+        .package(url: "https://github.com/apple/swift-certificates", from: "1.21.1"),
+        .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
+    ],
+    targets: [
+        .executableTarget(name: "ListFiles", dependencies: [.product(name: "Kith", package: "kith")]),
+        // The snippets of README, word for word; only built.
+        .executableTarget(name: "Readme", dependencies: [.product(name: "Kith", package: "kith")]),
+        .executableTarget(name: "MathService", dependencies: [.product(name: "Kith", package: "kith")]),
+        .executableTarget(name: "QUICEcho", dependencies: [.product(name: "KithNet", package: "kith")]),
+        .executableTarget(
+            name: "MLSChat",
+            dependencies: [
+                .product(name: "KithGroups", package: "kith"), .product(name: "KithStore", package: "kith"),
+            ]),
+        .executableTarget(
+            name: "X509Member",
+            dependencies: [
+                .product(name: "KithGroups", package: "kith"), .product(name: "KithMLSX509", package: "kith"),
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "SwiftASN1", package: "swift-asn1"),
+                .product(name: "X509", package: "swift-certificates"),
+            ]),
+    ],
+    swiftLanguageModes: [.v6]
+)
