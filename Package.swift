@@ -7,6 +7,7 @@ let floors: [[Target]] = [
     // 0 Ground
     [
         .target(name: "CKithSystem"),
+        .target(name: "KithIO"),
         .target(name: "KithWire"),
         .systemLibrary(name: "CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
     ],
@@ -157,6 +158,7 @@ func test(_ target: String, _ more: Target.Dependency...) -> Target {
 let crypto = Target.Dependency.product(name: "Crypto", package: "swift-crypto")
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
 let tests: [Target] = [
+    .testTarget(name: "KithIOTests", dependencies: ["KithIO", "KithTesting"]),
     test("KithWire"),
     test("KithIdentity", "KithTesting", crypto),
     test("KithRPC"),

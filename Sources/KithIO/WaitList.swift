@@ -1,0 +1,138 @@
+package import Synchronization
+
+/// Suspended tasks in the order in which they came, each with what it asks for; part of the locked state of what they wait
+/// for.
+struct WaitList<Request: Sendable, Answer: Sendable>: Sendable {
+    /// A suspended task.
+    struct Entry: Sendable {
+        let request: Request
+        let waiter: Waiter<Answer>
+    }
+
+    private var places: [(ticket: UInt64, entry: Entry?)] = []
+    /// The first place where a task may still wait.
+    private var head = 0
+    private var lastTicket: UInt64 = 0
+    /// How many tasks wait.
+    private(set) var count = 0
+
+    var isEmpty: Bool { count == 0 }
+
+    /// A place behind all there have been.
+    mutating func makeTicket() -> UInt64 {
+        lastTicket += 1
+        return lastTicket
+    }
+
+    /// Keeps a task at its place.
+    mutating func append(_ entry: Entry, at ticket: UInt64) {
+        var index = places.count
+        // Tickets are drawn before the task is suspended, so a later one may come first.
+        while index > head, places[index - 1].ticket > ticket { index -= 1 }
+        places.insert((ticket, entry), at: index)
+        count += 1
+    }
+
+    /// The task that came first, which waits here no longer.
+    mutating func popFirst() -> Entry? {
+        while head < places.count {
+            let entry = places[head].entry.take()
+            head += 1
+            guard let entry else { continue }
+            count -= 1
+            compact()
+            return entry
+        }
+        compact()
+        return nil
+    }
+
+    /// The task at a place, which waits here no longer; `nil` when it does not, or not yet.
+    mutating func remove(_ ticket: UInt64) -> Entry? {
+        var (low, high) = (head, places.count)
+        while low < high {
+            let middle = low + (high - low) / 2
+            if places[middle].ticket < ticket { low = middle + 1 } else { high = middle }
+        }
+        guard low < places.count, places[low].ticket == ticket, let entry = places[low].entry.take() else { return nil }
+        count -= 1
+        compact()
+        return entry
+    }
+
+    /// All of them, in their order; nobody waits here any longer.
+    mutating func removeAll() -> [Entry] {
+        defer {
+            (places, head, count) = ([], 0, 0)
+        }
+        return places[head...].compactMap(\.entry)
+    }
+
+    /// Drops the places nobody waits at, when they are more than half.
+    private mutating func compact() {
+        guard places.count >= 16, count * 2 < places.count else {
+            if count == 0 {
+                places.removeAll(keepingCapacity: true)
+                head = 0
+            }
+            return
+        }
+        places.removeAll { $0.entry == nil }
+        head = 0
+    }
+}
+
+extension Mutex where Value: Sendable {
+    /// Waits in a list of the locked state, unless there is an answer already.
+    ///
+    /// - Parameters:
+    ///   - list: Where the task waits, behind those who came before.
+    ///   - request: What it asks for, for whoever answers.
+    ///   - cancelled: The answer when the task is cancelled before another comes; `nil` for a wait that goes on then.
+    ///   - attempt: Looks for an answer, under the lock; called once or twice.
+    /// - Returns: the answer of `attempt`, of whoever resumed the task, or `cancelled`.
+    func wait<Request: Sendable, Answer: Sendable>(
+        in list: any WritableKeyPath<Value, WaitList<Request, Answer>> & Sendable, asking request: Request,
+        cancelled: Answer?, unless attempt: (inout Value) -> Answer?
+    ) async -> Answer {
+        let (answer, ticket) = withLock { state -> (Answer?, UInt64) in
+            if let answer = attempt(&state) { return (answer, 0) }
+            return (nil, state[keyPath: list].makeTicket())
+        }
+        if let answer { return answer }
+        return await suspend { waiter in
+            withLock { state in
+                if let answer = attempt(&state) { return answer }
+                if let cancelled, Task.isCancelled { return cancelled }
+                state[keyPath: list].append(.init(request: request, waiter: waiter), at: ticket)
+                return nil
+            }
+        } onCancel: {
+            guard let cancelled else { return }
+            withLock { $0[keyPath: list].remove(ticket) }?.waiter.resume(returning: cancelled)
+        }
+    }
+
+    /// Waits for whoever changes the locked state and then resumes the waiter at `slot`, or until the task is cancelled.
+    ///
+    /// The caller looks at the state again afterwards, and asks its task. One task at a time waits at a slot. Whoever changes
+    /// the state takes the waiter out under the lock (`state.waiter.take()`) and resumes it outside.
+    ///
+    /// - Parameters:
+    ///   - slot: Where the waiter is kept.
+    ///   - isReady: Under the lock, tells that there is nothing to wait for.
+    package func wait(
+        at slot: any WritableKeyPath<Value, Waiter<Void>?> & Sendable, until isReady: (borrowing Value) -> Bool
+    ) async {
+        await suspend { waiter in
+            withLock { state -> Void? in
+                if isReady(state) || Task.isCancelled { return () }
+                precondition(state[keyPath: slot] == nil, "two tasks wait for what one is to have")
+                state[keyPath: slot] = waiter
+                return nil
+            }
+        } onCancel: {
+            withLock { $0[keyPath: slot].take() }?.resume()
+        }
+    }
+}
