@@ -33,7 +33,7 @@ let floors: [[Target]] = [
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
             ]),
-        .target(name: "KithAPI", dependencies: ["KithWire", "KithIdentity", "KithRPC"]),
+        .target(name: "KithAPI", dependencies: ["KithIO", "KithWire", "KithIdentity", "KithRPC"]),
         .target(name: "KithTerminal", dependencies: ["KithWire"]),
         .target(name: "KithMLS", dependencies: [.product(name: "Crypto", package: "swift-crypto")]),
     ],
@@ -70,7 +70,7 @@ let floors: [[Target]] = [
         .target(
             name: "KithSocket",
             dependencies: [
-                "KithWire", "KithRPC", "KithAPI", "CKithSystem",
+                "KithIO", "KithWire", "KithRPC", "KithAPI", "CKithSystem",
                 .product(name: "Logging", package: "swift-log"),
             ]),
     ],
@@ -79,7 +79,8 @@ let floors: [[Target]] = [
         .target(
             name: "KithNode",
             dependencies: [
-                "KithWire", "KithIdentity", "KithCommandLine", "KithAPI", "KithNet", "KithStore", "CKithSystem",
+                "KithIO", "KithWire", "KithIdentity", "KithCommandLine", "KithAPI", "KithNet", "KithStore",
+                "CKithSystem",
                 .product(name: "Logging", package: "swift-log"),
             ]),
         .target(name: "KithClient", dependencies: ["KithWire", "KithIdentity", "KithAPI", "KithSocket"]),
@@ -89,13 +90,13 @@ let floors: [[Target]] = [
         .target(
             name: "KithShell",
             dependencies: [
-                "KithWire", "KithIdentity", "KithTerminal", "KithAPI", "KithNode", "CKithSystem",
+                "KithIO", "KithWire", "KithIdentity", "KithTerminal", "KithAPI", "KithNode", "CKithSystem",
                 .product(name: "Logging", package: "swift-log"),
             ]),
         .target(
             name: "KithFiles",
             dependencies: [
-                "KithWire", "KithIdentity", "KithAPI", "KithNode", "CKithSystem",
+                "KithIO", "KithWire", "KithIdentity", "KithAPI", "KithNode", "CKithSystem",
                 // Elsewhere it is not part of the system: a build must not fail for want of it.
                 .target(name: "CZstd", condition: .when(platforms: [.linux], traits: ["Zstd"])),
                 .product(name: "Crypto", package: "swift-crypto"),
@@ -103,12 +104,12 @@ let floors: [[Target]] = [
             ]),
         .target(
             name: "KithGroups",
-            dependencies: ["KithMLS", .product(name: "Crypto", package: "swift-crypto")]),
+            dependencies: ["KithIO", "KithMLS", .product(name: "Crypto", package: "swift-crypto")]),
         .target(name: "KithBrowser", dependencies: ["KithWire", "KithCommandLine", "KithAPI", "KithTerminal"]),
         .target(
             name: "KithForward",
             dependencies: [
-                "KithWire", "KithIdentity", "KithAPI", "KithNode", "CKithSystem",
+                "KithIO", "KithWire", "KithIdentity", "KithAPI", "KithNode", "CKithSystem",
                 .product(name: "Logging", package: "swift-log"),
             ]),
     ],
@@ -127,7 +128,8 @@ let floors: [[Target]] = [
         .executableTarget(
             name: "KithCommand",
             dependencies: [
-                "Kith", "KithWire", "KithIdentity", "KithRPC", "KithAPI", "KithSocket", "KithShell", "KithFiles",
+                "KithIO", "Kith", "KithWire", "KithIdentity", "KithRPC", "KithAPI", "KithSocket", "KithShell",
+                "KithFiles",
                 "KithForward", "KithBrowser", "KithCommandLine", "KithTerminal", "KithMLS", "KithMLSVectors",
                 "KithGroups", "KithStore", "CKithSystem",
                 .product(name: "Crypto", package: "swift-crypto"),
@@ -144,7 +146,7 @@ let testing: [Target] = [
     .target(
         name: "KithTesting",
         dependencies: [
-            "KithWire", "KithIdentity", "KithRPC", "KithCommandLine", "KithQUIC", "KithAPI", "KithTerminal",
+            "KithIO", "KithWire", "KithIdentity", "KithRPC", "KithCommandLine", "KithQUIC", "KithAPI", "KithTerminal",
             "KithBrowser", "KithMLS", "KithMLSX509", "KithGroups", "KithNode", "KithShell", "KithFiles", "KithForward",
         ],
         path: "Sources/KithTesting")
@@ -175,7 +177,7 @@ let tests: [Target] = [
             .product(name: "SwiftASN1", package: "swift-asn1"),
         ]),
     test(
-        "KithNet", "KithTesting", "KithQUIC", "KithIdentity", "KithAPI", crypto, logging,
+        "KithNet", "KithIO", "KithTesting", "KithQUIC", "KithIdentity", "KithAPI", crypto, logging,
         .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio")),
     test("KithStore", "KithIdentity", "KithMLS", "KithTesting", logging, .product(name: "GRDB", package: "GRDB.swift")),
     test("KithSocket", "KithTesting", "KithRPC", "KithAPI", logging),
@@ -202,7 +204,8 @@ let linkTests: [Target] = [
     .testTarget(
         name: "KithLinkTests",
         dependencies: [
-            "kith-link", "KithCommand", "KithTesting", "KithNet", "KithQUIC", "KithWire", "KithIdentity", "KithAPI",
+            "kith-link", "KithCommand", "KithIO", "KithTesting", "KithNet", "KithQUIC", "KithWire", "KithIdentity",
+            "KithAPI",
             crypto, logging,
         ])
 ]

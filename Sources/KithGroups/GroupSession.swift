@@ -1,3 +1,4 @@
+import KithIO
 public import KithMLS
 
 /// One group of a client: everything it does with it, one thing after the other.
@@ -30,10 +31,9 @@ public actor GroupSession {
     /// A commit to join by that was sent, and not answered.
     var unansweredJoin: ExternalJoin?
 
-    private var isBusy = false
-    private var queue: [CheckedContinuation<Void, Never>] = []
-    private var listeners: [UInt64: CheckedContinuation<Void, Never>] = [:]
-    private var listenerCount: UInt64 = 0
+    private let lock = AsyncMutex()
+    /// Happens when there are more events, or no more; then another takes its place.
+    private var news = AsyncEvent()
 
     /// Where the session runs: on a thread of its own, which may wait for the disk.
     public nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe executor.asUnownedSerialExecutor() }
@@ -303,12 +303,8 @@ public actor GroupSession {
     func exclusively<Value>(
         _ body: (isolated GroupSession) async throws(GroupError) -> Value
     ) async throws(GroupError) -> Value {
-        if isBusy {
-            await withCheckedContinuation { queue.append($0) }
-        } else {
-            isBusy = true
-        }
-        defer { if queue.isEmpty { isBusy = false } else { queue.removeFirst().resume() } }
+        await lock.lock()
+        defer { lock.unlock() }
         return try await body(self)
     }
 
@@ -387,24 +383,15 @@ public actor GroupSession {
     func nextEvent(after number: UInt64?) async -> NumberedEvent? {
         while !isClosed, !Task.isCancelled {
             if let event = inbox.first(where: { event in number.map { event.number > $0 } ?? true }) { return event }
-            listenerCount += 1
-            let listener = listenerCount
-            await withTaskCancellationHandler {
-                await withCheckedContinuation { continuation in
-                    if Task.isCancelled { continuation.resume() } else { listeners[listener] = continuation }
-                }
-            } onCancel: {
-                Task(name: "wake a listener") { await self.wake(listener) }
-            }
+            // Ends early only when the task is cancelled, which is looked at next.
+            await news.wait()
         }
         return nil
     }
 
-    private func wake(_ listener: UInt64) { listeners.removeValue(forKey: listener)?.resume() }
-
     private func wake() {
-        for listener in listeners.values { listener.resume() }
-        listeners = [:]
+        news.happen()
+        news = AsyncEvent()
     }
 }
 

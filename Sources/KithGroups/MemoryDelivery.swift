@@ -1,3 +1,4 @@
+import KithIO
 import Synchronization
 
 /// A delivery service within one program, for tests and demonstrations.
@@ -5,8 +6,8 @@ public final class MemoryDelivery: StateDelivery {
     private struct Content {
         var state = DeliveryState()
         var isDown = false
-        var waiting: [UInt64: (after: UInt64, continuation: CheckedContinuation<UInt64?, Never>)] = [:]
-        var waitCount: UInt64 = 0
+        /// Happens when there is more, and then another takes its place.
+        var news = AsyncEvent()
     }
 
     private let content = Mutex(Content())
@@ -23,21 +24,20 @@ public final class MemoryDelivery: StateDelivery {
     func ask<Value: Sendable>(
         _ body: (borrowing DeliveryState) throws(DeliveryError) -> (Value, [DeliveryState.Record])
     ) async throws(DeliveryError) -> Value {
-        let result: Result<(Value, [(CheckedContinuation<UInt64?, Never>, UInt64)]), DeliveryError> = content.withLock {
+        let result: Result<(Value, AsyncEvent?), DeliveryError> = content.withLock {
             content in
             guard !content.isDown else { return .failure(DeliveryError("The delivery service cannot be reached.")) }
             do throws(DeliveryError) {
                 let (value, records) = try body(content.state)
                 for record in records { try DeliveryState.check(record) }
                 for record in records { try content.state.apply(record) }
-                let count = content.state.count
-                let woken = content.waiting.filter { $0.value.after < count }
-                for number in woken.keys { content.waiting[number] = nil }
-                return .success((value, woken.values.map { ($0.continuation, count) }))
+                guard !records.isEmpty else { return .success((value, nil)) }
+                defer { content.news = AsyncEvent() }
+                return .success((value, content.news))
             } catch { return .failure(error) }
         }
-        let (value, woken) = try result.get()
-        for (waiting, count) in woken { waiting.resume(returning: count) }
+        let (value, news) = try result.get()
+        news?.happen()
         return value
     }
 
@@ -45,24 +45,10 @@ public final class MemoryDelivery: StateDelivery {
     ///
     /// - Throws: when the task is cancelled.
     public func news(after count: UInt64) async throws(DeliveryError) -> UInt64 {
-        let number = content.withLock { content in
-            content.waitCount += 1
-            return content.waitCount
+        while true {
+            let (known, news) = content.withLock { ($0.state.count, $0.news) }
+            if known > count { return known }
+            guard await news.wait() else { throw DeliveryError("The wait was called off.") }
         }
-        let known = await withTaskCancellationHandler {
-            await withCheckedContinuation { (continuation: CheckedContinuation<UInt64?, Never>) in
-                let (isOver, known): (Bool, UInt64?) = content.withLock { content in
-                    if content.state.count > count { return (true, content.state.count) }
-                    if Task.isCancelled { return (true, nil) }
-                    content.waiting[number] = (count, continuation)
-                    return (false, nil)
-                }
-                if isOver { continuation.resume(returning: known) }
-            }
-        } onCancel: {
-            content.withLock { $0.waiting.removeValue(forKey: number) }?.continuation.resume(returning: nil)
-        }
-        guard let known else { throw DeliveryError("The wait was called off.") }
-        return known
     }
 }

@@ -1,3 +1,4 @@
+import KithIO
 public import KithQUIC
 import Synchronization
 
@@ -10,14 +11,13 @@ public final class ManualClock: Clock, Sendable {
 
     private struct Sleeper {
         var deadline: Instant
-        var continuation: CheckedContinuation<Void, any Error>
+        var waiter: Waiter<Result<Void, CancellationError>>
     }
 
     private struct State {
         var now: Instant
         var nextID: UInt64 = 0
         var sleepers: [UInt64: Sleeper] = [:]
-        var cancelled: Set<UInt64> = []
     }
 
     private let start: Instant
@@ -47,9 +47,9 @@ public final class ManualClock: Clock, Sendable {
             state.now = state.now.advanced(by: duration)
             let due = state.sleepers.filter { $0.value.deadline <= state.now }
             for id in due.keys { state.sleepers[id] = nil }
-            return due.values.sorted { $0.deadline < $1.deadline }.map(\.continuation)
+            return due.values.sorted { $0.deadline < $1.deadline }.map(\.waiter)
         }
-        for continuation in due { continuation.resume() }
+        for waiter in due { waiter.resume(returning: .success(())) }
     }
 
     /// Moves the time to the next deadline anyone sleeps for; false when nobody does.
@@ -68,29 +68,16 @@ public final class ManualClock: Clock, Sendable {
             state.nextID += 1
             return state.nextID
         }
-        try await withTaskCancellationHandler {
-            try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
-                enum Outcome { case wait, wake, cancel }
-                let outcome: Outcome = state.withLock { state in
-                    if state.cancelled.remove(id) != nil { return .cancel }
-                    if deadline <= state.now { return .wake }
-                    state.sleepers[id] = Sleeper(deadline: deadline, continuation: continuation)
-                    return .wait
-                }
-                switch outcome {
-                case .wait: break
-                case .wake: continuation.resume()
-                case .cancel: continuation.resume(throwing: CancellationError())
-                }
+        try await suspend { waiter -> Result<Void, CancellationError>? in
+            state.withLock { state in
+                if Task.isCancelled { return .failure(CancellationError()) }
+                if deadline <= state.now { return .success(()) }
+                state.sleepers[id] = Sleeper(deadline: deadline, waiter: waiter)
+                return nil
             }
         } onCancel: {
-            let sleeper = state.withLock { state in
-                let sleeper = state.sleepers.removeValue(forKey: id)
-                if sleeper == nil { state.cancelled.insert(id) }
-                return sleeper
-            }
-            sleeper?.continuation.resume(throwing: CancellationError())
-        }
-        _ = state.withLock { $0.cancelled.remove(id) }
+            let sleeper = state.withLock { $0.sleepers.removeValue(forKey: id) }
+            sleeper?.waiter.resume(returning: .failure(CancellationError()))
+        }.get()
     }
 }
