@@ -1,3 +1,4 @@
+import KithIO
 import Logging
 import Synchronization
 
@@ -16,7 +17,7 @@ final class AuditWriter: Sendable {
         /// How many records there have been, and how many of them are written.
         var (added, written): (UInt64, UInt64) = (0, 0)
         /// Who waits for so many to be written.
-        var waiters: [(count: UInt64, continuation: CheckedContinuation<Void, Never>)] = []
+        var waiters: [(count: UInt64, promise: Promise<Void>)] = []
     }
 
     private let directory: any DeviceDirectory
@@ -59,14 +60,13 @@ final class AuditWriter: Sendable {
 
     /// Waits until everything added so far is written, or could not be.
     func settle() async {
-        await withCheckedContinuation { continuation in
-            let isDone = state.withLock { state in
-                guard state.written < state.added else { return true }
-                state.waiters.append((state.added, continuation))
-                return false
-            }
-            if isDone { continuation.resume() }
+        let promise = Promise<Void>()
+        let mustWait = state.withLock { state in
+            guard state.written < state.added else { return false }
+            state.waiters.append((state.added, promise))
+            return true
         }
+        if mustWait { await promise.value() }
     }
 
     /// Writes everything that waits.
@@ -90,7 +90,7 @@ final class AuditWriter: Sendable {
                 defer { state.waiters.removeSubrange(index...) }
                 return Array(state.waiters[index...])
             }
-            for waiter in done { waiter.continuation.resume() }
+            for waiter in done { waiter.promise.fulfil(()) }
         }
     }
 }

@@ -1,4 +1,5 @@
 import KithAPI
+import KithIO
 import KithIdentity
 import KithWire
 import Synchronization
@@ -46,7 +47,7 @@ extension Node {
 
     /// Opens a stream here, over a pipe.
     func openHere(_ name: String, _ input: Payload, options: CallOptions) async throws -> (Payload, any ByteStream) {
-        let opening = Opening()
+        let opening = Promise<Result<(Payload, any ByteStream), any Error>>()
         let task = Task(name: name) {
             do {
                 try await self.serveHere(name, input, options: options) { output in
@@ -60,7 +61,7 @@ extension Node {
             }
         }
         return try await withTaskCancellationHandler {
-            try await opening.value()
+            try await opening.value().get()
         } onCancel: {
             if opening.fulfil(.failure(KithError(.cancelled, "The call was cancelled."))) { task.cancel() }
         }
@@ -136,38 +137,4 @@ private final class AcceptanceDeadline: Sendable {
     }
 
     func cancel() { timer?.cancel() }
-}
-
-/// A stream being opened: an acceptance or a refusal, once.
-private final class Opening: Sendable {
-    typealias Opened = (Payload, any ByteStream)
-    private enum State {
-        case pending(CheckedContinuation<Opened, any Error>?)
-        case done(Result<Opened, any Error>)
-    }
-    private let state = Mutex(State.pending(nil))
-
-    /// Only the first counts.
-    ///
-    /// Returns whether this was it.
-    @discardableResult func fulfil(_ result: Result<Opened, any Error>) -> Bool {
-        let (isFirst, waiter) = state.withLock { state -> (Bool, CheckedContinuation<Opened, any Error>?) in
-            guard case .pending(let waiter) = state else { return (false, nil) }
-            state = .done(result)
-            return (true, waiter)
-        }
-        waiter?.resume(with: result)
-        return isFirst
-    }
-
-    func value() async throws -> Opened {
-        try await withCheckedThrowingContinuation { continuation in
-            let result = state.withLock { state -> Result<Opened, any Error>? in
-                if case .done(let result) = state { return result }
-                state = .pending(continuation)
-                return nil
-            }
-            if let result { continuation.resume(with: result) }
-        }
-    }
 }

@@ -1,4 +1,5 @@
 public import KithAPI
+import KithIO
 public import KithIdentity
 import KithWire
 package import Logging
@@ -62,7 +63,7 @@ public final class Node: Sendable {
     let logger: Logger
     let audit: AuditWriter
     let deviceCalls = DeviceCalls()
-    let shutdown = Latch()
+    let shutdown = AsyncEvent()
     private let state: Mutex<State>
 
     private struct State {
@@ -82,7 +83,7 @@ public final class Node: Sendable {
         var announcement: (@Sendable () -> [NetworkAddress])?
         var budgets: [DeviceID: WriteBudget] = [:]
         /// Opened when nothing runs any more.
-        var idle: Latch?
+        var idle: AsyncEvent?
 
         var isIdle: Bool { calls.isEmpty && sessions.values.allSatisfy { $0.running == 0 } }
     }
@@ -342,13 +343,13 @@ public final class Node: Sendable {
     /// ``serve(_:)`` returns when they have, or after ``Options/drain``.
     public func beginGracefulShutdown() {
         state.withLock { $0.isShuttingDown = true }
-        shutdown.open()
+        shutdown.happen()
     }
 
     /// Waits until no call runs.
     func waitUntilIdle() async {
-        let idle = state.withLock { state -> Latch in
-            let idle = state.idle ?? Latch()
+        let idle = state.withLock { state -> AsyncEvent in
+            let idle = state.idle ?? AsyncEvent()
             state.idle = idle
             return idle
         }
@@ -357,10 +358,10 @@ public final class Node: Sendable {
     }
 
     func noteIdle() {
-        state.withLock { state -> Latch? in
+        state.withLock { state -> AsyncEvent? in
             guard state.idle != nil, state.isIdle else { return nil }
             return state.idle
-        }?.open()
+        }?.happen()
     }
 
     /// Ends every call of the owner.

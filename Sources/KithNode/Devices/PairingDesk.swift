@@ -1,4 +1,5 @@
 import KithAPI
+import KithIO
 import KithIdentity
 import KithWire
 import Synchronization
@@ -6,9 +7,7 @@ import Synchronization
 /// The pairings that wait at the inviting end, and those who watch them.
 final class PairingDesk: Sendable {
     private struct State {
-        var waiting: [String: (request: PairingMethods.Request, answer: CheckedContinuation<Bool, Never>)] = [:]
-        /// Answers that came before anybody waited for them.
-        var early: [String: Bool] = [:]
+        var waiting: [String: (request: PairingMethods.Request, answer: Promise<Bool>)] = [:]
         var watchers: [UInt64: AsyncStream<PairingMethods.Event>.Continuation] = [:]
         var nextWatcher: UInt64 = 0
     }
@@ -54,23 +53,14 @@ final class PairingDesk: Sendable {
             report(.requested(request))
             return true
         }
-        return await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                let early = state.withLock { state -> Bool? in
-                    if let early = state.early.removeValue(forKey: request.id) { return early }
-                    state.waiting[request.id] = (request, continuation)
-                    return nil
-                }
-                if let early { continuation.resume(returning: early) } else { report(.requested(request)) }
-            }
-        } onCancel: {
-            // The cancellation may come before the wait begins: it is remembered then.
-            let entry = state.withLock { state in
-                let entry = state.waiting.removeValue(forKey: request.id)
-                if entry == nil { state.early[request.id] = false }
-                return entry
-            }
-            entry?.answer.resume(returning: false)
+        let answer = Promise<Bool>()
+        state.withLock { $0.waiting[request.id] = (request, answer) }
+        report(.requested(request))
+        do {
+            return try await answer.valueUnlessCancelled()
+        } catch {
+            _ = state.withLock { $0.waiting.removeValue(forKey: request.id) }
+            return false
         }
     }
 
@@ -79,11 +69,6 @@ final class PairingDesk: Sendable {
         guard let entry = state.withLock({ $0.waiting.removeValue(forKey: id) }) else {
             throw KithError(.notFound, "No pairing \(id) waits: it was answered, or the other device gave up.")
         }
-        entry.answer.resume(returning: accept)
-    }
-
-    /// Forgets what is left of a request that has ended.
-    func forget(_ id: String) {
-        _ = state.withLock { $0.early.removeValue(forKey: id) }
+        entry.answer.fulfil(accept)
     }
 }

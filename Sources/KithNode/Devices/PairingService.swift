@@ -314,7 +314,6 @@ public final class PairingService: Service {
     /// Waits for both people.
     private func agree(on request: PairingMethods.Request, _ messages: Joiner) async throws {
         enum Word { case here(Bool), there(Bool), gone }
-        defer { desk.forget(request.id) }
         // Whoever says no, or goes away, first ends it for both.
         try await withThrowingTaskGroup(of: Word.self) { group in
             group.addTask { .here(await self.desk.decision(on: request)) }
