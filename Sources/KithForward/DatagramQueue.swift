@@ -1,3 +1,4 @@
+import KithIO
 import Synchronization
 
 /// Datagrams waiting for one task to take them: when there are too many, or too many bytes of them, the oldest go.
@@ -7,7 +8,7 @@ final class DatagramQueue<Element: Sendable>: Sendable {
         var head = 0
         var bytes = 0
         var isFinished = false
-        var waiter: CheckedContinuation<Void, Never>?
+        var waiter: Waiter<Void>?
     }
 
     private let limit: Int
@@ -22,7 +23,7 @@ final class DatagramQueue<Element: Sendable>: Sendable {
 
     /// Adds an element that counts for so many bytes.
     func push(_ element: Element, bytes: Int) {
-        let waiter = state.withLock { state -> CheckedContinuation<Void, Never>? in
+        let waiter = state.withLock { state -> Waiter<Void>? in
             guard !state.isFinished else { return nil }
             state.elements.append((element, bytes))
             state.bytes += bytes
@@ -33,8 +34,7 @@ final class DatagramQueue<Element: Sendable>: Sendable {
                 state.head += 1
             }
             Self.compact(&state)
-            defer { state.waiter = nil }
-            return state.waiter
+            return state.waiter.take()
         }
         waiter?.resume()
     }
@@ -52,7 +52,7 @@ final class DatagramQueue<Element: Sendable>: Sendable {
             }
             if let element { return element }
             if isFinished || Task.isCancelled { return nil }
-            await wait()
+            await state.wait(at: \.waiter) { $0.head < $0.elements.count || $0.isFinished }
         }
     }
 
@@ -60,8 +60,7 @@ final class DatagramQueue<Element: Sendable>: Sendable {
     func finish() {
         let waiter = state.withLock { state in
             state.isFinished = true
-            defer { state.waiter = nil }
-            return state.waiter
+            return state.waiter.take()
         }
         waiter?.resume()
     }
@@ -70,24 +69,5 @@ final class DatagramQueue<Element: Sendable>: Sendable {
         guard state.head >= 64, state.head * 2 >= state.elements.count else { return }
         state.elements.removeFirst(state.head)
         state.head = 0
-    }
-
-    private func wait() async {
-        await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                let goesOn = state.withLock { state in
-                    if state.head < state.elements.count || state.isFinished || Task.isCancelled { return true }
-                    state.waiter = continuation
-                    return false
-                }
-                if goesOn { continuation.resume() }
-            }
-        } onCancel: {
-            let waiter = state.withLock { state in
-                defer { state.waiter = nil }
-                return state.waiter
-            }
-            waiter?.resume()
-        }
     }
 }

@@ -1,4 +1,5 @@
 package import KithAPI
+import KithIO
 package import KithWire
 import Synchronization
 
@@ -80,9 +81,10 @@ private final class Core: Sendable {
     private let raw: any ByteStream
     /// Never holds more than was granted.
     private let incoming = ByteQueue(capacity: .max)
-    private let allowance = Allowance(ForwardStream.firstWindow)
+    /// How much may be sent.
+    private let allowance = AsyncSemaphore(ForwardStream.firstWindow)
     /// One frame at a time.
-    private let writing = Turnstile()
+    private let writing = AsyncMutex()
     private let state = Mutex(State())
 
     private let room: RoomToGrow
@@ -142,7 +144,10 @@ private final class Core: Sendable {
             guard isGranted else { throw KithError(.invalid, "The other device sent more than it was granted.") }
             return Int(count)
         case 1:
-            try allowance.add(count)
+            guard count <= 1 << 40, allowance.count <= 1 << 40 else {
+                throw KithError(.invalid, "The other device grants more than there can be.")
+            }
+            allowance.add(Int(count))
             return 0
         case 2:
             let isLast = state.withLock { state in
@@ -215,8 +220,8 @@ private final class Core: Sendable {
 
     /// Ends the stream behind the frame that is being written.
     private func close() async throws {
-        await writing.enter()
-        defer { writing.leave() }
+        await writing.lock()
+        defer { writing.unlock() }
         state.withLock { $0.isClosed = true }
         try await raw.finish()
     }
@@ -224,8 +229,8 @@ private final class Core: Sendable {
     private func send(kind: UInt64, count: Int, _ bytes: [UInt8] = []) async throws {
         var writer = ByteWriter(capacity: 8 + (bytes.count < 16 << 10 ? bytes.count : 0))
         writer.varint(UInt64(count) << 2 | kind)
-        await writing.enter()
-        defer { writing.leave() }
+        await writing.lock()
+        defer { writing.unlock() }
         // A reader may find room for more when both directions have just ended.
         if kind == 1, state.withLock({ $0.isClosed }) { return }
         if bytes.count < 16 << 10 {
@@ -249,74 +254,6 @@ private final class Core: Sendable {
         if !isOver { raw.abort(error.code) }
         // What came before its end is whole, whatever became of the stream since.
         if !hasEnded { incoming.abort(error.code) }
-        allowance.fail(error)
-    }
-}
-
-/// How much one end may send: taken by one task, added to by another.
-private final class Allowance: Sendable {
-    private struct State {
-        var count: Int
-        var failure: KithError?
-        var waiter: CheckedContinuation<Void, Never>?
-    }
-
-    private let state: Mutex<State>
-
-    init(_ count: Int) { state = Mutex(State(count: count)) }
-
-    /// Waits until something is allowed, and takes at most `limit` of it.
-    func take(upTo limit: Int) async throws -> Int {
-        while true {
-            try Task.checkCancellation()
-            let count = try state.withLock { state throws in
-                if let failure = state.failure { throw failure }
-                let count = min(limit, state.count)
-                state.count -= count
-                return count
-            }
-            if count > 0 { return count }
-            await wait()
-        }
-    }
-
-    func add(_ count: UInt64) throws {
-        let waiter = try state.withLock { state throws in
-            guard count <= 1 << 40, state.count <= 1 << 40 else {
-                throw KithError(.invalid, "The other device grants more than there can be.")
-            }
-            state.count += Int(count)
-            defer { state.waiter = nil }
-            return state.waiter
-        }
-        waiter?.resume()
-    }
-
-    func fail(_ error: KithError) {
-        let waiter = state.withLock { state in
-            if state.failure == nil { state.failure = error }
-            defer { state.waiter = nil }
-            return state.waiter
-        }
-        waiter?.resume()
-    }
-
-    private func wait() async {
-        await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                let goesOn = state.withLock { state in
-                    if state.count > 0 || state.failure != nil || Task.isCancelled { return true }
-                    state.waiter = continuation
-                    return false
-                }
-                if goesOn { continuation.resume() }
-            }
-        } onCancel: {
-            let waiter = state.withLock { state in
-                defer { state.waiter = nil }
-                return state.waiter
-            }
-            waiter?.resume()
-        }
+        allowance.finish(throwing: error)
     }
 }

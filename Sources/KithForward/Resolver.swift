@@ -1,5 +1,6 @@
 import CKithSystem
 import Foundation
+import KithIO
 import KithIdentity
 import KithWire
 import Synchronization
@@ -33,16 +34,16 @@ final class Resolver: Sendable {
             return [NetworkAddress(ipv6: 0, 1, port: port), NetworkAddress(ipv4: 0x7F00_0001, port: port)]
         }
         try begin(caller)
-        let answer = Answer()
+        let answer = Promise<Result<[NetworkAddress], SystemError>>()
         let lookUp = lookUp
         let thread = Thread { [self] in
             let result = lookUp(name)
             end(caller)
-            answer.fulfil(result.mapError { $0 })
+            answer.fulfil(result)
         }
         thread.name = "kith-resolve"
         thread.start()
-        return try await answer.value().map { address in
+        return try await answer.valueUnlessCancelled().get().map { address in
             var address = address
             address.port = port
             return address
@@ -75,38 +76,5 @@ final class Resolver: Sendable {
         let count = unsafe kith_resolve(name, &found, 16)
         return count >= 0
             ? .success(found.prefix(Int(count)).map { NetworkAddress($0) }) : .failure(SystemError(-count))
-    }
-}
-
-/// An answer that comes once, or that nobody waits for any more.
-private final class Answer: Sendable {
-    private enum State {
-        case pending(CheckedContinuation<[NetworkAddress], any Error>?)
-        case done(Result<[NetworkAddress], any Error>)
-    }
-    private let state = Mutex(State.pending(nil))
-
-    func fulfil(_ result: Result<[NetworkAddress], any Error>) {
-        let waiter = state.withLock { state -> CheckedContinuation<[NetworkAddress], any Error>? in
-            guard case .pending(let waiter) = state else { return nil }
-            state = .done(result)
-            return waiter
-        }
-        waiter?.resume(with: result)
-    }
-
-    func value() async throws -> [NetworkAddress] {
-        try await withTaskCancellationHandler {
-            try await withCheckedThrowingContinuation { continuation in
-                let result = state.withLock { state -> Result<[NetworkAddress], any Error>? in
-                    if case .done(let result) = state { return result }
-                    state = .pending(continuation)
-                    return nil
-                }
-                if let result { continuation.resume(with: result) }
-            }
-        } onCancel: {
-            fulfil(.failure(CancellationError()))
-        }
     }
 }
