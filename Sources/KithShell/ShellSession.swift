@@ -1,4 +1,5 @@
 public import KithAPI
+import KithIO
 public import KithWire
 import Synchronization
 
@@ -90,9 +91,10 @@ public final class ShellSession: Sendable {
     private let isTerminal: Bool
     private let returning: Returning?
     private let state: Mutex<State>
-    private let allowance = InputAllowance()
+    /// How much input may still be sent before the device says that it has received some.
+    private let allowance = AsyncSemaphore(ShellFrame.inputWindow, limit: ShellFrame.inputWindow)
     /// Orders what is typed with what is sent again.
-    private let turn = Turnstile()
+    private let lock = AsyncMutex()
     private let agent = Mutex<(relay: AgentRelay, path: String)?>(nil)
     private let answers: Mutex<AsyncStream<(UInt64, [UInt8])>?>
     private let agentAnswers: AsyncStream<(UInt64, [UInt8])>.Continuation
@@ -202,10 +204,10 @@ public final class ShellSession: Sendable {
                 }
             }
         } catch let last as LastWord {
-            allowance.end()
+            allowance.finish()
             throw last.error
         } catch {
-            if !(error is CancellationError) { allowance.end() }
+            if !(error is CancellationError) { allowance.finish() }
             throw error
         }
     }
@@ -254,7 +256,7 @@ public final class ShellSession: Sendable {
             return nil
         case .exited(let exit):
             state.withLock { $0.hasExited = true }
-            allowance.end()
+            allowance.finish()
             // The processes are gone; a connection that is gone by now as well harms nobody.
             try? await link.sink.finish()
             return .exited(exit)
@@ -380,8 +382,8 @@ public final class ShellSession: Sendable {
     /// Takes up a new stream: what of the input has not arrived is sent again before anything else.
     private func resume(_ opened: OpenedStream<Shell.Attach>) async throws {
         let opened = try Self.checked(opened)
-        await turn.enter()
-        defer { turn.leave() }
+        await lock.lock()
+        defer { lock.unlock() }
         let link = Link(opened.stream.bytes)
         let arrived = opened.output.inputPosition
         let (rest, hasEndedInput, isClosed) = state.withLock { state -> ([UInt8], Bool, Bool) in
@@ -424,8 +426,8 @@ public final class ShellSession: Sendable {
             guard count > 0 else { break }
             let part = Array(rest.prefix(count))
             rest = rest.dropFirst(count)
-            await turn.enter()
-            defer { turn.leave() }
+            await lock.lock()
+            defer { lock.unlock() }
             let link = state.withLock { state -> Link? in
                 state.unsent += part
                 if state.sentAt.count < 64 {
@@ -440,8 +442,8 @@ public final class ShellSession: Sendable {
 
     /// Ends standard input; on a terminal it types the end-of-file key.
     public func endInput() async throws {
-        await turn.enter()
-        defer { turn.leave() }
+        await lock.lock()
+        defer { lock.unlock() }
         let link = state.withLock { state -> Link? in
             if state.hasExited { return nil }
             // On a terminal it is one key among others, which must not be typed twice.
@@ -490,8 +492,8 @@ public final class ShellSession: Sendable {
     /// Returns when the device has noticed, or after two seconds without a word from it.
     public func detach() async {
         guard let link = leave() else { return }
-        await turn.enter()
-        defer { turn.leave() }
+        await lock.lock()
+        defer { lock.unlock() }
         try? await link.sink.finish()
         // A device that answers nothing will notice by itself.
         await withTaskGroup { group in
@@ -507,7 +509,7 @@ public final class ShellSession: Sendable {
 
     /// Lets nobody write any more; the link to end, unless that has happened.
     private func leave() -> Link? {
-        allowance.end()
+        allowance.finish()
         return state.withLock { state -> Link? in
             defer { state.isClosed = true }
             return state.hasExited || state.isClosed ? nil : state.link
