@@ -1,3 +1,4 @@
+import KithIO
 import KithWire
 import Synchronization
 
@@ -9,7 +10,7 @@ import Synchronization
 /// long again. The buffers of the transport below may hold far more.
 ///
 /// A pure state machine: it reads no clock.
-struct AheadWindow {
+struct AheadWindow: Sendable {
     /// The least it is on a short path and on a long one; until a path is known it is taken for long.
     static let (minimum, longMinimum): (UInt64, UInt64) = (5 << 18, 4 << 20)
     /// From which delay on a path is long.
@@ -120,7 +121,7 @@ final class AheadGate: Sendable {
         /// When our hello was written, until it is answered.
         var asked: ContinuousClock.Instant?
         var hasWritten = false
-        var writer: CheckedContinuation<Void, Never>?
+        var writer: Waiter<Void>?
     }
 
     private let state = Mutex(State())
@@ -151,33 +152,21 @@ final class AheadGate: Sendable {
 
     /// Takes in what the receiver says.
     func took(_ total: UInt64) throws {
-        let writer = try state.withLock { state throws -> CheckedContinuation<Void, Never>? in
+        let writer = try state.withLock { state throws -> Waiter<Void>? in
             let now = ContinuousClock.now
             // The first word is the answer to our hello.
             if let asked = state.asked { state.window.answered(after: now - asked, at: now) }
             state.asked = nil
             try state.window.took(total, at: now)
             guard state.window.hasRoom else { return nil }
-            defer { state.writer = nil }
-            return state.writer
+            return state.writer.take()
         }
         writer?.resume()
     }
 
     /// Waits until more may be written; not when the task is cancelled, or nothing comes from the receiver any more.
     func room() async {
-        await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                let goesOn = state.withLock { state in
-                    guard state.isOn, !state.isOver, !state.window.hasRoom, !Task.isCancelled else { return true }
-                    state.writer = continuation
-                    return false
-                }
-                if goesOn { continuation.resume() }
-            }
-        } onCancel: {
-            wake()
-        }
+        await state.wait(at: \.writer) { !$0.isOn || $0.isOver || $0.window.hasRoom }
     }
 
     /// Says that the receiver will say no more.
@@ -188,8 +177,7 @@ final class AheadGate: Sendable {
 
     private func wake() {
         let writer = state.withLock { state in
-            defer { state.writer = nil }
-            return state.writer
+            state.writer.take()
         }
         writer?.resume()
     }

@@ -1,4 +1,5 @@
 import KithAPI
+import KithIO
 import KithWire
 
 /// Sends messages and contents of files over one stream, a buffer at a time.
@@ -17,7 +18,7 @@ import KithWire
     /// How much of a file one buffer carries.
     private static let chunk = 256 << 10
 
-    let output: BoundedChannel<Outgoing>
+    let output: BoundedQueue<Outgoing>
     private let progress: TransferProgress
     private var batch: [UInt8] = []
     /// How many bytes of contents the shared buffer holds.
@@ -28,7 +29,7 @@ import KithWire
     private let scratch = UnsafeMutableRawBufferPointer.allocate(
         byteCount: TransferFrame.maximumSmall, alignment: 16)
 
-    init(output: BoundedChannel<Outgoing>, progress: TransferProgress, tellsTotal: Bool) {
+    init(output: BoundedQueue<Outgoing>, progress: TransferProgress, tellsTotal: Bool) {
         self.output = output
         self.progress = progress
         self.tellsTotal = tellsTotal

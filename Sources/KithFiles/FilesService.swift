@@ -1,5 +1,6 @@
 import Crypto
 import KithAPI
+import KithIO
 import KithIdentity
 public import KithNode
 import KithWire
@@ -194,7 +195,7 @@ public struct FilesService: Service {
             }
         }
         let stream = try await pending.accept(entry).bytes
-        let channel = BoundedChannel<[UInt8]>(capacity: 4)
+        let channel = BoundedQueue<[UInt8]>(capacity: 4)
         try await withThrowingTaskGroup { group in
             group.addTask(executorPreference: disk) {
                 var offset = input.offset
@@ -207,7 +208,7 @@ public struct FilesService: Service {
                     }
                     channel.finish()
                 } catch {
-                    channel.finish(error)
+                    channel.finish(throwing: error)
                 }
             }
             do {

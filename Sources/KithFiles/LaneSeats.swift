@@ -1,4 +1,5 @@
 import KithAPI
+import KithIO
 import KithNode
 import KithWire
 import Synchronization
@@ -20,12 +21,12 @@ final class LaneSeats: Sendable {
 
     /// One such transfer.
     final class Seat: Sendable {
-        fileprivate let arrivals: [BoundedChannel<any ByteStream>]
-        fileprivate let ends: [BoundedChannel<Bool>]
+        fileprivate let arrivals: [BoundedQueue<any ByteStream>]
+        fileprivate let ends: [BoundedQueue<Bool>]
 
         fileprivate init(count: Int) {
-            arrivals = (0..<count).map { _ in BoundedChannel(capacity: 1) }
-            ends = (0..<count).map { _ in BoundedChannel(capacity: 1) }
+            arrivals = (0..<count).map { _ in BoundedQueue(capacity: 1) }
+            ends = (0..<count).map { _ in BoundedQueue(capacity: 1) }
         }
 
         var streams: LaneStreams {

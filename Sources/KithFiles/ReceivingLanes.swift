@@ -1,4 +1,5 @@
 import KithAPI
+import KithIO
 import KithWire
 import Synchronization
 
@@ -17,16 +18,16 @@ final class SharedLanding: Sendable {
 /// The lanes of a transfer at the end that receives.
 final class ReceivingLanes: Sendable {
     let count: Int
-    private let starts: [BoundedChannel<SharedLanding>]
+    private let starts: [BoundedQueue<SharedLanding>]
     /// For each lane, one entry per file whose contents come over it.
-    private let announced: [BoundedChannel<Bool>]
+    private let announced: [BoundedQueue<Bool>]
     /// Has an entry when a file of a lane is done.
-    private let done = BoundedChannel<Bool>(capacity: 1)
+    private let done = BoundedQueue<Bool>(capacity: 1)
 
     init(count: Int) {
         self.count = count
-        starts = (0..<count).map { _ in BoundedChannel(capacity: 1) }
-        announced = (0..<count).map { _ in BoundedChannel(capacity: TransferFrame.maximumListed) }
+        starts = (0..<count).map { _ in BoundedQueue(capacity: 1) }
+        announced = (0..<count).map { _ in BoundedQueue(capacity: TransferFrame.maximumListed) }
     }
 
     /// Takes in whether the sender's hello says that it has lanes.
@@ -66,8 +67,8 @@ final class ReceivingLanes: Sendable {
 
     /// Lets nobody wait any more.
     func fail(_ error: any Error) {
-        done.finish(error)
-        for lane in announced { lane.finish(error) }
+        done.finish(throwing: error)
+        for lane in announced { lane.finish(throwing: error) }
         for start in starts { start.finish() }
     }
 }

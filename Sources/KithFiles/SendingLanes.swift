@@ -1,4 +1,5 @@
 import KithAPI
+import KithIO
 import KithWire
 import Synchronization
 
@@ -26,18 +27,18 @@ final class SendingLanes: Sendable {
         var failure: (any Error)?
         /// Whether anything has changed since the one who deals has looked.
         var isChanged = false
-        var dealer: CheckedContinuation<Void, Never>?
+        var dealer: Waiter<Void>?
     }
 
     let count: Int
-    private let starts: [BoundedChannel<Bool>]
-    private let jobs: [BoundedChannel<Job>]
+    private let starts: [BoundedQueue<Bool>]
+    private let jobs: [BoundedQueue<Job>]
     private let state: Mutex<State>
 
     init(count: Int) {
         self.count = count
-        starts = (0..<count).map { _ in BoundedChannel(capacity: 1) }
-        jobs = (0..<count).map { _ in BoundedChannel(capacity: 1) }
+        starts = (0..<count).map { _ in BoundedQueue(capacity: 1) }
+        jobs = (0..<count).map { _ in BoundedQueue(capacity: 1) }
         state = Mutex(State(isBusy: Array(repeating: nil, count: count)))
     }
 
@@ -57,7 +58,7 @@ final class SendingLanes: Sendable {
     /// Ends them all, for a reason the one who deals meets next.
     func fail(_ error: any Error) {
         change { if $0.failure == nil { $0.failure = error } }
-        for job in jobs { job.finish(error) }
+        for job in jobs { job.finish(throwing: error) }
     }
 
     // MARK: - Dealing
@@ -92,23 +93,7 @@ final class SendingLanes: Sendable {
                 return body(&state)
             }
             if let result { return result }
-            await change()
-        }
-    }
-
-    /// Waits until something has changed since it was last looked at.
-    private func change() async {
-        await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                let goesOn = state.withLock { state in
-                    guard !state.isChanged, !Task.isCancelled else { return true }
-                    state.dealer = continuation
-                    return false
-                }
-                if goesOn { continuation.resume() }
-            }
-        } onCancel: {
-            change { _ in }
+            await state.wait(at: \.dealer) { $0.isChanged }
         }
     }
 
@@ -116,8 +101,7 @@ final class SendingLanes: Sendable {
         let dealer = state.withLock { state in
             body(&state)
             state.isChanged = true
-            defer { state.dealer = nil }
-            return state.dealer
+            return state.dealer.take()
         }
         dealer?.resume()
     }

@@ -1,4 +1,5 @@
 import KithAPI
+import KithIO
 import KithWire
 
 /// Transfers whose larger files go over streams of their own, several at once.
@@ -10,7 +11,7 @@ import KithWire
 extension Transfer {
     /// Runs the lanes until `isOver` ends, or all of them have.
     static func withLanes(
-        _ count: Int, until isOver: BoundedChannel<Bool>, _ lane: @escaping @Sendable (Int) async throws -> Void
+        _ count: Int, until isOver: BoundedQueue<Bool>, _ lane: @escaping @Sendable (Int) async throws -> Void
     ) async throws {
         try await withThrowingTaskGroup(of: Bool.self) { group in
             defer { group.cancelAll() }
@@ -42,7 +43,7 @@ extension Transfer {
     ) async throws {
         guard try await lanes.begins(lane) else { return }
         let stream = try await streams.stream(lane)
-        let channel = BoundedChannel<FileSender.Outgoing>(capacity: depth)
+        let channel = BoundedQueue<FileSender.Outgoing>(capacity: depth)
         let ahead = AheadGate(beside: first)
         ahead.begin()
         do {
@@ -55,7 +56,7 @@ extension Transfer {
                         channel.finish()
                         return .read
                     } catch {
-                        channel.finish(error)
+                        channel.finish(throwing: error)
                         return .failedToRead(error)
                     }
                 }

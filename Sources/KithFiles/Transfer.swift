@@ -1,4 +1,5 @@
 import KithAPI
+import KithIO
 import KithWire
 import Synchronization
 
@@ -30,8 +31,8 @@ enum Transfer {
         progress: TransferProgress
     ) async throws -> Files.Summary {
         let lanes = streams.map { SendingLanes(count: $0.count) }
-        let channel = BoundedChannel<FileSender.Outgoing>(capacity: depth)
-        let answers = BoundedChannel<TreeSender.Answer>(capacity: TransferFrame.maximumListed)
+        let channel = BoundedQueue<FileSender.Outgoing>(capacity: depth)
+        let answers = BoundedQueue<TreeSender.Answer>(capacity: TransferFrame.maximumListed)
         let held = TreeSender.Held()
         let peer = PeerFeatures()
         let ahead = AheadGate()
@@ -54,7 +55,7 @@ enum Transfer {
                     channel.finish()
                     return .read
                 } catch {
-                    channel.finish(error)
+                    channel.finish(throwing: error)
                     return .failedToRead(error)
                 }
             }
@@ -71,7 +72,7 @@ enum Transfer {
                     answers.finish()
                     return .acknowledged(summary)
                 } catch {
-                    answers.finish(error)
+                    answers.finish(throwing: error)
                     throw error
                 }
             }
@@ -79,7 +80,7 @@ enum Transfer {
             if let lanes, let streams {
                 group.addTask {
                     do {
-                        try await withLanes(lanes.count, until: BoundedChannel(capacity: 1)) { lane in
+                        try await withLanes(lanes.count, until: BoundedQueue(capacity: 1)) { lane in
                             try await send(
                                 lane: lane, of: lanes, over: streams, compress: compress, peer: peer, beside: ahead,
                                 on: disk, progress: progress)
@@ -87,7 +88,7 @@ enum Transfer {
                         return nil
                     } catch {
                         lanes.fail(error)
-                        answers.finish(error)
+                        answers.finish(throwing: error)
                         return .failedToRead(error)
                     }
                 }
@@ -117,7 +118,7 @@ enum Transfer {
 
     /// Moves buffers to the network; a failure to read is told to the other end.
     static func write(
-        _ channel: BoundedChannel<FileSender.Outgoing>, to stream: any ByteStream, with packer: BlockPacker,
+        _ channel: BoundedQueue<FileSender.Outgoing>, to stream: any ByteStream, with packer: BlockPacker,
         ahead: AheadGate, progress: TransferProgress
     ) async -> Part {
         while true {
@@ -146,7 +147,7 @@ enum Transfer {
                 packer.wrote(buffer.bytes.count, as: packed.count, waiting: now - start, at: now)
                 progress.add(sent: buffer.contents, wire: UInt64(packed.count))
             } catch {
-                channel.finish(error)
+                channel.finish(throwing: error)
                 return .unwritable(error)
             }
         }
@@ -154,7 +155,7 @@ enum Transfer {
 
     /// Passes on what the receiver wants, until its last word.
     private static func readAnswers(
-        from stream: any ByteStream, into answers: BoundedChannel<TreeSender.Answer>, held: TreeSender.Held,
+        from stream: any ByteStream, into answers: BoundedQueue<TreeSender.Answer>, held: TreeSender.Held,
         peer: PeerFeatures, ahead: AheadGate, lanes: SendingLanes?, progress: TransferProgress
     ) async throws -> Files.Summary {
         var parser = TransferParser()
@@ -229,9 +230,9 @@ enum Transfer {
         on disk: DiskExecutor, active: ActivePartials, progress: TransferProgress
     ) async throws -> Files.Summary {
         let lanes = streams.map { ReceivingLanes(count: $0.count) }
-        let isOver = BoundedChannel<Bool>(capacity: 1)
+        let isOver = BoundedQueue<Bool>(capacity: 1)
         let features = TransferFrame.Features(compress).union(lanes == nil ? [] : .lanes)
-        let channel = BoundedChannel<[UInt8]>(capacity: 2 * depth)
+        let channel = BoundedQueue<[UInt8]>(capacity: 2 * depth)
         let answers = AnswerQueue()
         return try await withThrowingTaskGroup(of: Files.Summary?.self) { group in
             defer { group.cancelAll() }
@@ -249,14 +250,14 @@ enum Transfer {
                     }
                     isOver.finish()
                     answers.finish(last: .acknowledgement(summary))
-                    channel.finish(KithError(.closed, "The transfer has ended."))
+                    channel.finish(throwing: KithError(.closed, "The transfer has ended."))
                     return nil
                 } catch {
                     isOver.finish()
                     // Its sender waits for our end, and knows the reason if it is its own.
                     answers.finish(
                         last: error is RemoteFailure ? nil : .failure(Files.Failure(StreamFailure.reason(error))))
-                    channel.finish(error)
+                    channel.finish(throwing: error)
                     throw error
                 }
             }
@@ -279,7 +280,7 @@ enum Transfer {
                         }
                     } catch {
                         lanes.fail(error)
-                        channel.finish(error)
+                        channel.finish(throwing: error)
                     }
                     return nil
                 }
@@ -303,7 +304,7 @@ enum Transfer {
 
     /// Moves what arrives to the disk's side; when that wants no more, reads it away.
     private static func read(
-        _ stream: any ByteStream, into channel: BoundedChannel<[UInt8]>, progress: TransferProgress
+        _ stream: any ByteStream, into channel: BoundedQueue<[UInt8]>, progress: TransferProgress
     ) async {
         var isWanted = true
         do {
@@ -320,12 +321,12 @@ enum Transfer {
             }
             channel.finish()
         } catch {
-            channel.finish(StreamFailure(error: error))
+            channel.finish(throwing: StreamFailure(error: error))
         }
     }
 
     private static func land(
-        _ channel: BoundedChannel<[UInt8]>, into place: Place, options: Files.Landing, origin: Origin,
+        _ channel: BoundedQueue<[UInt8]>, into place: Place, options: Files.Landing, origin: Origin,
         requested: RequestedTree?, features: TransferFrame.Features, answers: AnswerQueue, active: ActivePartials,
         lanes: ReceivingLanes?, progress: TransferProgress, takenOver: @escaping @Sendable () -> Void
     ) async throws -> Files.Summary {
@@ -420,7 +421,7 @@ final class AnswerQueue: Sendable {
         var bytes: [UInt8] = []
         var summary: Files.Summary?
         var isFinished = false
-        var waiter: CheckedContinuation<Void, Never>?
+        var waiter: Waiter<Void>?
     }
 
     private static let maximum = 64 << 20
@@ -430,28 +431,26 @@ final class AnswerQueue: Sendable {
     ///
     /// - Throws: `.exhausted` when far more has been said than an honest sender would leave unread.
     func put(_ frame: TransferFrame) throws {
-        let waiter = try state.withLock { state throws -> CheckedContinuation<Void, Never>? in
+        let waiter = try state.withLock { state throws -> Waiter<Void>? in
             guard !state.isFinished else { return nil }
             try frame.append(to: &state.bytes)
             guard state.bytes.count <= Self.maximum else {
                 throw KithError(.exhausted, "The other end does not read what it is told.")
             }
-            defer { state.waiter = nil }
-            return state.waiter
+            return state.waiter.take()
         }
         waiter?.resume()
     }
 
     /// Ends the queue with a last message; only the first end counts.
     func finish(last frame: TransferFrame?) {
-        let waiter = state.withLock { state -> CheckedContinuation<Void, Never>? in
+        let waiter = state.withLock { state -> Waiter<Void>? in
             guard !state.isFinished else { return nil }
             state.isFinished = true
             // A summary and a failure always have a form.
             try? frame?.append(to: &state.bytes)
             if case .acknowledgement(let summary)? = frame { state.summary = summary }
-            defer { state.waiter = nil }
-            return state.waiter
+            return state.waiter.take()
         }
         waiter?.resume()
     }
@@ -466,22 +465,7 @@ final class AnswerQueue: Sendable {
             }
             if let part { return part }
             if isEnd || Task.isCancelled { return nil }
-            await withTaskCancellationHandler {
-                await withCheckedContinuation { continuation in
-                    let goesOn = state.withLock { state in
-                        guard state.bytes.isEmpty, !state.isFinished, !Task.isCancelled else { return true }
-                        state.waiter = continuation
-                        return false
-                    }
-                    if goesOn { continuation.resume() }
-                }
-            } onCancel: {
-                let waiter = state.withLock { state in
-                    defer { state.waiter = nil }
-                    return state.waiter
-                }
-                waiter?.resume()
-            }
+            await state.wait(at: \.waiter) { !$0.bytes.isEmpty || $0.isFinished }
         }
     }
 }

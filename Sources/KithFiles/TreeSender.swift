@@ -1,4 +1,5 @@
 import KithAPI
+import KithIO
 import KithWire
 import Synchronization
 
@@ -50,7 +51,7 @@ final class TreeSender {
 
     private let sender: FileSender
     private let progress: TransferProgress
-    private let answers: BoundedChannel<Answer>
+    private let answers: BoundedQueue<Answer>
     private let held: Held
     private let walk: TreeWalk
     private let selection: Files.Selection
@@ -67,8 +68,8 @@ final class TreeSender {
     private var linksOfPending: [UInt64: Int] = [:]
 
     init(
-        _ sources: [TreeSource], selection: Files.Selection, output: BoundedChannel<FileSender.Outgoing>,
-        answers: BoundedChannel<Answer>, held: Held, lanes: SendingLanes? = nil, progress: TransferProgress
+        _ sources: [TreeSource], selection: Files.Selection, output: BoundedQueue<FileSender.Outgoing>,
+        answers: BoundedQueue<Answer>, held: Held, lanes: SendingLanes? = nil, progress: TransferProgress
     ) throws(KithError) {
         sender = FileSender(output: output, progress: progress, tellsTotal: true)
         self.held = held
@@ -320,3 +321,5 @@ struct Ring<Element> {
         return element
     }
 }
+
+extension Ring: Sendable where Element: Sendable {}
