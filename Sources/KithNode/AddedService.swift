@@ -1,3 +1,4 @@
+import KithIO
 import KithWire
 import Synchronization
 
@@ -22,7 +23,7 @@ final class ServiceCalls: Sendable {
     private struct State {
         var scopes: [ObjectIdentifier: CallScope] = [:]
         var ended: KithError?
-        let idle = Latch()
+        let idle = AsyncEvent()
     }
 
     private let state = Mutex(State())
@@ -40,10 +41,10 @@ final class ServiceCalls: Sendable {
 
     /// A call is over.
     func leave(_ scope: CallScope) {
-        state.withLock { state -> Latch? in
+        state.withLock { state -> AsyncEvent? in
             state.scopes[ObjectIdentifier(scope)] = nil
             return state.ended != nil && state.scopes.isEmpty ? state.idle : nil
-        }?.open()
+        }?.happen()
     }
 
     /// Calls off everything, and whatever would begin later.
@@ -52,7 +53,7 @@ final class ServiceCalls: Sendable {
             state.ended = reason
             return (Array(state.scopes.values), state.scopes.isEmpty ? state.idle : nil)
         }
-        idle?.open()
+        idle?.happen()
         for scope in scopes { scope.cancel(reason) }
     }
 
