@@ -160,7 +160,6 @@ struct FolderSearch: Sendable {
         return report
     }
 
-    /// How long something found waits for more.
     /// The same where only names are wanted and nothing is asked about them: what the listings say is enough.
     private func listNames(
         in folder: Descriptor, after begun: Files.Found, send: (Files.Found) async throws -> Void
@@ -200,6 +199,7 @@ struct FolderSearch: Sendable {
         return report
     }
 
+    /// How long something found waits for more.
     private static let patience = Duration.milliseconds(50)
     /// So many bytes of paths go into one message, and one path more.
     private static let messageSize = 64 << 10

@@ -42,10 +42,11 @@ final class FolderWalk {
 
     /// Begins with a folder, held open.
     ///
-    /// `device`: the file system to stay on. Without `looks` only names and kinds are told, and nothing is looked at that
-    /// the listing says the kind of.
+    /// `device`: the file system to stay on. Without `looks` only names and kinds are told, and nothing is looked at
+    /// that the listing says the kind of.
     init(
-        _ folder: Descriptor, maximumDepth: Int? = nil, device: UInt64? = nil, readsLinks: Bool = false, looks: Bool = true
+        _ folder: Descriptor, maximumDepth: Int? = nil, device: UInt64? = nil, readsLinks: Bool = false,
+        looks: Bool = true
     ) throws(Errno) {
         self.maximumDepth = maximumDepth ?? .max
         self.device = device

@@ -159,7 +159,8 @@ extension Files {
 
         /// Makes a message.
         public init(
-            entries: [Entry] = [], names: ByteString? = nil, skipped: [Skipped] = [], skippedCount: UInt64 = 0, isLast: Bool = false,
+            entries: [Entry] = [], names: ByteString? = nil, skipped: [Skipped] = [], skippedCount: UInt64 = 0,
+            isLast: Bool = false,
             failure: Failure? = nil
         ) {
             self.entries = entries
