@@ -53,6 +53,8 @@ struct PortWatch {
     ///
     /// - Returns: whether it says that nobody is there: it is the second, and nothing has been heard meanwhile.
     mutating func refused(_ count: Int, packets: UInt64) -> Bool {
+        // The peer was there when the first byte was sent.
+        if isFirst { isWorthless = true }
         if refusedAt == nil { refusedAt = packets }
         return !isFirst && count == 2 && packets == asked?.packets && refusedAt == packets
     }
