@@ -146,7 +146,8 @@ extension Files {
     public struct Found: StreamMessage, Hashable {
         /// What was found; the names are paths from the one searched on, empty for that itself.
         public var entries: [Entry]
-        /// The same of which only path and kind are told, behind ``entries``: see ``PackedNames``.
+        /// The same of which only path and kind are told, behind ``entries``: of each a letter (`f` a file, `d` a
+        /// folder, `l` a link, `p`, `s`, `c`, `b` a pipe, a socket, devices), the path, and a zero byte.
         public var names: ByteString?
         /// What could not be looked into, and why; at most 100 in all, the rest is only counted.
         public var skipped: [Skipped]

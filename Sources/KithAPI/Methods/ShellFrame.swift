@@ -22,7 +22,7 @@ public import KithWire
 /// | 0x18 | device | ended       | why this end gets no more: a code (varint length, name) and a text for a person   |
 ///
 /// Positions count the bytes of a direction from the session's beginning, output and error output together, input for
-/// each caller: so both ends know where to go on after a lost connection. The caller may send ``inputWindow`` bytes of
+/// each caller: so both ends know where to go on after a lost connection. The caller may send 1 MiB of
 /// input that are not `taken`, so input nobody reads never stands in the way of a resize or a signal. The device sends
 /// output for a terminal only so far beyond what was `received` as the link takes in a moment: an interrupt key is
 /// never answered behind seconds of old output. A frame of an unknown type is skipped.
@@ -171,7 +171,7 @@ public enum ShellFrame: Hashable, Sendable {
 }
 
 extension ShellFrame: StreamMessage {
-    /// Appends ``encoded``.
+    /// Appends the frame as the table above says.
     public func append(to bytes: inout [UInt8]) { bytes += encoded }
 
     /// Takes the next whole frame of a known type.
