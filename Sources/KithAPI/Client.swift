@@ -5,18 +5,19 @@ public protocol Carrier: Sendable {
     /// Calls a query or an action and waits for its answer.
     ///
     /// `device` is the one to ask, by name, DeviceID or unambiguous beginning of one; `nil` for this one.
-    func call<M: Method>(_ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions) async throws
-        -> M.Output
+    func call<M: Method>(
+        _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
+    ) async throws -> M.Output
 
     /// Opens a stream and waits until the service accepted it.
-    func open<M: StreamMethod>(_ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions)
-        async throws
-        -> OpenedStream<M>
+    func open<M: StreamMethod>(
+        _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
+    ) async throws -> OpenedStream<M>
 
     /// Opens a stream without waiting for the service, when the carrier can; else as ``open(_:_:on:options:)``.
-    func begin<M: StreamMethod>(_ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions)
-        async throws
-        -> OpeningStream<M.Output>
+    func begin<M: StreamMethod>(
+        _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
+    ) async throws -> OpeningStream<M.Output>
 }
 
 extension Carrier {

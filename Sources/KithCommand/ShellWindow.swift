@@ -1,6 +1,7 @@
 import CKithSystem
 import Foundation
 import KithAPI
+import KithIO
 import KithShell
 import KithTerminal
 import KithWire
@@ -9,7 +10,7 @@ import Synchronization
 /// What stands between a shell's output and the person's terminal: takes out what a program there must not do here,
 /// shows what is typed before it is echoed, says when the connection is gone, and keeps a recording.
 ///
-/// Everything that is shown goes through one turnstile, so that no two things are mixed.
+/// Everything that is shown waits for one lock, so that no two things are mixed.
 final class ShellWindow: Sendable {
     /// Whoever read our output (`| head`) has enough.
     struct BrokenPipe: Error {}
@@ -60,7 +61,7 @@ final class ShellWindow: Sendable {
     private let state: Mutex<State>
     private let recording: ShellRecording?
     private let readiness: Readiness
-    private let turn = Turnstile()
+    private let turn = AsyncMutex()
     private let start = ContinuousClock.now
     private let offers = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
 
@@ -220,14 +221,14 @@ final class ShellWindow: Sendable {
     func close() async {
         state.withLock { $0.isClosed = true }
         // Whoever is in the middle of a write ends it soon.
-        await turn.enter()
-        turn.leave()
+        await turn.lock()
+        turn.unlock()
     }
 
     /// Shows nothing while `body` has the terminal be the person's, and then brings back what programs had switched on.
     func whileAway(_ body: () -> Void) async throws {
-        await turn.enter()
-        defer { turn.leave() }
+        await turn.lock()
+        defer { turn.unlock() }
         body()
         try await put(state.withLock { $0.echo?.terminal.returning() ?? [] }, to: STDOUT_FILENO)
     }
@@ -254,8 +255,8 @@ final class ShellWindow: Sendable {
 
     /// Writes what `make` gives, all of it, without ever blocking a thread other tasks need.
     private func write(to descriptor: Int32, _ make: (inout State) -> [UInt8]) async throws {
-        await turn.enter()
-        defer { turn.leave() }
+        await turn.lock()
+        defer { turn.unlock() }
         try await put(state.withLock { $0.isClosed ? [] : make(&$0) }, to: descriptor)
     }
 

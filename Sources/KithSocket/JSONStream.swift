@@ -1,4 +1,5 @@
 import KithAPI
+import KithIO
 import KithRPC
 import KithWire
 
@@ -49,7 +50,7 @@ public final class JSONStream: Sendable {
     /// Sends one message, a JSON value, waiting while the service is slow.
     public func send(_ json: [UInt8]) async throws {
         let text = try JSONText(json)
-        try await arrivals.credit.take()
+        _ = try await arrivals.credit.take()
         try await connection.send(StreamNotice.message(text).request(id).json)
     }
 
@@ -57,7 +58,7 @@ public final class JSONStream: Sendable {
     public func send(bytes: [UInt8]) async throws {
         for start in stride(from: 0, to: bytes.count, by: 64 << 10) {
             let piece = Array(bytes[start..<min(start + 64 << 10, bytes.count)])
-            try await arrivals.credit.take()
+            _ = try await arrivals.credit.take()
             try await connection.send(StreamNotice.bytes(piece).request(id).json)
         }
     }
@@ -76,8 +77,8 @@ public final class JSONStream: Sendable {
     /// What has come and waits to be received.
     final class Arrivals: Sendable {
         /// As many as the service was allowed to send.
-        let items = BoundedChannel<Item>(capacity: 2 * JSONStream.window)
-        let credit = StreamCredit(StreamNotice.initialCredit)
+        let items = BoundedQueue<Item>(capacity: 2 * JSONStream.window)
+        let credit = AsyncSemaphore(StreamNotice.initialCredit)
         private let isOver = Locked(false)
 
         func take(_ notice: StreamNotice) {
@@ -87,8 +88,8 @@ public final class JSONStream: Sendable {
             case .credit(let count): credit.add(count)
             case .end(let error):
                 isOver.set(true)
-                items.finish(error?.kithError)
-                credit.add(1 << 31)  // whoever waits finds out
+                items.finish(throwing: error?.kithError)
+                credit.finish()  // whoever waits finds out
             case .finish, .cancel: break
             }
         }
@@ -96,7 +97,7 @@ public final class JSONStream: Sendable {
         private func add(_ item: Item) {
             // Ended by us, or told more than was asked for: then it ends here.
             guard let isKept = try? items.offer(item), isKept else {
-                items.finish(KithError(.exhausted, "The device sent more than it was asked for."))
+                items.finish(throwing: KithError(.exhausted, "The device sent more than it was asked for."))
                 return
             }
         }
@@ -105,7 +106,7 @@ public final class JSONStream: Sendable {
         func end() -> Bool {
             guard !isOver.value else { return false }
             isOver.set(true)
-            items.finish(KithError(.cancelled, "The stream was called off."))
+            items.finish(throwing: KithError(.cancelled, "The stream was called off."))
             return true
         }
     }

@@ -1,4 +1,5 @@
 import KithAPI
+import KithIO
 import KithRPC
 import KithWire
 import Synchronization
@@ -8,7 +9,7 @@ final class LineConnection: Sendable {
     let descriptor: SocketDescriptor
     let poller: Poller
     private let reading: Reading
-    private let turn = Turnstile()
+    private let turn = AsyncMutex()
     /// For what was read and is not taken yet.
     let room = ByteRoom(inboxLimit)
     private static let inboxLimit = 64 << 20
@@ -68,8 +69,8 @@ final class LineConnection: Sendable {
     /// Cancelling the task does not end it, half a line would end the connection; shutting the socket down does.
     func send(_ line: [UInt8]) async throws(KithError) {
         let line = line + [0x0A]
-        await turn.enter()
-        defer { turn.leave() }
+        await turn.lock()
+        defer { turn.unlock() }
         var offset = 0
         while offset < line.count {
             let count = try descriptor.send(line, from: offset)

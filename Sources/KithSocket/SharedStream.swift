@@ -1,4 +1,5 @@
 import KithAPI
+import KithIO
 import KithRPC
 import KithWire
 
@@ -10,8 +11,9 @@ final class SharedStream: Sendable {
     private let id: RPCIdentifier
     private let method: AnyMethod
     private let connection: LineConnection
-    private let received = BoundedChannel<Received>(capacity: StreamNotice.initialCredit)
-    private let credit: StreamCredit
+    private let received = BoundedQueue<Received>(capacity: StreamNotice.initialCredit)
+    /// `nil`: no limit.
+    private let credit: AsyncSemaphore?
     private let pumps = Locked<Task<Void, any Error>?>(nil)
     private let fault = Locked<KithError?>(nil)
 
@@ -28,7 +30,7 @@ final class SharedStream: Sendable {
         self.id = id
         self.method = method
         self.connection = connection
-        self.credit = StreamCredit(credit)
+        self.credit = credit.map { AsyncSemaphore($0) }
     }
 
     /// Takes what the caller says of the stream; waits while it is ahead of the service.
@@ -44,7 +46,7 @@ final class SharedStream: Sendable {
             }
             try await enqueue(.bytes(bytes))
         case .finish: try await enqueue(.finish)
-        case .credit(let count): credit.add(count)
+        case .credit(let count): credit?.add(count)
         case .cancel, .end: break  // the call's, or not for us
         }
     }
@@ -86,7 +88,7 @@ final class SharedStream: Sendable {
     /// Ends the stream for what its caller did.
     func fail(_ error: KithError) {
         if fault.value == nil { fault.set(error) }
-        received.finish(error)
+        received.finish(throwing: error)
     }
 
     /// Tells the caller that the service has accepted, and gives the service's end.
@@ -158,13 +160,13 @@ final class SharedStream: Sendable {
     }
 
     private func send(_ notice: StreamNotice) async throws {
-        try await credit.take()
+        _ = try await credit?.take()
         try await connection.send(notice.request(id).json)
     }
 
     /// Forgets what its service has not taken.
     func letGo() {
-        received.finish(Ended())
+        received.finish(throwing: Ended())
         while let part = try? received.poll() { connection.room.giveBack(Self.size(part)) }
     }
 
@@ -172,7 +174,7 @@ final class SharedStream: Sendable {
     ///
     /// `failure` is why, where it did not end well.
     func end(_ failure: (any Error)?) async {
-        received.finish(Ended())
+        received.finish(throwing: Ended())
         let pump = pumps.value
         if failure != nil { pump?.cancel() }
         let result = await withTaskCancellationHandler {
