@@ -165,7 +165,7 @@ let tests: [Target] = [
     test("KithIdentity", "KithTesting", crypto),
     test("KithRPC"),
     test("KithQUIC", "KithTesting", crypto),
-    test("KithAPI", "KithIdentity"),
+    test("KithAPI", "KithIdentity", "KithTesting"),
     test("KithTerminal", "KithTesting"),
     .testTarget(
         name: "KithMLSTests", dependencies: ["KithMLS", "KithWire", "KithMLSVectors"], exclude: ["Golden"]),
@@ -184,7 +184,7 @@ let tests: [Target] = [
     test("KithNode", "KithTesting", "KithIdentity", "KithAPI", "KithNet", "KithStore", logging),
     test("Kith", "KithTesting"),
     test("KithShell", "KithTesting", "KithIdentity", "KithAPI", "KithNode", "CKithSystem", logging),
-    test("KithFiles", "CKithSystem", "KithIdentity", "KithAPI", "KithNode", crypto, logging),
+    test("KithFiles", "CKithSystem", "KithIdentity", "KithAPI", "KithNode", "KithTesting", crypto, logging),
     test("KithGroups", "KithMLS", "KithIdentity", "KithStore", "KithTesting"),
     test("KithBrowser", "KithAPI", "KithTerminal", "KithTesting"),
     test("KithForward", "KithIdentity", "KithAPI", "KithNode", "KithTesting", logging),

@@ -1,4 +1,4 @@
-package import KithWire
+import KithWire
 
 /// The caller's half of a call over a fresh stream: header out, head in, and then either done or the bytes.
 package enum HeaderExchange {
@@ -94,8 +94,8 @@ struct AnswerReader {
 }
 
 /// A stream with some bytes read ahead, given back first.
-package final class PrefixedStream: ByteStream {
-    private let base: any ByteStream
+package final class PrefixedStream: StreamWrapper {
+    package let base: any ByteStream
     private let prefix: ReadAhead
 
     /// Only the one reading task touches it.
@@ -116,8 +116,4 @@ package final class PrefixedStream: ByteStream {
         prefix.bytes.removeFirst(bytes.count)
         return bytes
     }
-
-    package func write(_ bytes: [UInt8]) async throws { try await base.write(bytes) }
-    package func finish() async throws { try await base.finish() }
-    package func abort(_ code: KithError.Code) { base.abort(code) }
 }

@@ -45,19 +45,19 @@ final class RateLimit: Sendable {
 }
 
 /// A stream whose bytes, both ways together, pass no faster than a limit.
-final class LimitedStream: ByteStream {
+final class LimitedStream: StreamWrapper {
     /// Small enough that a slow limit is kept evenly.
     private static let part = 16 << 10
-    private let inner: any ByteStream
+    let base: any ByteStream
     private let limit: RateLimit
 
-    init(_ inner: any ByteStream, limit: RateLimit) {
-        self.inner = inner
+    init(_ base: any ByteStream, limit: RateLimit) {
+        self.base = base
         self.limit = limit
     }
 
     func read(upTo most: Int) async throws -> [UInt8]? {
-        guard let bytes = try await inner.read(upTo: min(most, Self.part)) else { return nil }
+        guard let bytes = try await base.read(upTo: min(most, Self.part)) else { return nil }
         // Cancelled meanwhile, the bytes go with the transfer: nobody reads on after that.
         try await limit.wait(for: bytes.count)
         return bytes
@@ -68,11 +68,8 @@ final class LimitedStream: ByteStream {
         while !rest.isEmpty {
             let part = rest.prefix(Self.part)
             try await limit.wait(for: part.count)
-            try await inner.write(Array(part))
+            try await base.write(Array(part))
             rest = rest.dropFirst(part.count)
         }
     }
-
-    func finish() async throws { try await inner.finish() }
-    func abort(_ code: KithError.Code) { inner.abort(code) }
 }

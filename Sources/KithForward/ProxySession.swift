@@ -307,8 +307,8 @@ final class ProxySession: Sendable {
 }
 
 /// A stream whose reader sees no more than the body of one request, and then waits for the other end to close.
-private final class MeteredBody: ByteStream {
-    private let base: any ByteStream
+final class MeteredBody: StreamWrapper {
+    let base: any ByteStream
     private let reading: Reading
 
     /// Only the one reading task touches it.
@@ -335,8 +335,4 @@ private final class MeteredBody: ByteStream {
             }
         }
     }
-
-    func write(_ bytes: [UInt8]) async throws { try await base.write(bytes) }
-    func finish() async throws { try await base.finish() }
-    func abort(_ code: KithError.Code) { base.abort(code) }
 }

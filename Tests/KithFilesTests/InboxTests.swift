@@ -1,6 +1,7 @@
 import Foundation
 import KithAPI
 import KithIdentity
+import KithTesting
 import KithWire
 import Testing
 
@@ -129,13 +130,12 @@ import Testing
         #expect(try await stream.read(upTo: 10) == [4, 5])
         try await pipe.right.write([6])
         await #expect(throws: KithError(.invalid, "")) { try await stream.read(upTo: 10) }
-        // The other way it is the stream it wraps.
-        try await stream.write([7])
-        #expect(try await pipe.right.read(upTo: 10) == [7])
-        try await stream.finish()
-        #expect(try await pipe.right.read(upTo: 10) == nil)
-        stream.abort(.cancelled)
-        await #expect(throws: KithError.self) { try await pipe.right.write([1]) }
+    }
+
+    @Test func `a stream that is bounded, or slowed down, loses nothing of the one beneath`() async throws {
+        let beyond = KithError(.invalid, "too much")
+        #expect(try await WrappedStream.lost { BoundedStream($0, limit: 5, beyond: beyond) } == [])
+        #expect(try await WrappedStream.lost { LimitedStream($0, limit: RateLimit(1 << 20)) } == [])
     }
 
     @Test func `what expired or was withdrawn leaves the list after a day, and the rest stays`() throws {

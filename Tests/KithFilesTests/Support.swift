@@ -120,46 +120,40 @@ final class Running: Sendable {
 }
 
 /// A stream whose reader sees changed bytes.
-private final class Tampering: ByteStream {
-    private let inner: any ByteStream
+private final class Tampering: StreamWrapper {
+    let base: any ByteStream
     private let change: @Sendable ([UInt8]) -> [UInt8]
 
-    init(_ inner: any ByteStream, _ change: @escaping @Sendable ([UInt8]) -> [UInt8]) {
-        self.inner = inner
+    init(_ base: any ByteStream, _ change: @escaping @Sendable ([UInt8]) -> [UInt8]) {
+        self.base = base
         self.change = change
     }
 
-    func read(upTo limit: Int) async throws -> [UInt8]? { try await inner.read(upTo: limit).map(change) }
-    func write(_ bytes: [UInt8]) async throws { try await inner.write(bytes) }
-    func finish() async throws { try await inner.finish() }
-    func abort(_ code: KithError.Code) { inner.abort(code) }
+    func read(upTo limit: Int) async throws -> [UInt8]? { try await base.read(upTo: limit).map(change) }
 }
 
 /// A stream whose link breaks after some bytes.
-private final class Cutting: ByteStream {
-    private let inner: any ByteStream
+private final class Cutting: StreamWrapper {
+    let base: any ByteStream
     private let left: Mutex<Int>
 
-    init(_ inner: any ByteStream, after count: Int) {
-        self.inner = inner
+    init(_ base: any ByteStream, after count: Int) {
+        self.base = base
         left = Mutex(count)
     }
 
     func read(upTo limit: Int) async throws -> [UInt8]? {
         // Small steps, so that the cut can be anywhere.
-        guard let bytes = try await inner.read(upTo: min(limit, 8_192)) else { return nil }
+        guard let bytes = try await base.read(upTo: min(limit, 8_192)) else { return nil }
         _ = try take(bytes.count)
         return bytes
     }
 
     func write(_ bytes: [UInt8]) async throws {
         let fits = (try? take(bytes.count)) ?? bytes.count / 2
-        try await inner.write(Array(bytes.prefix(fits)))
+        try await base.write(Array(bytes.prefix(fits)))
         guard fits == bytes.count else { throw broken() }
     }
-
-    func finish() async throws { try await inner.finish() }
-    func abort(_ code: KithError.Code) { inner.abort(code) }
 
     private func take(_ count: Int) throws -> Int {
         let isThere = left.withLock { left in
@@ -171,7 +165,7 @@ private final class Cutting: ByteStream {
     }
 
     private func broken() -> KithError {
-        inner.abort(.closed)
+        base.abort(.closed)
         return KithError(.closed, "The link is cut.")
     }
 }

@@ -116,18 +116,21 @@ import Testing
         #expect(try await right.readAll().count == 4 << 20)
         try await sending.value
     }
+
+    @Test func `the body of a request loses nothing of the stream it comes on`() async throws {
+        #expect(try await WrappedStream.lost { MeteredBody($0, HTTPBodyMeter(.upgrade)) } == [])
+    }
 }
 
 /// A stream whose writes wait while it is told to hold them.
-private final class HeldStream: ByteStream {
+private final class HeldStream: StreamWrapper {
     let isHolding = Atomic(false)
     let waiting = Atomic(0)
     let isFinished = Atomic(false)
-    private let base: any ByteStream
+    let base: any ByteStream
 
     init(_ base: any ByteStream) { self.base = base }
 
-    func read(upTo limit: Int) async throws -> [UInt8]? { try await base.read(upTo: limit) }
     func write(_ bytes: [UInt8]) async throws {
         while isHolding.load(ordering: .sequentiallyConsistent) {
             waiting.store(1, ordering: .sequentiallyConsistent)
@@ -139,5 +142,4 @@ private final class HeldStream: ByteStream {
         try await base.finish()
         isFinished.store(true, ordering: .sequentiallyConsistent)
     }
-    func abort(_ code: KithError.Code) { base.abort(code) }
 }

@@ -1,0 +1,63 @@
+public import KithAPI
+public import KithWire
+import Synchronization
+
+/// A stream beneath a wrapper, which notes what the wrapper passes on.
+public final class WrappedStream: ByteStream {
+    /// What a stream can be asked.
+    public enum Requirement: String, CaseIterable, Sendable {
+        /// Bytes.
+        case read
+        /// To take bytes.
+        case write
+        /// To end our direction.
+        case finish
+        /// To abandon both.
+        case abort
+        /// Where who waits for it goes on.
+        case executor
+    }
+
+    private final class Place: TaskExecutor {
+        func enqueue(_ job: consuming ExecutorJob) {
+            preconditionFailure("nothing runs where a test only looks who answers")
+        }
+    }
+
+    private let place = Place()
+    private let asked = Mutex<Set<Requirement>>([])
+
+    private init() {}
+
+    private func note(_ requirement: Requirement) { asked.withLock { _ = $0.insert(requirement) } }
+
+    /// Gives one byte.
+    public func read(upTo limit: Int) async throws -> [UInt8]? {
+        note(.read)
+        return [7]
+    }
+
+    /// Takes them.
+    public func write(_ bytes: [UInt8]) async throws { note(.write) }
+
+    /// Ends nothing.
+    public func finish() async throws { note(.finish) }
+
+    /// Abandons nothing.
+    public func abort(_ code: KithError.Code) { note(.abort) }
+
+    /// One of its own.
+    public var executor: (any TaskExecutor)? { place }
+
+    /// The requirements of a stream that a wrapper does not pass on: it loses them for who holds the wrapper.
+    public static func lost(by wrap: (WrappedStream) throws -> any ByteStream) async throws -> Set<Requirement> {
+        let stream = WrappedStream()
+        let wrapper = try wrap(stream)
+        if wrapper.executor === stream.place { stream.note(.executor) }
+        _ = try await wrapper.read(upTo: 1)
+        try await wrapper.write([7])
+        try await wrapper.finish()
+        wrapper.abort(.cancelled)
+        return Set(Requirement.allCases).subtracting(stream.asked.withLock { $0 })
+    }
+}
