@@ -33,24 +33,37 @@ struct Root: AsyncParsableCommand {
         groupedSubcommands: [
             CommandGroup(
                 name: "This device",
-                subcommands: [Up.self, Down.self, Status.self, AuditLog.self, PassphraseCommand.self]),
+                subcommands: [
+                    UpCommand.self, DownCommand.self, StatusCommand.self, AuditCommand.self, PassphraseCommand.self,
+                ]),
             CommandGroup(
                 name: "Other devices",
                 subcommands: [
-                    Invite.self, Pair.self, Accept.self, DevicesCommand.self, GrantCommand.self, Rename.self,
-                    Forget.self, Ping.self,
+                    InviteCommand.self, PairCommand.self, AcceptCommand.self, DevicesCommand.self, GrantCommand.self,
+                    RenameCommand.self, ForgetCommand.self, PingCommand.self,
                 ]),
             CommandGroup(
-                name: "Services", subcommands: [ShellCommand.self, ForwardCommand.self, ViaCommand.self] + fileCommands),
-            CommandGroup(name: "Everyday", subcommands: everydayCommands),
-            CommandGroup(name: "For programs", subcommands: [Call.self, MLSCommand.self]),
+                name: "Services",
+                subcommands: [
+                    ShellCommand.self, ForwardCommand.self, ViaCommand.self, CpCommand.self, SyncCommand.self,
+                    BrowseCommand.self, LsCommand.self, StatCommand.self, CatCommand.self, HeadCommand.self,
+                    TailCommand.self, FindCommand.self, DuCommand.self, EditCommand.self, MkdirCommand.self,
+                    MvCommand.self, RmCommand.self, SendCommand.self, InboxCommand.self,
+                ]),
+            CommandGroup(
+                name: "Everyday",
+                subcommands: [
+                    ConfigCommand.self, CompletionsCommand.self, CompleteCommand.self, ManualCommand.self,
+                    DoctorCommand.self, BenchCommand.self, ServiceCommand.self,
+                ]),
+            CommandGroup(name: "For programs", subcommands: [CallCommand.self, MLSCommand.self]),
         ]
     )
 
     static func main() async {
         occupyStandardStreams()
         kith_hide_memory()
-        _ = Passphrase.fromEnvironment
+        _ = PassphraseInput.fromEnvironment
         InvitationText.hideArguments()
         ignoreBrokenPipes()
         var json = CommandLine.arguments.contains("--json")

@@ -1,0 +1,236 @@
+import ArgumentParser
+import Foundation
+import Kith
+import KithAPI
+import KithCommandLine
+import KithWire
+
+/// `kith doctor`.
+struct DoctorCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "doctor",
+        abstract: "Explain step by step why a device cannot be reached, or that all is well.",
+        discussion: helpText(
+            """
+              kith doctor               this device: its directory, its daemon, its network
+              kith doctor laptop        and the way to another one, each known address in turn
+
+            Nothing that runs is disturbed, and nothing is asked of anybody but the device itself.
+            Exit status: 0 when nothing is wrong, warnings aside; 1 otherwise.
+            """))
+
+    @OptionGroup var globals: GlobalOptions
+
+    @Argument(help: "The device to reach.")
+    var device: String?
+
+    /// What `--json` prints.
+    private struct Report: Encodable {
+        var steps: [Reach.Step]
+        var healthy: Bool
+        var verdict: String
+    }
+
+    func run() async throws {
+        var steps: [Reach.Step] = []
+        func take(_ step: Reach.Step) {
+            steps.append(step)
+            if !globals.json { show(step) }
+        }
+        try await examineFiles(take)
+        if steps.allSatisfy({ $0.outcome != .failure }) {
+            do {
+                try await withClient(globals) { client in
+                    let stream = try await client.open(Reach.Examine.self, Reach.Examine.Input(device: device)).stream
+                    for try await step in stream.messages { take(step) }
+                }
+            } catch let error as KithError where error.code == .unsupported {
+                take(
+                    Reach.Step(
+                        "daemon", .failure, "The running daemon is older and cannot examine anything.",
+                        remedy: "Restart it: kith down; kith up"))
+            } catch let error as KithError {
+                take(Reach.Step("device", .failure, error.message))
+            }
+        }
+        let verdict = verdict(steps)
+        let isHealthy = !steps.contains { $0.outcome == .failure }
+        if globals.json {
+            say(try jsonText(Report(steps: steps, healthy: isHealthy, verdict: verdict)))
+        } else {
+            say()
+            say(styled(verdict, .bold))
+        }
+        if !isHealthy { throw ExitCode(1) }
+    }
+
+    private func show(_ step: Reach.Step) {
+        let (mark, style): (String, Style) =
+            switch step.outcome {
+            case .ok: ("ok  ", .green)
+            case .warning: ("warn", .yellow)
+            case .failure: ("FAIL", .red)
+            }
+        say("\(styled(mark, style))  \(printable(step.subject)): \(printable(step.finding))")
+        if let remedy = step.remedy { say("      → \(printable(remedy))") }
+    }
+
+    private func verdict(_ steps: [Reach.Step]) -> String {
+        if let failure = steps.first(where: { $0.outcome == .failure }) {
+            // The addresses that failed say more than that none answered.
+            let addresses = steps.filter { $0.subject.hasPrefix("address ") }
+            // One where something answers says more than those where nothing does.
+            let hints = (addresses.filter { $0.finding.hasPrefix("Something answers") } + addresses).compactMap(
+                \.remedy)
+            let remedy = failure.remedy ?? hints.first
+            let told = failure.subject == "connection" ? hints.first ?? failure.remedy : remedy
+            let finding = printable(failure.finding)
+            // What has been advised already is not advised again in other words.
+            let next = told.map(printable).flatMap { advice in
+                let command = advice.range(of: ": ").map { advice[$0.upperBound...] } ?? advice[...]
+                return finding.contains(command) ? nil : advice
+            }
+            let end = finding.hasSuffix(".") || finding.hasSuffix("?") ? "" : "."
+            return "Not well: \(finding)\(end)" + (next.map { " Next: \($0)" } ?? "")
+        }
+        let subject = device.map { "\(printable($0)) is reached" } ?? "This device is well"
+        let warnings = steps.count { $0.outcome == .warning }
+        return warnings == 0 ? "\(subject)." : "\(subject), with \(warnings) \(warnings == 1 ? "warning" : "warnings")."
+    }
+
+    // MARK: - What this process sees itself
+
+    private func examineFiles(_ take: (Reach.Step) -> Void) async throws {
+        examineSettings(take)
+        let directory = globals.directory
+        let manager = FileManager.default
+        guard let attributes = try? manager.attributesOfItem(atPath: directory) else {
+            return take(
+                Reach.Step(
+                    "data directory", .failure, "There is none at \(directory).",
+                    remedy: "kith up --data '\(directory)' starts this device and makes it."))
+        }
+        let owner = (attributes[.ownerAccountID] as? NSNumber)?.uint32Value
+        let mode = (attributes[.posixPermissions] as? NSNumber)?.uint16Value ?? 0
+        if owner != geteuid() {
+            take(
+                Reach.Step(
+                    "data directory", .failure, "\(directory) belongs to another user.",
+                    remedy: "Run kith as that user, or chown -R the directory."))
+        } else if mode & 0o077 != 0 {
+            take(
+                Reach.Step(
+                    "data directory", .warning, "Others can read \(directory) (mode \(String(mode, radix: 8))).",
+                    remedy: "chmod 700 '\(directory)'"))
+        } else {
+            take(Reach.Step("data directory", .ok, directory))
+        }
+        let free = (try? manager.attributesOfFileSystem(forPath: directory))?[.systemFreeSize] as? NSNumber
+        if let free, free.uint64Value < 64 << 20 {
+            take(
+                Reach.Step(
+                    "disk", .warning, "\(ProgressLine.size(free.uint64Value)) are free there.", remedy: "Make room."))
+        }
+        // What listens nowhere needs no hole in a firewall yet.
+        if let port = try await examineDaemon(take) { examineFirewall(port, take) }
+    }
+
+    private func examineSettings(_ take: (Reach.Step) -> Void) {
+        do {
+            let settings = try Settings.load()
+            guard settings.exists else { return }
+            let problems = settings.configuration.problems(for: try Root.description())
+            guard let problem = problems.first else {
+                return take(Reach.Step("settings", .ok, settings.path))
+            }
+            take(
+                Reach.Step(
+                    "settings", .failure, "\(settings.path):\(problem.line): \(problem.message)",
+                    remedy: "kith config check"))
+        } catch {
+            take(Reach.Step("settings", .failure, (error as? KithError)?.message ?? "\(error)"))
+        }
+    }
+
+    /// Returns the UDP port of a daemon that runs.
+    private func examineDaemon(_ take: (Reach.Step) -> Void) async throws -> UInt16? {
+        do {
+            guard let client = try await daemonClient(globals) else {
+                take(
+                    Reach.Step(
+                        "daemon", .warning, "This device is not up: it can call others, and nobody can call it.",
+                        remedy: "kith up --detach --data '\(globals.directory)', or kith service install for good"))
+                return nil
+            }
+            let status = try await client.call(
+                ThisDevice.Status.self, Nothing(), options: CallOptions(timeout: .seconds(5)))
+            if status.version == kithVersion {
+                take(Reach.Step("daemon", .ok, "\(status.name) is up, process \(status.pid), Kith \(status.version)."))
+            } else {
+                take(
+                    Reach.Step(
+                        "daemon", .warning, "The daemon is Kith \(status.version), this command \(kithVersion).",
+                        remedy: "Restart it: kith down; kith up"))
+            }
+            return status.addresses.first?.port
+        } catch let error as KithError {
+            take(Reach.Step("daemon", .failure, error.message))
+            return nil
+        }
+    }
+
+    /// What firewalls of this machine say of themselves in files everybody may read, and of the port as far as they tell.
+    private func examineFirewall(_ port: UInt16, _ take: (Reach.Step) -> Void) {
+        // Files that are not there are firewalls that are not there.
+        let ufw = (try? String(contentsOfFile: "/etc/ufw/ufw.conf", encoding: .utf8)) ?? ""
+        let isUFW = ufw.split(separator: "\n").contains {
+            $0.lowercased().replacingOccurrences(of: " ", with: "") == "enabled=yes"
+        }
+        if isUFW {
+            let rules = try? String(contentsOfFile: "/etc/ufw/user.rules", encoding: .utf8)
+            report(
+                "ufw", port, letsIn: rules.map { FirewallRules.ufw($0, letsIn: port) },
+                remedy: "sudo ufw allow \(port)/udp", take)
+        } else if FileManager.default.fileExists(atPath: "/run/firewalld.pid") {
+            report(
+                "firewalld", port, letsIn: Self.firewalldLetsIn(port),
+                remedy: "sudo firewall-cmd --permanent --add-port=\(port)/udp && sudo firewall-cmd --reload", take)
+        }
+    }
+
+    private func report(
+        _ firewall: String, _ port: UInt16, letsIn: Bool?, remedy: String, _ take: (Reach.Step) -> Void
+    ) {
+        switch letsIn {
+        case true?: take(Reach.Step("firewall", .ok, "\(firewall) lets UDP port \(port) in."))
+        case false?:
+            take(
+                Reach.Step(
+                    "firewall", .warning, "\(firewall) keeps other devices from UDP port \(port).", remedy: remedy))
+        case nil:
+            // Who has followed the advice is not to be given it for ever.
+            take(
+                Reach.Step(
+                    "firewall", .ok,
+                    "\(firewall) runs here; only root can see whether it lets UDP port \(port) in (\(remedy) does)."))
+        }
+    }
+
+    /// What firewalld answers; `nil` when it does not.
+    private static func firewalldLetsIn(_ port: UInt16) -> Bool? {
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/firewall-cmd")
+        process.arguments = ["--query-port=\(port)/udp"]
+        process.standardInput = FileHandle.nullDevice
+        process.standardOutput = FileHandle.nullDevice
+        process.standardError = FileHandle.nullDevice
+        // One that cannot be asked says nothing.
+        guard (try? process.run()) != nil else { return nil }
+        process.waitUntilExit()
+        return switch process.terminationStatus {
+        case 0: true
+        case 1: false
+        default: nil
+        }
+    }
+}

@@ -1,0 +1,29 @@
+import ArgumentParser
+import Foundation
+import Kith
+import KithAPI
+import KithCommandLine
+
+/// `kith down`.
+struct DownCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "down",
+        abstract: "Stop this device.",
+        discussion: helpText(
+            """
+              kith down                         running work is given a moment to end
+            """))
+
+    @OptionGroup var globals: GlobalOptions
+
+    func run() async throws {
+        // One that is older can be stopped all the same, to be started as this one.
+        let client = try await runningClient(globals, isAnyVersion: true)
+        _ = try await client.call(ThisDevice.Stop.self, Nothing())
+        let deadline = ContinuousClock.now + .seconds(10)
+        while Device.isRunning(directory: globals.directory), ContinuousClock.now < deadline {
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        if !globals.json { note("Stopped.") }
+    }
+}

@@ -1,0 +1,64 @@
+import ArgumentParser
+import Foundation
+import KithAPI
+import KithCommandLine
+import KithIdentity
+import KithWire
+
+/// `kith status`.
+struct StatusCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "status",
+        abstract: "Describe this device: name, DeviceID, addresses, ticket.",
+        discussion: helpText(
+            """
+              kith status
+              kith status --json | jq -r .ticket
+            """))
+
+    @OptionGroup var globals: GlobalOptions
+
+    /// What is printed as JSON.
+    private struct Description: Encodable {
+        var isUp: Bool
+        var name: String
+        var id: DeviceID
+        var devices: Int
+        var version: String
+        // Of a device that is up.
+        var addresses: [NetworkAddress]?
+        var ticket: String?
+        var pid: Int32?
+
+        init(_ status: ThisDevice.Status.Output, isUp: Bool) {
+            self.isUp = isUp
+            (name, id, devices, version) = (status.name, status.id, status.devices, status.version)
+            // One that is down is looked at from inside this process, which ends at once: where it listened and who
+            // answered is of use to nobody.
+            if isUp { (addresses, ticket, pid) = (status.addresses, status.ticket, status.pid) }
+        }
+    }
+
+    func run() async throws {
+        let isUp = try await daemonClient(globals) != nil
+        let (answer, waiting) = try await withClient(globals) { client in
+            (try await client.call(ThisDevice.Status.self, Nothing()), try await WaitingThings(client))
+        }
+        let status = Description(answer, isUp: isUp)
+        if globals.json {
+            say(try jsonText(status))
+            return
+        }
+        say(
+            "\(styled(status.name, .bold)) is \(isUp ? styled("up", .green) : styled("down (`kith up` starts it)", .yellow))"
+        )
+        say("  DeviceID   \(status.id)")
+        for (index, address) in (status.addresses ?? []).enumerated() {
+            say("  \(index == 0 ? "listens on" : "          ") \(address)")
+        }
+        say("  devices    \(status.devices)")
+        if let ticket = status.ticket { say("  ticket     \(ticket)") }
+        say("  data       \(globals.directory)")
+        waiting.tell()
+    }
+}

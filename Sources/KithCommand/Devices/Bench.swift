@@ -1,0 +1,113 @@
+import ArgumentParser
+import Foundation
+import KithAPI
+import KithCommandLine
+import KithWire
+
+/// `kith bench`.
+struct BenchCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "bench",
+        abstract: "Measure the connection to a device: latency, throughput both ways, loss.",
+        discussion: helpText(
+            """
+              kith bench laptop
+              kith bench laptop --time 10 --json
+
+            Bytes that mean nothing are sent each way for as long as --time says; that device must have given this one
+            a grant, whichever. Rates are of what arrived, on top of encryption and everything else Kith does.
+            """))
+
+    @OptionGroup var globals: GlobalOptions
+
+    @Argument(help: "The device.")
+    var device: String
+
+    @Option(name: .shortAndLong, help: "Seconds each way, 0.1 to 30.")
+    var time = 3.0
+
+    @Option(name: [.customShort("n"), .long], help: "Small requests to time, 1 to 10,000.")
+    var requests = 100
+
+    func validate() throws {
+        guard (0.1...30).contains(time) else { throw ValidationError("--time takes 0.1 to 30 seconds.") }
+        guard (1...10_000).contains(requests) else { throw ValidationError("--requests takes 1 to 10,000.") }
+    }
+
+    /// What `--json` prints.
+    private struct Report: Encodable {
+        struct Latency: Encodable {
+            var requests: Int
+            var minimum: Double
+            var median: Double
+            var p99: Double
+            var maximum: Double
+        }
+        var device: String
+        var latencyMilliseconds: Latency
+        var downBytesPerSecond: Double
+        var upBytesPerSecond: Double
+        var link: Reach.Link?
+    }
+
+    func run() async throws {
+        var line = StatusLine(isShown: !globals.json, isPlain: globals.isPlain)
+        let last = try await withClient(globals) { client in
+            let input = Reach.Measure.Input(device: device, milliseconds: Int(time * 1_000), requests: requests)
+            let stream = try await client.open(Reach.Measure.self, input).stream
+            var last: Reach.Measure.Report?
+            for try await report in stream.messages {
+                last = report
+                if let code = report.code, let message = report.message {
+                    line.clear()
+                    throw KithError(code, message)
+                }
+                if report.phase != "done" { line.show(Self.words(report)) }
+            }
+            return last
+        }
+        line.clear()
+        guard let last, last.phase == "done", !last.latencies.isEmpty, let down = last.down, let up = last.up else {
+            throw KithError(.closed, "The measurement was interrupted. Try again.")
+        }
+        let latencies = last.latencies
+        let latency = Report.Latency(
+            requests: latencies.count, minimum: latencies[0], median: latencies[latencies.count / 2],
+            p99: latencies[min(latencies.count - 1, latencies.count * 99 / 100)],
+            maximum: latencies[latencies.count - 1])
+        if globals.json {
+            say(
+                try jsonText(
+                    Report(
+                        device: device, latencyMilliseconds: latency, downBytesPerSecond: down, upBytesPerSecond: up,
+                        link: last.link)))
+            return
+        }
+        say(
+            String(
+                format: "latency   minimum %.3f ms, median %.3f ms, p99 %.3f ms, of %d requests", latency.minimum,
+                latency.median, latency.p99, latency.requests))
+        say("down      \(Self.rate(down))")
+        say("up        \(Self.rate(up))")
+        guard let link = last.link else { return }
+        let lost = link.packetsSent == 0 ? 0 : Double(link.packetsLost) * 100 / Double(link.packetsSent)
+        say("loss      \(link.packetsLost) of \(link.packetsSent) packets sent\(String(format: " (%.2f %%)", lost))")
+        say(
+            "path      \(link.path), datagrams of \(link.udpPayloadSize) bytes, window \(ProgressLine.size(UInt64(max(0, link.congestionWindow))))\(link.cipherSuite.map { ", \(printable($0))" } ?? "")"
+        )
+    }
+
+    private static func words(_ report: Reach.Measure.Report) -> String {
+        let percent = "\(Wording.percent(report.progress)) %"
+        return switch report.phase {
+        case "latency": "latency  \(percent)"
+        case "down": "down  \(percent)  \(rate(report.down ?? 0))"
+        default: "up  \(percent)  \(rate(report.up ?? 0))"
+        }
+    }
+
+    /// `93.4 MB/s (747 Mbit/s)`.
+    private static func rate(_ bytes: Double) -> String {
+        "\(Wording.rate(bytes)) (\(String(format: "%.1f", bytes * 8 / 1_000_000)) Mbit/s)"
+    }
+}

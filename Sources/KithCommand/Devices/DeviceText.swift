@@ -1,0 +1,116 @@
+import ArgumentParser
+import Foundation
+import KithAPI
+import KithIdentity
+
+/// Says what a person should know of grants.
+func noteWarnings(_ warnings: [String]?) {
+    for warning in warnings ?? [] { note("Warning: \(printable(warning))") }
+}
+
+extension Devices.Info {
+    /// A device as it is called and who it is, for commands that change what it may do: only the id decides that.
+    var whole: String { "\(printable(name)), DeviceID \(id)," }
+}
+
+/// A paired device in words.
+struct DeviceText {
+    private let device: Devices.Info
+
+    init(_ device: Devices.Info) { self.device = device }
+
+    private var name: String { printable(device.name) + (device.looksLike == nil ? "" : " (!)") }
+
+    /// Whether it is there.
+    private var state: String {
+        if device.hasForgotten == true { return "has forgotten this device" }
+        guard device.isOnline else {
+            return device.lastSeen.map { "offline, \(Self.ago($0))" } ?? "offline, never seen"
+        }
+        return device.roundTripMilliseconds.map { "online, \(Self.milliseconds($0))" } ?? "online"
+    }
+
+    private static func ago(_ time: Int64) -> String {
+        let words = relative(time)
+        return words == "now" ? "just now" : words
+    }
+
+    private static func milliseconds(_ value: Double) -> String {
+        let hundredths = Int((min(max(value, 0), 1e9) * 100).rounded())
+        let fraction = String(hundredths % 100)
+        return "\(hundredths / 100).\(fraction.count < 2 ? "0" : "")\(fraction) ms"
+    }
+
+    private var grantsHere: [String] { Self.words(device.grants) }
+
+    private var grantsThere: [String] {
+        guard device.hasForgotten != true, let grants = device.grantsThere else { return ["?"] }
+        // What it says while it is connected holds; else it is what it said last.
+        guard !device.isOnline, let time = device.grantsThereAt else { return Self.words(grants) }
+        return Self.words(grants) + ["(\(Self.ago(time)))"]
+    }
+
+    private static func words(_ grants: [Grant]) -> [String] {
+        grants.isEmpty ? ["nothing"] : grants.map { printable($0.description) }
+    }
+
+    /// All of them as a table where its lines have at most `width` characters, else one below the other.
+    static func list(_ devices: [Devices.Info], width: Int) -> String {
+        let texts = devices.map { DeviceText($0) }
+        let text = table(headings, texts.flatMap(\.rows))
+        let lines = text.split(separator: "\n").dropFirst()
+        guard lines.contains(where: { $0.count > width }) else { return text }
+        return texts.map(\.paragraph).joined(separator: "\n")
+    }
+
+    /// All of them as a table with a line for each, however long: for programs that read lines.
+    static func lines(_ devices: [Devices.Info]) -> String {
+        table(
+            headings,
+            devices.map { device in
+                let text = DeviceText(device)
+                let grants = [text.grantsHere, text.grantsThere].map { $0.joined(separator: ", ") }
+                return [text.name, device.id.short, text.state] + grants
+            })
+    }
+
+    private static let headings = ["NAME", "DEVICE", "STATE", "MAY DO HERE", "YOU MAY THERE"]
+
+    /// A line of the table for each grant.
+    private var rows: [[String]] {
+        let (here, there) = (grantsHere, grantsThere)
+        return (0..<max(here.count, there.count)).map { line in
+            (line == 0 ? [name, device.id.short, state] : ["", "", ""])
+                + [here, there].map { line < $0.count ? $0[line] : "" }
+        }
+    }
+
+    private var paragraph: String {
+        """
+        \(styled(name, .bold))  \(device.id.short)  \(state)
+            may do here: \(grantsHere.joined(separator: " "))
+            you may there: \(grantsThere.joined(separator: " "))
+        """
+    }
+
+    /// Everything there is to say of it.
+    var details: String {
+        var lines = [
+            ("DeviceID", device.id.description), ("state", state), ("paired", Self.ago(device.pairedAt)),
+            ("may do here", grantsHere.joined(separator: " ")), ("you may there", grantsThere.joined(separator: " ")),
+        ]
+        if let path = device.path { lines.insert(("path", path), at: 2) }
+        if let failure = device.failure { lines.insert(("reason", printable(failure)), at: 2) }
+        for (index, address) in device.addresses.enumerated() {
+            let times = device.addressesGoodAt ?? []
+            let good = index < times.count ? times[index] : nil
+            lines.append(
+                (index == 0 ? "addresses" : "", "\(address)  \(good.map { "good \(Self.ago($0))" } ?? "not tried")"))
+        }
+        let width = lines.map(\.0.count).max() ?? 0
+        return
+            ([styled(name, .bold)]
+            + lines.map { "  \($0 + String(repeating: " ", count: width - $0.count))  \($1)" })
+            .joined(separator: "\n")
+    }
+}

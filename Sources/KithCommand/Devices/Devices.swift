@@ -1,0 +1,57 @@
+import ArgumentParser
+import Foundation
+import KithAPI
+import KithCommandLine
+import KithIdentity
+
+/// `kith devices`.
+struct DevicesCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "devices",
+        abstract: "List the paired devices: online or not, what they may do here, what you may do there.",
+        discussion: helpText(
+            """
+            Tries to reach those that are not connected, for two seconds at the most, and asks each what this device may
+            do there. Of one that does not answer you see what it said last, and how long ago.
+
+              kith devices
+              kith devices laptop       more about one: its addresses, and when each was last good
+              kith devices --json
+            """))
+
+    @OptionGroup var globals: GlobalOptions
+
+    @Argument(help: "Only this device, with its addresses.")
+    var device: String?
+
+    @Flag(help: "Do not try to reach devices that are not connected.")
+    var cached = false
+
+    func run() async throws {
+        let (devices, waiting) = try await withClient(globals) { client in
+            (
+                try await client.call(Devices.List.self, Devices.List.Input(probe: !cached, device: device)),
+                try await WaitingThings(client)
+            )
+        }
+        defer { if !globals.json { waiting.tell() } }
+        if globals.json {
+            say(try jsonText(devices))
+        } else if devices.isEmpty {
+            note("No device is paired with this one. `kith invite` makes an invitation, `kith pair` uses one.")
+        } else if device != nil {
+            for device in devices { say(DeviceText(device).details) }
+        } else {
+            say(isatty(STDOUT_FILENO) == 1 ? DeviceText.list(devices, width: 80) : DeviceText.lines(devices))
+        }
+        if !globals.json {
+            for device in devices {
+                guard let others = device.looksLike else { continue }
+                note(
+                    "(!) \(printable(device.name)) (\(device.id.short)) may be taken for "
+                        + "\(others.map(printable).joined(separator: ", ")). Another name: "
+                        + "kith rename \(device.id.short) NAME")
+            }
+        }
+    }
+}

@@ -1,0 +1,32 @@
+import ArgumentParser
+import Foundation
+import KithAPI
+import KithCommandLine
+import KithIdentity
+
+/// `kith forget`.
+struct ForgetCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "forget",
+        abstract: "End the pairing with a device and cut off what it is doing here, at once.",
+        discussion: helpText(
+            """
+              kith forget old-phone             by its name, or the beginning of its DeviceID
+            """))
+
+    @OptionGroup var globals: GlobalOptions
+
+    @Argument(help: "The device.")
+    var device: String
+
+    func run() async throws {
+        let info = try await withClient(globals) {
+            try await $0.call(Devices.Forget.self, Devices.Reference(device: device))
+        }
+        if globals.json {
+            say(try jsonText(info))
+        } else {
+            say("Forgot \(info.whole) which can come back only with a new invitation.")
+        }
+    }
+}

@@ -1,0 +1,147 @@
+import Foundation
+import KithAPI
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#endif
+
+/// The lines of `ls -l`: mode, names, owner, group, size or the numbers of a device, time and name, in columns.
+struct LongListing {
+    private let isHuman: Bool
+    /// The widths of names, owner, group and size.
+    private var widths: (links: Int, user: Int, group: Int, size: Int) = (1, 1, 1, 1)
+
+    /// Measures what is to be listed.
+    init(_ entries: [Files.Entry], isHuman: Bool = false) {
+        self.isHuman = isHuman
+        for entry in entries {
+            widths.links = max(widths.links, Self.links(entry).utf8.count)
+            widths.user = max(widths.user, Self.width(Self.user(entry)))
+            widths.group = max(widths.group, Self.width(Self.group(entry)))
+            widths.size = max(widths.size, size(entry).utf8.count)
+        }
+    }
+
+    /// Appends the line of one, with the name as it is to be shown.
+    func append(_ entry: Files.Entry, name: [UInt8], to output: inout [UInt8]) {
+        let (links, size) = (Self.links(entry), size(entry))
+        let (user, group) = (Self.user(entry), Self.group(entry))
+        func pad(_ count: Int) { if count > 0 { output.append(contentsOf: repeatElement(Self.blank, count: count)) } }
+        output.append(contentsOf: Self.letters(entry))
+        pad(1 + max(0, widths.links - links.utf8.count))
+        output.append(contentsOf: links.utf8)
+        pad(1)
+        output.append(contentsOf: user.utf8)
+        pad(1 + max(0, widths.user - Self.width(user)))
+        output.append(contentsOf: group.utf8)
+        pad(1 + max(0, widths.group - Self.width(group)) + max(0, widths.size - size.utf8.count))
+        output.append(contentsOf: size.utf8)
+        pad(1)
+        output.append(contentsOf: Self.time(entry.modified).utf8)
+        pad(1)
+        output.append(contentsOf: name)
+        guard let target = entry.target else { return }
+        output.append(contentsOf: " -> ".utf8)
+        output.append(contentsOf: printable(target.bytes))
+    }
+
+    /// The listing of what comes without having been measured, in columns that most things fit in.
+    static let unmeasured = {
+        var listing = LongListing([])
+        listing.widths = (3, 8, 8, 10)
+        return listing
+    }()
+
+    private static let blank = UInt8(ascii: " ")
+
+    /// How many columns a name takes.
+    private static func width(_ text: String) -> Int {
+        text.utf8.allSatisfy { $0 < 0x80 } ? text.utf8.count : text.count
+    }
+
+    private func size(_ entry: Files.Entry) -> String {
+        if let numbers = entry.deviceNumbers { return "\(numbers.major), \(numbers.minor)" }
+        return isHuman ? DuCommand.humanSize(entry.size) : String(entry.size)
+    }
+
+    /// How many names it has; one with an older kith does not say.
+    private static func links(_ entry: Files.Entry) -> String { entry.links.map { String($0) } ?? "?" }
+    private static func user(_ entry: Files.Entry) -> String { entry.userName.map(printable) ?? String(entry.user) }
+    private static func group(_ entry: Files.Entry) -> String { entry.groupName.map(printable) ?? String(entry.group) }
+
+    /// `drwxr-sr-t`: the kind, then who may do what, as the coreutils write it.
+    static func mode(_ entry: Files.Entry) -> String { String(decoding: letters(entry), as: UTF8.self) }
+
+    private static func letters(_ entry: Files.Entry) -> [UInt8] {
+        let kind: Unicode.Scalar =
+            switch (entry.kind, entry.special) {
+            case (.file, _): "-"
+            case (.folder, _): "d"
+            case (.link, _): "l"
+            case (.special, .pipe): "p"
+            case (.special, .socket): "s"
+            case (.special, .characterDevice): "c"
+            case (.special, .blockDevice): "b"
+            case (.special, nil): "?"
+            }
+        func letter(_ bit: UInt32, _ set: Unicode.Scalar, else other: Unicode.Scalar = "-") -> UInt8 {
+            UInt8(ascii: entry.mode & bit != 0 ? set : other)
+        }
+        /// The right to run, and what is done with it as somebody else.
+        func running(_ bit: UInt32, _ special: UInt32, _ both: Unicode.Scalar, _ alone: Unicode.Scalar) -> UInt8 {
+            entry.mode & special == 0 ? letter(bit, "x") : letter(bit, both, else: alone)
+        }
+        return [
+            UInt8(ascii: kind),
+            letter(0o400, "r"), letter(0o200, "w"), running(0o100, 0o4000, "s", "S"),
+            letter(0o040, "r"), letter(0o020, "w"), running(0o010, 0o2000, "s", "S"),
+            letter(0o004, "r"), letter(0o002, "w"), running(0o001, 0o1000, "t", "T"),
+        ]
+    }
+
+    /// `2026-11-21 12:00`; a time no calendar has, as its number.
+    static func time(_ seconds: Int64) -> String { LocalTime(seconds)?.minutes ?? String(seconds) }
+}
+
+/// A point in time as a clock on this wall shows it.
+struct LocalTime {
+    /// `2026-11-21 12:00`.
+    let minutes: String
+    let second: Int
+    /// `+0100`.
+    let zone: String
+
+    /// Takes seconds since 1970; `nil` for a year that no calendar has.
+    init?(_ seconds: Int64) {
+        var time = time_t(seconds)
+        var parts = unsafe tm()
+        guard unsafe localtime_r(&time, &parts) != nil else { return nil }
+        let (year, month) = unsafe (Int(parts.tm_year) + 1_900, Int(parts.tm_mon) + 1)
+        let (day, hour, minute) = unsafe (Int(parts.tm_mday), Int(parts.tm_hour), Int(parts.tm_min))
+        let offset = unsafe Int(parts.tm_gmtoff) / 60
+        second = unsafe Int(parts.tm_sec)
+        var text: [UInt8] = []
+        text.reserveCapacity(16)
+        Self.append(year, width: 4, to: &text)
+        for (mark, number) in [("-", month), ("-", day), (" ", hour), (":", minute)] as [(Unicode.Scalar, Int)] {
+            text.append(UInt8(ascii: mark))
+            Self.append(number, width: 2, to: &text)
+        }
+        minutes = String(decoding: text, as: UTF8.self)
+        zone = (offset < 0 ? "-" : "+") + Self.padded(abs(offset) / 60, 2) + Self.padded(abs(offset) % 60, 2)
+    }
+
+    static func padded(_ number: Int, _ width: Int) -> String {
+        var text: [UInt8] = []
+        append(number, width: width, to: &text)
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    private static func append(_ number: Int, width: Int, to text: inout [UInt8]) {
+        let digits = String(number).utf8
+        text.append(contentsOf: repeatElement(UInt8(ascii: "0"), count: max(0, width - digits.count)))
+        text.append(contentsOf: digits)
+    }
+}

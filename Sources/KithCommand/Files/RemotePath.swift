@@ -1,0 +1,78 @@
+import ArgumentParser
+import Foundation
+import KithAPI
+import KithCommandLine
+import KithWire
+
+/// A path on a device, as typed: `laptop:/srv/photos`.
+///
+/// What has a slash before its first colon, or no colon, is a path on this device: `./a:b` is a file.
+struct RemotePath: Hashable {
+    /// The device; `nil`: this one.
+    var device: String?
+    /// The path.
+    var path: String
+    /// The exact bytes of a path that was not typed but found.
+    private var exact: Files.Path?
+
+    init(_ text: String) {
+        let location = Files.Location(typed: text)
+        (device, path) = (location.device, location.path.description)
+    }
+
+    /// A path that was found on a device.
+    init(device: String, exact: Files.Path) {
+        self.device = device
+        self.exact = exact
+        path = exact.description
+    }
+
+    /// The path on its device.
+    var remotePath: Files.Path { exact ?? Files.Path(path) }
+
+    /// The same for a method.
+    ///
+    /// - Throws: `.notFound` when the folder of a local path is not there.
+    func location() throws -> Files.Location {
+        Files.Location(device: device, path: Files.Path(device == nil ? try absolute() : path))
+    }
+
+    /// A local path from the top: the device's process works in another folder.
+    private func absolute() throws -> String {
+        guard !path.isEmpty else { throw KithError(.invalid, "A path cannot be empty.") }
+        let full = path.hasPrefix("/") ? path : FileManager.default.currentDirectoryPath + "/" + path
+        var names = full.split(separator: "/").map(String.init)
+        guard names.contains("..") || names.contains(".") else { return full }
+        // Only the system knows what `..` is behind a link.
+        let last = names.last == ".." || names.last == "." ? nil : names.popLast()
+        let folder = "/" + names.joined(separator: "/")
+        guard let resolved = unsafe realpath(folder, nil) else {
+            throw KithError(.notFound, "Cannot find the folder \(folder): no such folder.")
+        }
+        defer { unsafe free(resolved) }
+        let base = unsafe String(cString: resolved)
+        let isFolder = last == nil || full.hasSuffix("/")
+        return (base == "/" ? "" : base) + (last.map { "/" + $0 } ?? "") + (isFolder ? "/" : "")
+    }
+
+    /// The one thing on a device that a command is about.
+    func remote() throws -> (device: String, path: Files.Path) {
+        guard let device else {
+            throw KithError(
+                .invalid, "\(path) is on this device; name another one: DEVICE:\(path)",
+                cause: LocalPaths(paths: [path]))
+        }
+        return (device, remotePath)
+    }
+}
+
+extension RemotePath: ExpressibleByArgument {
+    init?(argument: String) { self.init(argument) }
+
+    static var defaultCompletionKind: CompletionKind { .shellCommand(CommandDescription.Argument.remotePaths) }
+}
+
+extension RemotePath: CustomStringConvertible {
+    /// As it is typed.
+    var description: String { (device.map { $0 + ":" } ?? "") + path }
+}

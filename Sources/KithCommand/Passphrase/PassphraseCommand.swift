@@ -1,0 +1,79 @@
+import ArgumentParser
+import Foundation
+import KithCommandLine
+import KithIdentity
+import KithWire
+
+/// `kith passphrase`.
+struct PassphraseCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "passphrase",
+        abstract: "Set, change or remove the passphrase that seals this device's key.",
+        discussion: helpText(
+            """
+            Without a passphrase the key is sealed by machine.key beside it, so whoever copies the whole data directory has
+            both. With one the copy is of no use, and `kith up` needs the passphrase at each start.
+
+              kith passphrase                  what seals the key now
+              kith passphrase set              asks for the new one twice, and for the old one if there is one
+              kith passphrase set --new-passphrase-file ~/new.txt
+              kith passphrase remove           back to the machine's key
+
+            Every command that opens the key takes the passphrase from, in this order:
+
+              --passphrase-fd 3                the first line of an open file descriptor (3< <(pass show kith))
+              --passphrase-file FILE           a file that only you may read
+              --passphrase-command 'secret-tool lookup app kith'
+              $KITH_PASSPHRASE                 taken out of the environment at once; other programs of yours may have seen it
+              a credential of systemd          LoadCredentialEncrypted=kith.passphrase:FILE in the service
+              the terminal                     when there is one
+
+            A running device goes on while its passphrase changes. It is changed whole or not at all, even when the machine
+            loses power. A copy of the directory made before, as a backup, still opens with what sealed it then.
+            """),
+        subcommands: [PassphraseStatus.self, PassphraseSet.self, PassphraseRemove.self],
+        defaultSubcommand: PassphraseStatus.self)
+
+    /// What `--json` prints.
+    struct Report: Encodable {
+        var sealedBy: String
+    }
+}
+
+extension GlobalOptions {
+    /// What seals the key of this device.
+    ///
+    /// - Throws: `.notFound` when there is no device.
+    func sealKind() throws -> FileKeyStore.SealKind {
+        try requireDevice()
+        guard let kind = try FileKeyStore.sealKind(directory: directory) else {
+            throw KithError(.corrupt, "The key in \(directory) is missing or damaged. Restore it from a backup.")
+        }
+        return kind
+    }
+
+    /// The key of this device, with what opens it now.
+    func presentKeys() throws -> FileKeyStore {
+        guard try sealKind() == .passphrase else { return FileKeyStore(directory: directory, seal: .machineKey) }
+        guard let passphrase = try passphrase() else {
+            throw KithError(
+                .invalid,
+                "The key is sealed by a passphrase: give the present one, as `kith passphrase --help` says.")
+        }
+        return FileKeyStore(directory: directory, seal: .passphrase(passphrase))
+    }
+
+    func tellSeal(_ kind: FileKeyStore.SealKind, _ text: String) throws {
+        if json { return say(try jsonText(PassphraseCommand.Report(sealedBy: kind.word))) }
+        say(text)
+    }
+}
+
+extension FileKeyStore.SealKind {
+    var word: String {
+        switch self {
+        case .machineKey: "machine key"
+        case .passphrase: "passphrase"
+        }
+    }
+}

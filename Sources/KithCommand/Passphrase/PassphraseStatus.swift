@@ -1,0 +1,26 @@
+import ArgumentParser
+import Foundation
+import KithCommandLine
+import KithIdentity
+
+/// `kith passphrase status`.
+struct PassphraseStatus: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "status", abstract: "Say what seals this device's key.",
+        discussion: helpText(
+            """
+              kith passphrase
+              kith passphrase status --json
+            """))
+
+    @OptionGroup var globals: GlobalOptions
+
+    func run() throws {
+        let kind = try globals.sealKind()
+        try globals.tellSeal(
+            kind,
+            kind == .passphrase
+                ? "This device's key is sealed by a passphrase."
+                : "This device's key is sealed by the machine's key, beside it (`kith passphrase set` changes that).")
+    }
+}

@@ -1,0 +1,111 @@
+import ArgumentParser
+import Foundation
+import KithAPI
+import KithCommandLine
+import KithRPC
+import KithSocket
+import KithWire
+
+/// `kith call`.
+struct CallCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "call",
+        abstract: "Call a method of the running device by its name, with JSON in and out.",
+        discussion: helpText(
+            """
+            The same table of methods stands behind every command and every door.
+
+              kith call api.describe
+              kith call files.list '{"path": "/srv"}' --on laptop
+              kith call files.find '{"path": "/srv"}' --on laptop | jq .entries
+              echo '{"input": "bHMKZXhpdAo="}' | kith call shell.open '{}' --on laptop
+
+            Members of the input that have a default may be left out.
+
+            Of a stream, the first line is what the service answered, and each further one a message; bytes are lines \
+            {"bytes": "…"} in base64. Where the service takes messages or bytes, each line of standard input is one. \
+            The stream goes on until the service ends it, or Ctrl-C; the end of standard input ends bytes, while \
+            messages only pause.
+            """))
+
+    @OptionGroup var globals: GlobalOptions
+
+    @Argument(help: "The method, as `kith call api.describe` lists them.")
+    var method: String
+
+    @Argument(help: "Its input, a JSON object.")
+    var input = "{}"
+
+    @Option(help: ArgumentHelp("The device to ask, when it is not this one.", valueName: "device"))
+    var on: String?
+
+    func run() async throws {
+        guard let carrier = try await SocketCarrier.connect(directory: globals.directory) else {
+            try globals.requireDevice()
+            throw KithError(.notFound, "This device is not up. `kith up` starts it.")
+        }
+        defer { carrier.close() }
+        let table = try await Client(carrier).call(API.Describe.self, Nothing())
+        if let entry = table.methods.first(where: { $0.name == method }), entry.kind == .stream {
+            return try await follow(entry, carrier)
+        }
+        let answer = try await carrier.call(named: method, json: Array(input.utf8), on: on)
+        let value = try JSONSerialization.jsonObject(with: Data(answer), options: .fragmentsAllowed)
+        let text = try JSONSerialization.data(
+            withJSONObject: value, options: [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes, .fragmentsAllowed])
+        say(String(decoding: text, as: UTF8.self))
+    }
+
+    /// Prints a stream line by line, and feeds it the lines of standard input where it takes any.
+    private func follow(_ entry: API.Describe.Entry, _ carrier: SocketCarrier) async throws {
+        let stream = try await carrier.open(named: method, json: Array(input.utf8), on: on)
+        defer { stream.cancel() }
+        say(String(decoding: stream.answer, as: UTF8.self))
+        let takesLines = entry.upstream ?? .nothing != .nothing
+        try await withThrowingTaskGroup(of: Bool.self) { group in
+            defer { group.cancelAll() }
+            group.addTask {
+                while let item = try await stream.receive() {
+                    switch item {
+                    case .message(let json): say(String(decoding: json, as: UTF8.self))
+                    case .bytes(let bytes): say(#"{"bytes":"\#(Base64.encode(bytes))"}"#)
+                    }
+                }
+                return true
+            }
+            if takesLines {
+                group.addTask {
+                    try await feed(stream, bytes: entry.upstream == .bytes)
+                    return false
+                }
+            }
+            // The end of our lines is not the end of the stream.
+            while let isOver = try await group.next(), !isOver {}
+        }
+    }
+
+    /// Sends what standard input says until it ends.
+    private func feed(_ stream: JSONStream, bytes: Bool) async throws {
+        struct Piece: Decodable { var bytes: ByteString }
+        let input = StandardStreams()
+        var framer = LineFramer()
+        var hasEnded = false
+        while !hasEnded {
+            if let more = await input.read() {
+                framer.append(more)
+            } else {
+                hasEnded = true
+                framer.append([0x0A])
+            }
+            while let line = try framer.next() {
+                if bytes {
+                    try await stream.send(bytes: try JSONText(line).decode(Piece.self).bytes.bytes)
+                } else {
+                    try await stream.send(line)
+                }
+            }
+        }
+        // Who has no more messages still listens; to end that way is to hang up.
+        if bytes { try await stream.finish() }
+    }
+}

@@ -1,0 +1,24 @@
+import ArgumentParser
+import Foundation
+import KithAPI
+import KithCommandLine
+
+/// `kith inbox reject`.
+struct InboxReject: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "reject", abstract: "Reject an offer.",
+        discussion: helpText(
+            """
+              kith inbox reject 3
+            """))
+
+    @OptionGroup var globals: GlobalOptions
+    @Argument(help: "The number of the offer, or how it begins.") var id: String
+
+    func run() async throws {
+        let entry = try await withClient(globals) {
+            try await $0.call(Inbox.Decide.self, Inbox.Decide.Input(id: id, accepts: false))
+        }
+        if globals.json { say(try jsonText(entry)) }
+    }
+}

@@ -1,0 +1,14 @@
+import ArgumentParser
+import Foundation
+import KithCommandLine
+
+/// `kith config example`.
+struct ConfigExample: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "example", abstract: "Print a file with every setting there is, explained and commented out.",
+        discussion: "  kith config example > ~/.config/kith/config")
+
+    func run() throws {
+        say(Configuration.example(for: try Root.description(), path: "~/.config/kith/config"))
+    }
+}

@@ -1,0 +1,17 @@
+import ArgumentParser
+import Foundation
+import KithAPI
+
+#if canImport(Glibc)
+import Glibc
+#endif
+
+/// How many columns the terminal behind a descriptor has; 80 when nobody says.
+func terminalColumns(_ descriptor: Int32) -> Int { terminalSize(descriptor)?.columns ?? 80 }
+
+/// How large a terminal is; `nil` for anything else.
+func terminalSize(_ descriptor: Int32) -> (columns: Int, rows: Int)? {
+    var size = winsize()
+    guard unsafe ioctl(descriptor, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0, size.ws_row > 0 else { return nil }
+    return (Int(size.ws_col), Int(size.ws_row))
+}
