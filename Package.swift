@@ -165,7 +165,8 @@ let tests: [Target] = [
     test("KithIdentity", "KithTesting", crypto),
     test("KithRPC"),
     test("KithQUIC", "KithTesting", crypto),
-    test("KithAPI", "KithIdentity", "KithTesting"),
+    .testTarget(
+        name: "KithAPITests", dependencies: ["KithAPI", "KithIdentity", "KithTesting", "KithWire"], exclude: ["Golden"]),
     test("KithTerminal", "KithTesting"),
     .testTarget(
         name: "KithMLSTests", dependencies: ["KithMLS", "KithWire", "KithMLSVectors"], exclude: ["Golden"]),

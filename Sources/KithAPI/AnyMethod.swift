@@ -44,6 +44,8 @@ public struct AnyMethod: Sendable {
     package let input: Coding
     package let output: Coding
     package let access: @Sendable (any Sendable) throws -> Access
+    /// Itself as an entry of a document, whose types the probe learns.
+    package let described: @Sendable (SchemaProbe) -> OpenRPC.Method
 
     /// Between the forms of one type's values.
     package struct Coding: Sendable {
@@ -150,6 +152,7 @@ public struct AnyMethod: Sendable {
         isOpenToUnpaired = M.isOpenToUnpaired
         input = Coding(M.Input.self, what: "The input of \(M.name)")
         output = Coding(M.Output.self, what: "The answer of \(M.name)")
+        described = { Self.describe(method, upstream: upstream, downstream: downstream, $0) }
         access = { value in
             guard let input = value as? M.Input else {
                 throw KithError(.invalid, "The input of \(M.name) is of another type than the method's.")

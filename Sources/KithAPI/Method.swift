@@ -61,7 +61,7 @@ extension StreamMethod {
 }
 
 /// How a method is called.
-public enum MethodKind: String, Hashable, Sendable, Codable {
+public enum MethodKind: String, Hashable, Sendable, Codable, CaseIterable {
     /// One answer, no effect: may be repeated freely.
     case query
     /// One answer, with an effect.

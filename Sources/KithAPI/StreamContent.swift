@@ -9,7 +9,7 @@ public protocol StreamContent: Sendable {
 }
 
 /// How one way of a stream is carried.
-public enum StreamForm: String, Hashable, Sendable, Codable {
+public enum StreamForm: String, Hashable, Sendable, Codable, CaseIterable {
     /// Only its end.
     case nothing
     /// Bytes, cut into pieces anywhere.

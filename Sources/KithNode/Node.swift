@@ -103,9 +103,19 @@ public final class Node: Sendable {
         let describe = Handler.call(API.Describe.self) { [weak self] _, _ in
             API.Describe.Output(methods: self?.table ?? [])
         }
+        let document = Handler.call(API.Document.self) { [weak self] input, _ in
+            let document = OpenRPC(describing: self?.served ?? [])
+            guard let name = input.method else { return document }
+            guard let one = document.only(name) else {
+                throw KithError(.notFound, "This device does not serve a method \(name.prefix(128)).")
+            }
+            return one
+        }.limited(to: 1)
         state.withLock { state in
-            state.handlers[describe.method.name] = describe
-            state.methods[describe.method.name] = describe.method
+            for handler in [describe, document] {
+                state.handlers[handler.method.name] = handler
+                state.methods[handler.method.name] = handler.method
+            }
         }
     }
 
@@ -178,10 +188,11 @@ public final class Node: Sendable {
         }
     }
 
+    private var served: [AnyMethod] { state.withLock { $0.handlers.values.map(\.method) } }
+
     /// What is served, in the order of the names.
     var table: [API.Describe.Entry] {
-        state.withLock { $0.handlers.values.map(\.method) }
-            .sorted { $0.name < $1.name }
+        served.sorted { $0.name < $1.name }
             .map { method in
                 let isStream = method.kind == .stream
                 return API.Describe.Entry(

@@ -1,5 +1,8 @@
 /// The table of methods, describing itself.
 public enum API {
+    /// The version of the form of these descriptions.
+    public static let version = 1
+
     /// Lists the methods this device serves.
     public enum Describe: Method {
         /// The table, in the order of the names.
@@ -10,7 +13,7 @@ public enum API {
             public var methods: [Entry]
 
             /// Makes a description.
-            public init(version: Int = 1, methods: [Entry]) {
+            public init(version: Int = API.version, methods: [Entry]) {
                 self.version = version
                 self.methods = methods
             }
@@ -50,6 +53,29 @@ public enum API {
         public static let kind = MethodKind.query
         /// For help.
         public static let summary = "Lists the methods this device serves."
+        /// Any paired device may ask.
+        public static func access(for input: Input) -> Access { .paired }
+    }
+
+    /// Describes the methods this device serves, with the form of all that goes in and out.
+    public enum Document: Method {
+        /// Which.
+        public struct Input: Codable, Hashable, Sendable {
+            /// The only method to describe; `nil` for all.
+            public var method: String?
+
+            /// Makes the input.
+            public init(method: String? = nil) { self.method = method }
+        }
+
+        /// The description.
+        public typealias Output = OpenRPC
+        /// `api.openrpc`.
+        public static let name = "api.openrpc"
+        /// A query.
+        public static let kind = MethodKind.query
+        /// For help.
+        public static let summary = "Describes the methods this device serves, as an OpenRPC document."
         /// Any paired device may ask.
         public static func access(for input: Input) -> Access { .paired }
     }

@@ -3,7 +3,7 @@ public import KithWire
 
 extension Files {
     /// What a name in a folder stands for.
-    public enum Kind: String, Codable, Hashable, Sendable {
+    public enum Kind: String, Codable, Hashable, Sendable, CaseIterable {
         /// A regular file.
         case file
         /// A folder.
@@ -15,7 +15,7 @@ extension Files {
     }
 
     /// What something is that is neither a file, a folder nor a link.
-    public enum Special: String, Codable, Hashable, Sendable {
+    public enum Special: String, Codable, Hashable, Sendable, CaseIterable {
         /// A pipe with a name.
         case pipe
         /// A Unix socket.

@@ -363,7 +363,7 @@ extension Files {
     /// Something a copy changed at the destination, or would.
     public struct Change: Codable, Hashable, Sendable {
         /// What happens to it.
-        public enum Kind: String, Codable, Hashable, Sendable {
+        public enum Kind: String, Codable, Hashable, Sendable, CaseIterable {
             /// It was not there.
             case new
             /// It was there and was another.

@@ -107,7 +107,7 @@ extension Files {
     /// What has been added to a file, or happened to it.
     public struct Followed: StreamMessage, Hashable {
         /// What happened to a file that is followed.
-        public enum Event: String, Codable, Hashable, Sendable {
+        public enum Event: String, Codable, Hashable, Sendable, CaseIterable {
             /// What was there at first has been sent.
             case reachedEnd
             /// It has become shorter; its bytes from the beginning come next.

@@ -9,7 +9,7 @@ extension Forward {
     /// `KithError` stays for what lies between the devices: `.denied` without the grant, `.exhausted` at a limit.
     public struct Opening: Codable, Hashable, Sendable {
         /// What became of it.
-        public enum Outcome: String, Hashable, Sendable, Codable {
+        public enum Outcome: String, Hashable, Sendable, Codable, CaseIterable {
             /// It stands.
             case connected
             /// The host, or the Unix socket, refused it.

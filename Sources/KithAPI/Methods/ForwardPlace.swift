@@ -4,7 +4,7 @@ public import KithWire
 /// Connections and datagrams carried between devices, and on to others.
 public enum Forward {
     /// What is carried.
-    public enum Transport: String, Hashable, Sendable, Codable {
+    public enum Transport: String, Hashable, Sendable, Codable, CaseIterable {
         /// Connections: TCP, or those of a Unix socket.
         case tcp
         /// Datagrams.

@@ -27,7 +27,7 @@ public enum Offers {
     }
 
     /// How far an offer is.
-    public enum State: String, Codable, Hashable, Sendable {
+    public enum State: String, Codable, Hashable, Sendable, CaseIterable {
         /// Nobody has decided yet.
         case waiting
         /// It may be sent.
@@ -304,7 +304,7 @@ public enum Inbox {
     /// What happens to the offers of one device without asking.
     public struct Rule: Codable, Hashable, Sendable {
         /// What is done.
-        public enum Action: String, Codable, Hashable, Sendable {
+        public enum Action: String, Codable, Hashable, Sendable, CaseIterable {
             /// A person decides: what happens without a rule.
             case ask
             /// It is accepted, unless it is too large: then a person decides.

@@ -4,7 +4,7 @@ public import KithWire
 /// Whether and how well other devices are reached: looking for what is wrong, and measuring.
 public enum Reach {
     /// How a step of an examination came out.
-    public enum Outcome: String, Codable, Hashable, Sendable {
+    public enum Outcome: String, Codable, Hashable, Sendable, CaseIterable {
         /// As it should be.
         case ok
         /// It works, with something to know.
@@ -137,7 +137,7 @@ public enum Reach {
     }
 
     /// Which way bytes go.
-    public enum Direction: String, Codable, Hashable, Sendable {
+    public enum Direction: String, Codable, Hashable, Sendable, CaseIterable {
         /// From the caller to the device asked.
         case up
         /// From the device asked to the caller.

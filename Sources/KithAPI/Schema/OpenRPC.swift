@@ -1,0 +1,236 @@
+import KithIdentity
+import KithRPC
+import KithWire
+
+/// A table of methods as an OpenRPC 1.3 document (spec.open-rpc.org), for programs in any language.
+///
+/// What OpenRPC has no word for stands in members that begin with `x-kith-`.
+public struct OpenRPC: Codable, Hashable, Sendable {
+    /// What the document is about.
+    public struct Info: Codable, Hashable, Sendable {
+        /// Its title.
+        public var title: String
+        /// What more there is to say.
+        public var description: String
+        /// The version of the table's form, as in ``API/Describe``.
+        public var version: String
+    }
+
+    /// A member of a method's input, or its whole output.
+    public struct Content: Codable, Hashable, Sendable {
+        /// The name; `result` of an output.
+        public var name: String
+        /// Of a member, whether it must be given.
+        public var required: Bool?
+        /// What it looks like.
+        public var schema: JSONSchema
+    }
+
+    /// One way of a stream.
+    public struct Way: Codable, Hashable, Sendable {
+        /// How it is carried.
+        public var form: StreamForm
+        /// What each message looks like.
+        public var message: JSONSchema?
+    }
+
+    /// One method.
+    public struct Method: Codable, Hashable, Sendable {
+        /// The stable name on every wire.
+        public var name: String
+        /// One line for a person.
+        public var summary: String
+        /// How `params` is written: an object.
+        public var paramStructure: String
+        /// The members of its input.
+        public var params: [Content]
+        /// Its output; of a stream, what the service answers when it accepts.
+        public var result: Content
+        /// How it is called.
+        public var kind: MethodKind
+        /// Who may call it: `owner`, `paired`, `anyone`, or `grant` and what must be granted.
+        public var access: String
+        /// Of a stream, what the caller sends.
+        public var upstream: Way?
+        /// Of a stream, what the service sends.
+        public var downstream: Way?
+        /// The whole input, where it is not an object.
+        public var input: JSONSchema?
+
+        private enum CodingKeys: String, CodingKey {
+            case name, summary, paramStructure, params, result
+            case kind = "x-kith-kind"
+            case access = "x-kith-access"
+            case upstream = "x-kith-upstream"
+            case downstream = "x-kith-downstream"
+            case input = "x-kith-input"
+        }
+    }
+
+    /// An error of a call.
+    public struct Failure: Codable, Hashable, Sendable {
+        /// The number in an answer.
+        public var code: Int
+        /// What ``KithWire/KithError/Code`` calls it.
+        public var message: String
+    }
+
+    /// What methods refer to.
+    public struct Components: Codable, Hashable, Sendable {
+        /// Types, by name.
+        public var schemas: [String: JSONSchema]
+        /// The errors any call may end with, by name.
+        public var errors: [String: Failure]
+    }
+
+    /// The version of OpenRPC.
+    public var openrpc: String
+    /// What the document is about.
+    public var info: Info
+    /// The methods, by name.
+    public var methods: [Method]
+    /// What they refer to.
+    public var components: Components
+    /// What may stand in a request beside `params`, whatever the method.
+    public var envelope: JSONSchema
+
+    private enum CodingKeys: String, CodingKey {
+        case openrpc, info, methods, components
+        case envelope = "x-kith-envelope"
+    }
+}
+
+extension OpenRPC {
+    /// Describes `methods`, in the order of their names.
+    package init(describing methods: some Sequence<AnyMethod>) {
+        let probe = SchemaProbe()
+        self.methods = methods.sorted { $0.name < $1.name }.map { $0.described(probe) }
+        openrpc = "1.3.2"
+        info = Info(
+            title: "Kith",
+            description: """
+                The methods of a device, as JSON-RPC 2.0 at its socket. `params` is the method's input; what concerns \
+                the call itself, as which device is asked, stands beside it (x-kith-envelope). A stream goes on after \
+                its result with the notifications $/message, $/finish, $/credit, $/cancel and $/end.
+                """,
+            version: "\(API.version)")
+        components = Components(
+            schemas: probe.definitions,
+            errors: Dictionary(
+                KithError.Code.allCases.map {
+                    ($0.rawValue, Failure(code: $0.rpcCode, message: $0.rawValue))
+                }
+            ) { $1 })
+        envelope = Self.envelope
+        // An input stands in `params`, member by member.
+        let used = Set(self.methods.flatMap { types(of: $0) })
+        components.schemas = components.schemas.filter { used.contains($0.key) }
+    }
+
+    /// What may stand in a request beside `params`.
+    package static let envelope: JSONSchema = [
+        "type": "object",
+        "properties": [
+            "on": ["type": "string", "description": "The device to ask; this one without it."],
+            "timeout": [
+                "type": "integer", "minimum": 1, "maximum": 4_503_599_627_370_496,
+                "description": "How long the answer may take, in milliseconds.",
+            ],
+            "traceparent": ["type": "string", "description": "The W3C trace context the call belongs to."],
+            "credit": [
+                "type": "integer", "minimum": 1, "maximum": 2_147_483_648,
+                "description": "Of a stream: how many messages may come before $/credit allows more.",
+            ],
+            "raw": [
+                "type": "boolean",
+                "description": "Of a stream: whether the connection carries its bytes only, from the answer on.",
+            ],
+        ],
+    ]
+
+    /// The part of the document that concerns one method: itself, and the types it refers to.
+    package func only(_ name: String) -> OpenRPC? {
+        guard let method = methods.first(where: { $0.name == name }) else { return nil }
+        var document = self
+        document.methods = [method]
+        let used = Set(types(of: method))
+        document.components.schemas = components.schemas.filter { used.contains($0.key) }
+        return document
+    }
+
+    /// The names of the types a method refers to, and those refer to, each once, the nearest first.
+    package func types(of method: Method) -> [String] {
+        var names: [String] = []
+        var open = method.params.map(\.schema)
+        open += [method.input, method.result.schema, method.upstream?.message, method.downstream?.message]
+            .compactMap(\.self)
+        while !open.isEmpty {
+            let found = open.flatMap { Self.references(in: $0.value) }
+            open = []
+            for name in found where !names.contains(name) {
+                names.append(name)
+                if let schema = components.schemas[name] { open.append(schema) }
+            }
+        }
+        return names
+    }
+
+    private static func references(in value: JSONValue) -> [String] {
+        switch value {
+        case .object(let members):
+            let own = JSONSchema(members).referenced.map { [$0] } ?? []
+            return own + members.sorted { $0.key < $1.key }.flatMap { references(in: $0.value) }
+        case .array(let values): return values.flatMap { references(in: $0) }
+        default: return []
+        }
+    }
+}
+
+extension AnyMethod {
+    /// The method as an entry of a document, whose types `probe` learns.
+    static func describe<M: KithAPI.Method>(
+        _ method: M.Type, upstream: any StreamContent.Type, downstream: any StreamContent.Type, _ probe: SchemaProbe
+    ) -> OpenRPC.Method {
+        func way(_ content: any StreamContent.Type) -> OpenRPC.Way? {
+            guard M.kind == .stream else { return nil }
+            func message<Message: StreamMessage>(_ type: Message.Type) -> JSONSchema { probe.schema(of: type) }
+            return OpenRPC.Way(
+                form: content.form, message: (content as? any StreamMessage.Type).map { message($0) })
+        }
+        let members = probe.members(of: M.Input.self)
+        let (usual, again) = (omissible(M.Input.self), omissible(M.Input.self))
+        let params = members?.map { member in
+            OpenRPC.Content(
+                name: member.name, required: member.isRequired && usual[member.name] == nil,
+                schema: usual[member.name].map {
+                    probe.omitting($0, again[member.name] ?? .null, of: member.schema)
+                } ?? member.schema)
+        }
+        return OpenRPC.Method(
+            name: M.name, summary: M.summary, paramStructure: "by-name", params: params ?? [],
+            result: OpenRPC.Content(name: "result", required: nil, schema: probe.schema(of: M.Output.self)),
+            kind: M.kind, access: probe.sample(of: M.Input.self).map { word(for: M.access(for: $0)) } ?? "unknown",
+            upstream: way(upstream), downstream: way(downstream),
+            input: members == nil ? probe.schema(of: M.Input.self) : nil)
+    }
+
+    /// What a caller must be or hold, whatever the paths and addresses.
+    private static func word(for access: Access) -> String {
+        switch access {
+        case .anyone: "anyone"
+        case .paired: "paired"
+        case .owner: "owner"
+        case .granted(let grant): "grant \(grant.description.prefix { $0 != "=" })"
+        case .holding(let kind, _): "grant \(kind.rawValue)"
+        }
+    }
+
+    /// What stands for the members of an input that may be left out.
+    private static func omissible(_ type: any Codable.Type) -> [String: JSONValue] {
+        guard let type = type as? any OmissibleInput.Type,
+            // A default that JSON has no word for is none that could be written down.
+            case .object(let members)? = try? JSONText(encoding: type.usual).decode(JSONValue.self)
+        else { return [:] }
+        return members.filter { !type.required.contains($0.key) }
+    }
+}

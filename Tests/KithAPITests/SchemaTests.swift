@@ -1,0 +1,72 @@
+import Foundation
+import KithAPI
+import KithIdentity
+import KithWire
+import Testing
+
+@Suite struct `The table of methods describes itself` {
+    private static let document = OpenRPC(describing: API.methods)
+    private static let golden = URL(filePath: #filePath).deletingLastPathComponent()
+        .appending(path: "Golden/openrpc.json")
+
+    @Test func `the form of every method is known to the last member`() throws {
+        let text = String(decoding: try JSONEncoder().encode(Self.document), as: UTF8.self)
+        #expect(!text.contains("$comment"), "a type needs SchemaDescribing")
+        #expect(Self.document.methods.count == API.methods.count)
+        #expect(!Self.document.methods.contains { $0.access == "unknown" })
+        for method in Self.document.methods {
+            for name in Self.document.types(of: method) { #expect(Self.document.components.schemas[name] != nil) }
+        }
+    }
+
+    /// Renew it with `KITH_RENEW_GOLDEN=1 swift test --filter KithAPITests`, and read what has changed: a member that is
+    /// gone, or newly required, breaks callers.
+    @Test func `no method has changed its form`() throws {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+        let now = String(decoding: try encoder.encode(Self.document), as: UTF8.self) + "\n"
+        if ProcessInfo.processInfo.environment["KITH_RENEW_GOLDEN"] == "1" {
+            try now.write(to: Self.golden, atomically: true, encoding: .utf8)
+        }
+        #expect(try String(contentsOf: Self.golden, encoding: .utf8) == now)
+    }
+
+    @Test func `members that may be left out say what stands for them`() throws {
+        let list = try #require(Self.document.methods.first { $0.name == "files.list" })
+        #expect(list.params.first { $0.name == "path" }?.required == true)
+        let limit = try #require(list.params.first { $0.name == "limit" })
+        #expect(limit.required == false)
+        #expect(limit.schema["default"] == .integer(Int64(Files.List.Input(path: "/").limit)))
+    }
+
+    @Test func `what is drawn by lot may be left out, and is not told as a default`() throws {
+        let attach = try #require(Self.document.methods.first { $0.name == "shell.attach" })
+        let drawn = attach.params.filter { $0.required == false && $0.schema["default"] == nil }
+        #expect(!drawn.isEmpty)
+        #expect(Self.document == OpenRPC(describing: API.methods))
+    }
+
+    @Test func `every case of a message is told`() {
+        func frame(_ frame: ShellFrame) -> String {
+            switch frame {
+            case .input: "input"
+            case .endOfInput: "endOfInput"
+            case .resize: "resize"
+            case .signal: "signal"
+            case .received: "received"
+            case .agent: "agent"
+            case .output: "output"
+            case .errorOutput: "errorOutput"
+            case .exited: "exited"
+            case .taken: "taken"
+            case .jump: "jump"
+            case .screen: "screen"
+            case .echoed: "echoed"
+            case .ended: "ended"
+            }
+        }
+        // Whoever adds a case is stopped by the switch, and sent here.
+        #expect(ShellFrame.schemaCases.contains(frame(.endOfInput)))
+        #expect(Set(ShellFrame.schemaCases).count == 14)
+    }
+}
