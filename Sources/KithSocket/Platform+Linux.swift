@@ -25,7 +25,9 @@ enum Platform {
         var credentials: (pid: Int32, uid: UInt32, gid: UInt32) = (0, 0, 0)
         var length = socklen_t(MemoryLayout.size(ofValue: credentials))
         guard unsafe getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0,
-            Int(length) == MemoryLayout.size(ofValue: credentials)
+            Int(length) == MemoryLayout.size(ofValue: credentials),
+            // Of a socket that is not of this machine.
+            credentials.uid != UInt32.max
         else { return nil }
         return credentials.uid
     }

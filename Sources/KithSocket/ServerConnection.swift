@@ -10,6 +10,7 @@ final class ServerConnection: Sendable {
     static let callLimit = 256
 
     private let connection: LineConnection
+    private let mayHalfClose: Bool
     private let dispatcher: any Dispatcher
     private let logger: Logger
     private let state = Mutex(State())
@@ -27,7 +28,10 @@ final class ServerConnection: Sendable {
         var knowsEnvelope = false
     }
 
-    init(_ descriptor: SocketDescriptor, poller: Poller, dispatcher: any Dispatcher, logger: Logger) {
+    init(
+        _ descriptor: SocketDescriptor, poller: Poller, mayHalfClose: Bool, dispatcher: any Dispatcher, logger: Logger
+    ) {
+        self.mayHalfClose = mayHalfClose
         connection = LineConnection(descriptor, poller: poller, lineLimit: LineFramer.defaultLimit)
         self.dispatcher = dispatcher
         self.logger = logger
@@ -60,7 +64,7 @@ final class ServerConnection: Sendable {
                         }
                     }
                     // No more requests; the answers to those before are still wanted, unless the caller is gone.
-                    await waitForAnswers()
+                    if mayHalfClose { await waitForAnswers() }
                 } catch let error as KithError where error.code == .exhausted {
                     try? await connection.send(  // the caller may be gone already
                         RPCResponse(id: .null, result: .failure(RPCError(code: -32600, message: error.message))).json)

@@ -13,7 +13,7 @@ final class ThreadBody: Sendable {
     init(_ run: @escaping @Sendable () -> Void) { self.run = run }
 }
 
-/// A non-blocking Unix socket, closed when the last reference goes.
+/// A non-blocking stream socket, closed when the last reference goes.
 ///
 /// ``shutDown()`` ends it for both ends at once while others may still be inside a call: the number stays
 /// reserved until nobody can use it any more.
@@ -44,8 +44,8 @@ final class SocketDescriptor: Sendable {
     /// Ends both directions at once; every waiting call of either end returns.
     func shutDown() { _ = shutdown(number, Int32(SHUT_RDWR)) }
 
-    /// Whether the process at the other end belongs to the user of this one.
-    var isOwnUser: Bool { Platform.peerUser(number) == geteuid() }
+    /// The process at the other end.
+    var peer: PeerCredentials { PeerCredentials(user: Platform.peerUser(number)) }
 
     // MARK: - Bytes
 
@@ -144,7 +144,7 @@ final class SocketDescriptor: Sendable {
         case EACCES, EPERM: throw KithError(.denied, "The socket \(path) belongs to another user.")
         default: throw KithError(.unreachable, "Could not connect to \(path): \(text(failure)).")
         }
-        guard descriptor.isOwnUser else {
+        guard descriptor.peer.isOwnUser else {
             throw KithError(.denied, "The process that listens at \(path) belongs to another user.")
         }
         return descriptor

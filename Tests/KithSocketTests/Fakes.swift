@@ -196,18 +196,28 @@ final class Signal: Sendable {
     func wait() async { for await _ in stream { return } }
 }
 
+#if canImport(Glibc)
+let streamSocket = Int32(SOCK_STREAM.rawValue)
+#else
+let streamSocket = SOCK_STREAM
+#endif
+
 /// A caller that writes bytes and reads lines.
 final class RawPeer: Sendable {
     private let descriptor: Int32
     private let buffer = Locked<[UInt8]>([])
 
-    init(_ directory: String) throws {
+    /// Takes over a connection.
+    init(owning descriptor: Int32) {
+        self.descriptor = descriptor
+        signal(SIGPIPE, SIG_IGN)
+        // A test must not hold one of the few threads the server runs on as well.
+        _ = fcntl(descriptor, F_SETFL, O_NONBLOCK)
+    }
+
+    convenience init(_ directory: String) throws {
         let path = Array((directory + "/kith.sock").utf8)
-        #if canImport(Glibc)
-        descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
-        #else
-        descriptor = socket(AF_UNIX, SOCK_STREAM, 0)
-        #endif
+        let descriptor = socket(AF_UNIX, streamSocket, 0)
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)
         withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path) }
@@ -217,9 +227,7 @@ final class RawPeer: Sendable {
             }
         }
         guard status == 0 else { throw KithError(.unreachable, "errno \(errno)") }
-        signal(SIGPIPE, SIG_IGN)
-        // A test must not hold one of the few threads the server runs on as well.
-        _ = fcntl(descriptor, F_SETFL, O_NONBLOCK)
+        self.init(owning: descriptor)
     }
 
     deinit { close(descriptor) }
@@ -237,6 +245,9 @@ final class RawPeer: Sendable {
             offset += count
         }
     }
+
+    /// Ends the connection at once.
+    func hangUp() { _ = shutdown(descriptor, Int32(SHUT_RDWR)) }
 
     func endSending() { _ = shutdown(descriptor, Int32(SHUT_WR)) }
 
@@ -266,9 +277,13 @@ func withServer(
     let directory = directory ?? folder.path
     let dispatcher = FakeDispatcher()
     let server = try SocketServer(directory: directory, dispatcher: dispatcher, logger: .quiet)
+    try await whileRunning(server) { try await body(directory, dispatcher) }
+}
+
+func whileRunning(_ server: SocketServer, _ body: @Sendable () async throws -> Void) async throws {
     try await withThrowingTaskGroup(of: Void.self) { group in
         group.addTask { try await server.run() }
-        try await body(directory, dispatcher)
+        try await body()
         server.beginGracefulShutdown()
         group.cancelAll()
         while let result = await group.nextResult() {

@@ -1,0 +1,81 @@
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+package import KithWire
+
+/// Where a server's callers come from, and who of them is let in.
+///
+/// The server knows no more of it: whether it is a Unix socket or another is decided here.
+package struct SocketListener: Sendable {
+    /// What callers are accepted from.
+    let descriptor: SocketDescriptor
+    /// Decides whether a caller that has connected is let in.
+    let admits: @Sendable (PeerCredentials) -> Bool
+    /// Its name for a person.
+    let name: String
+    /// The files that stand for it.
+    ///
+    /// Whoever could change them would be taken for the device.
+    let places: [String]
+    /// Whether a caller that has ended its direction is still there, until the system says otherwise.
+    ///
+    /// Of TCP the system says the same whether a caller has closed or only ended its direction.
+    let mayHalfClose: Bool
+    /// Ends it for those who have not connected yet; again, it does nothing.
+    let remove: @Sendable () -> Void
+
+    /// Takes over the number of a socket that listens.
+    ///
+    /// Whoever makes one says whom it admits: of a socket that others can connect to, the system says nothing.
+    package init(
+        owning number: Int32, name: String, mayHalfClose: Bool,
+        admits: @escaping @Sendable (PeerCredentials) -> Bool
+    ) {
+        self.init(SocketDescriptor(owning: number), name: name, mayHalfClose: mayHalfClose, admits: admits)
+    }
+
+    private init(
+        _ descriptor: SocketDescriptor, name: String, mayHalfClose: Bool, places: [String] = [],
+        admits: @escaping @Sendable (PeerCredentials) -> Bool, remove: @escaping @Sendable () -> Void = {}
+    ) {
+        self.descriptor = descriptor
+        self.name = name
+        self.mayHalfClose = mayHalfClose
+        self.places = places
+        self.admits = admits
+        self.remove = remove
+    }
+
+    /// Listens at the Unix socket of a data directory, for processes of this user.
+    ///
+    /// Whoever calls this holds the lock of the data directory: a socket left there by a process that is gone
+    /// is removed.
+    ///
+    /// - Throws: `KithError` `.conflict` when another process answers at the socket, `.denied` when the system refuses.
+    package static func unix(directory: String) throws(KithError) -> SocketListener {
+        let place = try SocketPath.forListening(in: directory)
+        if try SocketDescriptor.connect(to: place.path) != nil {
+            throw KithError(.conflict, "Another process answers at \(place.path).")
+        }
+        place.remove()
+        let descriptor = try SocketDescriptor.listen(at: place.path)
+        try place.announce()
+        return SocketListener(
+            descriptor, name: place.path, mayHalfClose: true,
+            places: place.pointer == nil ? [place.path] : [place.path, SocketPath.sharedFolder],
+            admits: { $0.isOwnUser }, remove: { place.remove() })
+    }
+}
+
+/// The process at the other end of a connection, as far as the system vouches for it.
+package struct PeerCredentials: Hashable, Sendable {
+    /// The user it runs as; `nil` where the system does not say, as of any connection from elsewhere.
+    package var user: UInt32?
+
+    /// Whether it runs as the user of this process.
+    package var isOwnUser: Bool { user == geteuid() }
+}
