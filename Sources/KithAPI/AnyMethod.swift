@@ -27,15 +27,13 @@ package enum Payload: Sendable {
 
 /// A method with its types erased: what a table of methods holds.
 public struct AnyMethod: Sendable {
-    /// The stable name on every wire: `service.verb`.
-    public let name: String
-    /// How it is called.
-    public let kind: MethodKind
-    /// One line for a person.
-    public let summary: String
+    /// All that is known of it before a call.
+    public let header: MethodHeader
 
-    /// Whether a device that is not paired may call it at all.
-    public let isOpenToUnpaired: Bool
+    /// The stable name on every wire: `service.verb`.
+    public var name: String { header.name }
+    /// How it is called.
+    public var kind: MethodKind { header.kind }
 
     /// What the caller of a stream sends; nothing of a query or an action.
     package let upstream: any StreamContent.Type
@@ -46,6 +44,8 @@ public struct AnyMethod: Sendable {
     package let access: @Sendable (any Sendable) throws -> Access
     /// Itself as an entry of a document, whose types the probe learns.
     package let described: @Sendable (SchemaProbe) -> OpenRPC.Method
+    /// Some input that it takes, made up.
+    package let sampleInput: @Sendable (SchemaProbe) -> (any Sendable)?
 
     /// Between the forms of one type's values.
     package struct Coding: Sendable {
@@ -138,6 +138,7 @@ public struct AnyMethod: Sendable {
 
     /// Erases the types of `method`, those of its stream too.
     public init<M: StreamMethod>(_ method: M.Type) {
+        precondition(M.header.kind == .stream, "\(M.name) carries a stream: its header is MethodHeader.stream")
         self.init(method, upstream: M.Upstream.self, downstream: M.Downstream.self)
     }
 
@@ -146,13 +147,11 @@ public struct AnyMethod: Sendable {
     ) {
         self.upstream = upstream
         self.downstream = downstream
-        name = M.name
-        kind = M.kind
-        summary = M.summary
-        isOpenToUnpaired = M.isOpenToUnpaired
+        header = M.header
         input = Coding(M.Input.self, what: "The input of \(M.name)")
         output = Coding(M.Output.self, what: "The answer of \(M.name)")
         described = { Self.describe(method, upstream: upstream, downstream: downstream, $0) }
+        sampleInput = { $0.sample(of: M.Input.self) }
         access = { value in
             guard let input = value as? M.Input else {
                 throw KithError(.invalid, "The input of \(M.name) is of another type than the method's.")

@@ -9,7 +9,7 @@ import KithWire
 /// ```swift
 /// extension Files {
 ///     public enum Stat: Method {
-///         public static let name = "files.stat"
+///         public static let header = MethodHeader.query("files.stat", by: .grant(.files, "read"), "Describes a file.")
 ///         …
 ///     }
 /// }
@@ -20,21 +20,21 @@ public protocol Method: Sendable {
     /// What the service answers; of a stream, what it says when it accepts the stream.
     associatedtype Output: Codable & Sendable
 
-    /// The stable name on every wire: `service.verb`.
-    static var name: String { get }
-    /// How it is called, and whether calling it twice does harm.
-    static var kind: MethodKind { get }
-    /// One line for a person, shown by help and by the table's own description.
-    static var summary: String { get }
-    /// Whether a device that is not paired may call it at all; the input of a call that may not be made is not decoded.
-    static var isOpenToUnpaired: Bool { get }
+    /// All that is known of it before a call: its name, how it is called, by whom.
+    static var header: MethodHeader { get }
     /// What the caller must hold for this very input; checked by the node before the service sees anything.
+    ///
+    /// What the header says, unless the method says more. The input of an unpaired device is decoded only if the header
+    /// lets anyone call.
     static func access(for input: Input) -> Access
 }
 
 extension Method {
-    /// No: only the presentation of an invitation is open to devices that are not paired.
-    public static var isOpenToUnpaired: Bool { false }
+    /// The stable name on every wire: `service.verb`.
+    public static var name: String { header.name }
+
+    /// What the header says.
+    public static func access(for input: Input) -> Access { header.access }
 }
 
 /// A method that, once the service has accepted, goes on both ways until both ends finish.
@@ -55,14 +55,9 @@ public protocol StreamMethod: Method {
     associatedtype Downstream: StreamContent
 }
 
-extension StreamMethod {
-    /// A stream.
-    public static var kind: MethodKind { .stream }
-}
-
 /// How a method is called.
 public enum MethodKind: String, Hashable, Sendable, Codable, CaseIterable {
-    /// One answer, no effect: may be repeated freely.
+    /// One answer, no effect: may be asked for again.
     case query
     /// One answer, with an effect.
     case action

@@ -56,7 +56,7 @@ public struct Handler: Sendable {
     public static func call<M: Method>(
         _ method: M.Type, _ body: @escaping @Sendable (M.Input, CallContext) async throws -> M.Output
     ) -> Handler {
-        precondition(M.kind != .stream, "\(M.name) is a stream: serve it with Handler.stream")
+        precondition(M.header.kind != .stream, "\(M.name) is a stream: serve it with Handler.stream")
         return Handler(
             method: AnyMethod(method),
             body: .call { input, context in

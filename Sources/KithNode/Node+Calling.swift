@@ -16,12 +16,12 @@ extension Node {
     func call(_ method: AnyMethod, _ input: [UInt8], on device: String, options: CallOptions) async throws -> [UInt8] {
         let target = try resolve(device)
         return try await within(options.timeout, method.name) { deadline in
-            // A stranger that asks for an echo is shown the door, and may still call what is open to strangers.
-            if method.kind == .action, !method.isOpenToUnpaired {
+            // An unpaired device that asks for an echo is refused, and may still call what is open to it.
+            if method.kind == .action, !method.header.isIdempotent, !method.header.isOpenToUnpaired {
                 try await self.confirm(target, deadline: deadline)
             }
             return try await self.request(
-                method.name, method.kind, input, of: target, deadline: deadline, trace: options.trace
+                method.header, input, of: target, deadline: deadline, trace: options.trace
             ).output
         }
     }
@@ -33,7 +33,7 @@ extension Node {
         let target = try resolve(device)
         return try await within(options.timeout, method.name) { deadline in
             let answer = try await self.request(
-                method.name, .stream, input, of: target, deadline: deadline, trace: options.trace)
+                method.header, input, of: target, deadline: deadline, trace: options.trace)
             return (answer.output, answer.stream)
         }
     }
@@ -71,7 +71,7 @@ extension Node {
         let (link, output, stream) = try await within(options.timeout, M.name) { deadline in
             do {
                 return try await self.request(
-                    M.name, .stream, bytes, of: target, deadline: deadline, trace: options.trace)
+                    M.header, bytes, of: target, deadline: deadline, trace: options.trace)
             } catch let error as KithError where error.code == .unpaired {
                 // It refuses the handshakes of those it does not know, unless it waits for somebody.
                 throw KithError(
@@ -133,16 +133,16 @@ extension Node {
         let echo = AnyMethod(ThisDevice.Echo.self)
         guard case .cbor(let nothing) = try echo.input.encode(ThisDevice.Echo.Payload(bytes: ByteString([])), .cbor)
         else { throw Self.otherForm }
-        _ = try await request(echo.name, echo.kind, nothing, of: target, deadline: deadline, trace: nil)
+        _ = try await request(echo.header, nothing, of: target, deadline: deadline, trace: nil)
     }
 
     /// Asks on a fresh stream, and once more on a new connection when the first was found dead only now and asking twice
-    /// does no harm: a query always, a stream when the other end has shown no sign of having seen it.
+    /// does no harm: what is idempotent always, a stream when the other end has shown no sign of having seen it.
     ///
     /// A query to a device that was connected before goes out with the first flight (0-RTT), because it may be asked
     /// twice; actions and streams wait for the handshake.
     private func request(
-        _ name: String, _ kind: MethodKind, _ input: [UInt8], of target: KnownDevice,
+        _ method: MethodHeader, _ input: [UInt8], of target: KnownDevice,
         deadline: ContinuousClock.Instant?, trace: TraceContext?
     ) async throws -> (link: any PeerLink, output: [UInt8], stream: any ByteStream) {
         var isRetry = false
@@ -152,16 +152,17 @@ extension Node {
             let stream: any ByteStream
             do {
                 (link, stream) = try await freshStream(
-                    to: target, isEarly: kind == .query && !isRetry, deadline: deadline)
+                    to: target, isEarly: method.kind == .query && !isRetry, deadline: deadline)
             } catch let error as KithError where error.code == .unpaired {
                 // It refused the handshake, or closed the connection before anything was asked.
                 throw try forgotten(by: target, error) ?? error
             }
             do {
-                let header = try Self.header(name, input, deadline: deadline, trace: trace)
-                let (output, rest) = try await HeaderExchange.request(header, over: stream, isCall: kind != .stream)
+                let header = try Self.header(method.name, input, deadline: deadline, trace: trace)
+                let (output, rest) = try await HeaderExchange.request(
+                    header, over: stream, isCall: method.kind != .stream)
                 // Not while pairing: the other end may not have this device among its own yet.
-                if (try? method(name))?.isOpenToUnpaired != true { introduce(to: target.id) }
+                if !method.isOpenToUnpaired { introduce(to: target.id) }
                 return (link, output, rest)
             } catch {
                 // The other end shall not work for nobody.
@@ -172,18 +173,16 @@ extension Node {
                 // Asked early, but it never answered there: another attempt to reach it was faster, or none was.
                 let wasAnswered = link.isOpen ? true : await link.handshakeCompleted()
                 let isUnanswered = code != nil && !wasAnswered
-                if code == .timedOut, isUnanswered || (!link.isOpen && kind != .action) {
+                if code == .timedOut, isUnanswered || (!link.isOpen && method.kind != .action) {
                     throw Self.unanswered(target, since: start, error)
                 }
                 let isHarmless =
-                    switch kind {
-                    case .query: isLost || isUnanswered || link.isUndelivered(stream)
-                    case .stream: link.isUndelivered(stream)
-                    case .action: false
-                    }
+                    method.isIdempotent
+                    ? isLost || isUnanswered || link.isUndelivered(stream)
+                    : method.kind == .stream && link.isUndelivered(stream)
                 if isHarmless, !isRetry {
                     isRetry = true
-                } else if isLost, kind == .action {
+                } else if isLost, method.kind == .action {
                     throw KithError(
                         .closed,
                         "The connection to \(target.name) was lost before it answered: it may have been done, or not.",

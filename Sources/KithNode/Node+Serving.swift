@@ -155,7 +155,7 @@ extension Node {
         let access: Access
         do {
             // A stranger learns nothing about what is served here, and none of its input is looked at.
-            if !session.isPaired, (try? self.handler(header.method))?.method.isOpenToUnpaired != true {
+            if !session.isPaired, (try? self.handler(header.method))?.method.header.isOpenToUnpaired != true {
                 throw Access.paired.refusal(of: session.caller, holding: [])
                     ?? KithError(.unpaired, "The devices are not paired.")
             }

@@ -196,7 +196,7 @@ public final class Node: Sendable {
             .map { method in
                 let isStream = method.kind == .stream
                 return API.Describe.Entry(
-                    name: method.name, kind: method.kind, summary: method.summary,
+                    name: method.name, kind: method.kind, summary: method.header.summary,
                     upstream: isStream ? method.upstream.form : nil,
                     downstream: isStream ? method.downstream.form : nil)
             }

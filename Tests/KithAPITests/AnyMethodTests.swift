@@ -9,9 +9,7 @@ enum Add: Method {
         var note: ByteString?
     }
     typealias Output = Int
-    static let name = "test.add"
-    static let kind = MethodKind.query
-    static let summary = "Adds."
+    static let header = MethodHeader.query("test.add", by: .paired, "Adds.")
     static func access(for input: Input) -> Access { input.a < 0 ? .owner : .paired }
 }
 

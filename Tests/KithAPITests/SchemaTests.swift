@@ -13,10 +13,49 @@ import Testing
         let text = String(decoding: try JSONEncoder().encode(Self.document), as: UTF8.self)
         #expect(!text.contains("$comment"), "a type needs SchemaDescribing")
         #expect(Self.document.methods.count == API.methods.count)
-        #expect(!Self.document.methods.contains { $0.access == "unknown" })
         for method in Self.document.methods {
             for name in Self.document.types(of: method) { #expect(Self.document.components.schemas[name] != nil) }
         }
+    }
+
+    @Test func `a header promises no more than is checked`() throws {
+        func word(for access: Access) -> String {
+            switch access {
+            case .anyone: "anyone"
+            case .paired: "paired"
+            case .owner: "owner"
+            case .granted(let grant): "grant \(grant.description.prefix { $0 != "=" })"
+            case .holding(let kind, _): "grant \(kind.rawValue)"
+            }
+        }
+        let probe = SchemaProbe()
+        for method in API.methods {
+            let input = try #require(method.sampleInput(probe), "\(method.name) has an input that cannot be made up")
+            #expect(word(for: try method.access(input)) == method.header.callersText, "\(method.name)")
+        }
+    }
+
+    @Test func `a query may be asked for again, an action only when it says so`() throws {
+        for method in Self.document.methods where method.kind == .query {
+            #expect(method.isIdempotent, "\(method.name)")
+        }
+        func header(_ name: String) throws -> MethodHeader {
+            try #require(API.methods.first { $0.name == name }).header
+        }
+        #expect(try header("devices.grant").isIdempotent)
+        #expect(try !header("files.delete").isIdempotent)
+        #expect(try !header("shell.open").isIdempotent)
+        #expect(try header("pairing.present").isOpenToUnpaired)
+        #expect(API.methods.filter(\.header.isOpenToUnpaired).count == 1)
+    }
+
+    @Test func `a narrowed grant is the owner's until the method checks it`() {
+        func access(_ callers: MethodHeader.Callers) -> Access {
+            MethodHeader.query("lamp.get", by: callers, "").access
+        }
+        #expect(access(.grant(.files, "read")) == .owner)
+        #expect(access(.grant(.shell)) == .holding(.shell))
+        #expect(access(.grant(.node)) == .granted(.node(pattern: "lamp.get")))
     }
 
     /// Renew it with `KITH_RENEW_GOLDEN=1 swift test --filter KithAPITests`, and read what has changed: a member that is

@@ -51,7 +51,5 @@ private enum Talk: StreamMethod {
     typealias Output = Nothing
     typealias Upstream = RawBytes
     typealias Downstream = RawBytes
-    static let name = "test.talk"
-    static let summary = "Talks."
-    static func access(for input: Input) -> Access { .anyone }
+    static let header = MethodHeader.stream("test.talk", by: .anyone, "Talks.")
 }

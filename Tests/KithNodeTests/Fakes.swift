@@ -241,10 +241,7 @@ enum Guarded: Method {
         var rule: Rule
     }
     typealias Output = String
-    static let name = "test.guarded"
-    static let isOpenToUnpaired = true
-    static let kind = MethodKind.action
-    static let summary = "Guarded."
+    static let header = MethodHeader.action("test.guarded", by: .anyone, "Guarded.")
     static func access(for input: Input) -> Access {
         switch input.rule {
         case .anyone: .anyone
@@ -260,59 +257,61 @@ enum Guarded: Method {
 enum Ask: Method {
     typealias Input = String
     typealias Output = String
-    static let name = "test.ask"
-    static let kind = MethodKind.query
-    static let summary = "Answers."
-    static func access(for input: Input) -> Access { .paired }
+    static let header = MethodHeader.query("test.ask", by: .paired, "Answers.")
 }
 
 enum Hang: Method {
     typealias Input = Nothing
     typealias Output = Nothing
-    static let name = "test.hang"
-    static let kind = MethodKind.query
-    static let summary = "Never answers."
-    static func access(for input: Input) -> Access { .paired }
+    static let header = MethodHeader.query("test.hang", by: .paired, "Never answers.")
 }
 
 enum Dies: Method {
     typealias Input = Nothing
     typealias Output = Nothing
-    static let name = "test.dies"
-    static let kind = MethodKind.action
-    static let summary = "Ends the connection while it runs."
-    static func access(for input: Input) -> Access { .paired }
+    static let header = MethodHeader.action("test.dies", by: .paired, "Ends the connection while it runs.")
+}
+
+/// As ``Dies``, but may be asked for again.
+enum Revives: Method {
+    typealias Input = Nothing
+    typealias Output = Nothing
+    static let header = MethodHeader.action("test.revives", by: .paired, isIdempotent: true, "Ends the connection.")
+}
+
+/// The same as a stream.
+enum Reopens: StreamMethod {
+    typealias Input = Nothing
+    typealias Output = Nothing
+    typealias Upstream = Nothing
+    typealias Downstream = Nothing
+    static let header = MethodHeader.stream("test.reopens", by: .paired, isIdempotent: true, "Ends the connection.")
 }
 
 enum Pour: StreamMethod {
     typealias Input = Nothing
     typealias Output = String
-    static let name = "test.pour"
+    static let header = MethodHeader.stream("test.pour", by: .grant(.shell), "Sends back what it gets.")
     typealias Upstream = RawBytes
     typealias Downstream = RawBytes
-    static let summary = "Sends back what it gets."
     static func access(for input: Input) -> Access { .granted(.shell) }
 }
 
 enum Stall: StreamMethod {
     typealias Input = Nothing
     typealias Output = Nothing
-    static let name = "test.stall"
+    static let header = MethodHeader.stream("test.stall", by: .grant(.shell), "Accepts, then neither reads nor writes.")
     typealias Upstream = RawBytes
     typealias Downstream = RawBytes
-    static let summary = "Accepts, then neither reads nor writes."
     static func access(for input: Input) -> Access { .granted(.shell) }
 }
 
 enum Slow: StreamMethod {
     typealias Input = Nothing
     typealias Output = Nothing
-    static let name = "test.slow"
-    static let isOpenToUnpaired = true
+    static let header = MethodHeader.stream("test.slow", by: .anyone, "Never accepts.")
     typealias Upstream = RawBytes
     typealias Downstream = RawBytes
-    static let summary = "Never accepts."
-    static func access(for input: Input) -> Access { .anyone }
 }
 
 enum Fails: StreamMethod {
@@ -321,11 +320,9 @@ enum Fails: StreamMethod {
         var accepts: Bool
     }
     typealias Output = Nothing
-    static let name = "test.fails"
+    static let header = MethodHeader.stream("test.fails", by: .paired, "Fails.")
     typealias Upstream = RawBytes
     typealias Downstream = RawBytes
-    static let summary = "Fails."
-    static func access(for input: Input) -> Access { .paired }
 }
 
 final class TestService: Service {
@@ -368,6 +365,16 @@ final class TestService: Service {
                 self.onDies.value?()
                 return Nothing()
             },
+            .call(Revives.self) { _, _ in
+                self.served.set(self.served.value + 1)
+                self.onDies.value?()
+                return Nothing()
+            },
+            .stream(Reopens.self) { _, _, pending in
+                self.served.set(self.served.value + 1)
+                self.onDies.value?()
+                try await pending.accept().finish()
+            },
             .stream(Pour.self) { _, context, pending in
                 self.lastContext.set(context)
                 let stream = try await pending.accept("ready")
@@ -397,12 +404,9 @@ final class TestService: Service {
 enum Export: StreamMethod {
     typealias Input = Nothing
     typealias Output = Nothing
-    static let name = "test.export"
-    static let isOpenToUnpaired = true
+    static let header = MethodHeader.stream("test.export", by: .anyone, "Exports.")
     typealias Upstream = Nothing
     typealias Downstream = RawBytes
-    static let summary = "Exports."
-    static func access(for input: Input) -> Access { .anyone }
 }
 
 /// A service whose one call waits until it is called off; notes what happens to it, in order.
@@ -410,10 +414,7 @@ final class Pausing: Service {
     enum Pause: Method {
         typealias Input = Nothing
         typealias Output = Nothing
-        static let name = "test.pause"
-        static let kind = MethodKind.action
-        static let summary = "Waits until it is called off."
-        static func access(for input: Input) -> Access { .paired }
+        static let header = MethodHeader.action("test.pause", by: .paired, "Waits until it is called off.")
     }
 
     let begun = Signal()

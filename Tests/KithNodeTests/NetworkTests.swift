@@ -332,8 +332,5 @@ private enum FormerStanding: Method {
         var version: String
         var time: Int64
     }
-    static let name = Reach.Standing.name
-    static let kind = MethodKind.query
-    static let summary = "Tells the caller what it may do here."
-    static func access(for input: Input) -> Access { .paired }
+    static let header = Reach.Standing.header
 }

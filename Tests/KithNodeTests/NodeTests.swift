@@ -177,6 +177,21 @@ private func untilStarted(_ body: (Duration) async throws -> TestService) async 
         #expect(friends.service.served.value == 1)
     }
 
+    @Test func `what is idempotent is asked for once more when it is cut off`() async throws {
+        let friends = try Friends(grants: [])
+        let service = friends.service
+        service.onDies.set {
+            // Each on its first time only.
+            if service.served.value % 2 == 1 {
+                friends.dialer.link(to: friends.laptopID)?.close(.closed, reason: "gone")
+            }
+        }
+        _ = try await friends.phone.client.call(Revives.self, Nothing(), on: "laptop")
+        #expect(service.served.value == 2)
+        _ = try await friends.phone.client.open(Reopens.self, Nothing(), on: "laptop")
+        #expect(service.served.value == 4)
+    }
+
     @Test func `a method nobody serves is unsupported`() async throws {
         let friends = try Friends(grants: [])
         friends.laptop.remove([Ask.name])

@@ -15,62 +15,49 @@ enum Echo: Method {
     struct Payload: Codable, Sendable { var text: String }
     typealias Input = Payload
     typealias Output = Payload
-    static let name = "test.echo"
-    static let kind = MethodKind.query
-    static let summary = ""
-    static func access(for input: Input) -> Access { .owner }
+    static let header = MethodHeader.query("test.echo", by: .owner, "")
 }
 
 enum Fail: Method {
     struct Input: Codable, Sendable { var code: KithError.Code }
     typealias Output = Nothing
-    static let name = "test.fail"
-    static let kind = MethodKind.query
-    static let summary = ""
-    static func access(for input: Input) -> Access { .owner }
+    static let header = MethodHeader.query("test.fail", by: .owner, "")
 }
 
 /// Methods without input or output of note.
 protocol Plain: Method where Input == Nothing {}
 protocol PlainStream: Plain, StreamMethod where Upstream == RawBytes, Downstream == RawBytes {}
-extension Plain {
-    static var summary: String { "" }
-    static func access(for input: Nothing) -> Access { .owner }
-}
-
 enum Hang: Plain {
     typealias Output = Nothing
-    static let name = "test.hang"
-    static let kind = MethodKind.query
+    static let header = MethodHeader.query("test.hang", by: .owner, "")
 }
 enum Wait: Plain {
     typealias Output = Nothing
-    static let name = "test.wait"
-    static let kind = MethodKind.query
+    static let header = MethodHeader.query("test.wait", by: .owner, "")
 }
 enum Loop: PlainStream {
     typealias Output = String
-    static let name = "test.loop"
+    static let header = MethodHeader.stream("test.loop", by: .owner, "")
 }
 enum Refuse: PlainStream {
     typealias Output = Nothing
-    static let name = "test.refuse"
+    static let header = MethodHeader.stream("test.refuse", by: .owner, "")
 }
 enum AbortLater: PlainStream {
     typealias Output = Nothing
-    static let name = "test.abort"
+    static let header = MethodHeader.stream("test.abort", by: .owner, "")
 }
 enum Listen: PlainStream {
     typealias Output = Nothing
-    static let name = "test.listen"
+    static let header = MethodHeader.stream("test.listen", by: .owner, "")
 }
 enum Idle: PlainStream {
     typealias Output = Nothing
-    static let name = "test.idle"
+    static let header = MethodHeader.stream("test.idle", by: .owner, "")
 }
 enum NeverAccept: PlainStream {
     typealias Output = Nothing
-    static let name = "test.never"
+    static let header = MethodHeader.stream("test.never", by: .owner, "")
 }
 struct Number: StreamMessage, Hashable {
     var value: Int
@@ -79,15 +66,15 @@ enum Count: Plain, StreamMethod {
     typealias Upstream = Number
     typealias Downstream = Number
     typealias Output = Nothing
-    static let name = "test.count"
+    static let header = MethodHeader.stream("test.count", by: .owner, "")
 }
 enum Dropped: PlainStream {
     typealias Output = Nothing
-    static let name = "test.dropped"
+    static let header = MethodHeader.stream("test.dropped", by: .owner, "")
 }
 enum Flood: PlainStream {
     typealias Output = Nothing
-    static let name = "test.flood"
+    static let header = MethodHeader.stream("test.flood", by: .owner, "")
 }
 
 /// Serves the methods above, as a node would.

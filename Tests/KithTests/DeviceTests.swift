@@ -19,10 +19,7 @@ enum Math {
     enum Add: Method {
         typealias Input = Pair
         typealias Output = Int
-        static let name = "math.add"
-        static let kind = MethodKind.action
-        static let summary = "Adds two numbers."
-        static func access(for input: Input) -> Access { .granted(.node(pattern: "math.add")) }
+        static let header = MethodHeader.action("math.add", by: .grant(.node), "Adds two numbers.")
     }
 
     enum Running: StreamMethod {
@@ -30,9 +27,8 @@ enum Math {
         typealias Output = Nothing
         typealias Upstream = Number
         typealias Downstream = Number
-        static let name = "math.running"
-        static let summary = "Answers each number with the sum so far."
-        static func access(for input: Input) -> Access { .granted(.node(pattern: "math.running")) }
+        static let header = MethodHeader.stream(
+            "math.running", by: .grant(.node), "Answers each number with the sum so far.")
     }
 }
 

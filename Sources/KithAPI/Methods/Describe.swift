@@ -47,14 +47,9 @@ public enum API {
 
         /// There is nothing to say.
         public typealias Input = Nothing
-        /// `api.describe`.
-        public static let name = "api.describe"
-        /// A query.
-        public static let kind = MethodKind.query
-        /// For help.
-        public static let summary = "Lists the methods this device serves."
         /// Any paired device may ask.
-        public static func access(for input: Input) -> Access { .paired }
+        public static let header = MethodHeader.query(
+            "api.describe", by: .paired, "Lists the methods this device serves.")
     }
 
     /// Describes the methods this device serves, with the form of all that goes in and out.
@@ -70,13 +65,8 @@ public enum API {
 
         /// The description.
         public typealias Output = OpenRPC
-        /// `api.openrpc`.
-        public static let name = "api.openrpc"
-        /// A query.
-        public static let kind = MethodKind.query
-        /// For help.
-        public static let summary = "Describes the methods this device serves, as an OpenRPC document."
         /// Any paired device may ask.
-        public static func access(for input: Input) -> Access { .paired }
+        public static let header = MethodHeader.query(
+            "api.openrpc", by: .paired, "Describes the methods this device serves, as an OpenRPC document.")
     }
 }

@@ -74,13 +74,8 @@ public enum Devices {
         /// What the service answers.
         public typealias Output = [Info]
         /// The stable name on every wire.
-        public static let name = "devices.list"
-        /// How it is called.
-        public static let kind = MethodKind.query
-        /// One line for a person.
-        public static let summary = "Lists the paired devices: online, path, round trip, grants."
-        /// Who may call it with this input.
-        public static func access(for input: Input) -> Access { .owner }
+        public static let header = MethodHeader.query(
+            "devices.list", by: .owner, "Lists the paired devices: online, path, round trip, grants.")
     }
 
     /// Names one paired device.
@@ -99,13 +94,8 @@ public enum Devices {
         /// What the service answers.
         public typealias Output = Info
         /// The stable name on every wire.
-        public static let name = "devices.forget"
-        /// How it is called.
-        public static let kind = MethodKind.action
-        /// One line for a person.
-        public static let summary = "Forgets a paired device and cuts off what it is doing here, at once."
-        /// Who may call it with this input.
-        public static func access(for input: Input) -> Access { .owner }
+        public static let header = MethodHeader.action(
+            "devices.forget", by: .owner, "Forgets a paired device and cuts off what it is doing here, at once.")
     }
 
     /// Gives a paired device another name on this one.
@@ -127,13 +117,8 @@ public enum Devices {
         /// What the service answers.
         public typealias Output = Info
         /// The stable name on every wire.
-        public static let name = "devices.rename"
-        /// How it is called.
-        public static let kind = MethodKind.action
-        /// One line for a person.
-        public static let summary = "Gives a paired device another name on this one."
-        /// Who may call it with this input.
-        public static func access(for input: Input) -> Access { .owner }
+        public static let header = MethodHeader.action(
+            "devices.rename", by: .owner, isIdempotent: true, "Gives a paired device another name on this one.")
     }
 
     /// Changes what a paired device may do here; running work that loses its grant is cut off.
@@ -158,13 +143,8 @@ public enum Devices {
         /// What the service answers.
         public typealias Output = Info
         /// The stable name on every wire.
-        public static let name = "devices.grant"
-        /// How it is called.
-        public static let kind = MethodKind.action
-        /// One line for a person.
-        public static let summary = "Gives grants to a paired device, or takes them away."
-        /// Who may call it with this input.
-        public static func access(for input: Input) -> Access { .owner }
+        public static let header = MethodHeader.action(
+            "devices.grant", by: .owner, isIdempotent: true, "Gives grants to a paired device, or takes them away.")
     }
 }
 
@@ -207,13 +187,8 @@ public enum ThisDevice {
         /// What the caller sends.
         public typealias Input = Nothing
         /// The stable name on every wire.
-        public static let name = "device.status"
-        /// How it is called.
-        public static let kind = MethodKind.query
-        /// One line for a person.
-        public static let summary = "Describes this device: name, DeviceID, addresses, ticket."
-        /// Who may call it with this input.
-        public static func access(for input: Input) -> Access { .owner }
+        public static let header = MethodHeader.query(
+            "device.status", by: .owner, "Describes this device: name, DeviceID, addresses, ticket.")
     }
 
     /// Stops this device: a running daemon ends.
@@ -223,13 +198,8 @@ public enum ThisDevice {
         /// What the service answers.
         public typealias Output = Nothing
         /// The stable name on every wire.
-        public static let name = "device.stop"
-        /// How it is called.
-        public static let kind = MethodKind.action
-        /// One line for a person.
-        public static let summary = "Stops this device after finishing what runs, for at most five seconds."
-        /// Who may call it with this input.
-        public static func access(for input: Input) -> Access { .owner }
+        public static let header = MethodHeader.action(
+            "device.stop", by: .owner, "Stops this device after finishing what runs, for at most five seconds.")
     }
 
     /// Sends bytes back, to measure a round trip through the whole stack.
@@ -248,13 +218,7 @@ public enum ThisDevice {
         /// What the service answers.
         public typealias Output = Payload
         /// The stable name on every wire.
-        public static let name = "device.echo"
-        /// How it is called.
-        public static let kind = MethodKind.query
-        /// One line for a person.
-        public static let summary = "Sends bytes back."
-        /// Who may call it with this input.
-        public static func access(for input: Input) -> Access { .paired }
+        public static let header = MethodHeader.query("device.echo", by: .paired, "Sends bytes back.")
     }
 }
 
@@ -300,12 +264,8 @@ public enum Audit {
         /// What the service answers.
         public typealias Output = [Entry]
         /// The stable name on every wire.
-        public static let name = "audit.list"
-        /// How it is called.
-        public static let kind = MethodKind.query
-        /// One line for a person.
-        public static let summary = "Lists what was changed here, what other devices did, and what they were refused."
-        /// Who may call it with this input.
-        public static func access(for input: Input) -> Access { .owner }
+        public static let header = MethodHeader.query(
+            "audit.list", by: .owner, "Lists what was changed here, what other devices did, and what they were refused."
+        )
     }
 }

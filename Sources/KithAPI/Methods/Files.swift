@@ -140,11 +140,7 @@ extension Files {
         }
 
         /// The stable name on every wire.
-        public static let name = "files.list"
-        /// How it is called.
-        public static let kind = MethodKind.query
-        /// One line for a person.
-        public static let summary = "Lists a folder."
+        public static let header = MethodHeader.query("files.list", by: .grant(.files, "read"), "Lists a folder.")
         /// Who may call it with this input.
         public static func access(for input: Input) -> Access { input.path.access(.read) }
     }
@@ -168,11 +164,8 @@ extension Files {
         /// What the service answers.
         public typealias Output = Entry
         /// The stable name on every wire.
-        public static let name = "files.stat"
-        /// How it is called.
-        public static let kind = MethodKind.query
-        /// One line for a person.
-        public static let summary = "Describes a file or folder."
+        public static let header = MethodHeader.query(
+            "files.stat", by: .grant(.files, "read"), "Describes a file or folder.")
         /// Who may call it with this input.
         public static func access(for input: Input) -> Access { input.path.access(.read) }
     }
@@ -200,11 +193,8 @@ extension Files {
         }
 
         /// The stable name on every wire.
-        public static let name = "files.exists"
-        /// How it is called.
-        public static let kind = MethodKind.query
-        /// One line for a person.
-        public static let summary = "Asks whether a file or folder exists."
+        public static let header = MethodHeader.query(
+            "files.exists", by: .grant(.files, "read"), "Asks whether a file or folder exists.")
         /// Who may call it with this input.
         public static func access(for input: Input) -> Access { input.path.access(.read) }
     }
@@ -231,11 +221,7 @@ extension Files {
         /// What the service answers.
         public typealias Output = Nothing
         /// The stable name on every wire.
-        public static let name = "files.mkdir"
-        /// How it is called.
-        public static let kind = MethodKind.action
-        /// One line for a person.
-        public static let summary = "Makes a folder."
+        public static let header = MethodHeader.action("files.mkdir", by: .grant(.files, "write"), "Makes a folder.")
         /// Who may call it with this input.
         public static func access(for input: Input) -> Access { input.path.access(.write) }
     }
@@ -262,11 +248,8 @@ extension Files {
         /// What the service answers.
         public typealias Output = Nothing
         /// The stable name on every wire.
-        public static let name = "files.rename"
-        /// How it is called.
-        public static let kind = MethodKind.action
-        /// One line for a person.
-        public static let summary = "Renames or moves a file or folder."
+        public static let header = MethodHeader.action(
+            "files.rename", by: .grant(.files, "write"), "Renames or moves a file or folder.")
         /// Who may call it with this input.
         public static func access(for input: Input) -> Access { input.from.access(.write) }
     }
@@ -299,11 +282,8 @@ extension Files {
         }
 
         /// The stable name on every wire.
-        public static let name = "files.delete"
-        /// How it is called.
-        public static let kind = MethodKind.action
-        /// One line for a person.
-        public static let summary = "Deletes a file or folder."
+        public static let header = MethodHeader.action(
+            "files.delete", by: .grant(.files, "write"), "Deletes a file or folder.")
         /// Who may call it with this input.
         public static func access(for input: Input) -> Access { input.path.access(.write) }
     }
@@ -330,13 +310,12 @@ extension Files {
         /// The file as it was when it was opened.
         public typealias Output = Entry
         /// The stable name on every wire.
-        public static let name = "files.read"
+        public static let header = MethodHeader.stream(
+            "files.read", by: .grant(.files, "read"), isIdempotent: true, "Reads a file or a part of it.")
         /// Nothing.
         public typealias Upstream = Nothing
         /// The bytes asked for.
         public typealias Downstream = RawBytes
-        /// One line for a person.
-        public static let summary = "Reads a file or a part of it."
         /// Who may call it with this input.
         public static func access(for input: Input) -> Access { input.path.access(.read) }
     }
@@ -395,13 +374,12 @@ extension Files {
         /// What the service answers.
         public typealias Output = Nothing
         /// The stable name on every wire.
-        public static let name = "files.write"
+        public static let header = MethodHeader.stream(
+            "files.write", by: .grant(.files, "write"), "Writes a file or a part of it.")
         /// The bytes.
         public typealias Upstream = RawBytes
         /// How it ended, once.
         public typealias Downstream = Written
-        /// One line for a person.
-        public static let summary = "Writes a file or a part of it."
         /// Who may call it with this input.
         public static func access(for input: Input) -> Access { input.path.access(.write) }
     }

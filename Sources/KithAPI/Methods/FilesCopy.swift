@@ -130,13 +130,12 @@ extension Files {
         /// What the service answers.
         public typealias Output = Nothing
         /// The stable name on every wire.
-        public static let name = "files.pull"
+        public static let header = MethodHeader.stream(
+            "files.pull", by: .grant(.files, "read"), isIdempotent: true, "Sends a file or a tree to the caller.")
         /// What the receiver of a transfer answers.
         public typealias Upstream = RawBytes
         /// What the sender of a transfer says.
         public typealias Downstream = RawBytes
-        /// One line for a person.
-        public static let summary = "Sends a file or a tree to the caller."
         /// Who may call it with this input.
         public static func access(for input: Input) -> Access { input.path.access(.read) }
     }
@@ -163,13 +162,12 @@ extension Files {
         /// What the service answers.
         public typealias Output = Nothing
         /// The stable name on every wire.
-        public static let name = "files.push"
+        public static let header = MethodHeader.stream(
+            "files.push", by: .grant(.files, "write"), "Takes a file or a tree from the caller.")
         /// What the sender of a transfer says.
         public typealias Upstream = RawBytes
         /// What its receiver answers.
         public typealias Downstream = RawBytes
-        /// One line for a person.
-        public static let summary = "Takes a file or a tree from the caller."
         /// Who may call it with this input.
         public static func access(for input: Input) -> Access { input.path.access(.write) }
     }
@@ -209,16 +207,13 @@ extension Files {
 
         /// What the service answers.
         public typealias Output = Nothing
-        /// The stable name on every wire.
-        public static let name = "files.lane"
+        /// Who may call it with this input: what the transfer itself may was checked with it.
+        public static let header = MethodHeader.stream(
+            "files.lane", by: .grant(.files), "Adds a stream to a transfer of the caller's that is running.")
         /// One end of a transfer.
         public typealias Upstream = RawBytes
         /// The other end of it.
         public typealias Downstream = RawBytes
-        /// One line for a person.
-        public static let summary = "Adds a stream to a transfer of the caller's that is running."
-        /// Who may call it with this input: what the transfer itself may was checked with it.
-        public static func access(for input: Input) -> Access { .holding(.files) }
     }
 
     /// A path on this device or on another.
@@ -298,15 +293,12 @@ extension Files {
         /// What the service answers.
         public typealias Output = Nothing
         /// The stable name on every wire.
-        public static let name = "files.copy"
+        public static let header = MethodHeader.stream(
+            "files.copy", by: .owner, "Copies files and folders between devices.")
         /// Nothing.
         public typealias Upstream = Nothing
         /// How it goes; the last one says how it ended.
         public typealias Downstream = Progress
-        /// One line for a person.
-        public static let summary = "Copies files and folders between devices."
-        /// Who may call it with this input.
-        public static func access(for input: Input) -> Access { .owner }
     }
 
     /// How far a copy has come.

@@ -36,13 +36,13 @@ extension Files {
         /// What the service answers.
         public typealias Output = Nothing
         /// The stable name on every wire.
-        public static let name = "files.duplicate"
+        public static let header = MethodHeader.stream(
+            "files.duplicate", by: .grant(.files, "write"),
+            "Copies files and folders of this device to another place on it.")
         /// Nothing.
         public typealias Upstream = Nothing
         /// How it goes; the last one says how it ended.
         public typealias Downstream = Progress
-        /// One line for a person.
-        public static let summary = "Copies files and folders of this device to another place on it."
         /// Who may call it with this input; that the sources may be read is checked by the service.
         public static func access(for input: Input) -> Access { input.destination.access(.write) }
     }

@@ -43,13 +43,12 @@ extension Files {
         /// What the service answers.
         public typealias Output = Nothing
         /// The stable name on every wire.
-        public static let name = "files.find"
+        public static let header = MethodHeader.stream(
+            "files.find", by: .grant(.files, "read"), isIdempotent: true, "Searches a folder and all beneath it.")
         /// Nothing.
         public typealias Upstream = Nothing
         /// What is found, some at a time.
         public typealias Downstream = Found
-        /// One line for a person.
-        public static let summary = "Searches a folder and all beneath it."
         /// Who may call it with this input.
         public static func access(for input: Input) -> Access { input.path.access(.read) }
     }
@@ -202,13 +201,12 @@ extension Files {
         /// What the service answers.
         public typealias Output = Nothing
         /// The stable name on every wire.
-        public static let name = "files.usage"
+        public static let header = MethodHeader.stream(
+            "files.usage", by: .grant(.files, "read"), isIdempotent: true, "Adds up what a folder takes on the disk.")
         /// Nothing.
         public typealias Upstream = Nothing
         /// What has been added up.
         public typealias Downstream = Used
-        /// One line for a person.
-        public static let summary = "Adds up what a folder takes on the disk."
         /// Who may call it with this input.
         public static func access(for input: Input) -> Access { input.path.access(.read) }
     }

@@ -47,13 +47,13 @@ extension Files {
         /// What the service answers.
         public typealias Output = Nothing
         /// The stable name on every wire.
-        public static let name = "files.follow"
+        public static let header = MethodHeader.stream(
+            "files.follow", by: .grant(.files, "read"), isIdempotent: true,
+            "Sends the end of a file, and what is added to it.")
         /// Nothing.
         public typealias Upstream = Nothing
         /// What the file holds, and what becomes of it.
         public typealias Downstream = Followed
-        /// One line for a person.
-        public static let summary = "Sends the end of a file, and what is added to it."
         /// Who may call it with this input.
         public static func access(for input: Input) -> Access { input.path.access(.read) }
     }

@@ -56,13 +56,12 @@ extension Forward {
         /// What became of it.
         public typealias Output = Opening
         /// The stable name on every wire.
-        public static let name = "forward.connect"
+        public static let header = MethodHeader.stream(
+            "forward.connect", by: .grant(.forward), "Opens a connection from the device.")
         /// What the caller sends there.
         public typealias Upstream = RawBytes
         /// What comes from there.
         public typealias Downstream = RawBytes
-        /// One line for a person.
-        public static let summary = "Opens a connection from the device."
         /// Who may call it with this input.
         ///
         /// Which grants allow it depends on what a name stands for there.
@@ -90,13 +89,12 @@ extension Forward {
         /// What became of it.
         public typealias Output = Opening
         /// The stable name on every wire.
-        public static let name = "forward.datagrams"
+        public static let header = MethodHeader.stream(
+            "forward.datagrams", by: .grant(.forward), "Sends and receives datagrams from the device.")
         /// Datagrams, framed as described above.
         public typealias Upstream = RawBytes
         /// Datagrams, framed likewise.
         public typealias Downstream = RawBytes
-        /// One line for a person.
-        public static let summary = "Sends and receives datagrams from the device."
         /// Who may call it with this input.
         public static func access(for input: Input) -> Access {
             .holding(.forward, for: "udp \(input.to.map(\.description) ?? "to any")")
@@ -136,13 +134,12 @@ extension Forward {
         }
 
         /// The stable name on every wire.
-        public static let name = "forward.listen"
+        public static let header = MethodHeader.stream(
+            "forward.listen", by: .grant(.forward), "Listens on the device for the caller.")
         /// Nothing.
         public typealias Upstream = Nothing
         /// What has arrived.
         public typealias Downstream = Arrival
-        /// One line for a person.
-        public static let summary = "Listens on the device for the caller."
         /// Who may call it with this input.
         public static func access(for input: Input) -> Access {
             .holding(.forward, for: "listen \(input.transport.rawValue) \(input.at)")
@@ -182,13 +179,12 @@ extension Forward {
         /// What the service answers.
         public typealias Output = Nothing
         /// The stable name on every wire.
-        public static let name = "forward.accept"
+        public static let header = MethodHeader.stream(
+            "forward.accept", by: .grant(.forward), "Takes up a connection that arrived at a listener.")
         /// What the caller sends to it.
         public typealias Upstream = RawBytes
         /// What comes from it.
         public typealias Downstream = RawBytes
-        /// One line for a person.
-        public static let summary = "Takes up a connection that arrived at a listener."
         /// Who may call it with this input.
         public static func access(for input: Input) -> Access { .holding(.forward, for: "accept") }
     }

@@ -147,15 +147,12 @@ extension Forward {
         /// How they do at the beginning: every listener listens.
         public typealias Output = Running
         /// The stable name on every wire.
-        public static let name = "forward.run"
+        public static let header = MethodHeader.stream(
+            "forward.run", by: .owner, "Forwards for as long as the caller stays.")
         /// Nothing.
         public typealias Upstream = Nothing
         /// How they do, when that has changed.
         public typealias Downstream = Running
-        /// One line for a person.
-        public static let summary = "Forwards for as long as the caller stays."
-        /// Who may call it with this input.
-        public static func access(for input: Input) -> Access { .owner }
     }
 
     /// Keeps rules up until ``Stop``, or this device stops.
@@ -165,13 +162,7 @@ extension Forward {
         /// How they do at the beginning: every listener listens.
         public typealias Output = Running
         /// The stable name on every wire.
-        public static let name = "forward.start"
-        /// How it is called.
-        public static let kind = MethodKind.action
-        /// One line for a person.
-        public static let summary = "Begins to forward."
-        /// Who may call it with this input.
-        public static func access(for input: Input) -> Access { .owner }
+        public static let header = MethodHeader.action("forward.start", by: .owner, "Begins to forward.")
     }
 
     /// Ends what ``Start`` or ``Run`` began, with every connection.
@@ -188,13 +179,7 @@ extension Forward {
         /// How they did.
         public typealias Output = Running
         /// The stable name on every wire.
-        public static let name = "forward.stop"
-        /// How it is called.
-        public static let kind = MethodKind.action
-        /// One line for a person.
-        public static let summary = "Ends a forward."
-        /// Who may call it with this input.
-        public static func access(for input: Input) -> Access { .owner }
+        public static let header = MethodHeader.action("forward.stop", by: .owner, "Ends a forward.")
     }
 
     /// Lists what is forwarded now, for this device's person and for other devices.
@@ -216,12 +201,6 @@ extension Forward {
         /// There is nothing to say.
         public typealias Input = Nothing
         /// The stable name on every wire.
-        public static let name = "forward.list"
-        /// How it is called.
-        public static let kind = MethodKind.query
-        /// One line for a person.
-        public static let summary = "Lists what is forwarded now."
-        /// Who may call it with this input.
-        public static func access(for input: Input) -> Access { .owner }
+        public static let header = MethodHeader.query("forward.list", by: .owner, "Lists what is forwarded now.")
     }
 }

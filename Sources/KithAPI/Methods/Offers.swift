@@ -73,15 +73,12 @@ public enum Offers {
         /// What the service answers.
         public typealias Output = Nothing
         /// The stable name on every wire.
-        public static let name = "offer.send"
+        public static let header = MethodHeader.stream(
+            "offer.send", by: .paired, "Offers files; their contents are sent once the receiver has accepted.")
         /// Nothing.
         public typealias Upstream = Nothing
         /// What becomes of the offer.
         public typealias Downstream = Answer
-        /// One line for a person.
-        public static let summary = "Offers files; their contents are sent once the receiver has accepted."
-        /// Who may call it with this input.
-        public static func access(for input: Input) -> Access { .paired }
     }
 
     /// How an offer stands, as the sender hears.
@@ -115,15 +112,12 @@ public enum Offers {
         /// What the service answers.
         public typealias Output = Nothing
         /// The stable name on every wire.
-        public static let name = "offer.push"
+        public static let header = MethodHeader.stream(
+            "offer.push", by: .paired, "Sends the contents of an accepted offer.")
         /// What the sender of a transfer says.
         public typealias Upstream = RawBytes
         /// What its receiver answers.
         public typealias Downstream = RawBytes
-        /// One line for a person.
-        public static let summary = "Sends the contents of an accepted offer."
-        /// Who may call it with this input.
-        public static func access(for input: Input) -> Access { .paired }
     }
 
     /// Offers files of this device to another and sends them; the stream tells how it goes, as ``Delivery`` messages.
@@ -150,15 +144,12 @@ public enum Offers {
         /// What the service answers.
         public typealias Output = Nothing
         /// The stable name on every wire.
-        public static let name = "offer.deliver"
+        public static let header = MethodHeader.stream(
+            "offer.deliver", by: .owner, "Offers files to another device, and sends them when its person accepts.")
         /// Nothing.
         public typealias Upstream = Nothing
         /// How it goes.
         public typealias Downstream = Delivery
-        /// One line for a person.
-        public static let summary = "Offers files to another device, and sends them when its person accepts."
-        /// Who may call it with this input.
-        public static func access(for input: Input) -> Access { .owner }
     }
 
     /// How far a delivery is.
@@ -243,13 +234,8 @@ public enum Inbox {
         /// What the service answers.
         public typealias Output = [Entry]
         /// The stable name on every wire.
-        public static let name = "inbox.list"
-        /// How it is called.
-        public static let kind = MethodKind.query
-        /// One line for a person.
-        public static let summary = "Lists what other people offer and what has arrived."
-        /// Who may call it with this input.
-        public static func access(for input: Input) -> Access { .owner }
+        public static let header = MethodHeader.query(
+            "inbox.list", by: .owner, "Lists what other people offer and what has arrived.")
     }
 
     /// Tells of each offer when it comes and when it changes.
@@ -259,15 +245,12 @@ public enum Inbox {
         /// What the service answers.
         public typealias Output = Nothing
         /// The stable name on every wire.
-        public static let name = "inbox.watch"
+        public static let header = MethodHeader.stream(
+            "inbox.watch", by: .owner, isIdempotent: true, "Tells of offers as they come and change.")
         /// Nothing.
         public typealias Upstream = Nothing
         /// Each offer when it comes and when it changes.
         public typealias Downstream = Entry
-        /// One line for a person.
-        public static let summary = "Tells of offers as they come and change."
-        /// Who may call it with this input.
-        public static func access(for input: Input) -> Access { .owner }
     }
 
     /// Accepts or rejects an offer.
@@ -292,13 +275,7 @@ public enum Inbox {
         /// The offer, as it is then.
         public typealias Output = Entry
         /// The stable name on every wire.
-        public static let name = "inbox.decide"
-        /// How it is called.
-        public static let kind = MethodKind.action
-        /// One line for a person.
-        public static let summary = "Accepts or rejects an offer."
-        /// Who may call it with this input.
-        public static func access(for input: Input) -> Access { .owner }
+        public static let header = MethodHeader.action("inbox.decide", by: .owner, "Accepts or rejects an offer.")
     }
 
     /// What happens to the offers of one device without asking.
@@ -347,12 +324,7 @@ public enum Inbox {
         /// The rule that holds then.
         public typealias Output = Rule
         /// The stable name on every wire.
-        public static let name = "inbox.rule"
-        /// How it is called.
-        public static let kind = MethodKind.action
-        /// One line for a person.
-        public static let summary = "Says what happens to the offers of a device without asking."
-        /// Who may call it with this input.
-        public static func access(for input: Input) -> Access { .owner }
+        public static let header = MethodHeader.action(
+            "inbox.rule", by: .owner, isIdempotent: true, "Says what happens to the offers of a device without asking.")
     }
 }

@@ -66,13 +66,8 @@ public enum Invitations {
         }
 
         /// The stable name on every wire.
-        public static let name = "invitations.create"
-        /// How it is called.
-        public static let kind = MethodKind.action
-        /// One line for a person.
-        public static let summary = "Makes a one-time invitation for another device."
-        /// Who may call it with this input.
-        public static func access(for input: Input) -> Access { .owner }
+        public static let header = MethodHeader.action(
+            "invitations.create", by: .owner, "Makes a one-time invitation for another device.")
     }
 
     /// Lists the invitations that have not been used and have not expired.
@@ -82,13 +77,8 @@ public enum Invitations {
         /// What the service answers.
         public typealias Output = [Info]
         /// The stable name on every wire.
-        public static let name = "invitations.list"
-        /// How it is called.
-        public static let kind = MethodKind.query
-        /// One line for a person.
-        public static let summary = "Lists the invitations that can still be used."
-        /// Who may call it with this input.
-        public static func access(for input: Input) -> Access { .owner }
+        public static let header = MethodHeader.query(
+            "invitations.list", by: .owner, "Lists the invitations that can still be used.")
     }
 
     /// Takes an invitation back.
@@ -105,13 +95,7 @@ public enum Invitations {
         /// What the service answers.
         public typealias Output = Nothing
         /// The stable name on every wire.
-        public static let name = "invitations.revoke"
-        /// How it is called.
-        public static let kind = MethodKind.action
-        /// One line for a person.
-        public static let summary = "Takes an invitation back."
-        /// Who may call it with this input.
-        public static func access(for input: Input) -> Access { .owner }
+        public static let header = MethodHeader.action("invitations.revoke", by: .owner, "Takes an invitation back.")
     }
 }
 
@@ -163,15 +147,12 @@ public enum PairingMethods {
         /// What the service answers.
         public typealias Output = Nothing
         /// The stable name on every wire.
-        public static let name = "pairing.join"
+        public static let header = MethodHeader.stream(
+            "pairing.join", by: .owner, "Pairs this device with the one that made an invitation.")
         /// Whether the codes match, once.
         public typealias Upstream = Decision
         /// The code to compare, then how it ended.
         public typealias Downstream = JoinEvent
-        /// One line for a person.
-        public static let summary = "Pairs this device with the one that made an invitation."
-        /// Who may call it with this input.
-        public static func access(for input: Input) -> Access { .owner }
     }
 
     /// A pairing that waits for this device's person.
@@ -255,13 +236,8 @@ public enum PairingMethods {
         /// What the service answers.
         public typealias Output = [Attempt]
         /// The stable name on every wire.
-        public static let name = "pairing.failed"
-        /// How it is called.
-        public static let kind = MethodKind.query
-        /// One line for a person.
-        public static let summary = "Lists the attempts to pair that came to nothing."
-        /// Who may call it with this input.
-        public static func access(for input: Input) -> Access { .owner }
+        public static let header = MethodHeader.query(
+            "pairing.failed", by: .owner, "Lists the attempts to pair that came to nothing.")
     }
 
     /// Follows the pairings at the inviting end: ``Event`` messages until the caller closes the stream.
@@ -271,15 +247,12 @@ public enum PairingMethods {
         /// What the service answers.
         public typealias Output = Nothing
         /// The stable name on every wire.
-        public static let name = "pairing.watch"
+        public static let header = MethodHeader.stream(
+            "pairing.watch", by: .owner, isIdempotent: true, "Follows the pairings that wait for this device's person.")
         /// Nothing.
         public typealias Upstream = Nothing
         /// What happens.
         public typealias Downstream = Event
-        /// One line for a person.
-        public static let summary = "Follows the pairings that wait for this device's person."
-        /// Who may call it with this input.
-        public static func access(for input: Input) -> Access { .owner }
     }
 
     /// Lists the pairings that wait for this device's person.
@@ -289,13 +262,8 @@ public enum PairingMethods {
         /// What the service answers.
         public typealias Output = [Request]
         /// The stable name on every wire.
-        public static let name = "pairing.waiting"
-        /// How it is called.
-        public static let kind = MethodKind.query
-        /// One line for a person.
-        public static let summary = "Lists the pairings that wait for this device's person."
-        /// Who may call it with this input.
-        public static func access(for input: Input) -> Access { .owner }
+        public static let header = MethodHeader.query(
+            "pairing.waiting", by: .owner, "Lists the pairings that wait for this device's person.")
     }
 
     /// Answers a pairing that waits.
@@ -317,13 +285,8 @@ public enum PairingMethods {
         /// What the service answers.
         public typealias Output = Nothing
         /// The stable name on every wire.
-        public static let name = "pairing.decide"
-        /// How it is called.
-        public static let kind = MethodKind.action
-        /// One line for a person.
-        public static let summary = "Accepts or refuses a pairing that waits."
-        /// Who may call it with this input.
-        public static func access(for input: Input) -> Access { .owner }
+        public static let header = MethodHeader.action(
+            "pairing.decide", by: .owner, "Accepts or refuses a pairing that waits.")
     }
 
     /// What the joining device sends on the stream of ``Present``: these three, in this order.
@@ -359,16 +322,11 @@ public enum PairingMethods {
         /// What the service answers.
         public typealias Output = Nothing
         /// The stable name on every wire.
-        public static let name = "pairing.present"
-        /// Devices that are not paired may call it.
-        public static let isOpenToUnpaired = true
+        public static let header = MethodHeader.stream(
+            "pairing.present", by: .anyone, "Presents a one-time invitation.")
         /// What the joining device says.
         public typealias Upstream = FromJoiner
         /// What the inviting device says.
         public typealias Downstream = FromInviter
-        /// One line for a person.
-        public static let summary = "Presents a one-time invitation."
-        /// Who may call it with this input.
-        public static func access(for input: Input) -> Access { .anyone }
     }
 }

@@ -47,15 +47,13 @@ public enum Reach {
         /// What it says when it accepts; then a message per ``Step``.
         public typealias Output = Nothing
         /// The stable name on every wire.
-        public static let name = "reach.examine"
+        public static let header = MethodHeader.stream(
+            "reach.examine", by: .owner, isIdempotent: true,
+            "Says step by step whether a device can be reached, and why not.")
         /// Nothing.
         public typealias Upstream = Nothing
         /// What was examined, step by step.
         public typealias Downstream = Step
-        /// One line for a person.
-        public static let summary = "Says step by step whether a device can be reached, and why not."
-        /// Who may call it with this input.
-        public static func access(for input: Input) -> Access { .owner }
     }
 
     /// Tells a paired device what it may do, where this one listens, and what time and version it is here.
@@ -92,13 +90,8 @@ public enum Reach {
         }
 
         /// The stable name on every wire.
-        public static let name = "reach.standing"
-        /// How it is called.
-        public static let kind = MethodKind.query
-        /// One line for a person.
-        public static let summary = "Tells the caller what it may do here."
-        /// Who may call it with this input.
-        public static func access(for input: Input) -> Access { .paired }
+        public static let header = MethodHeader.query(
+            "reach.standing", by: .paired, "Tells the caller what it may do here.")
     }
 
     /// How the connection to a device does.
@@ -171,15 +164,13 @@ public enum Reach {
         /// What it says when it accepts.
         public typealias Output = Nothing
         /// The stable name on every wire.
-        public static let name = "reach.load"
+        public static let header = MethodHeader.stream(
+            "reach.load", by: .paired, isIdempotent: true,
+            "Sends or takes bytes for a while, to measure how many get through.")
         /// With ``Direction/up`` what loads the link.
         public typealias Upstream = RawBytes
         /// With ``Direction/down`` what loads the link; else how many bytes came, 8 bytes big endian.
         public typealias Downstream = RawBytes
-        /// One line for a person.
-        public static let summary = "Sends or takes bytes for a while, to measure how many get through."
-        /// Who may call it with this input.
-        public static func access(for input: Input) -> Access { .paired }
     }
 
     /// Measures the connection to a device: latency, throughput both ways, loss.
@@ -239,14 +230,12 @@ public enum Reach {
         /// What it says when it accepts; then a message per ``Report``.
         public typealias Output = Nothing
         /// The stable name on every wire.
-        public static let name = "reach.measure"
+        public static let header = MethodHeader.stream(
+            "reach.measure", by: .owner, isIdempotent: true,
+            "Measures the connection to a device: latency, throughput, loss.")
         /// Nothing.
         public typealias Upstream = Nothing
         /// What is measured.
         public typealias Downstream = Report
-        /// One line for a person.
-        public static let summary = "Measures the connection to a device: latency, throughput, loss."
-        /// Who may call it with this input.
-        public static func access(for input: Input) -> Access { .owner }
     }
 }

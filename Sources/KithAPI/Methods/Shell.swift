@@ -109,15 +109,12 @@ public enum Shell {
             }
         }
 
-        /// `shell.open`.
-        public static let name = "shell.open"
+        /// Any `shell` grant; the service runs what it covers: anything, or the one command it names.
+        public static let header = MethodHeader.stream(
+            "shell.open", by: .grant(.shell), "Opens a shell or runs a command, on a terminal or on pipes.")
         /// Input, and what goes with it.
         public typealias Upstream = ShellFrame
         /// Output, and what goes with it.
         public typealias Downstream = ShellFrame
-        /// What help shows.
-        public static let summary = "Opens a shell or runs a command, on a terminal or on pipes."
-        /// Any `shell` grant; the service runs what it covers: anything, or the one command it names.
-        public static func access(for input: Input) -> Access { .holding(.shell) }
     }
 }

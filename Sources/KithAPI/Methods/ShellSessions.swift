@@ -131,16 +131,14 @@ extension Shell {
             }
         }
 
-        /// `shell.attach`.
-        public static let name = "shell.attach"
+        /// Any `shell` grant; the service shows a device its own sessions and those that are shared.
+        public static let header = MethodHeader.stream(
+            "shell.attach", by: .grant(.shell),
+            "Attaches to a shell that runs, from where the caller left it or with its screen.")
         /// Input, and what goes with it.
         public typealias Upstream = ShellFrame
         /// Output, and what goes with it.
         public typealias Downstream = ShellFrame
-        /// What help shows.
-        public static let summary = "Attaches to a shell that runs, from where the caller left it or with its screen."
-        /// Any `shell` grant; the service shows a device its own sessions and those that are shared.
-        public static func access(for input: Input) -> Access { .holding(.shell) }
     }
 
     /// The sessions the caller may attach to, the oldest first.
@@ -149,14 +147,9 @@ extension Shell {
         public typealias Input = Nothing
         /// What the service answers.
         public typealias Output = [Session]
-        /// `shell.sessions`.
-        public static let name = "shell.sessions"
-        /// How it is called.
-        public static let kind = MethodKind.query
-        /// What help shows.
-        public static let summary = "Lists the shells the caller may attach to."
         /// Any `shell` grant.
-        public static func access(for input: Input) -> Access { .holding(.shell) }
+        public static let header = MethodHeader.query(
+            "shell.sessions", by: .grant(.shell), "Lists the shells the caller may attach to.")
     }
 
     /// Ends a session, or changes who may attach to it.
@@ -180,13 +173,8 @@ extension Shell {
 
         /// The session after the change.
         public typealias Output = Session
-        /// `shell.change`.
-        public static let name = "shell.change"
-        /// How it is called.
-        public static let kind = MethodKind.action
-        /// What help shows.
-        public static let summary = "Ends a shell, or changes who may attach to it."
         /// Any `shell` grant; the service lets only the device that opened the session, and this one's own person.
-        public static func access(for input: Input) -> Access { .holding(.shell) }
+        public static let header = MethodHeader.action(
+            "shell.change", by: .grant(.shell), "Ends a shell, or changes who may attach to it.")
     }
 }

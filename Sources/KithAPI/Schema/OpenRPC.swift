@@ -50,6 +50,8 @@ public struct OpenRPC: Codable, Hashable, Sendable {
         public var kind: MethodKind
         /// Who may call it: `owner`, `paired`, `anyone`, or `grant` and what must be granted.
         public var access: String
+        /// Whether calling it twice is as good as once.
+        public var isIdempotent: Bool
         /// Of a stream, what the caller sends.
         public var upstream: Way?
         /// Of a stream, what the service sends.
@@ -61,6 +63,7 @@ public struct OpenRPC: Codable, Hashable, Sendable {
             case name, summary, paramStructure, params, result
             case kind = "x-kith-kind"
             case access = "x-kith-access"
+            case isIdempotent = "x-kith-idempotent"
             case upstream = "x-kith-upstream"
             case downstream = "x-kith-downstream"
             case input = "x-kith-input"
@@ -192,7 +195,7 @@ extension AnyMethod {
         _ method: M.Type, upstream: any StreamContent.Type, downstream: any StreamContent.Type, _ probe: SchemaProbe
     ) -> OpenRPC.Method {
         func way(_ content: any StreamContent.Type) -> OpenRPC.Way? {
-            guard M.kind == .stream else { return nil }
+            guard M.header.kind == .stream else { return nil }
             func message<Message: StreamMessage>(_ type: Message.Type) -> JSONSchema { probe.schema(of: type) }
             return OpenRPC.Way(
                 form: content.form, message: (content as? any StreamMessage.Type).map { message($0) })
@@ -207,22 +210,11 @@ extension AnyMethod {
                 } ?? member.schema)
         }
         return OpenRPC.Method(
-            name: M.name, summary: M.summary, paramStructure: "by-name", params: params ?? [],
+            name: M.name, summary: M.header.summary, paramStructure: "by-name", params: params ?? [],
             result: OpenRPC.Content(name: "result", required: nil, schema: probe.schema(of: M.Output.self)),
-            kind: M.kind, access: probe.sample(of: M.Input.self).map { word(for: M.access(for: $0)) } ?? "unknown",
+            kind: M.header.kind, access: M.header.callersText, isIdempotent: M.header.isIdempotent,
             upstream: way(upstream), downstream: way(downstream),
             input: members == nil ? probe.schema(of: M.Input.self) : nil)
-    }
-
-    /// What a caller must be or hold, whatever the paths and addresses.
-    private static func word(for access: Access) -> String {
-        switch access {
-        case .anyone: "anyone"
-        case .paired: "paired"
-        case .owner: "owner"
-        case .granted(let grant): "grant \(grant.description.prefix { $0 != "=" })"
-        case .holding(let kind, _): "grant \(kind.rawValue)"
-        }
     }
 
     /// What stands for the members of an input that may be left out.

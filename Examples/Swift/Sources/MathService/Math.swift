@@ -9,11 +9,8 @@ enum Math {
             var b: Int
         }
         typealias Output = Int
-        static let name = "math.add"
-        static let kind = MethodKind.action
-        static let summary = "Adds two numbers."
         /// A device needs a grant of this service's own: `kith grant phone --add node:math.add`, or `node:math.*`.
-        static func access(for input: Input) -> Access { .granted(.node(pattern: "math.add")) }
+        static let header = MethodHeader.action("math.add", by: .grant(.node), "Adds two numbers.")
     }
 
     /// A stream: numbers go up, sums come down.
@@ -25,9 +22,8 @@ enum Math {
         typealias Output = Nothing
         typealias Upstream = Number
         typealias Downstream = Number
-        static let name = "math.sum"
-        static let summary = "Answers each number with the sum so far."
-        static func access(for input: Input) -> Access { .granted(.node(pattern: "math.sum")) }
+        static let header = MethodHeader.stream(
+            "math.sum", by: .grant(.node), "Answers each number with the sum so far.")
     }
 }
 

@@ -9,10 +9,7 @@ try await device.whileRunning {
 enum Add: Method {
     typealias Input = [Int]
     typealias Output = Int
-    static let name = "math.add"
-    static let kind = MethodKind.query
-    static let summary = "Adds numbers."
-    static func access(for input: Input) -> Access { .granted(.node(pattern: "math.add")) }
+    static let header = MethodHeader.query("math.add", by: .grant(.node), "Adds numbers.")
 }
 
 struct MathService: Service {

@@ -1,0 +1,91 @@
+public import KithIdentity
+
+/// All that is known of a method before it is called.
+///
+/// ```swift
+/// static let header = MethodHeader.action("lamp.set", by: .grant(.node), isIdempotent: true, "Sets the brightness.")
+/// ```
+public struct MethodHeader: Hashable, Sendable {
+    /// Who may call a method, whatever its input.
+    public enum Callers: Hashable, Sendable {
+        /// Any device that completes a handshake, paired or not: ours only lets invitations be presented.
+        case anyone
+        /// Any paired device.
+        case paired
+        /// Only this device's own person, through a local door.
+        case owner
+        /// A paired device with a grant of this kind; the text narrows it, as `read` does of files.
+        ///
+        /// Of the kind `node` it is the grant that names the method.
+        case grant(Grant.Kind, String? = nil)
+    }
+
+    /// The stable name on every wire: `service.verb`.
+    public var name: String
+    /// How it is called.
+    public var kind: MethodKind
+    /// Who may call it, whatever its input.
+    public var callers: Callers
+    /// Whether calling it twice is as good as once, so that it is tried again when a connection was lost meanwhile.
+    ///
+    /// Always so of a query.
+    public var isIdempotent: Bool
+    /// One line for a person, shown by help and by the table's own description.
+    public var summary: String
+
+    /// Makes a header.
+    public init(name: String, kind: MethodKind, callers: Callers, isIdempotent: Bool, summary: String) {
+        self.name = name
+        self.kind = kind
+        self.callers = callers
+        self.isIdempotent = isIdempotent || kind == .query
+        self.summary = summary
+    }
+
+    /// The header of a query.
+    public static func query(_ name: String, by callers: Callers, _ summary: String) -> MethodHeader {
+        MethodHeader(name: name, kind: .query, callers: callers, isIdempotent: true, summary: summary)
+    }
+
+    /// The header of an action.
+    public static func action(
+        _ name: String, by callers: Callers, isIdempotent: Bool = false, _ summary: String
+    ) -> MethodHeader {
+        MethodHeader(name: name, kind: .action, callers: callers, isIdempotent: isIdempotent, summary: summary)
+    }
+
+    /// The header of a ``StreamMethod``.
+    public static func stream(
+        _ name: String, by callers: Callers, isIdempotent: Bool = false, _ summary: String
+    ) -> MethodHeader {
+        MethodHeader(name: name, kind: .stream, callers: callers, isIdempotent: isIdempotent, summary: summary)
+    }
+
+    /// Whether a device that is not paired may call it at all.
+    public var isOpenToUnpaired: Bool { callers == .anyone }
+
+    /// What a caller must be or hold, as far as the header alone tells.
+    ///
+    /// A grant that is narrowed is the method's to check, in ``Method/access(for:)``: without that it is the owner's.
+    public var access: Access {
+        switch callers {
+        case .anyone: .anyone
+        case .paired: .paired
+        case .owner: .owner
+        case .grant(.node, nil): .granted(.node(pattern: name))
+        case .grant(let kind, nil): .holding(kind)
+        case .grant: .owner
+        }
+    }
+
+    /// Who may call it, as a word: `owner`, `paired`, `anyone`, or `grant` and what must be granted.
+    package var callersText: String {
+        switch callers {
+        case .anyone: "anyone"
+        case .paired: "paired"
+        case .owner: "owner"
+        case .grant(.node, nil): "grant node:\(name)"
+        case .grant(let kind, let part): "grant \(kind.rawValue)\(part.map { ":\($0)" } ?? "")"
+        }
+    }
+}
