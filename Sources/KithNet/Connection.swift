@@ -1,3 +1,4 @@
+import KithIO
 public import KithIdentity
 import KithQUIC
 public import KithWire
@@ -19,10 +20,10 @@ public final class Connection: Sendable {
 
     private struct State {
         var reason: CloseReason?
-        var waiters: [OneShot<CloseReason>] = []
+        var waiters: [Promise<CloseReason>] = []
         var isRetired = false
         var isComplete = false
-        var completionWaiters: [OneShot<Bool>] = []
+        var completionWaiters: [Promise<Bool>] = []
     }
 
     /// Who is at the other end.
@@ -84,7 +85,7 @@ public final class Connection: Sendable {
     /// Most connections are handed out then only, and this returns at once. ``Endpoint/connectEarly(to:at:timeout:)``
     /// gives one that resumes a session: what goes out on it can be repeated by whoever listens, until this returns.
     public func handshakeCompleted() async -> Bool {
-        let promise = OneShot<Bool>()
+        let promise = Promise<Bool>()
         let known = state.withLock { state -> Bool? in
             if state.isComplete { return true }
             if state.reason != nil { return false }
@@ -108,7 +109,7 @@ public final class Connection: Sendable {
     public func openStream() async throws(KithError) -> QUICStream {
         let cancelled = KithError(.cancelled, "It was cancelled.")
         if Task.isCancelled { throw cancelled }
-        let promise = OneShot<Result<QUICStream, KithError>>()
+        let promise = Promise<Result<QUICStream, KithError>>()
         let driver = self.driver
         let result = await withTaskCancellationHandler {
             driver.loop.execute { driver.open(promise) }
@@ -136,7 +137,7 @@ public final class Connection: Sendable {
     ///
     /// Cancelling the task closes at once.
     public func drain(deadline: Duration) async {
-        let done = OneShot<Void>()
+        let done = Promise<Void>()
         let driver = self.driver
         let timer = driver.loop.scheduleTask(in: .nanoseconds(max(0, deadline.clampedNanoseconds))) {
             _ = done.fulfil(())
@@ -156,7 +157,7 @@ public final class Connection: Sendable {
     ///
     /// Any number of tasks may wait. When the task is cancelled, it returns at once with a reason of code `.cancelled`.
     public func closed() async -> CloseReason {
-        let promise = OneShot<CloseReason>()
+        let promise = Promise<CloseReason>()
         let known = state.withLock { state in
             if state.reason == nil {
                 state.waiters.removeAll { $0.isFulfilled }
@@ -175,7 +176,7 @@ public final class Connection: Sendable {
 
     /// What the connection has done so far, and how its path behaves.
     public func statistics() async -> ConnectionStatistics {
-        let promise = OneShot<ConnectionStatistics>()
+        let promise = Promise<ConnectionStatistics>()
         let driver = self.driver
         let established = self.established
         driver.loop.execute { promise.fulfil(driver.statistics(since: established)) }
@@ -191,7 +192,7 @@ public final class Connection: Sendable {
     ///
     /// - Throws: `KithError` `.closed` when the connection's secrets are gone.
     public func exportKeyingMaterial(label: String, context: [UInt8], count: Int) async throws(KithError) -> [UInt8] {
-        let promise = OneShot<[UInt8]?>()
+        let promise = Promise<[UInt8]?>()
         let driver = self.driver
         driver.loop.execute {
             promise.fulfil(driver.engine.exportKeyingMaterial(label: label, context: context, count: count))

@@ -1,3 +1,4 @@
+import KithIO
 import KithQUIC
 import KithWire
 import NIOCore
@@ -46,7 +47,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     /// Whether the endpoint's owner got to know it before the end of the handshake.
     var isOffered = false
     private var streams: [StreamID: Entry] = [:]
-    private var pendingOpens: [OneShot<Result<QUICStream, KithError>>] = []
+    private var pendingOpens: [Promise<Result<QUICStream, KithError>>] = []
     private var timer: NIOScheduledCallback?
     private var timerDeadline = Timestamp.distantFuture
     private(set) var routes: [ConnectionID] = []
@@ -57,7 +58,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     private var isDrained = false
     private var closeReason: CloseReason?
     private(set) var isRetired = false
-    private var drainWaiters: [OneShot<Void>] = []
+    private var drainWaiters: [Promise<Void>] = []
     private var refusesStreams = false
     private var portWatch = PortWatch()
 
@@ -341,7 +342,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         if refusesStreams || !connection.offer(stream) { stream.abort(.closed) }
     }
 
-    func open(_ promise: OneShot<Result<QUICStream, KithError>>) {
+    func open(_ promise: Promise<Result<QUICStream, KithError>>) {
         if let closeReason {
             promise.fulfil(.failure(closeReason.error))
         } else if refusesStreams {
@@ -538,7 +539,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     }
 
     /// Takes no more streams and calls back once there are none.
-    func drain(_ done: OneShot<Void>) {
+    func drain(_ done: Promise<Void>) {
         refusesStreams = true
         for pending in pendingOpens {
             pending.fulfil(.failure(KithError(.closed, "The connection is being closed.")))

@@ -1,3 +1,4 @@
+import KithIO
 import KithIdentity
 import KithQUIC
 import KithWire
@@ -18,7 +19,7 @@ final class Dial: @unchecked Sendable {
     }
 
     private struct Waiter {
-        let promise: OneShot<Result<Connection, KithError>>
+        let promise: Promise<Result<Connection, KithError>>
         let timer: Scheduled<Void>
         let isEarly: Bool
         /// Whether it has a connection that may yet come to nothing: the race goes on for it until its time is up.
@@ -64,7 +65,7 @@ final class Dial: @unchecked Sendable {
 
     /// Adds a caller, the addresses it knows, and how long it waits.
     func join(
-        _ promise: OneShot<Result<Connection, KithError>>, addresses: [NetworkAddress], isEarly: Bool, timeout: Duration
+        _ promise: Promise<Result<Connection, KithError>>, addresses: [NetworkAddress], isEarly: Bool, timeout: Duration
     ) {
         if isEarly, let early, early.isOpen {
             promise.fulfil(.success(early))
@@ -125,7 +126,7 @@ final class Dial: @unchecked Sendable {
         finish(.failure(closed.error))
     }
 
-    private func timedOut(_ promise: OneShot<Result<Connection, KithError>>, after timeout: Duration) {
+    private func timedOut(_ promise: Promise<Result<Connection, KithError>>, after timeout: Duration) {
         let error = KithError(.timedOut, "The device did not answer within \(timeout).")
         promise.fulfil(.failure(error))
         waiters.removeAll { $0.promise === promise }

@@ -1,3 +1,4 @@
+import KithIO
 public import KithIdentity
 import KithQUIC
 public import KithWire
@@ -66,7 +67,7 @@ public final class Endpoint: Sendable {
             for socket in sockets.dropFirst(running.count) { socket.close() }
             throw KithError(.internal, "The UDP sockets could not be read.", cause: error)
         }
-        let ready = OneShot<Void>()
+        let ready = Promise<Void>()
         let started = Started(sockets: running)
         driver.loop.execute {
             driver.start(started.sockets)
@@ -149,7 +150,7 @@ public final class Endpoint: Sendable {
         var options = driver.options
         options.bindAddresses = addresses
         let sockets = try Self.open(options)
-        let done = OneShot<Void>()
+        let done = Promise<Void>()
         let driver = self.driver
         driver.loop.execute {
             guard !driver.isClosing else {
@@ -212,7 +213,7 @@ public final class Endpoint: Sendable {
         if case .device(let peer) = target, let open = connection(to: peer) { return open }
         let cancelled = KithError(.cancelled, "Dialing was cancelled.")
         if Task.isCancelled { throw cancelled }
-        let waiter = OneShot<Result<Connection, KithError>>()
+        let waiter = Promise<Result<Connection, KithError>>()
         let driver = self.driver
         let result = await withTaskCancellationHandler {
             driver.loop.execute {
@@ -249,7 +250,7 @@ public final class Endpoint: Sendable {
     /// Calling it again does nothing. Cancelling the task cuts the grace short.
     public func shutdown(grace: Duration = .zero) async {
         let driver = self.driver
-        let stopped = OneShot<[Connection]?>()
+        let stopped = Promise<[Connection]?>()
         driver.loop.execute {
             let isFirst = !driver.shared.withLock { $0.isClosed }
             driver.stopAccepting()
@@ -263,7 +264,7 @@ public final class Endpoint: Sendable {
                 }
             }
         }
-        let closed = OneShot<Void>()
+        let closed = Promise<Void>()
         driver.loop.execute {
             driver.terminate()
             closed.fulfil(())
@@ -275,7 +276,7 @@ public final class Endpoint: Sendable {
     ///
     /// Call it after ``shutdown(grace:)``. As secret as the connections were.
     public func takeMemory() async -> [UInt8] {
-        let answer = OneShot<[UInt8]>()
+        let answer = Promise<[UInt8]>()
         let driver = self.driver
         driver.loop.execute { answer.fulfil(driver.memory.takeAll(at: PeerMemory.now)) }
         return await answer.value()

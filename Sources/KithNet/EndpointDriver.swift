@@ -1,3 +1,4 @@
+import KithIO
 import KithIdentity
 import KithQUIC
 import KithWire
@@ -349,7 +350,7 @@ import Synchronization
 
     func connect(
         to target: Dial.Target, at addresses: [NetworkAddress], isEarly: Bool, timeout: Duration,
-        _ waiter: OneShot<Result<Connection, KithError>>
+        _ waiter: Promise<Result<Connection, KithError>>
     ) {
         guard !waiter.isFulfilled else { return }
         guard !isClosing else {

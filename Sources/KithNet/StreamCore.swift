@@ -1,3 +1,4 @@
+import KithIO
 import KithQUIC
 import KithWire
 import Synchronization
@@ -40,7 +41,7 @@ final class StreamCore: Sendable {
         var isFinishing = false
         var isFlushed = false
         var writer: CheckedContinuation<Void, Never>?
-        var flushers: [OneShot<Result<Void, KithError>>] = []
+        var flushers: [Promise<Result<Void, KithError>>] = []
         var isUndelivered = false
         // Orders for the loop.
         var orders = Orders()
@@ -134,7 +135,7 @@ final class StreamCore: Sendable {
     }
 
     func flushed() async throws {
-        let promise = OneShot<Result<Void, KithError>>()
+        let promise = Promise<Result<Void, KithError>>()
         let outcome = state.withLock { state -> Result<Void, KithError>? in
             if state.isFlushed { return .success(()) }
             if let error = state.outputError { return .failure(error) }
@@ -251,7 +252,7 @@ final class StreamCore: Sendable {
     /// Continuations to resume once the lock is let go.
     struct Wake {
         fileprivate var tasks: [CheckedContinuation<Void, Never>] = []
-        fileprivate var flushers: [OneShot<Result<Void, KithError>>] = []
+        fileprivate var flushers: [Promise<Result<Void, KithError>>] = []
         fileprivate var result: Result<Void, KithError> = .success(())
 
         fileprivate func run() {

@@ -1,5 +1,6 @@
 import Crypto
 import Foundation
+import KithIO
 import KithIdentity
 import KithQUIC
 import KithWire
@@ -368,7 +369,7 @@ extension Endpoint {
     /// Waits, for a while, until somebody gave a ticket: it may come after the answer.
     fileprivate func ticket() async throws {
         for _ in 0..<250 {
-            let answer = OneShot<Bool>()
+            let answer = Promise<Bool>()
             let driver = self.driver
             driver.loop.execute { answer.fulfil(driver.memory.entries.values.contains { !$0.tickets.isEmpty }) }
             if await answer.value() { return }

@@ -1,4 +1,5 @@
 import CKithSystem
+import KithIO
 import KithIdentity
 import KithWire
 import Logging
@@ -147,7 +148,7 @@ import Testing
         try await withEndpoint { endpoint in
             let refusals = Mutex(0)
             let loop = endpoint.driver.loop
-            let made = OneShot<PortProbe?>()
+            let made = Promise<PortProbe?>()
             loop.execute {
                 made.fulfil(PortProbe(closed, loop: loop, pause: 12) { count in refusals.withLock { $0 = count } })
             }
@@ -224,7 +225,7 @@ private struct Ends {
 
 extension EndpointLoop {
     fileprivate func answer<Value: Sendable>(_ body: @escaping @Sendable () -> Value) async -> Value {
-        let answer = OneShot<Value>()
+        let answer = Promise<Value>()
         execute { answer.fulfil(body()) }
         return await answer.value()
     }
@@ -248,7 +249,7 @@ extension Endpoint {
     /// Where handshakes are under way, or connections open.
     fileprivate var dialed: Set<NetworkAddress> {
         get async {
-            let addresses = OneShot<Set<NetworkAddress>>()
+            let addresses = Promise<Set<NetworkAddress>>()
             let driver = self.driver
             driver.loop.execute {
                 addresses.fulfil(Set(driver.drivers.values.filter { !$0.isClosed }.map(\.dialed)))

@@ -1,3 +1,4 @@
+import KithIO
 import KithIdentity
 import KithQUIC
 import KithWire
@@ -299,7 +300,7 @@ import Testing
 extension Endpoint {
     /// Where the session with `peer` can be resumed, as the event loop knows.
     fileprivate func ticketAddress(of peer: DeviceID) async -> NetworkAddress? {
-        let answer = OneShot<NetworkAddress?>()
+        let answer = Promise<NetworkAddress?>()
         let driver = self.driver
         driver.loop.execute { answer.fulfil(driver.memory.address(of: .device(peer))) }
         return await answer.value()

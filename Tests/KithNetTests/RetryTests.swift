@@ -1,3 +1,4 @@
+import KithIO
 import KithIdentity
 import KithQUIC
 import KithWire
@@ -133,7 +134,7 @@ private struct Tally: Hashable, Sendable {
 
 extension Endpoint {
     fileprivate func tally() async -> Tally {
-        let answer = OneShot<Tally>()
+        let answer = Promise<Tally>()
         let driver = self.driver
         driver.loop.execute {
             answer.fulfil(
@@ -147,7 +148,7 @@ extension Endpoint {
     func retriesSent() async -> Int { await tally().retries }
 
     fileprivate func hasToken(of peer: DeviceID) async -> Bool {
-        let answer = OneShot<Bool>()
+        let answer = Promise<Bool>()
         let driver = self.driver
         driver.loop.execute { answer.fulfil(driver.memory.hasToken(of: .device(peer))) }
         return await answer.value()
