@@ -1,3 +1,4 @@
+import KithIO
 package import KithWire
 import Synchronization
 
@@ -64,10 +65,10 @@ package final class ByteQueue: Sendable {
         var count = 0
         var isFinished = false
         var aborted: KithError.Code?
-        var reader: CheckedContinuation<Void, any Error>?
-        var writer: CheckedContinuation<Void, any Error>?
+        var reader: Waiter<Void>?
+        var writer: Waiter<Void>?
 
-        mutating func takeWaiters() -> [CheckedContinuation<Void, any Error>] {
+        mutating func takeWaiters() -> [Waiter<Void>] {
             defer {
                 reader = nil
                 writer = nil
@@ -115,7 +116,7 @@ package final class ByteQueue: Sendable {
         precondition(limit > 0, "read(upTo:) needs room for at least one byte")
         while true {
             try Task.checkCancellation()
-            let (bytes, isEnd, wake) = try state.withLock { state throws -> ([UInt8]?, Bool, Waiter?) in
+            let (bytes, isEnd, wake) = try state.withLock { state throws -> ([UInt8]?, Bool, Waiter<Void>?) in
                 if let code = state.aborted { throw Self.failure(code) }
                 if state.count > 0 {
                     let bytes = state.take(upTo: limit)
@@ -130,7 +131,7 @@ package final class ByteQueue: Sendable {
             wake?.resume()
             if let bytes { return bytes }
             if isEnd { return nil }
-            try await wait(isReader: true) { $0.count == 0 && !$0.isFinished && $0.aborted == nil }
+            await state.wait(at: \.reader) { $0.count > 0 || $0.isFinished || $0.aborted != nil }
         }
     }
 
@@ -139,7 +140,7 @@ package final class ByteQueue: Sendable {
         var rest = bytes[...]
         while !rest.isEmpty {
             try Task.checkCancellation()
-            let (taken, wake) = try state.withLock { state throws -> (Int, Waiter?) in
+            let (taken, wake) = try state.withLock { state throws -> (Int, Waiter<Void>?) in
                 if let code = state.aborted { throw Self.failure(code) }
                 precondition(!state.isFinished, "a stream was written to after finish()")
                 let taken = min(rest.count, self.capacity - state.count)
@@ -153,14 +154,14 @@ package final class ByteQueue: Sendable {
             wake?.resume()
             rest = rest.dropFirst(taken)
             if !rest.isEmpty {
-                try await wait(isReader: false) { $0.count >= self.capacity && $0.aborted == nil }
+                await state.wait(at: \.writer) { $0.count < self.capacity || $0.aborted != nil }
             }
         }
     }
 
     /// Ends the queue after what it holds.
     package func finish() throws {
-        let wake = try state.withLock { state throws -> [Waiter] in
+        let wake = try state.withLock { state throws -> [Waiter<Void>] in
             if let code = state.aborted { throw Self.failure(code) }
             state.isFinished = true
             return state.takeWaiters()
@@ -172,7 +173,7 @@ package final class ByteQueue: Sendable {
     ///
     /// The first code stays.
     package func abort(_ code: KithError.Code) {
-        let wake = state.withLock { state -> [Waiter] in
+        let wake = state.withLock { state -> [Waiter<Void>] in
             // A direction that has ended and was read to its end ended well.
             guard state.aborted == nil, !(state.isFinished && state.count == 0) else { return [] }
             state.aborted = code
@@ -191,39 +192,8 @@ package final class ByteQueue: Sendable {
         if !isFinished { abort(.closed) }
     }
 
-    private typealias Waiter = CheckedContinuation<Void, any Error>
-
     private static func failure(_ code: KithError.Code) -> KithError {
         KithError(
             code, code == .closed ? "The other end hung up." : "It was broken off (\(code.rawValue)).")
-    }
-
-    /// Waits until woken, unless `isBlocked` no longer holds.
-    ///
-    /// The caller looks again afterwards.
-    private func wait(isReader: Bool, while isBlocked: @Sendable (borrowing State) -> Bool) async throws {
-        try await withTaskCancellationHandler {
-            try await withCheckedThrowingContinuation { (continuation: Waiter) in
-                let goesOn = state.withLock { state -> Bool in
-                    // The cancellation handler may have run before the continuation was there.
-                    guard isBlocked(state), !Task.isCancelled else { return true }
-                    if isReader {
-                        precondition(state.reader == nil, "two tasks read one stream at once")
-                        state.reader = continuation
-                    } else {
-                        precondition(state.writer == nil, "two tasks write one stream at once")
-                        state.writer = continuation
-                    }
-                    return false
-                }
-                if goesOn { continuation.resume() }
-            }
-        } onCancel: {
-            let waiter = state.withLock { state -> Waiter? in
-                defer { if isReader { state.reader = nil } else { state.writer = nil } }
-                return isReader ? state.reader : state.writer
-            }
-            waiter?.resume(throwing: CancellationError())
-        }
     }
 }
