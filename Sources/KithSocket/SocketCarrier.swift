@@ -1,4 +1,5 @@
 public import KithAPI
+import KithIO
 import KithRPC
 import KithWire
 import Synchronization
@@ -142,7 +143,7 @@ public final class SocketCarrier: Carrier {
 
         private struct State {
             var next = 0
-            var waiting: [RPCIdentifier: Reply] = [:]
+            var waiting: [RPCIdentifier: Promise<Result<RPCResponse, any Error>>] = [:]
             var streams: [RPCIdentifier: JSONStream.Arrivals] = [:]
             var closed: KithError?
         }
@@ -209,7 +210,7 @@ public final class SocketCarrier: Carrier {
         }
 
         func exchange(_ request: RPCRequest, id: RPCIdentifier) async throws -> RPCResponse {
-            let reply = Reply()
+            let reply = Promise<Result<RPCResponse, any Error>>()
             try state.withLock { state throws in
                 if let closed = state.closed { throw closed }
                 state.waiting[id] = reply
@@ -218,48 +219,12 @@ public final class SocketCarrier: Carrier {
             let connection = connection
             return try await withTaskCancellationHandler {
                 try await connection.send(request.json)
-                return try await reply.value()
+                return try await reply.value().get()
             } onCancel: {
                 guard reply.fulfil(.failure(KithError(.cancelled, "The call was cancelled."))) else { return }
                 // Nobody to tell when the connection is gone: then the call is cancelled as well.
                 Task(name: "kith cancel") { try? await connection.send(RPCRequest.cancel(id).json) }
             }
-        }
-    }
-}
-
-/// An answer that comes once.
-private final class Reply: Sendable {
-    private enum State {
-        case pending(CheckedContinuation<RPCResponse, any Error>?)
-        case done(Result<RPCResponse, any Error>)
-    }
-    private let state = Mutex(State.pending(nil))
-
-    /// Takes the answer; only the first counts.
-    ///
-    /// Returns whether this was it.
-    @discardableResult func fulfil(_ result: Result<RPCResponse, any Error>) -> Bool {
-        let (isFirst, waiter) = state.withLock { state -> (Bool, CheckedContinuation<RPCResponse, any Error>?) in
-            guard case .pending(let waiter) = state else { return (false, nil) }
-            state = .done(result)
-            return (true, waiter)
-        }
-        waiter?.resume(with: result)
-        return isFirst
-    }
-
-    /// Waits for the answer.
-    ///
-    /// One task.
-    func value() async throws -> RPCResponse {
-        try await withCheckedThrowingContinuation { continuation in
-            let result = state.withLock { state -> Result<RPCResponse, any Error>? in
-                if case .done(let result) = state { return result }
-                state = .pending(continuation)
-                return nil
-            }
-            if let result { continuation.resume(with: result) }
         }
     }
 }
