@@ -1,4 +1,5 @@
 import Foundation
+import KithIO
 import KithWire
 import UnixSignals
 
@@ -22,14 +23,14 @@ enum ChildProcess {
             for await received in signals { kill(pid, Self.number(received)) }
         }
         defer { passing.cancel() }
-        return await withCheckedContinuation { continuation in
-            Thread.detachNewThread {
-                var status: Int32 = 0
-                while unsafe waitpid(pid, &status, 0) < 0, errno == EINTR {}
-                let signal = status & 0x7F
-                continuation.resume(returning: signal == 0 ? status >> 8 & 0xFF : 128 + signal)
-            }
+        let end = Promise<Int32>()
+        Thread.detachNewThread {
+            var status: Int32 = 0
+            while unsafe waitpid(pid, &status, 0) < 0, errno == EINTR {}
+            let signal = status & 0x7F
+            end.fulfil(signal == 0 ? status >> 8 & 0xFF : 128 + signal)
         }
+        return await end.value()
     }
 
     private static func number(_ received: UnixSignal) -> Int32 {

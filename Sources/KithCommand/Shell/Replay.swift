@@ -1,5 +1,6 @@
 import CKithSystem
 import Foundation
+import KithIO
 import KithTerminal
 import KithWire
 
@@ -36,11 +37,11 @@ struct Replay {
     ///   recording.
     func run() async throws {
         // It waits in poll(2): not on a thread that tasks need.
-        try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
-            let thread = Thread { continuation.resume(with: Result { try play() }) }
-            thread.name = "kith-replay"
-            thread.start()
-        }
+        let end = Promise<Result<Void, any Error>>()
+        let thread = Thread { end.fulfil(Result { try play() }) }
+        thread.name = "kith-replay"
+        thread.start()
+        try await end.value().get()
     }
 
     private func play() throws {

@@ -1,5 +1,6 @@
 import CKithSystem
 import Foundation
+import KithIO
 
 /// Standard input and output, each waited for on a thread of its own.
 final class StandardStreams: Sendable {
@@ -8,43 +9,44 @@ final class StandardStreams: Sendable {
 
     /// Waits for input; `nil` at its end.
     func read() async -> [UInt8]? {
-        await withCheckedContinuation { continuation in
-            input.async {
-                var count = 0
-                kith_terminal_allow_stops()
-                let bytes = unsafe [UInt8](unsafeUninitializedCapacity: 128 << 10) { buffer, initialized in
-                    repeat {
-                        count = unsafe Foundation.read(STDIN_FILENO, buffer.baseAddress, buffer.count)
-                    } while count < 0 && errno == EINTR
-                    initialized = max(count, 0)
-                }
-                continuation.resume(returning: count > 0 ? Array(bytes[...]) : nil)
+        let bytes = Promise<[UInt8]?>()
+        input.async {
+            var count = 0
+            kith_terminal_allow_stops()
+            let buffer = unsafe [UInt8](unsafeUninitializedCapacity: 128 << 10) { buffer, initialized in
+                repeat {
+                    count = unsafe Foundation.read(STDIN_FILENO, buffer.baseAddress, buffer.count)
+                } while count < 0 && errno == EINTR
+                initialized = max(count, 0)
             }
+            bytes.fulfil(count > 0 ? Array(buffer[...]) : nil)
         }
+        return await bytes.value()
     }
 
     /// Writes all; returns whether somebody takes it.
     func write(_ bytes: [UInt8]) async -> Bool {
-        await withCheckedContinuation { continuation in
-            output.async {
-                var offset = 0
-                while offset < bytes.count {
-                    let count = unsafe bytes.withUnsafeBytes {
-                        unsafe Foundation.write(STDOUT_FILENO, $0.baseAddress?.advanced(by: offset), $0.count - offset)
-                    }
-                    if count > 0 {
-                        offset += count
-                    } else if count < 0, errno == EAGAIN {
-                        // Somebody made it non-blocking for us all.
-                        var poll = pollfd(fd: STDOUT_FILENO, events: Int16(POLLOUT), revents: 0)
-                        _ = unsafe Foundation.poll(&poll, 1, -1)
-                    } else if count == 0 || errno != EINTR {
-                        return continuation.resume(returning: false)
-                    }
+        let isTaken = Promise<Bool>()
+        output.async {
+            var offset = 0
+            while offset < bytes.count {
+                let count = unsafe bytes.withUnsafeBytes {
+                    unsafe Foundation.write(STDOUT_FILENO, $0.baseAddress?.advanced(by: offset), $0.count - offset)
                 }
-                continuation.resume(returning: true)
+                if count > 0 {
+                    offset += count
+                } else if count < 0, errno == EAGAIN {
+                    // Somebody made it non-blocking for us all.
+                    var poll = pollfd(fd: STDOUT_FILENO, events: Int16(POLLOUT), revents: 0)
+                    _ = unsafe Foundation.poll(&poll, 1, -1)
+                } else if count == 0 || errno != EINTR {
+                    isTaken.fulfil(false)
+                    return
+                }
             }
+            isTaken.fulfil(true)
         }
+        return await isTaken.value()
     }
 
     /// Tells the reader of our output that nothing more comes.

@@ -1,5 +1,6 @@
 import Foundation
 import KithAPI
+import KithIO
 import KithWire
 
 /// Questions to the person at the terminal that can be withdrawn.
@@ -29,13 +30,11 @@ enum TerminalPrompt {
         forgetTypedAhead()
         FileHandle.standardError.write(Data(prompt.utf8))
         return try await withTaskCancellationHandler {
-            try await withCheckedThrowingContinuation { continuation in
-                let thread = Thread {
-                    continuation.resume(with: Result { try read(until: withdrawal) })
-                }
-                thread.name = "kith-prompt"
-                thread.start()
-            }
+            let line = Promise<Result<String?, any Error>>()
+            let thread = Thread { line.fulfil(Result { try read(until: withdrawal) }) }
+            thread.name = "kith-prompt"
+            thread.start()
+            return try await line.value().get()
         } onCancel: {
             // A full pipe holds one already.
             var byte: UInt8 = 0
