@@ -51,7 +51,7 @@ let floors: [[Target]] = [
         .target(
             name: "KithNet",
             dependencies: [
-                "KithWire", "KithIdentity", "KithQUIC", "KithAPI", "CKithSystem",
+                "KithIO", "KithWire", "KithIdentity", "KithQUIC", "KithAPI", "CKithSystem",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "X509", package: "swift-certificates"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),

@@ -1,4 +1,5 @@
 import KithAPI
+import KithIO
 import KithWire
 
 /// How fast contents arrive, to know whether looking for what is here already is worth its while.

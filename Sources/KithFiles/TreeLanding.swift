@@ -1,5 +1,6 @@
 import CKithSystem
 import KithAPI
+import KithIO
 import KithWire
 
 /// Puts what arrives in place, beneath one folder, through descriptors alone.

@@ -297,29 +297,3 @@ final class TreeSender {
         info.device &* 0x9E37_79B9_7F4A_7C15 ^ info.inode
     }
 }
-
-/// A queue whose front is taken in constant time.
-struct Ring<Element> {
-    private var elements: [Element?] = []
-    private var head = 0
-
-    var count: Int { elements.count - head }
-    var isEmpty: Bool { count == 0 }
-    var first: Element? { head < elements.count ? elements[head] : nil }
-
-    mutating func append(_ element: Element) { elements.append(element) }
-
-    mutating func popFirst() -> Element? {
-        guard head < elements.count else { return nil }
-        let element = elements[head]
-        elements[head] = nil
-        head += 1
-        if head > 64, head * 2 > elements.count {
-            elements.removeFirst(head)
-            head = 0
-        }
-        return element
-    }
-}
-
-extension Ring: Sendable where Element: Sendable {}

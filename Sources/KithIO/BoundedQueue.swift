@@ -12,9 +12,7 @@ package final class BoundedQueue<Element: Sendable>: Sendable {
     private typealias Receivers = WaitList<Void, Result<Element?, any Error>>
 
     private struct State: Sendable {
-        var elements: [Element?] = []
-        /// Where the first element is.
-        var head = 0
+        var elements = Ring<Element>()
         var isFinished = false
         var failure: (any Error)?
         /// Wait only while the queue is full.
@@ -22,25 +20,9 @@ package final class BoundedQueue<Element: Sendable>: Sendable {
         /// Wait only while it is empty.
         var receivers = Receivers()
 
-        var count: Int { elements.count - head }
-
-        mutating func removeFirst() -> Element? {
-            guard head < elements.count else { return nil }
-            let element = elements[head].take()
-            head += 1
-            if head == elements.count {
-                elements.removeAll(keepingCapacity: elements.count <= 64)
-                head = 0
-            } else if head >= 64, head * 2 >= elements.count {
-                elements.removeFirst(head)
-                head = 0
-            }
-            return element
-        }
-
         /// The next element, and the sender whose element has its place now.
         mutating func take() -> (element: Element, sender: Senders.Entry?)? {
-            guard let element = removeFirst() else { return nil }
+            guard let element = elements.popFirst() else { return nil }
             let sender = senders.popFirst()
             if let sender { elements.append(sender.request) }
             return (element, sender)
@@ -106,11 +88,16 @@ package final class BoundedQueue<Element: Sendable>: Sendable {
         }
     }
 
+    /// Queues at once; false when there is no room, or the queue has ended in whatever way.
+    package func offered(_ element: Element) -> Bool {
+        do { return try offer(element) } catch { return false }
+    }
+
     private func place(_ element: Element, in state: inout State) throws -> Placing {
         if let failure = state.failure { throw failure }
         if state.isFinished { throw Finished() }
         if let receiver = state.receivers.popFirst() { return .handed(receiver) }
-        guard state.count < capacity else { return .full }
+        guard state.elements.count < capacity else { return .full }
         state.elements.append(element)
         return .queued
     }
@@ -145,6 +132,28 @@ package final class BoundedQueue<Element: Sendable>: Sendable {
         }
         sender?.waiter.resume(returning: .success(()))
         return try result.get()
+    }
+
+    /// Waits for the next element of a queue that ends well; `nil` at its end, and when the task is cancelled.
+    ///
+    /// For a consumer who looks at its task itself.
+    package func next() async -> Element? {
+        do { return try await receive() } catch { return nil }
+    }
+
+    /// Takes everything the queue holds at once, for whoever cleans up.
+    package func removeAll() -> [Element] {
+        let (elements, senders) = state.withLock { state in
+            var elements: [Element] = []
+            var senders: [Senders.Entry] = []
+            while let next = state.take() {
+                elements.append(next.element)
+                if let sender = next.sender { senders.append(sender) }
+            }
+            return (elements, senders)
+        }
+        for sender in senders { sender.waiter.resume(returning: .success(())) }
+        return elements
     }
 
     /// Ends the queue after what it holds and what waits to be sent; with an error, both ends meet it, senders at once.

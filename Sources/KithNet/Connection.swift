@@ -37,7 +37,7 @@ public final class Connection: Sendable {
     let driver: ConnectionDriver
     let established: Timestamp
     private let paths = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-    private let incoming: Mailbox<QUICStream>
+    private let incoming: BoundedQueue<QUICStream>
     private let state = Mutex(State())
 
     private static let lastID = Atomic<UInt64>(0)
@@ -49,7 +49,7 @@ public final class Connection: Sendable {
         negotiatedALPN = alpn
         id = Self.lastID.wrappingAdd(1, ordering: .relaxed).newValue
         established = .now()
-        incoming = Mailbox(limit: max(1, streamLimit))
+        incoming = BoundedQueue(capacity: max(1, streamLimit))
     }
 
     /// The other device, unless it is a foreign peer.
@@ -123,7 +123,7 @@ public final class Connection: Sendable {
     /// The streams the other end opens, in order, until the connection ends.
     ///
     /// One consumer. At most ``Endpoint/Options/maxIncomingStreams`` can be open, so at most that many wait here.
-    public var incomingStreams: IncomingStreams { IncomingStreams(mailbox: incoming) }
+    public var incomingStreams: IncomingStreams { IncomingStreams(queue: incoming) }
 
     /// Closes the connection at once; the streams of both ends fail with the reason.
     ///
@@ -205,28 +205,29 @@ public final class Connection: Sendable {
 
     /// The streams the other end opens.
     public struct IncomingStreams: AsyncSequence, Sendable {
-        fileprivate let mailbox: Mailbox<QUICStream>
+        fileprivate let queue: BoundedQueue<QUICStream>
 
         /// Starts, or continues, taking streams.
-        public func makeAsyncIterator() -> Iterator { Iterator(mailbox: mailbox) }
+        public func makeAsyncIterator() -> Iterator { Iterator(queue: queue) }
 
         /// Takes one stream after the other.
         public struct Iterator: AsyncIteratorProtocol {
-            fileprivate let mailbox: Mailbox<QUICStream>
+            fileprivate let queue: BoundedQueue<QUICStream>
 
             /// Waits for the next stream; `nil` when the connection has ended or the task is cancelled.
-            public mutating func next() async -> QUICStream? { await mailbox.next() }
+            public mutating func next() async -> QUICStream? { await queue.next() }
 
             /// Waits for the next stream; `nil` when the connection has ended or the task is cancelled.
             public mutating func next(isolation actor: isolated (any Actor)?) async -> QUICStream? {
-                await mailbox.next()
+                await queue.next()
             }
         }
     }
 
     // MARK: - The loop's side
 
-    func offer(_ stream: QUICStream) -> Bool { incoming.offer(stream) }
+    /// Queues a stream the other end opened; false when there is no room, or the connection is over.
+    func offer(_ stream: QUICStream) -> Bool { incoming.offered(stream) }
 
     /// A path has been validated, or another one is in use.
     func pathsChanged() { paths.continuation.yield() }
@@ -260,7 +261,7 @@ public final class Connection: Sendable {
         for waiter in waiters { waiter.fulfil(reason) }
         paths.continuation.finish()
         incoming.finish()
-        _ = incoming.takeAll()
+        _ = incoming.removeAll()
     }
 }
 

@@ -243,7 +243,7 @@ public final class Endpoint: Sendable {
     /// ``Connection/handshakeCompleted()``.
     /// One consumer. At most 256 wait; beyond that a peer's new connection is closed with `.exhausted`,
     /// and one this device dialed is not reported here.
-    public var established: Connections { Connections(mailbox: driver.established) }
+    public var established: Connections { Connections(queue: driver.established) }
 
     /// Shuts down: takes no new connections, lets open streams finish for `grace`, closes everything and the sockets.
     ///
@@ -284,21 +284,21 @@ public final class Endpoint: Sendable {
 
     /// The connections of an endpoint as they are established.
     public struct Connections: AsyncSequence, Sendable {
-        fileprivate let mailbox: Mailbox<Connection>
+        fileprivate let queue: BoundedQueue<Connection>
 
         /// Starts, or continues, taking connections.
-        public func makeAsyncIterator() -> Iterator { Iterator(mailbox: mailbox) }
+        public func makeAsyncIterator() -> Iterator { Iterator(queue: queue) }
 
         /// Takes one connection after the other.
         public struct Iterator: AsyncIteratorProtocol {
-            fileprivate let mailbox: Mailbox<Connection>
+            fileprivate let queue: BoundedQueue<Connection>
 
             /// Waits for the next connection; `nil` after the shutdown or when the task is cancelled.
-            public mutating func next() async -> Connection? { await mailbox.next() }
+            public mutating func next() async -> Connection? { await queue.next() }
 
             /// Waits for the next connection; `nil` after the shutdown or when the task is cancelled.
             public mutating func next(isolation actor: isolated (any Actor)?) async -> Connection? {
-                await mailbox.next()
+                await queue.next()
             }
         }
     }

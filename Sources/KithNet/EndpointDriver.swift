@@ -24,7 +24,7 @@ import Synchronization
     let loop = EndpointLoop()
     let logger: Logger
     let shared = Mutex(Shared())
-    let established: Mailbox<Connection>
+    let established: BoundedQueue<Connection>
     let localChanges = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
     let stagger: TimeAmount
     private let configuration: QUICConfiguration
@@ -75,7 +75,7 @@ import Synchronization
         self.id = id
         self.options = options
         self.logger = logger
-        established = Mailbox(limit: 256)
+        established = BoundedQueue(capacity: 256)
         stagger = .nanoseconds(max(0, options.raceStagger.clampedNanoseconds))
         limiter = AcceptLimiter(
             maxHalfOpen: options.maxHalfOpen, retryAbove: options.retryAbove, maxPerHost: options.maxHalfOpenPerHost,
@@ -466,7 +466,7 @@ import Synchronization
         }
         // After it is in the table, and before anybody gets it.
         connection.completed()
-        if !driver.isOffered, !established.offer(connection), !connection.isDialed {
+        if !driver.isOffered, !established.offered(connection), !connection.isDialed {
             return driver.close(code: .exhausted, reason: "nobody takes new connections")
         }
         if case .dialing(let dial) = purpose {
@@ -485,7 +485,7 @@ import Synchronization
         guard !isClosing, shared.withLock({ $0.peers.count + $0.foreign.count }) < options.maxConnections else {
             return false
         }
-        return established.offer(connection)
+        return established.offered(connection)
     }
 
     func ended(_ connection: Connection) {
@@ -550,7 +550,7 @@ import Synchronization
         lastRoute = nil
         touched = []
         unsent = []
-        for connection in established.takeAll() { connection.close() }
+        for connection in established.removeAll() { connection.close() }
         unwatchNetwork()
         let sockets = self.sockets
         self.sockets = []

@@ -32,7 +32,7 @@ final class StreamCore: Sendable {
         var inbox = ChunkQueue()
         var inboxLimit = 16 << 10
         var inputEnd: InputEnd?
-        var reader: CheckedContinuation<Void, Never>?
+        var reader: Waiter<Void>?
         /// The loop stopped filling because the inbox was full.
         var wantsFill = false
         // Output.
@@ -40,7 +40,7 @@ final class StreamCore: Sendable {
         var outputError: KithError?
         var isFinishing = false
         var isFlushed = false
-        var writer: CheckedContinuation<Void, Never>?
+        var writer: Waiter<Void>?
         var flushers: [Promise<Result<Void, KithError>>] = []
         var isUndelivered = false
         // Orders for the loop.
@@ -96,7 +96,7 @@ final class StreamCore: Sendable {
             case .failed(let error): throw error
             case .wait:
                 try Task.checkCancellation()
-                await wait(for: \.reader) { !$0.inbox.isEmpty || $0.inputEnd != nil }
+                await state.wait(at: \.reader) { !$0.inbox.isEmpty || $0.inputEnd != nil }
             }
         }
     }
@@ -118,7 +118,7 @@ final class StreamCore: Sendable {
                 return
             }
             try Task.checkCancellation()
-            await wait(for: \.writer) {
+            await state.wait(at: \.writer) {
                 $0.outbox.count <= Self.outboxLimit || $0.outputError != nil
             }
         }
@@ -221,37 +221,11 @@ final class StreamCore: Sendable {
         if schedule { driver.schedule(self) }
     }
 
-    /// Suspends until the loop, or cancellation, resumes the continuation at `slot`; not at all when `ready` holds.
-    private func wait(
-        for slot: any WritableKeyPath<State, CheckedContinuation<Void, Never>?> & Sendable,
-        until ready: @Sendable (borrowing State) -> Bool
-    ) async {
-        await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                let isReady = state.withLock { state in
-                    // Cancellation sets the task's flag before it runs the handler below,
-                    // so one of the two always sees the other.
-                    if ready(state) || Task.isCancelled { return true }
-                    precondition(state[keyPath: slot] == nil, "a stream has one reader and one writer")
-                    state[keyPath: slot] = continuation
-                    return false
-                }
-                if isReady { continuation.resume() }
-            }
-        } onCancel: {
-            let waiter = state.withLock { state in
-                defer { state[keyPath: slot] = nil }
-                return state[keyPath: slot]
-            }
-            waiter?.resume()
-        }
-    }
-
     // MARK: - The loop's side
 
-    /// Continuations to resume once the lock is let go.
+    /// Tasks to resume once the lock is let go.
     struct Wake {
-        fileprivate var tasks: [CheckedContinuation<Void, Never>] = []
+        fileprivate var tasks: [Waiter<Void>] = []
         fileprivate var flushers: [Promise<Result<Void, KithError>>] = []
         fileprivate var result: Result<Void, KithError> = .success(())
 
@@ -282,7 +256,7 @@ final class StreamCore: Sendable {
 
     /// Appends what the engine delivered, and the end after it if `isFinished`.
     func received(_ bytes: UnsafeRawBufferPointer, isFinished: Bool) {
-        let reader = state.withLock { state -> CheckedContinuation<Void, Never>? in
+        let reader = state.withLock { state -> Waiter<Void>? in
             guard state.inputEnd == nil else { return nil }
             unsafe state.inbox.append(copying: bytes, joiningBelow: Self.smallPiece)
             if isFinished { state.inputEnd = .finished }
@@ -336,7 +310,7 @@ final class StreamCore: Sendable {
 
     /// The engine took `count` bytes of what ``nextOutput()`` offered.
     func outputTaken(_ count: Int) {
-        let writer = state.withLock { state -> CheckedContinuation<Void, Never>? in
+        let writer = state.withLock { state -> Waiter<Void>? in
             state.outbox.drop(count)
             guard state.outbox.count <= Self.outboxLimit else { return nil }
             defer { state.writer = nil }

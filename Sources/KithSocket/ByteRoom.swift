@@ -1,10 +1,11 @@
+import KithIO
 import Synchronization
 
 /// Room for so many bytes that wait to be taken; one task waits for more, any number give back.
 final class ByteRoom: Sendable {
     private struct State {
         var used = 0
-        var waiter: CheckedContinuation<Void, Never>?
+        var waiter: Waiter<Void>?
     }
 
     private let limit: Int
@@ -27,31 +28,15 @@ final class ByteRoom: Sendable {
     func take(_ count: Int) async throws {
         while !offer(count) {
             try Task.checkCancellation()
-            await withTaskCancellationHandler {
-                await withCheckedContinuation { continuation in
-                    let goesOn = state.withLock { state in
-                        if Task.isCancelled || state.used == 0 || state.used + count <= limit { return true }
-                        state.waiter = continuation
-                        return false
-                    }
-                    if goesOn { continuation.resume() }
-                }
-            } onCancel: {
-                wake()
-            }
+            await state.wait(at: \.waiter) { $0.used == 0 || $0.used + count <= limit }
         }
     }
 
     /// Gives room back.
     func giveBack(_ count: Int) {
-        state.withLock { $0.used -= count }
-        wake()
-    }
-
-    private func wake() {
         let waiter = state.withLock { state in
-            defer { state.waiter = nil }
-            return state.waiter
+            state.used -= count
+            return state.waiter.take()
         }
         waiter?.resume()
     }

@@ -47,6 +47,55 @@ import Testing
         #expect(lock.tryLock())
     }
 
+    @Test func `what a queue holds is taken at once, and makes room for those who wait to send`() async throws {
+        let queue = BoundedQueue<Int>(capacity: 2)
+        #expect(queue.offered(1) && queue.offered(2) && !queue.offered(3))
+        let sending = Task { try await queue.send(3) }
+        var taken: [Int] = []
+        while taken.count < 3 {
+            taken += queue.removeAll()
+            await Task.yield()
+        }
+        #expect(taken == [1, 2, 3])
+        try await sending.value
+        queue.finish(throwing: Broken())
+        #expect(!queue.offered(4))
+    }
+
+    @Test func `a cancelled consumer leaves the rest to another`() async {
+        let queue = BoundedQueue<Int>(capacity: 2)
+        let first = Task { await queue.next() }
+        first.cancel()
+        #expect(await first.value == nil)
+        #expect(queue.offered(7))
+        #expect(await queue.next() == 7)
+        queue.finish()
+        #expect(await queue.next() == nil)
+    }
+
+    @Test func `a ring gives back what was put in, in order, however long it gets`() {
+        var ring = Ring<Int>()
+        var (next, expected) = (0, 0)
+        for round in 0..<200 {
+            for _ in 0..<(round % 7 * 20) {
+                ring.append(next)
+                next += 1
+            }
+            for _ in 0..<(round % 5 * 15) where !ring.isEmpty {
+                #expect(ring.first == expected)
+                #expect(ring.popFirst() == expected)
+                expected += 1
+            }
+            #expect(ring.count == next - expected)
+        }
+        while let element = ring.popFirst() {
+            #expect(element == expected)
+            expected += 1
+        }
+        #expect(expected == next)
+        #expect(ring.first == nil)
+    }
+
     @Test func `a queue gives back in order, takes no more than it holds, and nothing after its end`() async throws {
         let queue = BoundedQueue<Int>(capacity: 2)
         #expect(try queue.offer(1))

@@ -165,26 +165,3 @@ import Testing
 private func accepted(_ tries: Int, _ body: () -> Bool) -> Int {
     (0..<tries).count { _ in body() }
 }
-
-@Suite struct MailboxTests {
-    @Test func `it holds no more than its limit`() async {
-        let mailbox = Mailbox<Int>(limit: 2)
-        #expect(mailbox.offer(1) && mailbox.offer(2) && !mailbox.offer(3))
-        #expect(await mailbox.next() == 1)
-        #expect(mailbox.offer(4))
-        mailbox.finish()
-        #expect(!mailbox.offer(5))
-        #expect(await mailbox.next() == 2)
-        #expect(await mailbox.next() == 4)
-        #expect(await mailbox.next() == nil)
-    }
-
-    @Test func `a cancelled consumer leaves the rest to another`() async {
-        let mailbox = Mailbox<Int>(limit: 2)
-        let first = Task { await mailbox.next() }
-        first.cancel()
-        #expect(await first.value == nil)
-        #expect(mailbox.offer(7))
-        #expect(await mailbox.next() == 7)
-    }
-}
