@@ -9,6 +9,13 @@ import Testing
 
 @testable import KithNet
 
+/// Whose handshakes take as long as a busy machine lets them.
+private let unhurried: Endpoint.Options = {
+    var options = Endpoint.Options()
+    options.handshakeTimeout = .seconds(100)
+    return options
+}()
+
 /// Connections that resume a session (RFC 9001 §4.5, §4.6), over real sockets.
 @Suite(.timeLimit(.minutes(2))) struct EarlyConnectionTests {
     /// Connects once, so that the client holds a ticket, and ends the connection.
@@ -23,8 +30,8 @@ import Testing
     @Test func `a peer from before is asked in the first flight, and answers before the handshake is complete`()
         async throws
     {
-        try await withEndpoint { server in
-            try await withEndpoint { client in
+        try await withEndpoint(.v4, unhurried) { server in
+            try await withEndpoint(.v4, unhurried) { client in
                 try await Cable.to(server.localAddresses[0]) { cable, address in
                     try await acquaint(client, with: server, at: address)
                     // The server is heard by nobody, so that all the client has is what it remembers.
