@@ -9,7 +9,7 @@ import Synchronization
 /// A connection is known by a number the device gives it; empty bytes end it. What arrives faster than it is taken is
 /// bounded, and one that holds more is closed.
 final class AgentRelay: Sendable {
-    /// Where bytes of a connection go; empty ones at its end.
+    /// A receiver of a connection's bytes; empty ones at its end.
     typealias Sink = @Sendable (_ number: UInt64, _ bytes: [UInt8]) -> Void
 
     private struct Connection {

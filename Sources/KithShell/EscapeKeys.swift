@@ -11,7 +11,7 @@
 ///
 /// Anything else passes through, tilde included. A pure value.
 package struct EscapeKeys: Sendable {
-    /// What to do next.
+    /// The next thing to do.
     package enum Action: Hashable, Sendable {
         case send([UInt8])
         case disconnect
@@ -22,7 +22,7 @@ package struct EscapeKeys: Sendable {
     }
 
     private let escape: UInt8?
-    /// Whether an escape is one wherever it is typed: nothing of what is typed goes anywhere, so there are no lines.
+    /// True when an escape is one wherever it is typed: nothing of what is typed goes anywhere, so there are no lines.
     private let isAnywhere: Bool
     private var isAtLineStart = true
     private var sawEscape = false

@@ -15,17 +15,17 @@ import Synchronization
 /// one that only looks is drawn the screen of now instead. Without a driver the process on a terminal runs freely,
 /// and one on pipes until the log is full.
 final class HostedShell: Sendable {
-    /// What a session was opened as.
+    /// The circumstances in which a session was opened.
     struct Profile: Sendable {
         /// Its name.
         var id: String
-        /// What a list shows as its command.
+        /// The command that a list shows.
         var command: String
-        /// Who opened it.
+        /// The caller who opened it.
         var owner: Caller
         /// When, in seconds since 1970.
         var opened: Int64
-        /// How long it outlives its last driver; `nil`: it does not.
+        /// The time it outlives its last interactive client; `nil`: it does not.
         var keep: Duration?
         /// The one command it was allowed; `nil`: any.
         var forcedCommand: String?
@@ -33,7 +33,7 @@ final class HostedShell: Sendable {
         var size: Shell.Size?
     }
 
-    /// What a viewer's sender does next.
+    /// The next step of a client's sender.
     enum Step: Sendable {
         case send([ShellFrame])
         case wait
@@ -52,7 +52,7 @@ final class HostedShell: Sendable {
         var size: Shell.Size?
         var wake: AsyncStream<Void>.Continuation
         var window: OutputWindow
-        /// Whether the screen is to be drawn before anything else is sent, and with how many lines before it.
+        /// The kind of redraw that goes before anything else, and how many lines before it.
         var redraw: Redraw?
         var lastDrawn: ContinuousClock.Instant?
         /// Frames of the ssh agent to be sent before anything else.
@@ -68,13 +68,13 @@ final class HostedShell: Sendable {
         var awaitsPause: ContinuousClock.Instant?
     }
 
-    /// How much input of one end has come, as positions.
+    /// The input of one end that has come, as positions.
     private struct Input {
         let id: [UInt8]
         var received: UInt64 = 0
-        /// What the process has been given.
+        /// The input that the process has been given.
         var taken: UInt64 = 0
-        /// What was taken when the end's sender was last woken to say so.
+        /// The position at which the end's sender was last woken to report it.
         var told: UInt64 = 0
     }
 
@@ -99,15 +99,15 @@ final class HostedShell: Sendable {
         var ending: KithError?
     }
 
-    /// How much the process may run ahead of the senders.
+    /// The number of bytes the process may run ahead of the senders.
     private static let ahead = 128 << 10
     /// Beyond how much unread input the terminal's own answers are left out.
     private static let repliesAhead = 64 << 10
-    /// How much is held for somebody who comes back.
+    /// The number of bytes held for a client that comes back.
     private var retained: Int { process.isTerminal ? 1 << 20 : 4 << 20 }
-    /// How many ends' input positions are remembered.
+    /// The number of ends whose input positions are remembered.
     private static let rememberedInputs = 32
-    /// How often a viewer of another size is drawn the screen.
+    /// The interval at which a client of another size is drawn the screen.
     private static let frameInterval = Duration.milliseconds(50)
 
     let profile: Profile
@@ -254,7 +254,7 @@ final class HostedShell: Sendable {
         }
     }
 
-    /// Whether more output may be taken from the process.
+    /// True when more output may be read from the process.
     private var mayRead: Bool {
         state.withLock { state in
             // Nothing of a pipe may be lost; on a terminal there is the screen.
@@ -301,7 +301,7 @@ final class HostedShell: Sendable {
         }
     }
 
-    /// Whether a viewer drives and is sent every byte, and not the screen as it is.
+    /// Tells whether a client is interactive and is sent every byte, and not the screen as it is.
     private func getsBytes(_ viewer: Viewer, _ state: borrowing State) -> Bool {
         guard viewer.drives, viewer.redraw == nil else { return false }
         return !isDrawn(viewer, state)
@@ -400,10 +400,10 @@ final class HostedShell: Sendable {
         return state.inputs.count - 1
     }
 
-    /// Whether a viewer may type.
+    /// Tells whether a client may type.
     func drives(_ key: UInt64) -> Bool { state.withLock { $0.viewers[key]?.drives ?? false } }
 
-    /// Whether the session waits for somebody to come back, when the last driver goes for this reason.
+    /// Tells whether the session waits for a client to come back, when the last interactive one goes for this reason.
     func isKept(after reason: KithError) -> Bool {
         guard profile.keep != nil else { return false }
         return switch reason.code {
@@ -434,7 +434,7 @@ final class HostedShell: Sendable {
         return wasLast
     }
 
-    /// What the sender of a viewer does next.
+    /// Returns the next step of a client's sender.
     func next(for key: UInt64) -> Step {
         let now = ContinuousClock.now
         let step = state.withLock { state -> Step in
@@ -484,7 +484,7 @@ final class HostedShell: Sendable {
         return step
     }
 
-    /// Whether a viewer is drawn the screen because the bytes are meant for another size than it has.
+    /// Tells whether a client is drawn the screen because the bytes are meant for another size than it has.
     private func isDrawn(_ viewer: Viewer, _ state: borrowing State) -> Bool {
         guard let size = viewer.size, let own = state.size else { return false }
         return size.columns != own.columns || size.rows != own.rows
@@ -546,7 +546,7 @@ final class HostedShell: Sendable {
         }
     }
 
-    /// How much input of a viewer the process has been given.
+    /// The amount of a client's input that the process has been given.
     func inputTaken(by key: UInt64) -> UInt64 {
         state.withLock { state in
             guard let viewer = state.viewers[key] else { return 0 }
@@ -593,14 +593,14 @@ final class HostedShell: Sendable {
         process.signal(signal)
     }
 
-    /// How much output waits to be sent to the viewer that is furthest behind.
+    /// The amount of output that waits to be sent to the client that is furthest behind.
     var backlog: Int {
         state.withLock { state in
             state.viewers.values.map { Int(state.log.end - min($0.window.sent, state.log.end)) }.max() ?? 0
         }
     }
 
-    /// How much output and how much input is held.
+    /// The amounts of output and of input that are held.
     var held: (output: Int, input: Int) { (state.withLock { $0.log.count }, input.count) }
 
     // MARK: - The end
@@ -654,7 +654,7 @@ final class HostedShell: Sendable {
         set { state.withLock { $0.sharing = newValue } }
     }
 
-    /// What a caller may do with it: `nil` nothing, `false` look, `true` type as well.
+    /// The access a caller has to it: `nil` none, `false` viewing, `true` typing as well.
     func access(of caller: Caller, holding grants: [Grant]) -> Bool? {
         if caller == .owner || isOwn(caller) { return true }
         switch sharing {
@@ -664,7 +664,7 @@ final class HostedShell: Sendable {
         }
     }
 
-    /// Whether a caller is who opened it.
+    /// Tells whether a caller is the one who opened it.
     func isOwn(_ caller: Caller) -> Bool { Self.isSame(caller, profile.owner) }
 
     private static func isSame(_ first: Caller, _ second: Caller) -> Bool {
@@ -710,10 +710,10 @@ private final class InputQueue: Sendable {
     let chunks: AsyncStream<Chunk>
     private let continuation: AsyncStream<Chunk>.Continuation
 
-    /// How many have been queued and are not yet done, and how many bytes they have.
+    /// The number of chunks that have been queued and are not yet done, and of bytes in them.
     private let waiting = Mutex((chunks: 0, bytes: 0))
 
-    /// How many bytes wait.
+    /// The number of bytes that wait.
     var count: Int { waiting.withLock { $0.bytes } }
 
     init() { (chunks, continuation) = AsyncStream.makeStream(of: Chunk.self) }

@@ -1,4 +1,4 @@
-/// What a session has written lately, by position, so that whoever lost the connection goes on where it was.
+/// The latest output of a session, by position, so that a client that lost the connection goes on where it was.
 ///
 /// Positions count every byte since the session began, of both sources together. A pure value.
 package struct OutputLog: Sendable {
@@ -28,7 +28,7 @@ package struct OutputLog: Sendable {
 
     package init() {}
 
-    /// How many bytes are held.
+    /// The number of bytes held.
     package var count: Int { Int(end - start) }
 
     /// Adds what was written.

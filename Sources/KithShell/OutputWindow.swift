@@ -1,15 +1,15 @@
-/// How far output may run ahead of what its viewer has dealt with.
+/// The limit on output in flight to a client.
 ///
 /// An interrupt key is answered behind what is already on its way; so no more of it is than the link carries in
 /// ``ahead``. What it carries is measured by the viewer's own acknowledgements. A pure value.
 package struct OutputWindow: Sendable {
-    /// How much may be on its way besides what fills the round trip.
+    /// The time's worth of output that may be in flight besides what fills the round trip.
     package static let ahead = Duration.milliseconds(100)
     /// The least that may be, so that a screen arrives in one go.
     package static let minimum = 16 << 10
     package static let maximum = 4 << 20
 
-    /// How many bytes may be unacknowledged.
+    /// The number of bytes that may be unacknowledged.
     package private(set) var limit = 64 << 10
     /// Bytes sent.
     package private(set) var sent: UInt64
@@ -27,7 +27,7 @@ package struct OutputWindow: Sendable {
         received = position
     }
 
-    /// How many more bytes may be sent now.
+    /// The number of bytes that may be sent now.
     package var room: Int { max(0, limit - Int(sent - received)) }
 
     /// Goes on elsewhere: what was skipped is neither sent nor received.

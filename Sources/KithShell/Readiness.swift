@@ -7,7 +7,7 @@ import Synchronization
 ///
 /// The thread ends with the last reference.
 package final class Readiness: Sendable {
-    /// What a task waits for.
+    /// The event a task waits for.
     package enum Direction: Sendable {
         case reading, writing
     }
@@ -54,14 +54,14 @@ package final class Readiness: Sendable {
     package func forget(_ descriptor: Int32) { kith_poller_forget(loop.poller, descriptor) }
 }
 
-/// What the thread and the tasks share.
+/// The state that the thread and the tasks share.
 private final class Loop: TaskExecutor {
     private struct State {
         /// 0 is the token of what wakes the thread.
         var lastToken: UInt64 = 0
         var waiting: [UInt64: CheckedContinuation<Void, any Error>] = [:]
         var jobs: [UnownedJob] = []
-        /// Whether the thread will look at the jobs again without being woken.
+        /// True when the thread will look at the jobs again without being woken.
         var isAwake = true
         var isStopping = false
     }

@@ -62,7 +62,7 @@ extension ShellService.Options {
         return result
     }
 
-    /// Whether a text can be the name of a terminal's description, and not a path to another.
+    /// Tells whether a text can be the name of a terminal's description, and not a path to another.
     static func isTerminalType(_ type: String) -> Bool {
         (1...64).contains(type.utf8.count)
             && type.utf8.allSatisfy { byte in
@@ -73,7 +73,7 @@ extension ShellService.Options {
             } && type.utf8.first != 0x2E
     }
 
-    /// Whether a caller may set a variable.
+    /// Tells whether a caller may set a variable.
     package func accepts(_ name: String) -> Bool {
         guard !name.isEmpty, !name.utf8.contains(where: { $0 == 0x3D || $0 == 0 }) else { return false }
         return acceptedEnvironment.contains { pattern in

@@ -6,7 +6,7 @@ import Synchronization
 
 /// A running shell or command, with its supervisor: see KithSpawn.h for who ends whom.
 package final class ShellProcess: Sendable {
-    /// What to start.
+    /// The program to start.
     package struct Plan: Hashable, Sendable {
         /// The program, absolute.
         package var path: String
@@ -14,26 +14,26 @@ package final class ShellProcess: Sendable {
         package var arguments: [String]
         /// Its whole environment.
         package var environment: [String: String]
-        /// Where it starts.
+        /// The folder it starts in.
         package var directory: String
-        /// Where it starts when that cannot be entered; `nil` makes it an error.
+        /// The folder it starts in when that cannot be entered; `nil` makes it an error.
         package var fallbackDirectory: String?
         /// The size of its terminal; `nil`: pipes.
         package var terminal: Shell.Size?
-        /// How long a process may take over SIGHUP before it gets SIGTERM.
+        /// The time a process has after SIGHUP before it gets SIGTERM.
         package var hangUpGrace = Duration.milliseconds(500)
-        /// How long it may take over SIGTERM before it gets SIGKILL.
+        /// The time it has after SIGTERM before it gets SIGKILL.
         package var terminateGrace = Duration.milliseconds(1000)
     }
 
-    /// What a read found.
+    /// The result of a read.
     package enum Read: Sendable {
         case bytes([UInt8])
         case nothingYet
         case end
     }
 
-    /// Where it writes.
+    /// The stream a program writes to.
     package enum Source: Hashable, Sendable {
         case output, errorOutput
     }
@@ -44,7 +44,7 @@ package final class ShellProcess: Sendable {
     package let isTerminal: Bool
     private let supervisor: Int32
     private let readiness: Readiness
-    /// Where what reads and writes it runs best.
+    /// The executor on which tasks that read and write it run best.
     package var executor: any TaskExecutor { readiness.executor }
     private let control: Int32
     private let output: Int32
@@ -128,7 +128,7 @@ package final class ShellProcess: Sendable {
             .internal, unsafe "Reading a shell's output failed: \(String(cString: strerror(Int32(-count)))).")
     }
 
-    /// How it ended; `nil` while it runs.
+    /// The exit of the process; `nil` while it runs.
     ///
     /// - Throws: `.internal` when its supervisor was killed.
     package func exit() throws(KithError) -> ShellExit? {
@@ -186,7 +186,8 @@ package final class ShellProcess: Sendable {
         }
     }
 
-    /// Whether typing these bytes now interrupts, quits or stops what runs, and makes the terminal forget its output.
+    /// Tells whether typing these bytes now interrupts, quits or stops what runs, and makes the terminal forget its
+    /// output.
     package func interrupts(_ bytes: [UInt8]) -> Bool {
         guard isTerminal else { return false }
         return unsafe kith_spawn_interrupts(output, bytes, bytes.count) != 0

@@ -14,7 +14,7 @@ import Synchronization
 /// `nohup` too; only what left the session on purpose (`setsid`, `tmux`) stays. On pipes a command has ended when nobody
 /// holds its output any more. A grant that is taken away ends the sessions opened with it, kept or not.
 public struct ShellService: Service {
-    /// What an owner may want otherwise.
+    /// The settings of the service.
     public struct Options: Sendable {
         /// The shell to run, absolute; `nil`: the account's.
         public var shell: String?
@@ -22,15 +22,15 @@ public struct ShellService: Service {
         public var path: String?
         /// The variables a caller may set; a `*` at the end stands for anything.
         public var acceptedEnvironment = ["LANG", "LANGUAGE", "LC_*", "COLORTERM", "TERM", "TZ", "NO_COLOR"]
-        /// How many sessions may run at once; one more is refused with `.exhausted`.
+        /// The number of sessions that may run at once; one more is refused with `.exhausted`.
         public var maximumSessions = 256
-        /// How many sessions of one device may run at once, kept ones included; the owner has no such limit.
+        /// The number of sessions of one device that may run at once, kept ones included; the owner has no such limit.
         public var maximumSessionsPerDevice = 64
-        /// How long a session is kept at most when nobody is attached.
+        /// The longest time a session is kept when nobody is attached.
         public var maximumKeep = Duration.seconds(7 * 86_400)
-        /// How long a process may take over SIGHUP before it gets SIGTERM.
+        /// The time a process has after SIGHUP before it gets SIGTERM.
         public var hangUpGrace = Duration.milliseconds(500)
-        /// How long it may take over SIGTERM before it gets SIGKILL.
+        /// The time it has after SIGTERM before it gets SIGKILL.
         public var terminateGrace = Duration.milliseconds(1000)
 
         /// Makes the default options.
@@ -313,7 +313,7 @@ public struct ShellService: Service {
 final class RunningShells: Sendable {
     private struct State {
         var count = 0
-        /// How many of each device.
+        /// The number of sessions of each device.
         var counts: [DeviceID: Int] = [:]
         var shells: [String: HostedShell] = [:]
         var readiness: Readiness?

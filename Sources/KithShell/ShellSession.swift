@@ -24,13 +24,13 @@ import Synchronization
 /// then it continues with the byte after the last, both ways. ``close()`` ends the processes there, ``detach()``
 /// leaves them running. A session that is released is closed.
 public final class ShellSession: Sendable {
-    /// What comes from the other device, and what becomes of the connection.
+    /// An event from the other device, or of the connection.
     public enum Event: Sendable {
         /// Bytes from standard output, or from the terminal.
         case output([UInt8])
         /// Bytes from standard error; never from a terminal.
         case errorOutput([UInt8])
-        /// What draws the terminal as it is now, in place of output that was skipped; one drawing may come in parts.
+        /// A drawing of the terminal as it is now, in place of output that was skipped; it may come in parts.
         case screen([UInt8])
         /// The device has processed the input up to this position (``write(_:)``) and sent what it echoed.
         case echoed(input: UInt64, roundTrip: Duration)
@@ -44,12 +44,12 @@ public final class ShellSession: Sendable {
         case exited(ShellExit)
     }
 
-    /// How a session finds its device again.
+    /// The means by which a session finds its device again.
     private struct Returning: Sendable {
         var client: Client
         var device: String?
         var input: Shell.Attach.Input
-        /// How long it is worth trying; the device has ended the session by then.
+        /// The time for which trying is worth it; the device has ended the session by then.
         var patience: Duration
     }
 
@@ -86,12 +86,12 @@ public final class ShellSession: Sendable {
     public let id: String
     /// The number of its first process there.
     public let process: Int32
-    /// How long the device keeps it when nobody is attached; `nil`: it ends with its stream.
+    /// The time for which the device keeps it when nobody is attached; `nil`: it ends with its stream.
     public let keep: Duration?
     private let isTerminal: Bool
     private let returning: Returning?
     private let state: Mutex<State>
-    /// How much input may still be sent before the device says that it has received some.
+    /// The amount of input that may still be sent before the device reports that it has received some.
     private let allowance = AsyncSemaphore(ShellFrame.inputWindow, limit: ShellFrame.inputWindow)
     /// Orders what is typed with what is sent again.
     private let lock = AsyncMutex()
@@ -169,10 +169,10 @@ public final class ShellSession: Sendable {
 
     // MARK: - Out
 
-    /// Where tasks that read and write it run best: `ByteStream.executor`.
+    /// The executor on which tasks that read and write it run best: `ByteStream.executor`.
     package var executor: (any TaskExecutor)? { state.withLock { $0.link.stream.executor } }
 
-    /// What comes from the device, in order, until it has exited.
+    /// The events from the device, in order, until it has exited.
     public var events: Events { Events(session: self) }
 
     /// Waits for the next event; `nil` after `exited`, and once this end has closed or detached.
@@ -212,7 +212,7 @@ public final class ShellSession: Sendable {
         }
     }
 
-    /// What the device said before it let this end go: nothing brings that back.
+    /// The device's last message before it let this end go: nothing brings that back.
     private struct LastWord: Error {
         var error: KithError
     }
@@ -275,7 +275,7 @@ public final class ShellSession: Sendable {
         }
     }
 
-    /// What was attached to, unless it says that it stands where no shell does: then the stream is let go of.
+    /// Returns the session attached to, or closes its stream when the device reports that no shell runs there.
     private static func checked(
         _ opened: OpenedStream<Shell.Attach>
     ) throws(KithError) -> OpenedStream<Shell.Attach> {
@@ -409,7 +409,7 @@ public final class ShellSession: Sendable {
 
     // MARK: - In
 
-    /// How many bytes have been typed or written so far.
+    /// The number of bytes typed or written so far.
     public var inputPosition: UInt64 { state.withLock { $0.unsentFrom + UInt64($0.unsent.count) } }
 
     /// Since when input waits to be echoed; known only with ``Shell/Viewer/wantsEchoes``.

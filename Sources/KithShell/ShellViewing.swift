@@ -16,7 +16,7 @@ struct ShellViewing: Sendable {
     let wakes: AsyncStream<Void>
     let stream: any ByteStream
     let wantsEchoes: Bool
-    /// Whether the caller is being told how it ended: then it may go.
+    /// True while the caller is sent how it ended: then it may go.
     private let isToldEnd = Locked(false)
 
     init(
