@@ -94,8 +94,8 @@ public struct QUICConfiguration: Sendable {
     public var disablesActiveMigration = false
     /// Whether a server may move to another address as a client may, if both ends say so.
     ///
-    /// RFC 9000 §9 lets only clients move. Between devices, though, it is chance which of two dialed; where both have
-    /// agreed by a transport parameter (0x4B495448, empty), a client follows its server by the rules for servers.
+    /// Where both have agreed by a transport parameter (0x4B495448, empty), a client follows its server by the rules for
+    /// servers. RFC 9000 §9 lets only clients move: Documentation/Deviations.md.
     public var eitherEndMoves = false
     /// The secret of this endpoint's stateless resets: 32 bytes that outlive connections.
     public var statelessResetKey: [UInt8]

@@ -33,7 +33,7 @@ public struct RPCRequest: Hashable, Sendable {
     public var id: RPCIdentifier?
     /// What to do.
     public var method: String
-    /// With what: any JSON value.
+    /// The input: any JSON value, not only an object or an array (Documentation/Deviations.md).
     public var params: JSONText?
     /// What stands beside the members of the standard: who is asked, how long it may take.
     ///

@@ -4,13 +4,8 @@
 ///  startup ──full pipe──▶ drain ──queue empty──▶ probeBandwidth ◀──▶ probeRTT
 ///                                                down ▶ cruise ▶ refill ▶ up ▶ down …
 /// ```
-/// Where it differs from the draft, for the links this network runs on:
-/// - Loss counts as a full path above 8 % of a flight and more than a handful of packets, not above 2 %: radio links lose
-///   1 to 3 % without being full, while a bottleneck without queue still loses a fifth of a probe. The short-term
-///   bounds follow the same measure instead of any single loss.
-/// - ECN marks, of which the draft says nothing: a round with any is answered as a round with too much loss, once.
-/// - The round trip used for the amount in flight is at least half a millisecond longer than the smallest one measured:
-///   on a loopback or local network the ends' own scheduling is longer than the path.
+/// It differs from the draft in what counts as a full path, in ECN marks and in the smallest round trip:
+/// Documentation/Deviations.md.
 package struct BBR: CongestionController {
     enum State: Hashable, Sendable {
         case startup, drain, down, cruise, refill, up, probeRTT

@@ -37,7 +37,8 @@ extension Recovery {
                 guard isHandshakeConfirmed else { continue }
                 span += peerMaxAckDelay
             }
-            // RFC 9002 doubles without end; a path that comes back unannounced is to be found within seconds.
+            // RFC 9002 doubles without end; a path that comes back unannounced is to be found within seconds
+            // (Documentation/Deviations.md).
             let time = last.advanced(nanoseconds: min(span * backoff, max(span, Self.maximumProbeInterval)))
             if earliest.map({ time < $0.time }) ?? true { earliest = (time, space) }
         }
