@@ -8,7 +8,7 @@ extension Browser {
     /// Opens the line at the cursor: goes into a folder, looks at a file.
     mutating func openCurrent(_ effects: inout [Effect]) {
         guard let item = panes[active].current else { return }
-        switch (item.kind, panes[active].spot) {
+        switch (item.kind, panes[active].location) {
         case (.parent, _): goUp(&effects)
         case (.device, _):
             // At the home folder there, or at the only one that is granted.
@@ -31,7 +31,7 @@ extension Browser {
     /// Goes to the parent folder of the one shown; from the top, to the list of devices.
     mutating func goUp(_ effects: inout [Effect]) {
         // Pressed again before the first has been answered, it goes on from there.
-        switch panes[active].pending?.spot ?? panes[active].spot {
+        switch panes[active].pending?.location ?? panes[active].location {
         case .devices: break
         case .search(let folder, _): open(.folder(folder), in: active, &effects)
         case .folder(let folder):
@@ -41,15 +41,15 @@ extension Browser {
     }
 
     mutating func goHome(_ effects: inout [Effect]) {
-        open(.folder(Folder(device: panes[active].spot.folder?.device, path: "~")), in: active, &effects)
+        open(.folder(Folder(device: panes[active].location.folder?.device, path: "~")), in: active, &effects)
     }
 
-    mutating func reloadActive(_ effects: inout [Effect]) { open(panes[active].spot, in: active, &effects) }
+    mutating func reloadActive(_ effects: inout [Effect]) { open(panes[active].location, in: active, &effects) }
 
     // MARK: - Looking
 
     mutating func viewCurrent(_ effects: inout [Effect]) {
-        guard let folder = panes[active].spot.folder, let item = panes[active].current, item.isReal else { return }
+        guard let folder = panes[active].location.folder, let item = panes[active].current, item.isReal else { return }
         switch item.kind {
         case .folder: openCurrent(&effects)
         case .file: view(item, in: folder, size: item.size)
@@ -66,7 +66,7 @@ extension Browser {
     }
 
     mutating func editCurrent(_ effects: inout [Effect]) {
-        guard let folder = panes[active].spot.folder, let item = panes[active].current, item.isReal else { return }
+        guard let folder = panes[active].location.folder, let item = panes[active].current, item.isReal else { return }
         guard item.kind == .file || item.kind == .link else { return complain("Only files can be edited.") }
         let ticket = makeTicket()
         tasks[ticket] = SmallTask(
@@ -78,10 +78,10 @@ extension Browser {
     // MARK: - Copying and moving
 
     mutating func askToCopy() {
-        guard let folder = panes[active].spot.folder else { return complain("Devices are not copied.") }
+        guard let folder = panes[active].location.folder else { return complain("Devices are not copied.") }
         let items = panes[active].chosen
         guard !items.isEmpty else { return complain("There is nothing to copy.") }
-        guard let other = panes[1 - active].spot.folder else {
+        guard let other = panes[1 - active].location.folder else {
             return complain("Choose a folder in the other pane first (Tab, then Enter on a device).")
         }
         let sources = items.map { Files.Location(device: folder.device, path: folder.path(of: $0.name)) }
@@ -104,7 +104,8 @@ extension Browser {
         if typed != text {
             destination = Files.Location(typed: typed)
             if destination.device == nil, destination.path.bytes.first != UInt8(ascii: "/") {
-                guard let folder = panes[active].spot.folder, !destination.path.bytes.starts(with: [UInt8(ascii: "~")])
+                guard let folder = panes[active].location.folder,
+                    !destination.path.bytes.starts(with: [UInt8(ascii: "~")])
                 else { return complain("A path on this device begins with / here.") }
                 destination = Files.Location(device: folder.device, path: folder.path(of: destination.path.bytes))
             }
@@ -124,7 +125,7 @@ extension Browser {
     }
 
     mutating func askToRename() {
-        guard let folder = panes[active].spot.folder, let item = panes[active].current, item.isReal else { return }
+        guard let folder = panes[active].location.folder, let item = panes[active].current, item.isReal else { return }
         let path = folder.path(of: item.name)
         guard let parent = Folder(device: folder.device, path: path).parent else { return }
         let old = Folder(device: nil, path: path).name
@@ -140,9 +141,9 @@ extension Browser {
 
     /// Moves what is chosen into the folder of the other pane, on one device.
     mutating func moveAcross(_ effects: inout [Effect]) {
-        guard let folder = panes[active].spot.folder else { return }
+        guard let folder = panes[active].location.folder else { return }
         let items = panes[active].chosen
-        guard !items.isEmpty, let other = panes[1 - active].spot.folder else {
+        guard !items.isEmpty, let other = panes[1 - active].location.folder else {
             return complain("There is nothing to move, or no folder in the other pane.")
         }
         guard other.device == folder.device else {
@@ -177,13 +178,13 @@ extension Browser {
     // MARK: - Making and deleting
 
     mutating func askForFolder() {
-        guard case .folder(let folder) = panes[active].spot else { return complain("Go into a folder first.") }
+        guard case .folder(let folder) = panes[active].location else { return complain("Go into a folder first.") }
         dialog = .prompt(
             Dialog.Prompt(title: "Make a folder called", field: TextField(), purpose: .makeFolder(folder)))
     }
 
     mutating func askToDelete() {
-        guard let folder = panes[active].spot.folder else { return complain("Devices are not deleted here.") }
+        guard let folder = panes[active].location.folder else { return complain("Devices are not deleted here.") }
         let items = panes[active].chosen
         guard !items.isEmpty else { return }
         let folders = items.count { $0.kind == .folder }
@@ -221,7 +222,7 @@ extension Browser {
     // MARK: - Searching, marking, sorting
 
     mutating func askToSearch() {
-        guard let folder = panes[active].spot.folder else { return complain("Go into a folder first.") }
+        guard let folder = panes[active].location.folder else { return complain("Go into a folder first.") }
         dialog = .prompt(
             Dialog.Prompt(
                 title: "Find names here and below with (text, or a pattern with * and ?)", field: TextField(),
@@ -304,13 +305,13 @@ extension Browser {
         if folder.device == nil {
             let bytes = folder.path.bytes
             if bytes.first == UInt8(ascii: "~") {
-                folder.device = panes[active].spot.folder?.device
+                folder.device = panes[active].location.folder?.device
             } else if bytes.first != UInt8(ascii: "/") {
-                guard let current = panes[active].spot.folder else {
+                guard let current = panes[active].location.folder else {
                     return complain("Begin a path with / or with a device: laptop:/srv")
                 }
                 folder = current.child(bytes)
-            } else if let current = panes[active].spot.folder {
+            } else if let current = panes[active].location.folder {
                 // A path from the top is one on the device that is shown.
                 folder.device = current.device
             }

@@ -7,11 +7,11 @@ extension Browser {
     mutating func take(answer event: Event, _ effects: inout [Effect]) {
         switch event {
         case .resolved(let ticket, let path):
-            guard let pane = pane(waitingFor: ticket), let folder = panes[pane].pending?.spot.folder else { return }
+            guard let pane = pane(waitingFor: ticket), let folder = panes[pane].pending?.location.folder else { return }
             let absolute = Folder(device: folder.device, path: path)
-            switch panes[pane].pending?.spot {
-            case .search(_, let pattern): panes[pane].pending?.spot = .search(absolute, pattern)
-            default: panes[pane].pending?.spot = .folder(absolute)
+            switch panes[pane].pending?.location {
+            case .search(_, let pattern): panes[pane].pending?.location = .search(absolute, pattern)
+            default: panes[pane].pending?.location = .folder(absolute)
             }
         case .entries(let ticket, let entries): take(entries, ticket)
         case .devices(let ticket, let devices): take(devices, ticket)
@@ -44,10 +44,10 @@ extension Browser {
 
     private mutating func take(_ entries: [Files.Entry], _ ticket: Ticket) {
         guard let pane = pane(waitingFor: ticket), var pending = panes[pane].pending else { return }
-        pending.items += entries.filter { Self.isSound($0.name, isPath: pending.spot.isSearch) }.map { Item($0) }
+        pending.items += entries.filter { Self.isSound($0.name, isPath: pending.location.isSearch) }.map { Item($0) }
         // A folder that is shown already stays as it was until all is here; another is shown at once, and put in order
         // again only when there is four times as much.
-        let isReload = pending.spot == panes[pane].spot && !pending.isShown && panes[pane].listing.count > 0
+        let isReload = pending.location == panes[pane].location && !pending.isShown && panes[pane].listing.count > 0
         if !isReload, pending.items.count >= 4 * pending.arranged {
             arrange(pending, in: pane)
             pending.isShown = true
@@ -57,7 +57,8 @@ extension Browser {
         panes[pane].pending = pending
     }
 
-    /// Whether a device has told a name as there are in folders, or a path of some: nothing that leads elsewhere.
+    /// Tells whether a device sent a name that a folder can hold, or a path of such names: nothing that leads
+    /// elsewhere.
     static func isSound(_ name: Files.Path, isPath: Bool) -> Bool {
         let bytes = name.bytes
         guard !bytes.isEmpty, bytes.count <= (isPath ? 4_096 : 255), !bytes.contains(0) else { return false }
@@ -107,7 +108,7 @@ extension Browser {
         }
         guard let task = tasks.removeValue(forKey: ticket) else { return }
         switch task.purpose {
-        case .follow, .compare: if let error { say(error.message, isError: error.code != .cancelled) }
+        case .follow, .compare: if let error { show(error.message, isError: error.code != .cancelled) }
         case .change(let change): changed(change, error, &effects)
         }
     }
@@ -119,9 +120,9 @@ extension Browser {
         if pending.isShown {
             arrange(pending, in: pane)
             complain("Only a part was listed. \(error.message)")
-        } else if panes[pane].listing.count == 0, panes[pane].spot.folder != nil {
+        } else if panes[pane].listing.count == 0, panes[pane].location.folder != nil {
             // Nothing has ever been shown here: the way up is, and why there is no more.
-            panes[pane].replace([], at: pending.spot, select: nil, height: height(pane))
+            panes[pane].replace([], at: pending.location, select: nil, height: height(pane))
             panes[pane].failure = error.message
         } else {
             complain(error.message)
@@ -188,7 +189,7 @@ extension Browser {
 
     /// Ends the copy that runs; what has arrived of it stays for the next attempt.
     mutating func cancelCopy(_ effects: inout [Effect]) {
-        guard !copies.isEmpty, !copies[0].isCancelled else { return say("Nothing is being copied.") }
+        guard !copies.isEmpty, !copies[0].isCancelled else { return show("Nothing is being copied.") }
         copies[0].isCancelled = true
         effects.append(.cancel(copies[0].ticket))
     }
@@ -197,14 +198,14 @@ extension Browser {
         let copy = copies.removeFirst()
         let took = copy.began.map { now - $0 } ?? .zero
         if copy.isCancelled {
-            say("The copy was cancelled. Copied again, it goes on where it was.")
+            show("The copy was cancelled. Copied again, it goes on where it was.")
         } else if let error = error ?? copy.progress.failure?.error {
             complain(error.message)
         } else if let summary = copy.progress.summary {
             var parts = [Wording.count(Int(clamping: summary.files), "file", "files")]
             if summary.unchanged > 0 { parts.append("\(summary.unchanged) unchanged") }
             if summary.skipped > 0 { parts.append("\(summary.skipped) left out") }
-            say(
+            show(
                 "Copied \(parts.joined(separator: ", ")): \(Wording.size(summary.bytes)) in "
                     + Wording.duration(max(took / .seconds(1), 0.001)), isError: summary.skipped > 0)
         }
@@ -225,10 +226,10 @@ extension Browser {
                         answers: [Dialog.Choice.Answer(key: "y", label: "replace it")],
                         purpose: .replace(device: device, move), isGrave: true))
             } else {
-                say(error.message, isError: error.code != .cancelled)
+                show(error.message, isError: error.code != .cancelled)
             }
         } else {
-            say(change.isUnchanged ? "Nothing was changed." : change.done)
+            show(change.isUnchanged ? "Nothing was changed." : change.done)
         }
         if !change.isUnchanged { reload(change.folders, select: error == nil ? change.select : nil, &effects) }
     }

@@ -2,7 +2,7 @@ import KithAPI
 import KithCommandLine
 package import KithTerminal
 
-/// How each part looks; what colours say is always said otherwise, too.
+/// The style of each part; nothing is shown by colour alone.
 private enum Theme {
     static let frame = TextStyle(.indexed(8))
     static let activeFrame = TextStyle(.indexed(6), .bold)
@@ -83,13 +83,13 @@ extension Browser {
         drawTitle(number, in: frame, on: &canvas)
         let inner = frame.inner.columns
         let widths = Widths(inner.count)
-        if frame.hasHeadings, pane.spot != .devices {
+        if frame.hasHeadings, pane.location != .devices {
             drawHeadings(number, widths, inner, frame.inner.rows.lowerBound, on: &canvas)
         }
         if let failure = pane.failure {
             drawText(Wording.printable(failure), in: inner, frame.listRows.dropFirst(1), Theme.error, on: &canvas)
         }
-        let isStale = pane.pending.map { !$0.isShown && $0.spot != pane.spot } ?? false
+        let isStale = pane.pending.map { !$0.isShown && $0.location != pane.location } ?? false
         for (offset, row) in frame.listRows.enumerated() {
             let index = pane.top + offset
             guard index < pane.listing.count else { break }
@@ -110,15 +110,15 @@ extension Browser {
         let pane = panes[number]
         let row = frame.rows.lowerBound
         let style = (number == active ? Theme.key : Theme.text)
-        var crumbs: [(text: String, spot: Spot)] = []
+        var crumbs: [(text: String, location: Location)] = []
         // Where it is going, once that takes long.
-        let spot = isSlow(number) ? pane.pending?.spot ?? pane.spot : pane.spot
-        switch spot {
+        let location = isSlow(number) ? pane.pending?.location ?? pane.location : pane.location
+        switch location {
         case .devices: crumbs = [("Devices", .devices)]
         case .folder(let folder), .search(let folder, _):
             crumbs.append(((folder.device.map { Wording.printable($0) } ?? "here") + ":", .devices))
             crumbs += folder.crumbs.map { ($0.text, .folder($0.folder)) }
-            if case .search(_, let pattern) = spot { crumbs.append((" “\(Wording.printable(pattern))”", spot)) }
+            if case .search(_, let pattern) = location { crumbs.append((" “\(Wording.printable(pattern))”", location)) }
         }
         let first = frame.columns.lowerBound + 2
         let limit = frame.columns.upperBound - (isSlow(number) ? 4 : 2)
@@ -147,7 +147,8 @@ extension Browser {
             let end = canvas.write(text, column: column, row: row, limit: limit - 1, style)
             targets.append(
                 Target(
-                    columns: column..<max(end, column + 1), rows: row..<row + 1, action: .go(pane: number, crumb.spot)))
+                    columns: column..<max(end, column + 1), rows: row..<row + 1,
+                    action: .go(pane: number, crumb.location)))
             room -= end - column
             column = end
         }
@@ -157,7 +158,7 @@ extension Browser {
 
     // MARK: - Lists
 
-    /// How wide the columns of a list are.
+    /// The widths of the columns of a list.
     private struct Widths {
         var size = 0
         var time = 0
@@ -298,7 +299,7 @@ extension Browser {
         return (yearOfEra &+ era &* 400 &+ (month <= 2 ? 1 : 0), month, dayOfYear - (153 * part + 2) / 5 + 1)
     }
 
-    /// How many there are, on the lower line of the frame; the filter while it is typed.
+    /// Draws the number of items on the lower line of the frame; the filter while it is typed.
     private func drawFooter(_ number: Int, in frame: Layout.Frame, on canvas: inout Canvas) {
         let pane = panes[number]
         let row = frame.rows.upperBound - 1
@@ -314,7 +315,7 @@ extension Browser {
             text = "\(Wording.grouped(pane.marked.count)) marked, \(Wording.size(pane.markedSize))"
         } else {
             text = Wording.count(count, "item", "items")
-            if case .devices = pane.spot { text = Wording.count(max(count - 1, 0), "device", "devices") }
+            if case .devices = pane.location { text = Wording.count(max(count - 1, 0), "device", "devices") }
         }
         if let pending = pane.pending, isSlow(number), pending.items.count > 0 {
             text = "\(Wording.grouped(pending.items.count)) so far, Esc stops"
@@ -373,7 +374,7 @@ extension Browser {
         canvas.cursor = Canvas.Position(column: min(end, limit - 1), row: row)
     }
 
-    /// What is known of the line at the cursor, or what there is to be said.
+    /// Draws the details of the line at the cursor, or the message there is.
     private func drawStatus(_ row: Int, on canvas: inout Canvas) {
         if let notice {
             // One that is long goes over what is above it: its end often says what to do.
@@ -433,7 +434,8 @@ extension Browser {
         }
     }
 
-    /// How far the copy is: what goes where with a bar, and the numbers; the numbers alone in one row.
+    /// Draws the progress of the copy: source and destination with a bar, and the numbers; the numbers alone in one
+    /// row.
     private func drawCopy(_ area: Range<Int>, on canvas: inout Canvas) {
         guard let copy = copies.first else { return }
         let numbers = numbers(of: copy).joined(separator: "  ")

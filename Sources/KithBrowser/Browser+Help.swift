@@ -1,5 +1,5 @@
 extension Browser {
-    /// What the keys do, a line each, in at most 76 columns.
+    /// The help on keys, a line each, in at most 76 columns.
     package static let help: [String] = [
         "Moving",
         "  ↑ ↓, k j       a line up, down     PgUp PgDn, ^B ^F a page",

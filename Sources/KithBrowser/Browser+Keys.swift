@@ -10,7 +10,7 @@ extension Browser {
             case line(pane: Int, Int)
             /// The rest of a pane.
             case pane(Int)
-            case go(pane: Int, Spot)
+            case go(pane: Int, Location)
             case sort(pane: Int, SortOrder.Key)
             case key(Key)
         }
@@ -86,7 +86,7 @@ extension Browser {
         case .scalar("."): toggleHidden()
         case .scalar(":"): prompt("Go to (a path here, or DEVICE:PATH)", .goTo)
         case .scalar("~"): goHome(&effects)
-        case .scalar("="): open(panes[active].spot, in: 1 - active, &effects)
+        case .scalar("="): open(panes[active].location, in: 1 - active, &effects)
         case .scalar("x"): cancelCopy(&effects)
         default: break
         }
@@ -107,7 +107,7 @@ extension Browser {
         hasPreview.toggle()
         for pane in 0..<2 { panes[pane].show(height: height(pane)) }
         if hasPreview, layout.preview == nil {
-            say("No room for a preview: make the window larger, or press v.")
+            show("No room for a preview: make the window larger, or press v.")
         }
     }
 
@@ -120,13 +120,13 @@ extension Browser {
         }
         if !panes[active].marked.isEmpty { return panes[active].unmarkAll() }
         if !panes[active].view.filter.isEmpty { return setFilter("") }
-        if case .search(let folder, _) = panes[active].spot { return open(.folder(folder), in: active, &effects) }
+        if case .search(let folder, _) = panes[active].location { return open(.folder(folder), in: active, &effects) }
         notice = nil
     }
 
     private mutating func toggleHidden() {
         for pane in 0..<2 { panes[pane].arrange({ $0.showsHidden.toggle() }, height: height(pane)) }
-        say(panes[active].view.showsHidden ? "Hidden files are shown." : "Hidden files are not shown.")
+        show(panes[active].view.showsHidden ? "Hidden files are shown." : "Hidden files are not shown.")
     }
 
     private mutating func setFilter(_ text: String) {
@@ -269,8 +269,8 @@ extension Browser {
     }
 
     private mutating func notFound(in pager: Pager) {
-        if pager.needle.isEmpty { return say("Press / to search.") }
-        say("No “\(pager.needle)”" + (pager.isComplete ? "." : " in what has been fetched."))
+        if pager.needle.isEmpty { return show("Press / to search.") }
+        show("No “\(pager.needle)”" + (pager.isComplete ? "." : " in what has been fetched."))
     }
 
     // MARK: - The mouse
@@ -309,9 +309,9 @@ extension Browser {
                 if isDouble { openCurrent(&effects) }
             }
         case .pane(let pane): if pane != active { switchPane() }
-        case .go(let pane, let spot):
+        case .go(let pane, let location):
             if pane != active { switchPane() }
-            open(spot, in: pane, &effects)
+            open(location, in: pane, &effects)
         case .sort(let pane, let key): sort(pane, by: key)
         case nil: break
         }

@@ -6,7 +6,7 @@ package import KithWire
 package typealias Ticket = Int
 
 extension Browser {
-    /// What can happen to a browser.
+    /// An event for the browser.
     package enum Event: Sendable {
         /// The person did something.
         case input(InputEvent)
@@ -20,15 +20,15 @@ extension Browser {
         case entries(Ticket, [Files.Entry])
         /// The paired devices.
         case devices(Ticket, [Devices.Info])
-        /// What a link leads to.
+        /// The target of a link.
         case described(Ticket, Files.Entry)
         /// A preview.
         case preview(Ticket, Preview)
         /// A part of the file being looked at.
         case bytes(Ticket, [UInt8], isLast: Bool)
-        /// What of the names asked for is at a copy's destination.
+        /// The names, of those asked for, that exist at a copy's destination.
         case present(Ticket, [Files.Path])
-        /// How far a copy is.
+        /// The progress of a copy.
         case progress(Ticket, Files.Progress)
         /// So many of what is to be deleted or moved have been.
         case advanced(Ticket, Int)
@@ -38,7 +38,7 @@ extension Browser {
         case ended(Ticket, KithError?)
     }
 
-    /// What is to be done; each request is answered with events of its ticket, the last of them ``Event/ended(_:_:)``.
+    /// A request of the browser; each is answered with events of its ticket, the last of them ``Event/ended(_:_:)``.
     package enum Effect: Hashable, Sendable {
         case list(Ticket, Folder)
         case listDevices(Ticket)
@@ -71,13 +71,13 @@ extension Browser {
         package var to: Files.Path
     }
 
-    /// What is to be copied, and how.
+    /// A copy to make, and how.
     package struct CopyOrder: Hashable, Sendable {
         package var sources: [Files.Location]
         package var destination: Files.Location
-        /// Whether the destination is a folder to put things in.
+        /// True when the destination is a folder to put things in.
         package var intoFolder: Bool
-        /// Whether what is there already is replaced.
+        /// True when files that exist already are replaced.
         package var overwrite = true
     }
 }

@@ -5,7 +5,7 @@ import KithWire
 
 /// A file manager with two panes, as a value: what happens goes in, what is to be done comes out.
 ///
-/// It does no I/O and reads no clock. Tell it what happened and when (``handle(_:at:)``), do what it says
+/// It does no I/O and reads no clock. Report to it what happened and when (``handle(_:at:)``), and do what it asks
 /// (``Effect``), and show what ``draw(on:)`` draws. Nothing it asks for is waited for: what has been shown stays until
 /// something newer has come, and the person can go elsewhere meanwhile.
 ///
@@ -15,17 +15,17 @@ import KithWire
 ///
 /// Everything that came from elsewhere (names, messages) is made printable where it is drawn.
 package struct Browser: Sendable {
-    /// What a browser starts with.
+    /// The settings a browser starts with.
     package struct Options: Sendable {
-        /// What the left and the right pane show first.
-        package var left: Spot
-        package var right: Spot
-        /// Whether the left pane has the keys first.
+        /// The first location of the left and of the right pane.
+        package var left: Location
+        package var right: Location
+        /// True when the left pane has the keys first.
         package var startsLeft = true
         /// Seconds east of Greenwich at a time, in seconds since 1970.
         package var offsetFromGreenwich: @Sendable (Int64) -> Int = { _ in 0 }
 
-        package init(left: Spot, right: Spot) { (self.left, self.right) = (left, right) }
+        package init(left: Location, right: Location) { (self.left, self.right) = (left, right) }
     }
 
     let options: Options
@@ -49,12 +49,12 @@ package struct Browser: Sendable {
     /// The time of the last event.
     var now: ContinuousClock.Instant
     let start: ContinuousClock.Instant
-    /// What can be clicked, as it was drawn last.
+    /// The parts that can be clicked, as they were drawn last.
     var targets: [Target] = []
     var lastClick: (position: Canvas.Position, time: ContinuousClock.Instant)?
     var hasQuit = false
 
-    /// What is said below the panes.
+    /// A message below the panes.
     struct Notice: Hashable {
         var text: String
         var isError: Bool
@@ -83,7 +83,7 @@ package struct Browser: Sendable {
             var move: (device: String?, Move)?
             var total = 1
             var count = 0
-            /// What tells that nothing was changed.
+            /// True when nothing was changed.
             var isUnchanged = false
         }
 
@@ -93,7 +93,7 @@ package struct Browser: Sendable {
 
     /// The preview beside the list.
     struct PreviewState {
-        /// What it is of; `nil`: nothing.
+        /// The item it shows; `nil`: nothing.
         var subject: (folder: Folder, item: Item)?
         var content: Preview?
         /// When it is to be asked for: not for each line the cursor passes.
@@ -112,7 +112,7 @@ package struct Browser: Sendable {
     /// The first effects.
     package mutating func begin() -> [Effect] {
         var effects: [Effect] = []
-        for pane in 0..<2 { open(panes[pane].spot, in: pane, &effects) }
+        for pane in 0..<2 { open(panes[pane].location, in: pane, &effects) }
         return effects
     }
 
@@ -136,7 +136,7 @@ package struct Browser: Sendable {
         return effects
     }
 
-    /// When ``Event/timePassed`` is to be told at the latest; `nil`: something else happens first.
+    /// When ``Event/timePassed`` is due at the latest; `nil`: something else happens first.
     package var deadline: ContinuousClock.Instant? {
         let isBusy = panes.contains { $0.pending != nil } || !tasks.isEmpty || !copies.isEmpty || pager?.loading != nil
         return [isBusy ? now + .milliseconds(120) : nil, preview.due].compactMap(\.self).min()
@@ -148,7 +148,7 @@ package struct Browser: Sendable {
         Layout(columns: columns, rows: rows, active: active, hasPreview: hasPreview, isCopying: !copies.isEmpty)
     }
 
-    /// How many lines of a pane are seen.
+    /// The number of lines of a pane that are visible.
     func height(_ pane: Int) -> Int {
         // One that is not shown now will be about as high as the other.
         (layout.panes[pane] ?? layout.panes[1 - pane])?.listRows.count ?? 1
@@ -159,22 +159,22 @@ package struct Browser: Sendable {
         return lastTicket
     }
 
-    mutating func say(_ text: String, isError: Bool = false) {
+    mutating func show(_ text: String, isError: Bool = false) {
         notice = Notice(text: text, isError: isError, until: now + .seconds(isError ? 12 : 6))
     }
 
-    mutating func complain(_ text: String) { say(text, isError: true) }
+    mutating func complain(_ text: String) { show(text, isError: true) }
 
     // MARK: - Listing
 
     /// Asks for what a pane is to show; what it shows stays until some of that has come.
-    mutating func open(_ spot: Spot, in pane: Int, select: [UInt8]? = nil, _ effects: inout [Effect]) {
+    mutating func open(_ location: Location, in pane: Int, select: [UInt8]? = nil, _ effects: inout [Effect]) {
         if let pending = panes[pane].pending { effects.append(.cancel(pending.ticket)) }
         let ticket = makeTicket()
-        panes[pane].pending = Pane.Pending(ticket: ticket, spot: spot, select: select, began: now)
+        panes[pane].pending = Pane.Pending(ticket: ticket, location: location, select: select, began: now)
         panes[pane].failure = nil
         if pane == active { filter = nil }
-        switch spot {
+        switch location {
         case .devices: effects.append(.listDevices(ticket))
         case .folder(let folder): effects.append(.list(ticket, folder))
         case .search(let folder, let pattern): effects.append(.search(ticket, folder, pattern))
@@ -184,8 +184,8 @@ package struct Browser: Sendable {
     /// Lists every pane anew that shows one of these folders.
     mutating func reload(_ folders: [Folder], select: [UInt8]? = nil, _ effects: inout [Effect]) {
         for pane in 0..<2 where panes[pane].pending == nil {
-            guard case .folder(let folder) = panes[pane].spot, folders.contains(folder) else { continue }
-            open(panes[pane].spot, in: pane, select: pane == active ? select : nil, &effects)
+            guard case .folder(let folder) = panes[pane].location, folders.contains(folder) else { continue }
+            open(panes[pane].location, in: pane, select: pane == active ? select : nil, &effects)
         }
     }
 
@@ -194,25 +194,25 @@ package struct Browser: Sendable {
         effects.append(.cancel(pending.ticket))
         panes[pane].pending = nil
         if pending.isShown { arrange(pending, in: pane) }
-        say("Stopped listing\(pending.isShown ? ": this is only a part" : "").")
+        show("Stopped listing\(pending.isShown ? ": this is only a part" : "").")
         return true
     }
 
     /// Shows what a listing has brought so far.
     mutating func arrange(_ pending: Pane.Pending, in pane: Int) {
-        let isFirst = panes[pane].spot != pending.spot
-        panes[pane].replace(pending.items, at: pending.spot, select: pending.select, height: height(pane))
+        let isFirst = panes[pane].location != pending.location
+        panes[pane].replace(pending.items, at: pending.location, select: pending.select, height: height(pane))
         if isFirst, pane == active { filter = nil }
     }
 
-    /// Whether the pane waits long enough for that to be told.
+    /// Tells whether the pane has waited long enough for that to be shown.
     func isSlow(_ pane: Int) -> Bool { panes[pane].pending.map { now - $0.began >= .milliseconds(150) } ?? false }
 
     // MARK: - Preview
 
     private mutating func updatePreview(_ effects: inout [Effect]) {
         var subject: (folder: Folder, item: Item)?
-        if hasPreview, pager == nil, let folder = panes[active].spot.folder, let item = panes[active].current,
+        if hasPreview, pager == nil, let folder = panes[active].location.folder, let item = panes[active].current,
             item.isReal
         {
             subject = (folder, item)

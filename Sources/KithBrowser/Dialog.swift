@@ -1,7 +1,7 @@
 import KithAPI
 import KithTerminal
 
-/// What stands before the panes and takes the keys.
+/// A dialog in front of the panes, which gets the keys.
 enum Dialog: Sendable {
     case prompt(Prompt)
     case choice(Choice)
@@ -43,7 +43,7 @@ enum Dialog: Sendable {
         var lines: [String]
         var answers: [Answer]
         let purpose: Purpose
-        /// Whether it is about something that cannot be taken back.
+        /// True when it cannot be undone.
         var isGrave = false
     }
 }

@@ -1,17 +1,17 @@
-/// What the first bytes of an image say: its format and its size.
+/// The format and the size of an image, from its first bytes.
 package struct ImageHeader: Hashable, Sendable {
     /// `PNG`, `JPEG`, `GIF`, `WebP`.
     package var format: String
     package var width: Int
     package var height: Int
 
-    /// Whether images of the format are decoded.
+    /// True when images of the format are decoded.
     package var isDecoded: Bool { ["PNG", "JPEG", "GIF"].contains(format) }
 
-    /// Whether a beginning may be that of a JPEG that says its size further on: cameras put a small one before it.
+    /// Tells whether a beginning may be that of a JPEG whose size comes further on: cameras put a small one before it.
     package static func mayFollow(_ head: [UInt8]) -> Bool { head.starts(with: [0xFF, 0xD8, 0xFF]) }
 
-    /// Reads the beginning of a file; `nil` when it is none of these, or is cut before it says its size.
+    /// Reads the beginning of a file; `nil` when it is none of these, or is cut before its size.
     package init?(_ bytes: [UInt8]) {
         func big(_ at: Int, _ count: Int) -> Int? {
             guard at >= 0, at + count <= bytes.count else { return nil }

@@ -2,7 +2,7 @@
 ///
 /// Written in Swift because what is unpacked here comes from other devices: a mistake ends the decoding, not the process.
 struct Inflate {
-    /// What is wrong with packed bytes.
+    /// A defect of packed bytes.
     enum Failure: Error {
         case truncated
         case damaged

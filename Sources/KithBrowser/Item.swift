@@ -2,7 +2,7 @@ package import KithAPI
 
 /// One line of a pane.
 package struct Item: Hashable, Sendable {
-    /// What a line stands for.
+    /// The kind of thing a line stands for.
     package enum Kind: Int, Hashable, Sendable {
         /// The way up.
         case parent
@@ -22,11 +22,11 @@ package struct Item: Hashable, Sendable {
     package let mode: UInt32
     /// In seconds since 1970.
     package let modified: Int64
-    /// Where a link leads.
+    /// The target of a link.
     package let target: [UInt8]?
-    /// What there is to say of a device.
+    /// The note beside a device.
     package let note: String?
-    /// What it is sorted by when sorted by name.
+    /// The sort key for sorting by name.
     let key: [UInt8]
 
     /// Takes over what a device has listed.
@@ -61,12 +61,12 @@ package struct Item: Hashable, Sendable {
     static let parent = Item(name: Array("..".utf8), kind: .parent)
 
     package var text: String { String(decoding: name, as: UTF8.self) }
-    /// Whether it can be copied, renamed, deleted: not the way up, not a device.
+    /// True when it can be copied, renamed, deleted: not the way up, not a device.
     package var isReal: Bool { kind != .parent && kind != .device }
-    /// Whether it is left out unless hidden files are shown: the path, or a name on it, begins with a dot.
+    /// True when it is left out unless hidden files are shown: the path, or a name on it, begins with a dot.
     package var isHidden: Bool { isReal && name.first == UInt8(ascii: ".") }
 
-    /// What is behind the last dot of the name, in small letters.
+    /// The part behind the last dot of the name, in small letters.
     var suffix: [UInt8] {
         guard let dot = name.lastIndex(of: UInt8(ascii: ".")), dot > 0 else { return [] }
         return name[(dot + 1)...].map { (0x41...0x5A).contains($0) ? $0 + 0x20 : $0 }
@@ -169,13 +169,13 @@ package struct SortOrder: Hashable, Sendable {
     }
 }
 
-/// What a pane has, and which of it is shown in which order.
+/// The items of a pane, and which of them are shown in which order.
 struct Listing: Sendable {
     private(set) var items: [Item] = []
     /// Numbers of items.
     private(set) var shown: [Int32] = []
 
-    /// What decides what is shown.
+    /// The settings that decide which items are shown.
     struct View: Hashable {
         var order = SortOrder()
         var showsHidden = false
@@ -191,7 +191,7 @@ struct Listing: Sendable {
         arrange(view)
     }
 
-    /// Shows what `view` says.
+    /// Shows what `view` selects.
     mutating func arrange(_ view: View) {
         let needle = Self.needle(view.filter)
         shown = items.indices.compactMap { index in

@@ -1,7 +1,7 @@
 /// Decodes JPEG (ITU-T T.81) as cameras and browsers write it: Huffman-coded, sequential or progressive, of 8 bits, grey,
 /// colours or the four of a printer.
 ///
-/// It is written here, in Swift, because what it reads is a stranger's: every index is checked, and what a file may make
+/// It is written here, in Swift, because what it reads comes from anybody: every index is checked, and what a file may make
 /// it allocate or do is bounded by ``pixelLimit`` and ``visitLimit`` before anything is done. A library would be C inside
 /// of the user's process, or a process of its own for each file the cursor stands on. Large images are decoded to an
 /// eighth of their size, from the mean of each block alone. Colours are taken as they are, without profiles.
@@ -26,26 +26,26 @@ package enum JPEGImage {
     private struct Codes {
         /// For each run of eight bits that begins with a short code: the symbol and how long the code is; else 0.
         private var short = [UInt16](repeating: 0, count: 256)
-        /// For each length: the code behind its last, and what to add to a code to have the place of its symbol.
+        /// For each length: the code behind its last, and what to add to a code to have the position of its symbol.
         private var end = [Int](repeating: -1, count: 17)
         private var offset = [Int](repeating: 0, count: 17)
         private var symbols: [UInt8]
 
         init(counts: ArraySlice<UInt8>, symbols: [UInt8]) throws(Failure) {
             self.symbols = symbols
-            var (code, place) = (0, 0)
+            var (code, position) = (0, 0)
             for (index, count) in counts.enumerated() {
                 let length = index + 1
-                offset[length] = place - code
+                offset[length] = position - code
                 for _ in 0..<count {
-                    guard code < 1 << length, place < symbols.count else { throw .damaged }
+                    guard code < 1 << length, position < symbols.count else { throw .damaged }
                     if length <= 8 {
                         for rest in 0..<(1 << (8 - length)) {
-                            short[code << (8 - length) | rest] = UInt16(symbols[place]) << 8 | UInt16(length)
+                            short[code << (8 - length) | rest] = UInt16(symbols[position]) << 8 | UInt16(length)
                         }
                     }
                     code += 1
-                    place += 1
+                    position += 1
                 }
                 end[length] = count > 0 ? code : -1
                 code <<= 1
@@ -165,7 +165,7 @@ package enum JPEGImage {
         var samples: [UInt8] = []
     }
 
-    /// What a scan is of (§B.2.3).
+    /// The components and coefficients of a scan (§B.2.3).
     private struct Scan {
         var first: Int
         var last: Int
@@ -181,13 +181,13 @@ package enum JPEGImage {
         private var isProgressive = false
         private var components: [Component] = []
         private var (mostAcross, mostDown) = (1, 1)
-        /// How many coefficients are kept of a block: 64, or 1.
+        /// The number of coefficients kept of a block: 64, or 1.
         private var kept = 64
         private var quantisation = [[UInt16]?](repeating: nil, count: 4)
         private var direct = [Codes?](repeating: nil, count: 4)
         private var alternating = [Codes?](repeating: nil, count: 4)
         private var interval = 0
-        /// What Adobe's programs say of the colours.
+        /// The colour transform that Adobe's programs declare.
         private var transform: Int?
         private var visits = 0
         private var scans = 0
@@ -356,9 +356,9 @@ package enum JPEGImage {
                     let (width, height) =
                         isAlone ? (1, 1) : (components[index].across, components[index].down)
                     for inner in 0..<(width * height) {
-                        let place =
+                        let position =
                             (row * height + inner / width) * components[index].columns + column * width + inner % width
-                        try block(at: place * kept, of: index, scan, &bits)
+                        try block(at: position * kept, of: index, scan, &bits)
                     }
                 }
             }
@@ -388,20 +388,20 @@ package enum JPEGImage {
         private mutating func sequential(at start: Int, of index: Int, _ bits: inout Bits) throws(Failure) {
             components[index].coefficients[start] = Int16(truncatingIfNeeded: try mean(of: index, &bits))
             guard let codes = alternating[components[index].alternating] else { throw .damaged }
-            var place = 1
-            while place < 64 {
+            var position = 1
+            while position < 64 {
                 let symbol = try codes.next(&bits)
                 let (run, size) = (symbol >> 4, symbol & 15)
                 guard size > 0 else {
                     guard run == 15 else { return }
-                    place += 16
+                    position += 16
                     continue
                 }
-                place += run
-                guard place < 64 else { throw .damaged }
+                position += run
+                guard position < 64 else { throw .damaged }
                 let value = try bits.number(size)
-                if kept == 64 { components[index].coefficients[start + place] = Int16(truncatingIfNeeded: value) }
-                place += 1
+                if kept == 64 { components[index].coefficients[start + position] = Int16(truncatingIfNeeded: value) }
+                position += 1
             }
         }
 
@@ -425,8 +425,8 @@ package enum JPEGImage {
                 return
             }
             guard let codes = alternating[components[index].alternating] else { throw .damaged }
-            var place = scan.first
-            while place <= scan.last {
+            var position = scan.first
+            while position <= scan.last {
                 let symbol = try codes.next(&bits)
                 let (run, size) = (symbol >> 4, symbol & 15)
                 guard size > 0 else {
@@ -434,14 +434,14 @@ package enum JPEGImage {
                         endOfBand = (1 << run) - 1 + (try bits.take(run))
                         return
                     }
-                    place += 16
+                    position += 16
                     continue
                 }
-                place += run
-                guard place <= scan.last else { throw .damaged }
-                components[index].coefficients[start + place] = Int16(
+                position += run
+                guard position <= scan.last else { throw .damaged }
+                components[index].coefficients[start + position] = Int16(
                     truncatingIfNeeded: try bits.number(size) << scan.low)
-                place += 1
+                position += 1
             }
         }
 
@@ -456,9 +456,9 @@ package enum JPEGImage {
                 guard try bits.take(1) == 1, value & bit == 0 else { return }
                 value = value >= 0 ? value &+ bit : value &- bit
             }
-            var place = scan.first
+            var position = scan.first
             if endOfBand == 0 {
-                while place <= scan.last {
+                while position <= scan.last {
                     let symbol = try codes.next(&bits)
                     var (run, size) = (symbol >> 4, symbol & 15)
                     var new: Int16 = 0
@@ -469,35 +469,35 @@ package enum JPEGImage {
                         endOfBand = (1 << run) + (try bits.take(run))
                         break
                     }
-                    while place <= scan.last {
-                        if components[index].coefficients[start + place] != 0 {
-                            try refine(&components[index].coefficients[start + place])
+                    while position <= scan.last {
+                        if components[index].coefficients[start + position] != 0 {
+                            try refine(&components[index].coefficients[start + position])
                         } else {
                             if run == 0 {
-                                if size > 0 { components[index].coefficients[start + place] = new }
+                                if size > 0 { components[index].coefficients[start + position] = new }
                                 size = 0
-                                place += 1
+                                position += 1
                                 break
                             }
                             run -= 1
                         }
-                        place += 1
+                        position += 1
                     }
                 }
             }
             guard endOfBand > 0 else { return }
-            while place <= scan.last {
-                if components[index].coefficients[start + place] != 0 {
-                    try refine(&components[index].coefficients[start + place])
+            while position <= scan.last {
+                if components[index].coefficients[start + position] != 0 {
+                    try refine(&components[index].coefficients[start + position])
                 }
-                place += 1
+                position += 1
             }
             endOfBand -= 1
         }
 
         // MARK: - Pixels
 
-        /// Where each coefficient of a scan is in its block (§A.3.6).
+        /// The position in its block of each coefficient of a scan (§A.3.6).
         private static let zigzag = [
             0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7,
             14,

@@ -1,4 +1,4 @@
-/// Where on a terminal each part of the browser stands.
+/// The position on the terminal of each part of the browser.
 struct Layout: Hashable {
     /// A frame with a list, a preview or the like in it.
     struct Frame: Hashable {
@@ -12,7 +12,7 @@ struct Layout: Hashable {
                 rows.lowerBound + 1..<max(rows.upperBound - 1, rows.lowerBound + 1)
             )
         }
-        /// Whether there is room for headings above a list.
+        /// True when there is room for headings above a list.
         var hasHeadings: Bool { rows.count >= 10 }
         /// The rows of a list.
         var listRows: Range<Int> {

@@ -1,6 +1,6 @@
 /// Decodes PNG (ISO/IEC 15948): every colour type and depth, interlaced or not, onto a dark background.
 ///
-/// What the checksums of the chunks say is not asked: that of the pixels is (zlib's own).
+/// The checksums of the chunks are not checked; that of the pixels is (zlib's own).
 package enum PNGImage {
     /// Why there is no picture.
     package typealias Failure = ImageFailure
@@ -153,7 +153,7 @@ package enum PNGImage {
             }
         }
         func sample(_ channel: Int) -> Int { raw(channel) * 255 / ((1 << header.depth) - 1) }
-        /// Whether the samples are those that `tRNS` makes transparent.
+        /// Tells whether the samples are those that `tRNS` makes transparent.
         func isClear(_ count: Int) -> Bool {
             transparency.count == count * 2
                 && (0..<count).allSatisfy {

@@ -8,7 +8,7 @@ struct Pager: Sendable {
     let item: Item
     /// The bytes from the beginning of the file on.
     private(set) var bytes: [UInt8] = []
-    /// Whether that is all of it.
+    /// True when that is all of it.
     private(set) var isComplete = false
     /// The request for more of it that is under way.
     var loading: Ticket?
@@ -17,12 +17,12 @@ struct Pager: Sendable {
     var picture: Picture?
     var isHex = false
     private var isDecided = false
-    /// What is searched for.
+    /// The text searched for.
     private(set) var needle = ""
     /// The field the person types that into.
     var field: TextField?
 
-    /// Where each line begins; one longer than ``lineLimit`` is several.
+    /// The start of each line; one longer than ``lineLimit`` is several.
     private var starts = [0]
     /// The first row shown: a line, and a row of it.
     private(set) var top = (line: 0, row: 0)
@@ -40,7 +40,7 @@ struct Pager: Sendable {
     }
 
     var path: Files.Path { folder.path(of: item.name) }
-    /// Whether the rest is not fetched because it is too much.
+    /// True when the rest is not fetched because it is too much.
     var isCut: Bool { bytes.count >= Self.sizeLimit && !isComplete }
 
     /// Takes what has been fetched.
@@ -59,7 +59,7 @@ struct Pager: Sendable {
         }
     }
 
-    /// How many lines there are; a line end at the very end begins none.
+    /// The number of lines; a line end at the very end begins none.
     private var lineCount: Int {
         guard let last = starts.last, last == bytes.count, starts.count > 1 else { return starts.count }
         return starts.count - 1
@@ -86,7 +86,7 @@ struct Pager: Sendable {
         return [VisibleText.dump(bytes[start..<min(start + perRow, bytes.count)], at: start, perRow: perRow)]
     }
 
-    /// What is shown in so many rows, each with its line.
+    /// The content of so many rows, each with its line.
     func visible(width: Int, height: Int) -> [(line: Int, spans: [VisibleText.Span])] {
         var result: [(Int, [VisibleText.Span])] = []
         var line = top.line
@@ -151,7 +151,7 @@ struct Pager: Sendable {
         return (0, 0)
     }
 
-    /// Whether more is to be fetched to fill what is shown, and a screen beyond.
+    /// Tells whether more must be fetched to fill the screen, and another beyond it.
     func wantsMore(width: Int, height: Int) -> Bool {
         guard !isComplete, loading == nil, failure == nil, picture == nil, bytes.count < Self.sizeLimit else {
             return false
@@ -159,7 +159,7 @@ struct Pager: Sendable {
         return count(width) - top.line < 3 * height
     }
 
-    /// How far down the file the last row is, in percent.
+    /// The position of the last row in the file, in percent.
     func percent(width: Int, height: Int) -> Int {
         guard item.size > 0, count(width) > 0 else { return 100 }
         let last = min(top.line + height, count(width))

@@ -2,8 +2,8 @@ import KithAPI
 
 /// One side of the browser.
 struct Pane: Sendable {
-    /// What is shown.
-    var spot: Spot
+    /// The location shown.
+    var location: Location
     private(set) var listing = Listing()
     /// The line the person is at.
     private(set) var cursor = 0
@@ -18,28 +18,28 @@ struct Pane: Sendable {
     var failure: String?
     /// The listing under way.
     var pending: Pending?
-    /// Where a name goes back to after its folder has been left.
-    private var places: [Spot: [UInt8]] = [:]
+    /// The name the cursor was on in each location that was left.
+    private var lastNames: [Location: [UInt8]] = [:]
 
     /// A listing that has not come to its end.
     struct Pending: Sendable {
         let ticket: Ticket
-        var spot: Spot
+        var location: Location
         var items: [Item] = []
         /// The name to be at, when it comes.
         var select: [UInt8]?
-        /// Whether what has come is shown already.
+        /// True when what has come is shown already.
         var isShown = false
-        /// How many items were there when they were last put in order.
+        /// The number of items when they were last put in order.
         var arranged = 0
         let began: ContinuousClock.Instant
     }
 
-    init(_ spot: Spot) { self.spot = spot }
+    init(_ location: Location) { self.location = location }
 
     var current: Item? { cursor < listing.count ? listing[cursor] : nil }
 
-    /// What an action is about: all that is marked, else the line at the cursor.
+    /// The items of an action: all that are marked, else the line at the cursor.
     var chosen: [Item] {
         guard !marked.isEmpty else { return current.flatMap { $0.isReal ? [$0] : nil } ?? [] }
         let items = listing.items.filter { marked.contains($0.name) }
@@ -108,10 +108,10 @@ struct Pane: Sendable {
         let name = current?.name
         change(&view)
         listing.arrange(view)
-        place(at: name, height: height)
+        putCursor(at: name, height: height)
     }
 
-    private mutating func place(at name: [UInt8]?, height: Int) {
+    private mutating func putCursor(at name: [UInt8]?, height: Int) {
         if let name, let index = listing.index(of: name) { cursor = index }
         show(height: height)
     }
@@ -125,30 +125,30 @@ struct Pane: Sendable {
     }
 
     /// Shows other contents; the cursor stays at its name, or goes to `select`.
-    mutating func replace(_ items: [Item], at spot: Spot, select: [UInt8]?, height: Int) {
-        let isSame = spot == self.spot
+    mutating func replace(_ items: [Item], at location: Location, select: [UInt8]?, height: Int) {
+        let isSame = location == self.location
         if !isSame {
             remember()
             (cursor, top) = (0, 0)
             unmarkAll()
             view.filter = ""
         }
-        let name = select ?? (isSame ? current?.name : places[spot])
+        let name = select ?? (isSame ? current?.name : lastNames[location])
         let index = cursor
-        self.spot = spot
+        self.location = location
         failure = nil
         let hasParent: Bool
-        if case .devices = spot { hasParent = false } else { hasParent = true }
+        if case .devices = location { hasParent = false } else { hasParent = true }
         listing = Listing((hasParent ? [Item.parent] : []) + items, view)
         // What was deleted leaves the cursor where it was.
         cursor = isSame ? index : 0
-        place(at: name, height: height)
+        putCursor(at: name, height: height)
         unmarkMissing()
     }
 
     /// Remembers the name the cursor is at, for when its folder is shown again.
     private mutating func remember() {
-        if places.count > 500 { places = [:] }
-        places[spot] = current?.name
+        if lastNames.count > 500 { lastNames = [:] }
+        lastNames[location] = current?.name
     }
 }

@@ -1,7 +1,7 @@
 import KithAPI
 import KithCommandLine
 
-/// What is shown of a file beside the list.
+/// The preview of a file beside the list.
 package enum Preview: Hashable, Sendable {
     /// Its first lines.
     case text([[VisibleText.Span]])
@@ -9,7 +9,7 @@ package enum Preview: Hashable, Sendable {
     case bytes([UInt8], about: String?)
     /// An image, and what it is.
     case picture(Picture, about: String)
-    /// What is in a folder, the first of it.
+    /// The first items of a folder.
     case folder([Item], hasMore: Bool)
     /// Why there is nothing to show.
     case failure(String)
@@ -21,7 +21,7 @@ package enum Preview: Hashable, Sendable {
     /// So many pixels are kept of an image, in either direction.
     private static let pixelLimit = 512
 
-    /// Whether more than the head is needed: an image that can be decoded.
+    /// Tells whether more than the head is needed: an image that can be decoded.
     package static func wantsWhole(_ head: [UInt8], size: UInt64) -> Bool {
         size > UInt64(head.count) && size <= UInt64(imageSizeLimit)
             && (ImageHeader(head)?.isDecoded ?? ImageHeader.mayFollow(head))

@@ -4,7 +4,7 @@ import KithTerminal
 package struct TextField: Hashable, Sendable {
     /// The characters, each with its marks.
     private var characters: [Character]
-    /// How many of them stand before the cursor.
+    /// The number of characters before the cursor.
     private var cursor: Int
     private static let limit = 4_096
 

@@ -6,7 +6,7 @@ package struct VisibleText: Hashable, Sendable {
     /// A run of characters of one sort.
     package struct Span: Hashable, Sendable {
         package var text: String
-        /// Whether it stands for what cannot be shown as itself.
+        /// True when it stands for a character that cannot be shown as itself.
         package var isControl: Bool
     }
 
@@ -86,7 +86,7 @@ package struct VisibleText: Hashable, Sendable {
         return rows
     }
 
-    /// Whether bytes are better shown as numbers: they hold a NUL, or much that is no text.
+    /// Tells whether bytes are better shown as numbers: they hold a NUL, or much that is not text.
     package static func isBinary(_ bytes: some Collection<UInt8>) -> Bool {
         let head = Array(bytes.prefix(8_192))
         if head.contains(0) { return true }

@@ -2,7 +2,7 @@
 extension ArgumentScan {
     /// The fault of a command line.
     package struct Problem: Error, Hashable, Sendable {
-        /// What is wrong, in a sentence without its end.
+        /// The fault, in a sentence without its end.
         package let message: String
         /// The option that was meant, as far as can be told.
         package let meant: String?
@@ -34,8 +34,8 @@ extension ArgumentScan {
         return result
     }
 
-    /// What is wrong with `words`, as far as names and places go; `nil` when they are all right, and only a value can be
-    /// wrong.
+    /// The problem with `words`, as far as names and positions go; `nil` when they are all right, and only a value can
+    /// be wrong.
     package static func problem(
         with words: [String], of command: CommandDescription, named name: String
     ) -> Problem? {
@@ -67,12 +67,12 @@ extension ArgumentScan {
         return Problem(message: "A value is missing behind \(name)" + (wanted.map { ": \($0)" } ?? ""), meant: nil)
     }
 
-    /// Whether a word begins as a number below zero does, which no name of an option does.
+    /// Tells whether a word begins as a number below zero does, which no name of an option does.
     package static func isNegative(_ word: String) -> Bool {
         word.first == "-" && word.dropFirst().drop { $0 == "." }.first.map { $0.isASCII && $0.isNumber } ?? false
     }
 
-    /// Whether a word is several short names, or one and its value, and no name by itself.
+    /// Tells whether a word is several short names, or one and its value, and no name by itself.
     private func isCluster(_ word: String) -> Bool {
         word.count > 2 && word.hasPrefix("-") && !word.hasPrefix("--")
             && command.index(named: Self.split(word).name) == nil

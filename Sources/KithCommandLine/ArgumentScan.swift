@@ -1,6 +1,6 @@
 /// The words after a command's name, read as its parser is going to read them.
 package struct ArgumentScan: Hashable, Sendable {
-    /// What a word is.
+    /// The role of a word.
     package enum Role: Hashable, Sendable {
         /// Names of the arguments with these indices; `value` is what stands after an equals sign, or behind the letter of
         /// an option (`-n5`).
@@ -9,7 +9,7 @@ package struct ArgumentScan: Hashable, Sendable {
         case names([Int], value: String?)
         /// The value of the argument with this index.
         case value(of: Int)
-        /// The argument with this index, by its place.
+        /// The argument with this index, by its position.
         case positional(Int)
         /// `--`, and what follows it when no argument takes that.
         case terminator
@@ -21,10 +21,10 @@ package struct ArgumentScan: Hashable, Sendable {
     package private(set) var roles: [Role] = []
     /// The index of the option whose value has to come next.
     package private(set) var awaited: Int?
-    /// Whether `--` was seen.
+    /// True once `--` was seen.
     package private(set) var isTerminated = false
-    /// How many arguments were given by their place.
-    private var placed = 0
+    /// The number of arguments given by their position.
+    private var positionCount = 0
     let command: CommandDescription
     private let positionals: [Int]
 
@@ -42,11 +42,11 @@ package struct ArgumentScan: Hashable, Sendable {
         return result
     }
 
-    /// The argument that a further word without a hyphen would be, by its place.
+    /// The argument that a further word without a hyphen would be, by its position.
     package var nextPositional: Int? {
-        let places = positionals.filter { isTerminated || command.arguments[$0].parsingStrategy != "postTerminator" }
-        if placed < places.count { return places[placed] }
-        return places.last.flatMap { command.arguments[$0].isRepeating ? $0 : nil }
+        let open = positionals.filter { isTerminated || command.arguments[$0].parsingStrategy != "postTerminator" }
+        if positionCount < open.count { return open[positionCount] }
+        return open.last.flatMap { command.arguments[$0].isRepeating ? $0 : nil }
     }
 
     private mutating func role(of word: String) -> Role {
@@ -54,13 +54,13 @@ package struct ArgumentScan: Hashable, Sendable {
             awaited = nil
             return .value(of: option)
         }
-        if isTerminated || word == "-" || !word.hasPrefix("-") { return place() }
+        if isTerminated || word == "-" || !word.hasPrefix("-") { return nextPosition() }
         if word == "--" {
             isTerminated = true
             // What comes after it has an argument of its own, or goes on where the others were.
             if let after = positionals.firstIndex(where: { command.arguments[$0].parsingStrategy == "postTerminator" })
             {
-                placed = after
+                positionCount = after
             }
             return .terminator
         }
@@ -85,16 +85,16 @@ package struct ArgumentScan: Hashable, Sendable {
         return .names(indices, value: nil)
     }
 
-    /// Whether an argument's name stands by itself or not at all: nobody asks for help among other letters.
+    /// Tells whether an argument's name stands by itself or not at all: nobody asks for help among other letters.
     func isAlone(_ index: Int, in word: String) -> Bool {
         word.count > 2 && ["help", "version"].contains(command.arguments[index].key)
     }
 
-    private mutating func place() -> Role {
+    private mutating func nextPosition() -> Role {
         guard let index = nextPositional else { return .unknown }
-        placed += 1
+        positionCount += 1
         if ["allRemainingInput", "allUnrecognized"].contains(command.arguments[index].parsingStrategy) {
-            // Whatever follows is no option of ours.
+            // Whatever follows is not an option of ours.
             isTerminated = true
         }
         return .positional(index)

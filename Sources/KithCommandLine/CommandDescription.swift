@@ -4,7 +4,7 @@
 package struct CommandDescription: Decodable, Hashable, Sendable {
     /// One thing a command takes: an option, a flag, or an argument known by its place.
     package struct Argument: Decodable, Hashable, Sendable {
-        /// How it is given.
+        /// The way it is given.
         package enum Kind: String, Decodable, Hashable, Sendable {
             /// By its place.
             case positional
@@ -31,7 +31,7 @@ package struct CommandDescription: Decodable, Hashable, Sendable {
             }
         }
 
-        /// What its values are, for completion.
+        /// The kind of its values, for completion.
         package enum Values: Hashable, Sendable {
             /// Nothing is known.
             case any
@@ -41,29 +41,29 @@ package struct CommandDescription: Decodable, Hashable, Sendable {
             case file
             /// A folder on this device.
             case folder
-            /// What the named source offers.
+            /// The candidates that the named source offers.
             case source(String)
         }
 
-        /// How it is given.
+        /// The way it is given.
         package var kind: Kind
-        /// Whether help shows it.
+        /// True when help shows it.
         package var shouldDisplay: Bool
-        /// Whether it may be left out.
+        /// True when it may be left out.
         package var isOptional: Bool
-        /// Whether it may be given several times.
+        /// True when it may be given several times.
         package var isRepeating: Bool
-        /// How its values are told from other words.
+        /// The way its values are told from other words.
         package var parsingStrategy: String
         /// All its names; empty of a positional one.
         package var names: [Name]
-        /// What stands for its value in help.
+        /// The name of its value in help.
         package var valueName: String
         /// Its value when it is not given.
         package var defaultValue: String?
-        /// What it is for.
+        /// The purpose, in a line.
         package var abstract: String
-        /// What its values are.
+        /// The kind of its values.
         package var values: Values
 
         /// The name it has in a settings file: the first long one, else the first.
@@ -126,19 +126,19 @@ package struct CommandDescription: Decodable, Hashable, Sendable {
         }
     }
 
-    /// What it is called.
+    /// The name.
     package var name: String
-    /// What it does, in a line.
+    /// The purpose, in a line.
     package var abstract: String
-    /// What more there is to say, with examples: lines that begin with blanks.
+    /// The further explanation, with examples: lines that begin with blanks.
     package var discussion: String
-    /// Whether help shows it.
+    /// True when help shows it.
     package var shouldDisplay: Bool
     /// The commands below it.
     package var subcommands: [CommandDescription]
     /// The one that is meant when none is named.
     package var defaultSubcommand: String?
-    /// What it takes.
+    /// The options and arguments it takes.
     package var arguments: [Argument]
 
     private enum CodingKeys: String, CodingKey {
@@ -170,10 +170,10 @@ package struct CommandDescription: Decodable, Hashable, Sendable {
         self.shouldDisplay = shouldDisplay
     }
 
-    /// What it takes by place, in order.
+    /// The arguments it takes by position, in order.
     package var positionals: [Argument] { arguments.filter { $0.kind == .positional } }
 
-    /// What can be set in a file: all that has a name, but for help and the version.
+    /// The options that can be set in a file: all that have a name, but for help and the version.
     package var settable: [Argument] {
         arguments.filter { $0.kind != .positional && $0.key != nil && $0.key != "help" && $0.key != "version" }
     }
@@ -212,22 +212,22 @@ package struct CommandDescription: Decodable, Hashable, Sendable {
 }
 
 extension CommandDescription.Argument {
-    /// Whether its value names a device.
+    /// True when its value names a device.
     ///
     /// A convention: it is called so in help.
     package var namesDevice: Bool { kind != .flag && valueName == "device" && values == .any }
 
-    /// Whether the last of its values names a device, and those before it files of this one.
+    /// True when the last of its values names a device, and those before it files of this one.
     ///
     /// A convention: it is called so in help.
     package var endsInDevice: Bool { kind == .positional && isRepeating && valueName == Self.filesThenDevice }
 
-    /// What stands in help for files and then a device.
+    /// The name in help of files and then a device.
     package static let filesThenDevice = "file-or-device"
 
-    /// Whether its value is `DEVICE:PATH`.
+    /// True when its value is `DEVICE:PATH`.
     package var namesRemotePath: Bool { values == .source(Self.remotePaths) }
 
-    /// What completes `DEVICE:PATH`.
+    /// The source that completes `DEVICE:PATH`.
     package static let remotePaths = "kith complete --paths"
 }

@@ -1,15 +1,15 @@
-/// What can stand where the cursor is on a half-typed command line.
+/// The completion at the cursor of a half-typed command line.
 ///
-/// Says what is known from the commands alone, and what is to be asked of others: devices, their folders, the files
-/// of this one.
+/// Holds what is known from the commands alone, and what is to be asked of others: devices, their folders, the files of
+/// this one.
 package struct Completion: Hashable, Sendable {
     /// One way to go on.
     package struct Candidate: Hashable, Sendable {
         /// The whole word, without quotes.
         package var word: String
-        /// What it is, in a few words; may be empty.
+        /// The explanation, in a few words; may be empty.
         package var help: String
-        /// Whether the word goes on: no blank follows.
+        /// True when the word goes on: no blank follows.
         package var isPartial: Bool
 
         /// Makes a candidate.
@@ -20,13 +20,13 @@ package struct Completion: Hashable, Sendable {
         }
     }
 
-    /// Where more candidates come from; their words follow the stem.
+    /// A source of more candidates; their words follow the stem.
     package enum Source: Hashable, Sendable {
         /// The names of devices.
         case devices
         /// The names of devices, each with a colon behind it for a path.
         case devicesForPaths
-        /// What is in a folder of a device and begins with `prefix`.
+        /// The entries of a folder of a device that begin with `prefix`.
         case remote(device: String, folder: String, prefix: String)
         /// Files of this device.
         case files
@@ -34,11 +34,11 @@ package struct Completion: Hashable, Sendable {
         case folders
     }
 
-    /// What is known, with the stem, filtered by what is typed.
+    /// The known candidates, with the stem, filtered by what is typed.
     package private(set) var candidates: [Candidate] = []
-    /// What to ask for.
+    /// The sources to ask.
     package private(set) var sources: [Source] = []
-    /// What stands in the word before the part that is completed, as in `--on=`.
+    /// The part of the word before the one that is completed, as in `--on=`.
     package private(set) var stem = ""
     /// The part that is completed.
     package private(set) var typed: String
@@ -74,8 +74,8 @@ package struct Completion: Hashable, Sendable {
             } else {
                 offerNames(of: command, scan)
             }
-        } else if let place = scan.nextPositional {
-            offerValues(of: command.arguments[place])
+        } else if let argument = scan.nextPositional {
+            offerValues(of: command.arguments[argument])
         }
     }
 
@@ -161,7 +161,7 @@ package struct Completion: Hashable, Sendable {
         typed = String(typed.dropFirst(folder.count))
     }
 
-    /// Whether a word can be a line of its own between a program and a shell: no control characters.
+    /// Tells whether a word can be a line of its own between a program and a shell: no control characters.
     private static func isSafe(_ word: String) -> Bool {
         !word.isEmpty && word.unicodeScalars.allSatisfy { $0.value >= 0x20 && !(0x7F...0x9F).contains($0.value) }
     }

@@ -65,7 +65,7 @@ package enum CompletionScript: String, CaseIterable, Sendable {
         }
     }
 
-    /// What `kith complete` prints for this shell.
+    /// The output of `kith complete` for this shell.
     ///
     /// For bash it takes the line as typed, and what readline takes for the word.
     package func lines(_ completion: Completion, line: ShellLine? = nil, replaced: String = "") -> [String] {

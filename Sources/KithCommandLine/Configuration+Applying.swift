@@ -1,5 +1,5 @@
 extension Configuration {
-    /// Where the value of an option comes from.
+    /// The origin of an option's value.
     package enum Origin: Hashable, Sendable {
         /// The command line.
         case commandLine
@@ -17,7 +17,7 @@ extension Configuration {
         package var key: String
         /// Its value; `yes` or `no` of a flag, `nil` when it has none.
         package var value: String?
-        /// Where that comes from.
+        /// The origin of the value.
         package var origin: Origin
     }
 
@@ -25,7 +25,7 @@ extension Configuration {
     package struct Applied: Hashable, Sendable {
         /// The words for the command's parser, without those that name the command.
         package var words: [String]
-        /// What was put in, with the line it comes from, in the order of ``words``.
+        /// The words put in, with the lines they come from, in the order of ``words``.
         package var inserted: [(word: String, line: Int)]
 
         package static func == (left: Applied, right: Applied) -> Bool {
@@ -40,10 +40,10 @@ extension Configuration {
 
     /// Puts settings into a command line, in front of its own words.
     ///
-    /// What the command line says counts first, then the environment, then the sections of the devices it names, in the
+    /// The command line counts first, then the environment, then the sections of the devices it names, in the
     /// order of the file, then the command's section, then those above it. An option that may be repeated has all its
-    /// values from the first of them that sets it. Names of devices are replaced by what the file says they mean.
-    /// `--FLAG=no` takes back what the file says of a flag, `--FLAG=yes` is the flag itself.
+    /// values from the first of them that sets it. Names of devices are replaced by what they mean in the file.
+    /// `--FLAG=no` takes back what the file sets for a flag, `--FLAG=yes` is the flag itself.
     ///
     /// - Throws: the line whose value is wrong.
     package func apply(
@@ -51,23 +51,23 @@ extension Configuration {
     ) throws(Problem) -> Applied {
         let (words, decided) = Self.withPlainFlags(words, command)
         let scan = ArgumentScan(words, of: command)
-        var settled = scan.given.union(decided)
+        var handled = scan.given.union(decided)
         for (key, variable) in Self.variables where environment[variable]?.isEmpty == false {
-            if let index = command.arguments.firstIndex(where: { $0.key == key }) { settled.insert(index) }
+            if let index = command.arguments.firstIndex(where: { $0.key == key }) { handled.insert(index) }
         }
         var applied = Applied(words: [], inserted: [])
         for section in matching(path, devices: Self.devices(in: words, scan, command)) {
             var fresh: Set<Int> = []
             for setting in section.settings where setting.command == nil || setting.command == path {
                 guard let argument = command.settable(setting.key),
-                    let index = command.arguments.firstIndex(of: argument), !settled.contains(index)
+                    let index = command.arguments.firstIndex(of: argument), !handled.contains(index)
                 else { continue }
                 fresh.formUnion(command.counterparts(of: index))
                 if let word = try Self.word(for: setting, argument, command) {
                     applied.inserted.append((word, setting.line))
                 }
             }
-            settled.formUnion(fresh)
+            handled.formUnion(fresh)
         }
         applied.words = applied.inserted.map(\.word) + replacingNames(in: words, scan, command)
         return applied
@@ -103,7 +103,7 @@ extension Configuration {
         return effects
     }
 
-    /// What a name of a device means, and the line that says so; `nil` when it means itself.
+    /// The device that a name means, and the line of settings that decides it; `nil` when it means itself.
     package func meaning(of device: String) -> (name: String, line: Int)? {
         for section in sections {
             guard case .device(let patterns) = section.scope, Self.matches(device, patterns),
@@ -184,13 +184,13 @@ extension Configuration {
 
     /// The device a word names, and where in the word.
     private static func device(
-        in word: String, at place: Int, _ scan: ArgumentScan, _ command: CommandDescription
+        in word: String, at position: Int, _ scan: ArgumentScan, _ command: CommandDescription
     ) -> (name: String, range: Range<String.Index>)? {
-        let role = scan.roles[place]
+        let role = scan.roles[position]
         var value = word.startIndex..<word.endIndex
         let index: Int
         switch role {
-        case .positional(let place): index = place
+        case .positional(let argument): index = argument
         case .value(let option): index = option
         case .names(let indices, .some):
             guard let last = indices.last, let equals = word.firstIndex(of: "=") else { return nil }
@@ -205,7 +205,7 @@ extension Configuration {
             else { return nil }
             value = value.lowerBound..<colon
         } else if argument.endsInDevice {
-            guard !scan.roles[(place + 1)...].contains(role) else { return nil }
+            guard !scan.roles[(position + 1)...].contains(role) else { return nil }
             if word[value].hasSuffix(":") { value = value.lowerBound..<word.index(before: value.upperBound) }
         } else if !argument.namesDevice {
             return nil

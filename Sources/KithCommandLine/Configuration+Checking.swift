@@ -1,5 +1,5 @@
 extension Configuration {
-    /// What is wrong with the settings, given the commands there are: unknown commands, keys and values, and doubles.
+    /// The problems of the settings, given the commands there are: unknown commands, keys and values, and doubles.
     package func problems(for root: CommandDescription) -> [Problem] {
         var problems: [Problem] = []
         for section in sections {
@@ -98,7 +98,7 @@ extension Configuration {
             return
                 "unknown setting \(Self.named(setting.key)) here; it belongs in [\(owner.path.joined(separator: " "))]"
         }
-        return "unknown setting \(Self.named(setting.key)) \(section.scope.place)\(hint)"
+        return "unknown setting \(Self.named(setting.key)) \(section.scope.phrase)\(hint)"
     }
 
     /// Text of the file, safe for a terminal.
@@ -129,7 +129,7 @@ extension Configuration {
         return best.name
     }
 
-    /// How many letters must be put in, taken out, replaced or swapped.
+    /// The number of letters to insert, remove, replace or swap.
     private static func distance(_ left: [Character], _ right: [Character]) -> Int {
         var before: [Int] = []
         var previous = Array(0...right.count)
@@ -150,12 +150,12 @@ extension Configuration {
 
 extension Configuration.Scope {
     /// For a sentence: `in [shell]`.
-    fileprivate var place: String {
+    fileprivate var phrase: String {
         if case .everything = self { "before the first section" } else { "in \(text)" }
     }
 }
 
 extension CommandDescription {
-    /// Whether one of its values names a device, or a path on one.
+    /// True when one of its values names a device, or a path on one.
     package var takesDevice: Bool { arguments.contains { $0.namesDevice || $0.namesRemotePath } }
 }

@@ -56,11 +56,11 @@ package struct Configuration: Hashable, Sendable {
         package var settings: [Setting] = []
     }
 
-    /// What is wrong with a line.
+    /// A fault of a line.
     package struct Problem: Error, Hashable, Sendable {
         /// The line, from 1.
         package var line: Int
-        /// What is wrong and what to do, in a sentence.
+        /// The fault and the remedy, in a sentence.
         package var message: String
 
         /// Makes a problem.
@@ -81,7 +81,7 @@ package struct Configuration: Hashable, Sendable {
 
     /// Reads a file's text.
     ///
-    /// - Throws: the first line that cannot be read. Whether keys exist, ``problems(for:)`` says.
+    /// - Throws: the first line that cannot be read. Whether keys exist is for ``problems(for:)``.
     package init(parsing text: String) throws(Problem) {
         var section = Section(scope: .everything, line: 0)
         var number = 0
@@ -193,7 +193,7 @@ package struct Configuration: Hashable, Sendable {
         }
     }
 
-    /// Whether `name` is one of those `patterns` mean.
+    /// Tells whether `name` is one of those `patterns` mean.
     package static func matches(_ name: String, _ patterns: [String]) -> Bool {
         var isMatch = false
         for pattern in patterns {
@@ -206,23 +206,23 @@ package struct Configuration: Hashable, Sendable {
         return isMatch
     }
 
-    /// Whether `name` matches one pattern of `*`, `?` and letters; case counts not.
+    /// Tells whether `name` matches one pattern of `*`, `?` and letters; case does not count.
     ///
     /// Takes time in proportion to the product of both lengths, whatever the pattern.
     private static func matches(_ name: String, pattern: String) -> Bool {
         let (name, pattern) = (Array(name.lowercased()), Array(pattern.lowercased()))
-        var (place, wanted) = (0, 0)
-        var star: (wanted: Int, place: Int)?
-        while place < name.count {
+        var (position, wanted) = (0, 0)
+        var star: (wanted: Int, position: Int)?
+        while position < name.count {
             if wanted < pattern.count, pattern[wanted] == "*" {
-                star = (wanted, place)
+                star = (wanted, position)
                 wanted += 1
-            } else if wanted < pattern.count, pattern[wanted] == "?" || pattern[wanted] == name[place] {
+            } else if wanted < pattern.count, pattern[wanted] == "?" || pattern[wanted] == name[position] {
                 wanted += 1
-                place += 1
+                position += 1
             } else if let last = star {
-                star = (last.wanted, last.place + 1)
-                (wanted, place) = (last.wanted + 1, last.place + 1)
+                star = (last.wanted, last.position + 1)
+                (wanted, position) = (last.wanted + 1, last.position + 1)
             } else {
                 return false
             }

@@ -1,6 +1,6 @@
-/// What a firewall's own files say of a port.
+/// The rules on a port in a firewall's own files.
 package enum FirewallRules {
-    /// Whether the rules that a person has given ufw (`/etc/ufw/user.rules`) let a UDP port in from anywhere.
+    /// Tells whether the rules that a person has given ufw (`/etc/ufw/user.rules`) let a UDP port in from anywhere.
     package static func ufw(_ rules: String, letsIn port: UInt16) -> Bool {
         rules.split(separator: "\n").contains { line in
             let words = line.split(separator: " ")

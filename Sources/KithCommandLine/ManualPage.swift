@@ -1,6 +1,6 @@
 /// A page of the manual in mdoc(7), from the same description as `--help`.
 package struct ManualPage: Hashable, Sendable {
-    /// What its file is called, as `kith-cp.1`.
+    /// The name of its file, as `kith-cp.1`.
     package var fileName: String
     /// Its text.
     package var text: String

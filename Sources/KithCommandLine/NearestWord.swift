@@ -8,7 +8,7 @@ extension Wording {
             .filter { $0.slips <= limit }.min { ($0.slips, $0.word) < ($1.slips, $1.word) }?.word
     }
 
-    /// How many slips lie between two words: a letter too many, too few, wrong, or changed with the next one.
+    /// The number of slips between two words: a letter too many, too few, wrong, or changed with the next one.
     ///
     /// The optimal string alignment distance; costs the product of their lengths.
     package static func slips(_ left: String, _ right: String) -> Int {

@@ -12,15 +12,15 @@ package struct ServiceUnit: Hashable, Sendable {
         case launchdSystem(user: String)
     }
 
-    /// Who runs it.
+    /// The manager that runs it.
     package var manager: Manager
-    /// What tells it from others on this machine; `kith` unless several devices run on it.
+    /// The name that tells it from others on this machine; `kith` unless several devices run on it.
     package var name: String
     /// The absolute path of the kith command.
     package var program: String
     /// The data directory, absolute.
     package var directory: String
-    /// Whether what it runs may change nothing outside its user's home folder, and gain no right.
+    /// True when what it runs may change nothing outside its user's home folder, and gain no right.
     package var isConfined: Bool
 
     /// Makes a description of a service.
@@ -32,7 +32,7 @@ package struct ServiceUnit: Hashable, Sendable {
         self.isConfined = isConfined
     }
 
-    /// Whether `name` can be that of a service: 1 to 48 letters, digits, hyphens and underscores.
+    /// Tells whether `name` can be that of a service: 1 to 48 letters, digits, hyphens and underscores.
     package static func isName(_ name: String) -> Bool {
         (1...48).contains(name.utf8.count)
             && name.utf8.allSatisfy {
@@ -41,7 +41,7 @@ package struct ServiceUnit: Hashable, Sendable {
             }
     }
 
-    /// What the service is called by its manager.
+    /// The name its manager knows the service by.
     package var identifier: String {
         let unique = name == "kith" ? "kith" : "kith-\(name)"
         switch manager {
@@ -50,7 +50,7 @@ package struct ServiceUnit: Hashable, Sendable {
         }
     }
 
-    /// Where the file belongs; `home` is the user's.
+    /// The path for the file; `home` is the user's.
     package func path(home: String, configHome: String?) -> String {
         switch manager {
         case .systemdUser: "\(configHome ?? home + "/.config")/systemd/user/\(identifier)"

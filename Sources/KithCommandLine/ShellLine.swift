@@ -46,7 +46,8 @@ package struct ShellLine: Hashable, Sendable {
         }
     }
 
-    /// What bash is to put in place of `replaced`, the end of the current word that readline takes for the whole of it.
+    /// The text for bash to put in place of `replaced`, the end of the current word that readline takes for the whole
+    /// of it.
     ///
     /// - Returns: the rest of `word` with the quotes it needs there; `nil` when it does not go on from what is typed.
     package func replacement(for candidate: Completion.Candidate, replacing replaced: String) -> String? {

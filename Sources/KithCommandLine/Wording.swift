@@ -17,7 +17,7 @@ package enum Wording {
         return result
     }
 
-    /// Whether a terminal shows a character, and does nothing else with it.
+    /// Tells whether a terminal shows a character, and does nothing else with it.
     package static func isPrintable(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.properties.generalCategory {
         case .control, .format, .lineSeparator, .paragraphSeparator, .privateUse, .unassigned: false
@@ -42,7 +42,7 @@ package enum Wording {
         size(bytesPerSecond.isNaN ? 0 : UInt64(min(max(bytesPerSecond, 0), 1e18))) + "/s"
     }
 
-    /// How many hundredths of a whole a part is, at most 100.
+    /// The part in hundredths of a whole, at most 100.
     package static func percent(_ part: UInt64, of whole: UInt64) -> Int {
         whole == 0 ? 100 : percent(Double(part) / Double(whole))
     }
@@ -94,7 +94,7 @@ package enum Wording {
     }
 }
 
-/// How fast something goes, about the last second, so that the number can be read.
+/// The rate of a transfer over the last second or so, so that the number can be read.
 package struct TransferRate: Hashable, Sendable {
     /// Bytes a second; `nil` before there are two measurements.
     package private(set) var bytesPerSecond: Double?

@@ -1,6 +1,6 @@
 import KithMLS
 
-/// A delivery service that is told what somebody made up: for fuzzers.
+/// A delivery service with made-up records: for fuzzers.
 package enum DeliveryInspection {
     /// Gives a new service these records, as its file has them, and asks it for all that they changed.
     ///

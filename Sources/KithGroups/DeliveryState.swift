@@ -1,9 +1,9 @@
 import Crypto
 import KithMLS
 
-/// What a delivery service knows, as the sum of what it was told: the engine of ``MemoryDelivery`` and ``FileDelivery``.
+/// The state of a delivery service, as the sum of its records: the engine of ``MemoryDelivery`` and ``FileDelivery``.
 struct DeliveryState {
-    /// One thing it was told; a log of these is all there is to keep.
+    /// One record; a log of these is all there is to keep.
     enum Record {
         case message(groupID: [UInt8], [UInt8])
         case welcome([UInt8])
@@ -12,7 +12,7 @@ struct DeliveryState {
         case groupInfo(groupID: [UInt8], [UInt8])
     }
 
-    /// How many records there were.
+    /// The number of records so far.
     private(set) var count: UInt64 = 0
     private var groups: [[UInt8]: Messages] = [:]
     private var clients: [ClientID: Client] = [:]
@@ -33,15 +33,15 @@ struct DeliveryState {
         var welcomes: [[UInt8]] = []
     }
 
-    /// What a message would be answered, and whether it is new.
+    /// The answer to a message, and whether the message is new.
     func answer(_ message: [UInt8], to groupID: [UInt8]) throws(DeliveryError) -> (DeliveryAnswer, isNew: Bool) {
         let known = groups[groupID] ?? Messages()
         if let position = known.positions[SHA256.hash(data: message)] { return (.accepted(position: position), false) }
         let parsed = try Self.decode(message)
-        guard parsed.isFramed, let place = parsed.place, place.groupID == groupID else {
+        guard parsed.isFramed, let target = parsed.groupAndEpoch, target.groupID == groupID else {
             throw DeliveryError("The message is not one of that group.")
         }
-        if let epoch = known.epoch, place.epoch != epoch { return (.refused, false) }
+        if let epoch = known.epoch, target.epoch != epoch { return (.refused, false) }
         return (.accepted(position: UInt64(known.all.count)), true)
     }
 
@@ -74,7 +74,7 @@ struct DeliveryState {
             var group = groups.removeValue(forKey: groupID) ?? Messages()
             group.positions[SHA256.hash(data: message)] = UInt64(group.all.count)
             group.all.append(message)
-            if try Self.isCommit(message), let epoch = try Self.decode(message).place?.epoch {
+            if try Self.isCommit(message), let epoch = try Self.decode(message).groupAndEpoch?.epoch {
                 group.epoch = epoch &+ 1
             }
             groups[groupID] = group
@@ -112,7 +112,7 @@ struct DeliveryState {
         }
     }
 
-    /// Whether a group's public state is of the epoch that its last commit began, as far as is known.
+    /// Tells whether a group's public state is of the epoch that its last commit began, as far as is known.
     func isCurrent(info: [UInt8], of groupID: [UInt8]) throws(DeliveryError) -> Bool {
         let epoch = try Self.epoch(info, groupID)
         guard let known = groups[groupID] else { return true }
@@ -123,14 +123,14 @@ struct DeliveryState {
 
     private static func epoch(_ info: [UInt8], _ groupID: [UInt8]) throws(DeliveryError) -> UInt64 {
         guard case .groupInfo(let info) = try decode(info), info.groupContext.groupID == groupID else {
-            throw DeliveryError("That is no public state of that group.")
+            throw DeliveryError("These bytes are not a public state of that group.")
         }
         return info.groupContext.epoch
     }
 
     private static func reference(_ bytes: [UInt8]) throws(DeliveryError) -> (reference: [UInt8], KeyPackage) {
         guard case .keyPackage(let package) = try decode(bytes), let suite = CipherSuites[id: package.cipherSuite]
-        else { throw DeliveryError("That is no key package of a known cipher suite.") }
+        else { throw DeliveryError("These bytes are not a key package of a known cipher suite.") }
         return (package.reference(suite), package)
     }
 
@@ -142,7 +142,7 @@ struct DeliveryState {
     }
 
     private static func decode(_ message: [UInt8]) throws(DeliveryError) -> MLSMessage {
-        do { return try MLSMessage(message) } catch { throw DeliveryError("That is no message of a group.") }
+        do { return try MLSMessage(message) } catch { throw DeliveryError("These bytes are not a message of a group.") }
     }
 
     private static func isCommit(_ message: [UInt8]) throws(DeliveryError) -> Bool {
@@ -155,7 +155,7 @@ struct DeliveryState {
 }
 
 extension MLSMessage {
-    /// Whether it is a message of a group's members, and not about a group.
+    /// True for a message of a group's members, and not about a group.
     fileprivate var isFramed: Bool {
         switch self {
         case .publicMessage, .privateMessage: true
@@ -165,7 +165,7 @@ extension MLSMessage {
 }
 
 extension KeyPackage {
-    /// Whether it may be used again when no other is left.
+    /// True when it may be used again when no other is left.
     var isLastResort: Bool { extensions.contains { $0.type == .lastResort } }
 }
 
@@ -269,7 +269,7 @@ extension StateDelivery {
         try await ask { state in DeliveryRequest.takeKeyPackage(of: client, state) }
     }
 
-    /// How many key packages of a client are left.
+    /// Counts the key packages that a client has left.
     public func keyPackageCount(
         of client: ClientID
     ) async throws(DeliveryError) -> (count: Int, hasLastResort: Bool) {

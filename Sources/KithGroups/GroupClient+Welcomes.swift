@@ -8,9 +8,9 @@ extension GroupClient {
     /// out of it, or a key that it names may still come.
     @discardableResult
     public func receiveWelcomes() async throws(GroupError) -> [GroupSession] {
-        var place = try WelcomePlace(storage)
+        var progress = try WelcomeProgress(storage)
         var joined: [GroupSession] = []
-        for waiting in place.waiting {
+        for waiting in progress.waiting {
             let (name, position) = (name, waiting.position)
             let page = try await reaching { () throws(DeliveryError) in
                 try await delivery.welcomes(for: name, from: position, limit: 1).following(position)
@@ -18,11 +18,11 @@ extension GroupClient {
             guard let message = page.first else { continue }
             let (session, mayYet) = try await take(message.bytes)
             if let session { joined.append(session) }
-            place.tried(waiting, mayYet: mayYet)
-            try keep(place)
+            progress.tried(waiting, mayYet: mayYet)
+            try keep(progress)
         }
         while true {
-            let (name, from) = (name, place.cursor)
+            let (name, from) = (name, progress.cursor)
             let page = try await reaching { () throws(DeliveryError) in
                 try await delivery.welcomes(for: name, from: from, limit: 16).following(from)
             }
@@ -30,17 +30,17 @@ extension GroupClient {
             for message in page {
                 let (session, mayYet) = try await take(message.bytes)
                 if let session { joined.append(session) }
-                place.passed(message.position, mayYet: mayYet)
+                progress.passed(message.position, mayYet: mayYet)
             }
-            try keep(place)
+            try keep(progress)
         }
     }
 
-    private func keep(_ place: WelcomePlace) throws(GroupError) {
-        try storing { () throws(GroupStorageError) in try storage.put([place.item]) }
+    private func keep(_ progress: WelcomeProgress) throws(GroupError) {
+        try storing { () throws(GroupStorageError) in try storage.put([progress.item]) }
     }
 
-    /// Joins by a Welcome, if it is good; otherwise says whether it may become so.
+    /// Joins by a Welcome, if it is good; otherwise returns whether it may become so.
     private func take(_ welcome: [UInt8]) async throws(GroupError) -> (session: GroupSession?, mayYet: Bool) {
         do throws(GroupError) { return (try await join(welcome), false) } catch {
             switch error {
@@ -53,17 +53,17 @@ extension GroupClient {
     }
 }
 
-/// Where a client is among its Welcomes.
-private struct WelcomePlace {
+/// The progress of a client through its Welcomes.
+private struct WelcomeProgress {
     /// One that could not be used yet.
     struct Waiting: Hashable {
         let position: UInt64
-        /// How often it is tried.
+        /// The number of tries left.
         var triesLeft: UInt8
     }
 
     private static let key = StorageItem.Key(.note, Array("welcomes".utf8))
-    /// How many are kept: the delivery service could send any number.
+    /// The number kept: the delivery service could send any number.
     private static let limit = 64
     private static let tries: UInt8 = 16
 
@@ -156,7 +156,7 @@ struct UsedWelcomes {
 extension GroupSession {
     /// Checks that the group may be joined anew: this client is out of it, and the Welcome is from after that.
     ///
-    /// That it is behind is no reason: who delivers the messages could make it believe so.
+    /// That it is behind is not a reason: whoever delivers the messages could make it believe so.
     func checkReplaceable(by epoch: UInt64) throws(GroupError) {
         let (known, isRemoved) = try lastKnown()
         guard isRemoved, epoch > known.epoch else { throw .refused(.groupAlreadyKnown) }

@@ -5,36 +5,38 @@ import Synchronization
 ///
 /// One per process. Two processes may share a storage; the client's groups are then the same in both.
 public final class GroupClient: Sendable {
-    /// What a client decides for itself.
+    /// The settings a client chooses for itself.
     public struct Options: Sendable {
         /// The cipher suite of the groups it makes and the key packages it offers.
         public var suite: any CipherSuite = CipherSuites.all[0]
-        /// What it decides in each group, who says who is who, and what works for many members at once: four threads by
+        /// The settings of each group, the check of identities, and the executor for many members: four threads by
         /// default.
         ///
-        /// Nobody comes in unasked: unlike the engine's own defaults, those here take no commit by which a stranger joins and
+        /// Nobody comes in unasked: unlike the engine's own defaults, those here accept no commit by which an outsider joins and
         /// no proposal of somebody to be added. Members may replace a lost appearance of theirs.
         public var configuration: GroupConfiguration
-        /// Whether a credential is that of the client who is to be added under a name: by default a basic one with the
+        /// Tells whether a credential is that of the client to be added under a name: by default a basic one with the
         /// name's bytes.
         ///
         /// The delivery service hands out the key packages; without this it could have another one added.
         public var isCredential: @Sendable (_ credential: Credential, _ client: ClientID) -> Bool = {
             $0 == .basic(identity: Array($1.utf8))
         }
-        /// What it supports.
+        /// The features it supports.
         public var capabilities = Capabilities()
-        /// How many key packages it keeps published.
+        /// The number of key packages it keeps published.
         public var keyPackages = 20
         /// For how many seconds a key package is valid: by default 12 weeks.
         public var keyPackageLifetime: UInt64 = 12 * 7 * 86_400
-        /// How many things it does at once where one waits for another machine or a processor.
+        /// The number of operations it runs at once where one waits for another machine or a processor.
         public var width = 4
-        /// How many events of a group may wait for the application; beyond that nothing more is fetched for it.
+        /// The number of events of a group that may wait for the application; beyond that nothing more is fetched for
+        /// it.
         public var waitingEvents = 10_000
-        /// How many messages of a group may wait for the delivery service; beyond that nothing more is taken for it.
+        /// The number of messages of a group that may wait for the delivery service; beyond that nothing more is taken
+        /// for it.
         public var waitingMessages = 1_000
-        /// How many bytes one message may have: 16 MiB by default.
+        /// The largest size of one message in bytes: 16 MiB by default.
         ///
         /// A delivery service may take less.
         public var largestMessage = 16 << 20
@@ -44,18 +46,18 @@ public final class GroupClient: Sendable {
         /// The defaults.
         public init(authentication: any AuthenticationService, now: @escaping @Sendable () -> UInt64) {
             configuration = GroupConfiguration(authentication: authentication)
-            configuration.workforce = Threads(width: width)
+            configuration.executor = Threads(width: width)
             configuration.acceptsExternalCommits = false
             configuration.acceptsNewMemberProposals = false
             self.now = now
         }
     }
 
-    /// What the delivery service calls it.
+    /// The name by which the delivery service knows it.
     public let name: ClientID
-    /// Who it says it is.
+    /// The identity, keys and capabilities it presents.
     public let profile: LeafProfile
-    /// What it decides for itself.
+    /// The settings it chose for itself.
     public let options: Options
     let signatureKey: SignaturePrivateKey
     let storage: any GroupStorage
@@ -192,7 +194,7 @@ public final class GroupClient: Sendable {
         var result: [GroupLineage] = []
         for name in try storing({ () throws(GroupStorageError) in try storage.groups() }) {
             result += try storing { () throws(GroupStorageError) -> [GroupLineage] in
-                // One that is damaged is no ancestor of another.
+                // One that is damaged is not an ancestor of another.
                 guard let stored = try? storage.load(name),
                     let lineage = try? Group.restored(from: stored, configuration: options.configuration).lineage
                 else { return [] }

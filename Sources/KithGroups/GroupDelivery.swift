@@ -24,7 +24,7 @@ public protocol GroupDelivery: Sendable {
     func publish(keyPackages: [[UInt8]], for client: ClientID) async throws(DeliveryError)
     /// Hands out one of a client's key packages, to one caller only unless it is one of last resort; nil without any.
     func takeKeyPackage(of client: ClientID) async throws(DeliveryError) -> [UInt8]?
-    /// How many key packages of a client are left, those of last resort not counted, and whether there is one of those.
+    /// Counts a client's key packages, those of last resort left out, and tells whether there is one of those.
     func keyPackageCount(of client: ClientID) async throws(DeliveryError) -> (count: Int, hasLastResort: Bool)
 
     /// Takes a group's public state, for those who join by their own commit; not that of an epoch before the current one,
@@ -40,7 +40,7 @@ public protocol GroupDelivery: Sendable {
 /// A device or program that is a member of groups, as the delivery service calls it.
 public typealias ClientID = String
 
-/// What becomes of a message.
+/// The delivery service's answer to a message.
 public enum DeliveryAnswer: Hashable, Sendable {
     /// It has a place among the group's messages.
     case accepted(position: UInt64)
@@ -64,7 +64,7 @@ public struct DeliveredMessage: Hashable, Sendable {
 
 /// The delivery service cannot be reached, or refuses to serve; trying again later may work.
 public struct DeliveryError: Error, Hashable, Sendable {
-    /// What happened, in a sentence for a person.
+    /// The failure, in a sentence for a person.
     public let message: String
 
     /// Takes a sentence.

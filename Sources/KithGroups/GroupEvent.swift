@@ -15,10 +15,10 @@ public enum GroupEvent: Hashable, Sendable {
     case proposed(QueuedProposal)
     /// Something this client sent came back: it has its place among the group's messages.
     case ownEcho(OwnMessage)
-    /// What this client was to send and cannot any more: it was removed, or the group ended, before the delivery service
+    /// Data of this client that can no longer be sent: it was removed, or the group ended, before the delivery service
     /// had it.
     case unsent([UInt8], authenticatedData: [UInt8])
-    /// A message says to be of a later epoch than this client can reach: it may have to join anew.
+    /// A message claims to be of a later epoch than this client can reach: it may have to join anew.
     ///
     /// The epoch stands in the clear, and the delivery service could have made it up: a client that can still follow loses
     /// nothing by waiting.
@@ -33,7 +33,7 @@ public enum GroupEvent: Hashable, Sendable {
 public struct NumberedEvent: Hashable, Sendable {
     /// Rises with every event of the group on this client.
     public let number: UInt64
-    /// What happened.
+    /// The event.
     public let event: GroupEvent
 }
 

@@ -1,6 +1,6 @@
 public import KithMLS
 
-/// What a synchronisation brought.
+/// The result of a synchronisation.
 public struct Synchronisation: Hashable, Sendable {
     /// A message that was refused.
     public struct Refusal: Hashable, Sendable {
@@ -10,11 +10,11 @@ public struct Synchronisation: Hashable, Sendable {
         public let reason: MLSError
     }
 
-    /// How many messages were taken in.
+    /// The number of messages received.
     public var received = 0
     /// The messages that were not: forged, damaged, twice sent, or too late.
     public var refused: [Refusal] = []
-    /// Whether that is all there is; otherwise too many events wait for the application to take them.
+    /// True when that is all there is; otherwise too many events wait for the application to take them.
     public var isComplete = true
 }
 
@@ -66,7 +66,7 @@ extension GroupSession {
         }
     }
 
-    /// Takes one message in; says why not.
+    /// Processes one message; returns the reason when it is refused.
     private func take(_ message: DeliveredMessage) throws(GroupError) -> MLSError? {
         let parsed: MLSMessage
         do throws(MLSError) { parsed = try MLSMessage(message.bytes) } catch {
@@ -82,12 +82,12 @@ extension GroupSession {
                 guard draft.record.cursor <= message.position else { return }
                 draft.record.cursor = message.position + 1
                 guard !group.isRemoved else { return }
-                guard let place = parsed.place, place.groupID == groupID else { throw .wrongGroup }
-                guard place.epoch >= draft.record.firstEpoch else { return }
-                guard place.epoch <= group.epoch else {
+                guard let target = parsed.groupAndEpoch, target.groupID == groupID else { throw .wrongGroup }
+                guard target.epoch >= draft.record.firstEpoch else { return }
+                guard target.epoch <= group.epoch else {
                     guard !draft.record.needsRejoin else { return }
                     draft.record.needsRejoin = true
-                    draft.tell(.needsRejoin(epoch: place.epoch))
+                    draft.notify(.needsRejoin(epoch: target.epoch))
                     return
                 }
                 try process(parsed, keys, &group, &draft)
@@ -105,14 +105,14 @@ extension GroupSession {
     ) throws(MLSError) {
         let pending = group.pendingCommit
         switch try group.process(message, psks: keys, at: now) {
-        case .application(let data): draft.tell(.message(data))
-        case .proposal(let proposal): draft.tell(.proposed(proposal))
+        case .application(let data): draft.notify(.message(data))
+        case .proposal(let proposal): draft.notify(.proposed(proposal))
         case .own(let own):
             guard own.kind == .pendingCommit, let pending else {
-                draft.tell(.ownEcho(own))
+                draft.notify(.ownEcho(own))
                 return
             }
-            // It was accepted, and this client was not told: killed in between, or the answer was lost.
+            // It was accepted, and this client was not notified: killed in between, or the answer was lost.
             draft.removeCommits(outbox)
             try begin(&group, &draft, pending)
         case .commit(let staged):
@@ -127,11 +127,11 @@ extension GroupSession {
             draft.record.needsRejoin = false
             guard !removesUs else {
                 draft.removedOutgoing.formUnion(outbox.lazy.filter { !$0.isData }.map(\.number))
-                draft.tell(.removed(change))
+                draft.notify(.removed(change))
                 return
             }
-            draft.tell(.epochChanged(change, isOwn: false, retry: leftOut.map(SentProposal.init) + own))
-            if let reInit = change.reInit { draft.tell(.reinitialised(reInit)) }
+            draft.notify(.epochChanged(change, isOwn: false, retry: leftOut.map(SentProposal.init) + own))
+            if let reInit = change.reInit { draft.notify(.reinitialised(reInit)) }
         }
     }
 
@@ -142,7 +142,7 @@ extension GroupSession {
     ///
     /// - Throws: ``GroupError/unreachable(_:)`` when the delivery service has no public state of the group, too;
     ///   ``GroupError/refused(_:)`` with `wrongEpoch` when what it has is older than what this client knows, with
-    ///   `externalCommitsNotAccepted` when this client is no member there and its groups take no strangers;
+    ///   `externalCommitsNotAccepted` when this client is not a member there and its groups accept no outsiders;
     ///   ``GroupError/contended`` when others commit again and again, or when an earlier attempt was accepted and nobody
     ///   has published a state since.
     public func rejoin() async throws(GroupError) {
@@ -189,7 +189,8 @@ extension GroupSession {
         return try externalJoin(bytes)
     }
 
-    /// Whether a group that somebody shows is not behind the one that is here: an old one is a fork, made to be read along.
+    /// Tells whether a group that somebody shows is not behind the one here: an old one is a fork, made to be read
+    /// along.
     private func isNews(_ context: GroupContext) -> Bool {
         guard let (known, isRemoved) = try? lastKnown() else { return true }
         if context.epoch == known.epoch { return !isRemoved && context == known }

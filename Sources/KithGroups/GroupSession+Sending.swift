@@ -1,6 +1,6 @@
 public import KithMLS
 
-/// What became of something that was sent.
+/// A message that was sent.
 public struct SentMessage: Hashable, Sendable {
     /// The message's bytes; other ones when it goes out later, in an epoch that began meanwhile.
     ///
@@ -8,8 +8,8 @@ public struct SentMessage: Hashable, Sendable {
     public let bytes: [UInt8]
     /// The epoch it was encrypted in.
     public let epoch: UInt64
-    /// Whether the delivery service has it; otherwise it goes out with the next synchronisation, encrypted again if its
-    /// epoch is over by then.
+    /// True when the delivery service has it; otherwise it goes out with the next synchronisation, encrypted again if
+    /// its epoch is over by then.
     public let isDelivered: Bool
 }
 
@@ -19,11 +19,11 @@ public struct WaitingMessage: Hashable, Sendable {
     public let number: UInt64
     /// The data.
     public let data: [UInt8]
-    /// What is sent with it, in the clear.
+    /// The additional data sent with it, in the clear.
     public let authenticatedData: [UInt8]
 }
 
-/// What became of a commit.
+/// The outcome of a commit.
 public enum CommitOutcome: Hashable, Sendable {
     /// It was accepted: the group is in the next epoch.
     case confirmed(EpochChange)
@@ -117,7 +117,7 @@ extension GroupSession {
     /// Makes a commit, sends it, and begins its epoch when it was accepted.
     public func commit(_ options: CommitOptions = CommitOptions()) async throws(GroupError) -> CommitOutcome {
         try await exclusively { session throws(GroupError) in
-            try await session.settle(session.stage(options, sends: true))
+            try await session.resolve(session.stage(options, sends: true))
         }
     }
 
@@ -136,7 +136,7 @@ extension GroupSession {
                 }
                 return Staged(change: pending.change, retry: pending.retry(as: group.leafIndex))
             }
-            return try await session.settle(staged)
+            return try await session.resolve(staged)
         }
     }
 
@@ -174,8 +174,8 @@ extension GroupSession {
         }
     }
 
-    /// Sends what is to be sent and says what became of a commit, also when another process was the one to learn it.
-    private func settle(_ staged: Staged) async throws(GroupError) -> CommitOutcome {
+    /// Sends what waits and returns the outcome of a commit, also when another process was the one to learn it.
+    private func resolve(_ staged: Staged) async throws(GroupError) -> CommitOutcome {
         do throws(GroupError) { try await drain() } catch {
             guard case .unreachable = error else { throw error }
         }
@@ -189,7 +189,7 @@ extension GroupSession {
 
     // MARK: The outbox
 
-    /// How far a session is when it hands over what waits.
+    /// The state of a session when it hands over the messages that wait.
     enum Standing {
         /// It has not looked yet: the state it has is not worth publishing.
         case unknown
@@ -201,7 +201,7 @@ extension GroupSession {
 
     /// Hands the delivery service everything that waits, in its order; what cannot be handed over stays.
     func drainQuietly(_ standing: Standing = .acting) async {
-        // What went wrong stays in the outbox, and the next synchronisation says so.
+        // What went wrong stays in the outbox, and the next synchronisation reports it.
         _ = try? await drain(standing)
     }
 
@@ -248,7 +248,7 @@ extension GroupSession {
                     _ = try await fetch()
                     guard !outbox.contains(next) else { return isBehind }
                 case .accepted(let position): try confirm(next, at: position)
-                // It stays in the group until the winner comes, with which its proposals are told.
+                // It stays in the group until the winner comes, with which its proposals are shown.
                 case .refused: try remove(next)
                 }
             }
@@ -273,7 +273,7 @@ extension GroupSession {
             guard outbox.contains(outgoing) else { return true }
             guard !group.isRemoved, group.reInit == nil else {
                 draft.removedOutgoing.insert(outgoing.number)
-                draft.tell(.unsent(data, authenticatedData: authenticated))
+                draft.notify(.unsent(data, authenticatedData: authenticated))
                 return true
             }
             guard group.queuedProposals.isEmpty else { return false }
@@ -305,8 +305,8 @@ extension GroupSession {
         draft.record.publishes = true
         draft.record.needsRejoin = false
         draft.record.confirm(change.epoch)
-        draft.tell(.epochChanged(change, isOwn: true, retry: leftOut.map(SentProposal.init)))
-        if let reInit = change.reInit { draft.tell(.reinitialised(reInit)) }
+        draft.notify(.epochChanged(change, isOwn: true, retry: leftOut.map(SentProposal.init)))
+        if let reInit = change.reInit { draft.notify(.reinitialised(reInit)) }
     }
 
     /// Publishes the group's state, so that others can join by their own commit.

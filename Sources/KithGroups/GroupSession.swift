@@ -5,14 +5,14 @@ public import KithMLS
 ///
 /// Callers are served in the order they came, each to its end, whatever it waits for in between; groups do not wait for
 /// each other. Every change is in storage before anything that follows from it leaves: a message before it is sent, an
-/// event before it is told. Killed at any moment, the session goes on from there.
+/// event before it is shown. Killed at any moment, the session goes on from there.
 ///
 ///     ours:    stage ──▶ pending ──send──▶ accepted ──▶ next epoch, Welcome sent
 ///                           │                └─ refused ──▶ as before; the winner comes with the messages
 ///                           └──discard──▶ as before
 ///     theirs:  message ──▶ checked ──▶ next epoch, event
 public actor GroupSession {
-    /// How often a change is tried when another process is faster.
+    /// The number of tries of a change when another process is faster.
     private static let attempts = 32
 
     /// The group's name.
@@ -26,7 +26,7 @@ public actor GroupSession {
     private(set) var outbox: [Outgoing] = []
     private(set) var inbox: [NumberedEvent] = []
     private var isClosed = false
-    /// What was taken in since the last synchronisation said so.
+    /// The messages received since the last synchronisation reported them.
     var fetched = Synchronisation()
     /// A commit to join by that was sent, and not answered.
     var unansweredJoin: ExternalJoin?
@@ -35,7 +35,7 @@ public actor GroupSession {
     /// Happens when there are more events, or no more; then another takes its place.
     private var news = AsyncEvent()
 
-    /// Where the session runs: on a thread of its own, which may wait for the disk.
+    /// The executor of the session: a thread of its own, which may wait for the disk.
     public nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe executor.asUnownedSerialExecutor() }
 
     init(_ groupID: [UInt8], client: GroupClient) {
@@ -52,7 +52,7 @@ public actor GroupSession {
     /// The current epoch.
     public func epoch() throws(GroupError) -> UInt64 { try look { $0.epoch } }
 
-    /// What all members agree on.
+    /// The state that all members agree on.
     public func context() throws(GroupError) -> GroupContext { try look { $0.context } }
 
     /// This member's leaf.
@@ -69,7 +69,7 @@ public actor GroupSession {
     /// The own commit that awaits its confirmation.
     public func pendingCommit() throws(GroupError) -> EpochChange? { try look { $0.pendingCommit?.change } }
 
-    /// Whether a commit has removed this client.
+    /// True once a commit has removed this client.
     public func isRemoved() throws(GroupError) -> Bool { try look { $0.isRemoved } }
 
     /// A value that two members compare to know that they see the same group.
@@ -89,7 +89,7 @@ public actor GroupSession {
 
     /// Reads a message without using its key up: for a program that only shows it, while another keeps the group.
     ///
-    /// Nothing changes here or in storage. Nil for what is no data of the application.
+    /// Nothing changes here or in storage. Nil for anything but data of the application.
     public func peek(_ message: [UInt8]) throws(GroupError) -> ApplicationMessage? {
         guard let stored = try storing({ () throws(GroupStorageError) in try storage.load(groupID) }) else {
             throw .unknownGroup
@@ -127,7 +127,7 @@ public actor GroupSession {
 
     // MARK: Changing
 
-    /// What a change adds to the session besides the group's own rows.
+    /// The additions of a change to the session, besides the group's own rows.
     struct Draft {
         var record: SessionRecord
         var sent: [Outgoing] = []
@@ -147,7 +147,7 @@ public actor GroupSession {
             sent.append(outgoing)
         }
 
-        mutating func tell(_ event: GroupEvent) {
+        mutating func notify(_ event: GroupEvent) {
             events.append(NumberedEvent(number: record.nextEvent, event: event))
             record.nextEvent += 1
         }
@@ -275,7 +275,7 @@ public actor GroupSession {
         draft.record.firstEpoch = fresh.epoch
         draft.record.needsRejoin = false
         draft.record.publishes = publishes
-        draft.tell(.joined(epoch: fresh.epoch))
+        draft.notify(.joined(epoch: fresh.epoch))
         let stored = try storing { () throws(GroupStorageError) in try storage.version(of: groupID) }
         version = replacing ? stored : nil
         var changes = StorageChanges(rows(fresh.takeChanges(), draft))
@@ -318,7 +318,7 @@ public actor GroupSession {
         }
     }
 
-    /// Deletes the group here, with everything that is kept of it; its members are told nothing.
+    /// Deletes the group here, with everything that is kept of it; its members are not notified.
     public func forget() async throws(GroupError) {
         try await exclusively { session throws(GroupError) in
             try session.delete()
@@ -343,7 +343,7 @@ public actor GroupSession {
 
     // MARK: Events
 
-    /// What happens in the group, beginning with what was not taken yet.
+    /// The events of the group, beginning with those not taken yet.
     ///
     /// An event is taken, and will not come again, when the next one is asked for. Killed before that, the program gets it
     /// again with the same ``NumberedEvent/number``.

@@ -15,7 +15,7 @@ public final class MemoryDelivery: StateDelivery {
     /// Starts with nothing.
     public init() {}
 
-    /// Whether it answers; every call fails while it does not.
+    /// True while it answers; otherwise every call fails.
     public var isReachable: Bool {
         get { content.withLock { !$0.isDown } }
         set { content.withLock { $0.isDown = !newValue } }

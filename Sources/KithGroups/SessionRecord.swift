@@ -1,6 +1,6 @@
 import KithMLS
 
-/// Where a session is: in the delivery service's order, and in its own numbers.
+/// The position of a session in the delivery service's order, and in its own numbers.
 struct SessionRecord: Hashable {
     /// The first of the group's messages that was not looked at.
     var cursor: UInt64 = 0
@@ -8,9 +8,9 @@ struct SessionRecord: Hashable {
     var firstEpoch: UInt64 = 0
     var nextOutgoing: UInt64 = 0
     var nextEvent: UInt64 = 0
-    /// Whether the application was told that this client must join anew.
+    /// True once the application was notified that this client must join anew.
     var needsRejoin = false
-    /// Whether the group's public state is to be published, as this client has begun its epoch.
+    /// True when the group's public state is to be published, as this client has begun its epoch.
     var publishes = false
     /// The last epochs that commits of this client's began: who made one may find that another process has settled it.
     private(set) var confirmed: [UInt64] = []
@@ -64,7 +64,7 @@ struct Outgoing: Hashable {
 
     let number: UInt64
     let kind: Kind
-    /// What the delivery service gets: empty for data that is to be encrypted again.
+    /// The bytes for the delivery service: empty for data that is to be encrypted again.
     var bytes: [UInt8]
 
     var isData: Bool { if case .data = kind { true } else { false } }

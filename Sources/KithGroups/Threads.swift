@@ -3,8 +3,8 @@ public import KithMLS
 import Synchronization
 
 /// The system's threads, for the work of a group that is for each member apart.
-public struct Threads: Workforce {
-    /// How many work at once, at most.
+public struct Threads: WorkExecutor {
+    /// The number of threads that work at once, at most.
     public let width: Int
 
     /// Takes how many may work at once: one at least.

@@ -62,7 +62,7 @@ public enum MLSError: Error, Hashable, Sendable {
     case duplicateEncryptionKey
     /// A signature key that two members have (§7.3).
     case duplicateSignatureKey
-    /// An unmerged leaf that is no member below the node, or not unmerged at a node between (§12.4.3.1).
+    /// An unmerged leaf that is not a member below the node, or not unmerged at a node between (§12.4.3.1).
     case invalidUnmergedLeaves
     /// A parent hash that is not the one of the nodes above (§7.9.2).
     case invalidParentHash
@@ -87,14 +87,14 @@ public enum MLSError: Error, Hashable, Sendable {
     case pathSecretMismatch
     /// A path that holds no secret this member can decrypt (§7.5).
     case noPathSecretForUs
-    /// A leaf that says to have come another way than it did (§7.3).
+    /// A leaf that claims to have come another way than it did (§7.3).
     case wrongLeafNodeSource
 
     // MARK: Messages (§6)
 
     /// A message of a kind that has no place here.
     case unexpectedWireFormat
-    /// A private message from somebody who is no member (§6.3.2).
+    /// A private message from somebody who is not a member (§6.3.2).
     case senderNotMember
     /// Application data that is not encrypted (§6.2).
     case applicationDataNotEncrypted
@@ -256,7 +256,7 @@ public enum MLSError: Error, Hashable, Sendable {
     case treeMissing
     /// A group info without the key that external commits are made to (§12.4.3.2).
     case externalKeyMissing
-    /// A group info whose signer is no member (§12.4.3.1).
+    /// A group info whose signer is not a member (§12.4.3.1).
     case signerNotMember
     /// A group info whose signature is not its signer's (§12.4.3.1).
     case invalidGroupInfoSignature
@@ -274,6 +274,6 @@ public enum MLSError: Error, Hashable, Sendable {
     case reInitMembersDiffer
     /// A branch with another version or cipher suite (§11.3).
     case branchParametersDiffer
-    /// A branch with somebody who was no member (§11.3).
+    /// A branch with somebody who was not a member (§11.3).
     case branchMembersDiffer
 }

@@ -150,7 +150,7 @@ public actor MLSCrypto {
 
     /// Follows another member's commit, at once; gives the new epoch.
     ///
-    /// - Throws: ``MLSCryptoError/invalidGroupId``, ``MLSCryptoError/invalidData`` for bytes that are no message,
+    /// - Throws: ``MLSCryptoError/invalidGroupId``, ``MLSCryptoError/invalidData`` for bytes that are not a message,
     ///   ``MLSCryptoError/decryptionFailed(_:)`` for a commit that is not to be followed.
     @discardableResult
     public func processCommit(groupId: Data, commitData: Data) async throws -> UInt64 {
@@ -173,7 +173,7 @@ public actor MLSCrypto {
         guard isInitialized else { throw .contextNotInitialized }
     }
 
-    /// Who an identity is: the same key whenever it is named.
+    /// The profile and key of an identity: the same key whenever it is named.
     private func member(_ identity: String) throws(MLSCryptoError) -> (LeafProfile, SignaturePrivateKey) {
         try checkInitialized()
         guard !identity.isEmpty else { throw .invalidIdentity }

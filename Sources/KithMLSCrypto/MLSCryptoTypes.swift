@@ -99,7 +99,7 @@ public struct MLSExportedSecret: Sendable {
 }
 
 extension MLSExportedSecret: CustomStringConvertible, CustomReflectable {
-    /// How long it is, and nothing about it.
+    /// The length of the secret, and nothing about its bytes.
     public var description: String { "a secret of \(secret.count) bytes" }
     /// Shows nothing.
     public var customMirror: Mirror { Mirror(self, children: []) }

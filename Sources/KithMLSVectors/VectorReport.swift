@@ -1,12 +1,12 @@
 import KithMLS
 
-/// What became of one file of vectors.
+/// The result of one file of vectors.
 public struct VectorReport: Sendable {
     /// The kind of vectors in the file.
     public let kind: VectorKind
-    /// How many cases passed, by suite number; zero for kinds that have no suite.
+    /// The number of cases that passed, by suite number; zero for kinds that have no suite.
     public internal(set) var passed: [UInt16: Int] = [:]
-    /// How many cases were left out because the engine lacks their suite.
+    /// The number of cases left out because the engine lacks their suite.
     public internal(set) var skipped: [UInt16: Int] = [:]
     /// One line for each case that failed.
     public internal(set) var failures: [String] = []

@@ -14,7 +14,7 @@ extension Certificate {
     }
 
     /// Checks what can be said about a certificate without its issuer: its time and its critical extensions.
-    func checkAlone(at now: UInt64) throws(X509Refusal) {
+    func checkContents(at now: UInt64) throws(X509Refusal) {
         let now = Double(now)
         guard notValidBefore.timeIntervalSince1970 <= now else { throw .notYetValid }
         guard now <= notValidAfter.timeIntervalSince1970 else { throw .expired }
@@ -50,10 +50,10 @@ extension Certificate {
         guard issuer.publicKey.isValidSignature(signature, for: self) else { throw .badSignature }
     }
 
-    /// Whether a root issued this certificate and is itself in its time.
+    /// Tells whether a root issued this certificate and is itself valid now.
     func isIssued(by root: Certificate, below: Int, at now: UInt64) -> Bool {
         do {
-            try root.checkAlone(at: now)
+            try root.checkContents(at: now)
             try checkIssued(by: root, below: below)
             return true
         } catch { return false }

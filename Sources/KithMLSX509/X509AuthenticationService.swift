@@ -19,7 +19,7 @@ public struct X509AuthenticationService: AuthenticationService {
     ///   - now: seconds since 1970.
     ///   - others: answers for credentials of other kinds, which are refused without it.
     ///   - isAcceptable: the application's reference identifiers: whether it wants to deal with this identity.
-    /// - Throws: ``X509Refusal/undecodable`` for a root that is no certificate.
+    /// - Throws: ``X509Refusal/undecodable`` for a root that is not a certificate.
     public init(
         roots: [[UInt8]], now: @escaping @Sendable () -> UInt64, others: (any AuthenticationService)? = nil,
         isAcceptable: @escaping @Sendable (X509Identity, CredentialEvent) -> Bool = { _, _ in true }
@@ -32,7 +32,7 @@ public struct X509AuthenticationService: AuthenticationService {
         self.isAcceptable = isAcceptable
     }
 
-    /// Whether the chain is good, is for the signature key, and the application wants the identity.
+    /// Tells whether the chain is good, is for the signature key, and the application accepts the identity.
     public func isValid(_ credential: Credential, signatureKey: SignaturePublicKey, for event: CredentialEvent) -> Bool
     {
         guard case .x509(let chain) = credential else {
@@ -43,10 +43,10 @@ public struct X509AuthenticationService: AuthenticationService {
         return isAcceptable(identity, event)
     }
 
-    /// Whether both present the same identifiers.
+    /// Tells whether both present the same identifiers.
     public func isSuccessor(_ new: Credential, of old: Credential) -> Bool { isSameParticipant(new, old) }
 
-    /// Whether both present the same identifiers.
+    /// Tells whether both present the same identifiers.
     public func isSameParticipant(_ one: Credential, _ other: Credential) -> Bool {
         guard case .x509(let first) = one, case .x509(let second) = other else {
             return others?.isSameParticipant(one, other) ?? false
@@ -71,7 +71,7 @@ public struct X509AuthenticationService: AuthenticationService {
         guard Array(own.publicKey.subjectPublicKeyInfoBytes) == signatureKey else { throw .keyMismatch }
         try own.checkMaySignMessages()
         let now = now()
-        for certificate in certificates { try certificate.checkAlone(at: now) }
+        for certificate in certificates { try certificate.checkContents(at: now) }
         for (index, issuer) in certificates.enumerated().dropFirst() {
             try certificates[index - 1].checkIssued(by: issuer, below: index - 1)
         }

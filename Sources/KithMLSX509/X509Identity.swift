@@ -1,6 +1,6 @@
 import X509
 
-/// Who a certificate says its owner is: the presented identifiers (RFC 9420 §5.3, RFC 6125).
+/// The identity a certificate gives its owner: the presented identifiers (RFC 9420 §5.3, RFC 6125).
 public struct X509Identity: Hashable, Sendable {
     /// The subject's distinguished name, as RFC 4514 writes it; empty when the names below say it all.
     public let subject: String
@@ -45,7 +45,7 @@ public enum X509Refusal: Error, Hashable, Sendable {
     case brokenChain
     /// A certificate's signature is not its issuer's.
     case badSignature
-    /// A certificate was issued by one that is no authority (RFC 5280 §4.2.1.9, §4.2.1.3).
+    /// A certificate was issued by one that is not an authority (RFC 5280 §4.2.1.9, §4.2.1.3).
     case issuerNotAuthority
     /// More authorities stand below one than it allows (RFC 5280 §4.2.1.9).
     case pathTooLong

@@ -155,7 +155,7 @@ private struct StoreDirectory: DeviceDirectory {
     }
 
     func told(_ id: DeviceID, _ addresses: [NetworkAddress]) throws {
-        try store.deviceTold(id, addresses, time: Self.now)
+        try store.deviceAnnounced(id, addresses, time: Self.now)
     }
 
     func standing(_ id: DeviceID, _ grants: [Grant]?) throws {

@@ -1,30 +1,30 @@
 public import KithWire
 
-/// Where a device is to be found: what was proven by a connection and what the device said itself, newest first.
+/// The addresses of a device: those proven by a connection and those the device announced itself, newest first.
 ///
 /// A value: it reads no clock and touches no disk.
 public struct AddressBook: Hashable, Sendable {
     /// One address, and what speaks for it.
     public struct Entry: Hashable, Sendable {
-        /// Where the device listens.
+        /// The address at which the device listens.
         public var address: NetworkAddress
         /// When a connection last went there, in seconds since 1970; `nil` when none ever did.
         public var lastGood: Int64?
-        /// When the device last said that it listens there, in seconds since 1970; `nil` when it says so no more.
-        public var toldAt: Int64?
+        /// When the device last announced this address, in seconds since 1970; `nil` when it no longer does.
+        public var announcedAt: Int64?
 
         /// Makes an entry.
-        public init(address: NetworkAddress, lastGood: Int64? = nil, toldAt: Int64? = nil) {
+        public init(address: NetworkAddress, lastGood: Int64? = nil, announcedAt: Int64? = nil) {
             self.address = address
             self.lastGood = lastGood
-            self.toldAt = toldAt
+            self.announcedAt = announcedAt
         }
     }
 
-    /// How many addresses of a device are remembered; the oldest give way.
+    /// The number of addresses of a device that are remembered; the oldest give way.
     public static let limit = 16
-    /// How many a device that has moved can say at once: not enough to push out all that was proven.
-    static let tellLimit = 10
+    /// The number a device that has moved can announce at once: not enough to push out all that was proven.
+    static let announcementLimit = 10
 
     /// The addresses, best first.
     public private(set) var entries: [Entry]
@@ -32,11 +32,11 @@ public struct AddressBook: Hashable, Sendable {
     /// Makes a book of entries, best first.
     public init(_ entries: some Sequence<Entry> = []) { self.entries = Array(entries.prefix(Self.limit)) }
 
-    /// Makes a book of what a device says of itself when it is paired.
-    public init(told addresses: [NetworkAddress], at time: Int64) {
+    /// Makes a book of the addresses a device announces when it is paired.
+    public init(announced addresses: [NetworkAddress], at time: Int64) {
         var known: Set<NetworkAddress> = []
         self.init(
-            addresses.filter { known.insert($0).inserted }.map { Entry(address: $0, lastGood: nil, toldAt: time) })
+            addresses.filter { known.insert($0).inserted }.map { Entry(address: $0, lastGood: nil, announcedAt: time) })
     }
 
     /// The addresses alone, best first.
@@ -49,21 +49,21 @@ public struct AddressBook: Hashable, Sendable {
         for address in addresses.reversed() {
             var entry = take(address)
             entry.lastGood = time
-            entries.removeAll { $0.toldAt == nil && $0.address.ip == address.ip }
+            entries.removeAll { $0.announcedAt == nil && $0.address.ip == address.ip }
             entries.insert(entry, at: 0)
         }
         entries = Array(entries.prefix(Self.limit))
     }
 
-    /// The device says where it listens now; what it said before holds no more.
-    public mutating func told(_ addresses: [NetworkAddress], at time: Int64) {
-        for index in entries.indices { entries[index].toldAt = nil }
-        for address in addresses.prefix(Self.tellLimit).reversed() {
+    /// Notes the addresses the device announces now; earlier announcements no longer hold.
+    public mutating func announced(_ addresses: [NetworkAddress], at time: Int64) {
+        for index in entries.indices { entries[index].announcedAt = nil }
+        for address in addresses.prefix(Self.announcementLimit).reversed() {
             var entry = take(address)
-            entry.toldAt = time
+            entry.announcedAt = time
             entries.insert(entry, at: 0)
         }
-        entries.removeAll { $0.toldAt == nil && $0.lastGood == nil }
+        entries.removeAll { $0.announcedAt == nil && $0.lastGood == nil }
         entries = Array(entries.prefix(Self.limit))
     }
 

@@ -19,7 +19,7 @@ package enum DataDirectory {
     /// - Throws: `KithError` `.invalid` for a place that is none for a device, `.denied` for one that others can change
     ///   or look into. What was there stays as it was.
     package static func prepare(_ directory: String) throws(KithError) {
-        try checkWay(to: directory)
+        try checkPath(to: directory)
         var path = ""
         for part in directory.split(separator: "/") {
             path += "/\(part)"
@@ -33,12 +33,12 @@ package enum DataDirectory {
         try check(directory)
     }
 
-    /// Whether a folder holds what belongs to a device; looks and makes nothing.
+    /// Tells whether a folder holds what belongs to a device; looks and makes nothing.
     package static func isOfDevice(_ directory: String) -> Bool {
         isOfWholeDevice(directory) || SecretFile.exists("\(directory)/groups.sqlite")
     }
 
-    /// Whether a folder holds a device's key, or its database; looks and makes nothing.
+    /// Tells whether a folder holds a device's key, or its database; looks and makes nothing.
     package static func isOfWholeDevice(_ directory: String) -> Bool {
         FileKeyStore.holdsDeviceKey(directory: directory) || SecretFile.exists("\(directory)/kith.sqlite")
     }
@@ -47,7 +47,7 @@ package enum DataDirectory {
     ///
     /// - Throws: as ``prepare(_:)``.
     package static func check(_ directory: String) throws(KithError) {
-        try checkWay(to: directory)
+        try checkPath(to: directory)
         var info = stat()
         guard unsafe stat(directory, &info) == 0 else {
             if errno == ENOENT { return }
@@ -84,7 +84,7 @@ package enum DataDirectory {
 
     /// Refuses a path that somebody else leads, or could lead, elsewhere: by a link, or by a folder that anybody may
     /// rename things in.
-    private static func checkWay(to directory: String) throws(KithError) {
+    private static func checkPath(to directory: String) throws(KithError) {
         guard directory.hasPrefix("/") else {
             throw KithError(.invalid, "The data directory must be an absolute path, not “\(directory)”.")
         }
@@ -107,18 +107,19 @@ package enum DataDirectory {
         }
     }
 
-    /// Whether a folder is `/`, or the home of whoever runs this.
+    /// Tells whether a folder is `/`, or the home of whoever runs this.
     private static func isRootOrHome(_ folder: stat) -> Bool {
-        var places = ["/"]
-        if let home = unsafe getenv("HOME") { unsafe places.append(String(cString: home)) }
-        if let home = unsafe getpwuid(geteuid())?.pointee.pw_dir { unsafe places.append(String(cString: home)) }
-        return places.contains { place in
+        var folders = ["/"]
+        if let home = unsafe getenv("HOME") { unsafe folders.append(String(cString: home)) }
+        if let home = unsafe getpwuid(geteuid())?.pointee.pw_dir { unsafe folders.append(String(cString: home)) }
+        return folders.contains { path in
             var info = stat()
-            return unsafe stat(place, &info) == 0 && info.st_dev == folder.st_dev && info.st_ino == folder.st_ino
+            return unsafe stat(path, &info) == 0 && info.st_dev == folder.st_dev && info.st_ino == folder.st_ino
         }
     }
 
-    /// Whether a device may have left something of that name before it had its key; or a file system, or a person.
+    /// Tells whether a device may have left something of that name before it had its key; or a file system, or a
+    /// person.
     private static func isOwn(_ name: String) -> Bool {
         ["lock", "config", "lost+found", ".DS_Store"].contains(name)
             || ["kith.", "groups.", "machine.key"].contains { name.hasPrefix($0) } || name.contains(".sealed")

@@ -40,7 +40,7 @@ final class DirectoryLock: Sendable {
 
     /// Takes the lock for this process alone.
     ///
-    /// Who asks for the ``holder(of:)`` shares the lock for a moment, which is no reason to give up: only a lock that
+    /// Whoever asks for the ``holder(of:)`` shares the lock for a moment, which is not a reason to give up: only a lock that
     /// cannot even be shared has an owner.
     private static func lock(_ descriptor: Int32) -> Bool {
         for _ in 0..<10_000 {

@@ -8,7 +8,7 @@ import Synchronization
 
 /// Groups in `groups.sqlite` of a data directory, every row sealed.
 ///
-/// Two processes may have it open, an app and its extension: whoever was slower is told so and loads the group again. The
+/// Two processes may have it open, an app and its extension: the slower one gets an error and loads the group again. The
 /// file is in write-ahead mode with full synchronisation: killed at any moment, it opens with every change that was
 /// reported done. What it holds is sealed with keys in the device's `KeyStore`, which step forward as secrets are deleted
 /// (``GroupKeys``): a database restored from an old copy does not open once they have.
@@ -17,7 +17,7 @@ import Synchronization
 public final class GroupDatabase: GroupStorage {
     /// After how many deleted or replaced secrets the key steps forward.
     static let erasuresPerStep: Int64 = 256
-    /// How many rows under an old key a change seals anew besides.
+    /// The number of rows under an old key that a change seals anew besides.
     static let rewrapsPerChange = 4
 
     private let database: DatabaseQueue
@@ -115,8 +115,9 @@ public final class GroupDatabase: GroupStorage {
                 let key = GroupRow.Key(
                     kind, epoch: UInt64(bitPattern: try row.decode(forColumn: "epoch")),
                     number: UInt64(bitPattern: try row.decode(forColumn: "number")))
-                let place = GroupRowPlace(group: groupID, kind: kind.rawValue, epoch: key.epoch, number: key.number)
-                rows.append(GroupRow(key, try self.content(row, place)))
+                let location = GroupRowLocation(
+                    group: groupID, kind: kind.rawValue, epoch: key.epoch, number: key.number)
+                rows.append(GroupRow(key, try self.content(row, location)))
             }
             return StoredGroup(groupID: groupID, version: UInt64(bitPattern: version), rows: rows)
         }
@@ -153,12 +154,12 @@ public final class GroupDatabase: GroupStorage {
     private func item(_ kind: StorageItem.Kind, _ row: Row) throws -> StorageItem {
         let name = Array(try row.decode(Data.self, forColumn: "name"))
         return StorageItem(
-            StorageItem.Key(kind, name), try content(row, GroupRowPlace(item: kind.rawValue, name: name)))
+            StorageItem.Key(kind, name), try content(row, GroupRowLocation(item: kind.rawValue, name: name)))
     }
 
-    /// What a row holds, opened; a damaged file may have anything in any column.
-    private func content(_ row: Row, _ place: GroupRowPlace) throws -> StoredBytes {
-        try open(row.decode(forColumn: "content"), row.decode(forColumn: "seal"), place)
+    /// The content of a row, opened; a damaged file may have anything in any column.
+    private func content(_ row: Row, _ location: GroupRowLocation) throws -> StoredBytes {
+        try open(row.decode(forColumn: "content"), row.decode(forColumn: "seal"), location)
     }
 
     private func read<Value>(_ body: (Database) throws -> Value) throws(GroupStorageError) -> Value {
@@ -183,7 +184,7 @@ public final class GroupDatabase: GroupStorage {
             }
             for key in changes.removed where try Self.remove(key, database) { erased += 1 }
             for item in changes.items {
-                let place = GroupRowPlace(item: item.key.kind.rawValue, name: item.key.name)
+                let location = GroupRowLocation(item: item.key.kind.rawValue, name: item.key.name)
                 try database.cachedStatement(
                     sql: """
                         INSERT INTO items (kind, name, seal, content) VALUES (?, ?, ?, ?)
@@ -191,7 +192,7 @@ public final class GroupDatabase: GroupStorage {
                         """
                 ).execute(arguments: [
                     Int64(item.key.kind.rawValue), Data(item.key.name), generation,
-                    try self.seal(item.content, generation, place),
+                    try self.seal(item.content, generation, location),
                 ])
             }
             try self.step(erased, Self.rewrapsPerChange, database)
@@ -272,7 +273,7 @@ public final class GroupDatabase: GroupStorage {
         }
         for row in change.rows {
             let key = row.key
-            let place = GroupRowPlace(
+            let location = GroupRowLocation(
                 group: change.groupID, kind: key.kind.rawValue, epoch: key.epoch, number: key.number)
             let seal = key.kind.isSecret ? generation : 0
             try database.cachedStatement(
@@ -282,7 +283,7 @@ public final class GroupDatabase: GroupStorage {
                     """
             ).execute(arguments: [
                 number, Int64(bitPattern: key.epoch), Int64(key.kind.rawValue), Int64(bitPattern: key.number), seal,
-                try self.seal(row.content, seal, place),
+                try self.seal(row.content, seal, location),
             ])
             // Whether it replaced one is not known: counting too many steps too early, which is no harm.
             if key.kind == .ratchet || key.kind == .state { erased += 1 }
@@ -328,18 +329,18 @@ extension GroupDatabase {
         }
     }
 
-    private func seal(_ content: StoredBytes, _ generation: Int64, _ place: GroupRowPlace) throws -> Data {
+    private func seal(_ content: StoredBytes, _ generation: Int64, _ location: GroupRowLocation) throws -> Data {
         let key = try key(generation)
         return try content.withBytes { bytes in
-            try ChaChaPoly.seal(bytes, using: key, authenticating: place.bytes).combined
+            try ChaChaPoly.seal(bytes, using: key, authenticating: location.bytes).combined
         }
     }
 
-    private func open(_ sealed: Data, _ generation: Int64, _ place: GroupRowPlace) throws -> StoredBytes {
+    private func open(_ sealed: Data, _ generation: Int64, _ location: GroupRowLocation) throws -> StoredBytes {
         let key = try key(generation)
         // Neither error says more than that it is not ours, or not in its place.
         guard let box = try? ChaChaPoly.SealedBox(combined: sealed),
-            var bytes = try? ChaChaPoly.open(box, using: key, authenticating: place.bytes)
+            var bytes = try? ChaChaPoly.open(box, using: key, authenticating: location.bytes)
         else { throw GroupStorageError.corrupt }
         defer { bytes.resetBytes(in: bytes.startIndex..<bytes.endIndex) }
         var copy = Array(bytes)
@@ -376,7 +377,7 @@ extension GroupDatabase {
                     WHERE seal > 0 AND seal < ? LIMIT ?
                     """), arguments: [generation, limit])
         for row in rows {
-            let place = GroupRowPlace(
+            let location = GroupRowLocation(
                 group: Array(try row.decode(Data.self, forColumn: "id")),
                 kind: UInt8(truncatingIfNeeded: try row.decode(Int64.self, forColumn: "kind")),
                 epoch: UInt64(bitPattern: try row.decode(forColumn: "epoch")),
@@ -387,7 +388,7 @@ extension GroupDatabase {
                     WHERE group_number = ? AND epoch = ? AND kind = ? AND number = ?
                     """
             ).execute(arguments: [
-                generation, try seal(content(row, place), generation, place),
+                generation, try seal(content(row, location), generation, location),
                 row["group_number"] as Int64, row["epoch"] as Int64, row["kind"] as Int64, row["number"] as Int64,
             ])
         }
@@ -398,10 +399,10 @@ extension GroupDatabase {
         for row in items {
             let name = try row.decode(Data.self, forColumn: "name")
             let kind = try row.decode(Int64.self, forColumn: "kind")
-            let place = GroupRowPlace(item: UInt8(truncatingIfNeeded: kind), name: Array(name))
+            let location = GroupRowLocation(item: UInt8(truncatingIfNeeded: kind), name: Array(name))
             try database.cachedStatement(sql: "UPDATE items SET seal = ?, content = ? WHERE kind = ? AND name = ?")
                 .execute(arguments: [
-                    generation, try seal(content(row, place), generation, place), kind, name,
+                    generation, try seal(content(row, location), generation, location), kind, name,
                 ])
         }
     }

@@ -73,8 +73,8 @@ struct GroupKeys {
     mutating func forget(before generation: Int64) { generations.removeAll { $0.number < generation } }
 }
 
-/// Where a row stands, which is authenticated with it: a row in another's place does not open.
-struct GroupRowPlace {
+/// The location of a row, which is authenticated with it: a row moved to another location does not open.
+struct GroupRowLocation {
     let bytes: [UInt8]
 
     init(group: [UInt8], kind: UInt8, epoch: UInt64, number: UInt64) {

@@ -20,7 +20,7 @@ struct HourlyLines<Key: Hashable & Sendable> {
         var isChanged = true
     }
 
-    /// How many lines of hours that are over are kept for writing.
+    /// The number of lines of past hours that are kept for writing.
     private let overLimit: Int
     private var hour = Int64.min
     private var entries: [Key: Entry] = [:]
@@ -29,13 +29,13 @@ struct HourlyLines<Key: Hashable & Sendable> {
 
     init(overLimit: Int) { self.overLimit = overLimit }
 
-    /// How many lines this hour has.
+    /// The number of lines this hour has.
     var lineCount: Int { entries.count }
 
-    /// Whether this hour has a line for a key.
+    /// Tells whether this hour has a line for a key.
     func holds(_ key: Key) -> Bool { entries[key] != nil }
 
-    /// Begins the hour of `now`, in seconds since 1970; says whether it is another than before.
+    /// Begins the hour of `now`, in seconds since 1970; returns whether it is another than before.
     mutating func begin(at now: Int64) -> Bool {
         guard now / 3_600 != hour else { return false }
         // Should nothing be written for hours, the newest of them are kept.

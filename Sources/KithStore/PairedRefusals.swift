@@ -1,13 +1,13 @@
 import KithWire
 
-/// What paired devices were refused, counted: in an hour, each device has a line for each of the first different refusals,
-/// and beyond those one for each method.
+/// The refusals of paired devices, counted: in an hour, each device has a line for each of the first different
+/// refusals, and beyond those one for each method.
 ///
 /// A pure state machine. Asking again and again for what is not granted fills neither memory nor the log.
 struct PairedRefusals {
-    /// How many different refusals of one device get a line of their own in an hour.
+    /// The number of different refusals of one device that get a line of their own in an hour.
     static let ownPerHour = 16
-    /// How much of what was refused is told apart, in bytes.
+    /// The length in bytes up to which refusals are told apart.
     private static let detailLimit = 400
 
     /// One refusal; without a detail: all others of the method.

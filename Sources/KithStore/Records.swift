@@ -5,13 +5,13 @@ public import KithWire
 public struct PairedDevice: Hashable, Sendable {
     /// Its key.
     public var id: DeviceID
-    /// What it is called here; no two have the same name.
+    /// The name it has here; no two have the same.
     public var name: String
-    /// Where it was last reached, best first.
+    /// The addresses at which it was last reached, best first.
     public var addresses: [NetworkAddress]
     /// The relays it can be reached through.
     public var relays: [String]
-    /// What it may do here.
+    /// The grants it has here.
     public var grants: [Grant]
     /// When it was paired, in seconds since 1970.
     public var pairedAt: Int64
@@ -33,11 +33,11 @@ public struct PairedDevice: Hashable, Sendable {
     }
 }
 
-/// What this device may do on another one, as that one last said.
+/// The grants of this device on another one, as that one last reported.
 public struct Standing: Hashable, Sendable {
-    /// Whether the other one said that it is not paired with this device.
+    /// True when the other one reported that it is not paired with this device.
     public var isForgotten: Bool
-    /// What this device may do there.
+    /// The grants this device has there.
     public var grants: [Grant]
     /// When it said so, in seconds since 1970.
     public var time: Int64
@@ -54,15 +54,15 @@ public struct Standing: Hashable, Sendable {
 public struct InvitationRecord: Hashable, Sendable {
     /// Its public name: ``Invitation/id``.
     public var id: String
-    /// What proves knowledge of the secret; empty once its attempts are used up.
+    /// The key that proves knowledge of the secret; empty once its attempts are used up.
     package var proofKey: [UInt8]
-    /// What the device that uses it may do here.
+    /// The grants that the device that uses it gets here.
     public var grants: [Grant]
     /// When it stops working, in seconds since 1970.
     public var expiresAt: Int64
-    /// Whether this end asks no question when it is used.
+    /// True when this end asks no question when it is used.
     public var isAutomatic: Bool
-    /// How many more attempts to pair may be made by it.
+    /// The number of attempts to pair that are left.
     public var attemptsLeft = Pairing.attemptLimit
 
     /// Remembers an invitation.
@@ -99,11 +99,11 @@ public struct PairingAttempt: Hashable, Sendable {
     public var invitation: String
     /// The key that presented it.
     public var device: DeviceID
-    /// Where that came from; empty when unknown.
+    /// The address it was presented from; empty when unknown.
     public var address: String
     /// When it began, in seconds since 1970.
     public var beganAt: Int64
-    /// How it came to nothing; `nil` while it runs, and when this device was killed meanwhile.
+    /// The reason it failed; `nil` while it runs, and when this device was killed meanwhile.
     public var ending: String?
 
     /// Makes a record.
@@ -121,7 +121,7 @@ public struct PairingAttempt: Hashable, Sendable {
 
 /// One line of the audit log.
 public struct AuditEntry: Hashable, Sendable {
-    /// What the node decided.
+    /// The node's decision.
     public enum Decision: String, Hashable, Sendable {
         /// It was let through.
         case allowed
@@ -131,13 +131,13 @@ public struct AuditEntry: Hashable, Sendable {
 
     /// When, in seconds since 1970.
     public var time: Int64
-    /// Who: a device's name, or its DeviceID when it has none here.
+    /// The device: its name, or its DeviceID when it has none here.
     public var device: String
     /// Which method, or which event.
     public var method: String
-    /// What was decided.
+    /// The decision.
     public var decision: Decision
-    /// What more there is to say; never a secret.
+    /// Further details; never a secret.
     public var detail: String
 
     /// Makes an entry.

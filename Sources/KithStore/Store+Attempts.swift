@@ -6,10 +6,10 @@ import Logging
 import Synchronization
 
 extension Store {
-    /// How many lines of what unpaired devices tried are kept, besides ``auditLimit``; the oldest go first.
+    /// The number of lines kept of attempts by unpaired devices, besides ``auditLimit``; the oldest go first.
     public static let attemptLimit = 1_000
 
-    /// What a device may expect that connects.
+    /// The treatment of a device that connects.
     public enum Reception: Hashable, Sendable {
         /// It is paired.
         case paired
@@ -19,7 +19,7 @@ extension Store {
         case unknown
     }
 
-    /// What a device may expect that connects at `now`, in seconds since 1970; touches no disk.
+    /// The treatment of a device that connects at `now`, in seconds since 1970; touches no disk.
     public func reception(of id: DeviceID, now: Int64) -> Reception {
         known.withLock { known in
             if known.devices.contains(id) { return .paired }
@@ -152,7 +152,7 @@ extension Store {
     }
 }
 
-/// Who is known, held in memory for whoever must not wait for the disk.
+/// The known devices, held in memory for callers that must not wait for the disk.
 struct KnownPeers: Sendable {
     /// The paired devices.
     var devices: Set<DeviceID> = []
@@ -175,11 +175,11 @@ struct KnownPeers: Sendable {
     init() {}
 }
 
-/// What unpaired devices tried and paired ones were refused, on its way to the disk.
+/// The attempts of unpaired devices and the refusals of paired ones, on their way to the disk.
 struct CountedAttempts: Sendable {
     var counted = UnpairedAttempts()
     var refusals = PairedRefusals()
-    /// Whether somebody is about to write.
+    /// True when somebody is about to write.
     var isScheduled = false
     var isClosed = false
 }

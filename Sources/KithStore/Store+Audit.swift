@@ -2,7 +2,7 @@ import GRDB
 public import KithWire
 
 extension Store {
-    /// How much room is made at once, so that it need not be made for every line.
+    /// The number of lines removed at once, so that room need not be made for every line.
     private static let auditSlack = 64
 
     /// Adds a line to the audit log.

@@ -34,7 +34,8 @@ extension Store {
         try transaction("find a name") { database in try Self.freeName(like: wanted, for: id, database) }
     }
 
-    /// What may be confused with each device: names and ids of others that look like its name, none as a rule.
+    /// The names that may be confused with each device: those of others, and ids, that look like its own; none as a
+    /// rule.
     ///
     /// Names given by an earlier version of Kith are kept as they are. A number at the end tells two names apart, but
     /// hides nothing: `laptop-2` is listed as one that looks like `laptop`, and so is `lap-top`.
@@ -109,22 +110,22 @@ extension Store {
         }
     }
 
-    /// Notes where a device says that it listens now.
-    public func deviceTold(_ id: DeviceID, _ addresses: [NetworkAddress], time: Int64) throws(KithError) {
+    /// Notes the addresses at which a device announces that it listens now.
+    public func deviceAnnounced(_ id: DeviceID, _ addresses: [NetworkAddress], time: Int64) throws(KithError) {
         try transaction("note addresses") { database in
             guard try Self.find(id, database) != nil else { return }
             var book = try Self.book(id, database)
-            book.told(addresses, at: time)
+            book.announced(addresses, at: time)
             try Self.write(book, of: id, database)
         }
     }
 
-    /// Where a device is to be found, best first.
+    /// The addresses of a device, best first.
     public func addressBook(of id: DeviceID) throws(KithError) -> AddressBook {
         try transaction("look up addresses") { database in try Self.book(id, database) }
     }
 
-    /// Notes what another device says that this one may do there.
+    /// Notes the grants that another device reports this one to have there.
     public func setStanding(_ standing: Standing, at id: DeviceID) throws(KithError) {
         try transaction("note what this device may do elsewhere") { database in
             guard try Self.find(id, database) != nil else { return }
@@ -135,7 +136,7 @@ extension Store {
         }
     }
 
-    /// What another device last said that this one may do there; `nil` when it never did.
+    /// The grants this device has at another one, as that one last reported; `nil` when it never did.
     public func standing(at id: DeviceID) throws(KithError) -> Standing? {
         try transaction("look up what this device may do elsewhere") { database in
             let row = try Row.fetchOne(
@@ -182,7 +183,7 @@ extension Store {
                 Data(device.id.bytes), device.name, device.relays.joined(separator: "\n"), device.pairedAt,
                 device.lastSeen,
             ])
-        try write(AddressBook(told: device.addresses, at: device.pairedAt), of: device.id, database)
+        try write(AddressBook(announced: device.addresses, at: device.pairedAt), of: device.id, database)
         try write(held + device.grants, of: device.id, database)
         // As it will be read from now on: limits applied, grants in order and each once.
         return try find(device.id, database) ?? device
@@ -203,7 +204,7 @@ extension Store {
         return DeviceName.Look(name: String(look.name[..<hyphen]), id: look.id)
     }
 
-    /// What this device calls itself, and its key.
+    /// The name this device gives itself, and its key.
     private static func own(_ database: Database) throws -> (name: String?, id: DeviceID?) {
         func setting(_ name: String) throws -> String? {
             try String.fetchOne(database, sql: "SELECT value FROM settings WHERE name = ?", arguments: [name])
@@ -273,7 +274,7 @@ extension Store {
         return AddressBook(
             rows.compactMap { row in
                 NetworkAddress(row["address"] as String).map {
-                    AddressBook.Entry(address: $0, lastGood: row["last_good"], toldAt: row["told_at"])
+                    AddressBook.Entry(address: $0, lastGood: row["last_good"], announcedAt: row["told_at"])
                 }
             })
     }
@@ -283,13 +284,13 @@ extension Store {
         for (position, entry) in book.entries.enumerated() {
             try database.execute(
                 sql: "INSERT INTO addresses VALUES (?, ?, ?, ?, ?)",
-                arguments: [Data(id.bytes), position, entry.address.description, entry.lastGood, entry.toldAt])
+                arguments: [Data(id.bytes), position, entry.address.description, entry.lastGood, entry.announcedAt])
         }
     }
 }
 
 extension DeviceName.Conflict {
-    /// What is wrong with a name, and what to do.
+    /// The error for a name: the fault, and the remedy.
     func error(_ name: String) -> KithError {
         switch self {
         case .reserved:

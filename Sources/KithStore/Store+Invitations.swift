@@ -4,7 +4,7 @@ public import KithIdentity
 public import KithWire
 
 extension Store {
-    /// How many invitations may wait at once.
+    /// The number of invitations that may wait at once.
     public static let invitationLimit = 100
 
     /// Remembers an invitation; expired ones are cleared away on the occasion.
@@ -144,7 +144,7 @@ extension Store {
 // MARK: - Attempts
 
 extension Store {
-    /// How many attempts by all invitations together may come to nothing in an hour.
+    /// The number of attempts by all invitations together that may fail in an hour.
     public static let attemptsPerHour = 12
 
     private static let paired = "paired"
@@ -301,10 +301,10 @@ extension Store {
         }
     }
 
-    /// What the audit log calls it.
+    /// The name of the method in the audit log.
     private static let method = "pairing.present"
 
-    /// How many attempts were made by an invitation, of all devices or of those that are not `device`.
+    /// Counts the attempts made by an invitation, of all devices or of those that are not `device`.
     private static func attempts(by id: String, notBy device: DeviceID? = nil, _ database: Database) throws -> Int {
         try Int.fetchOne(
             database,

@@ -5,7 +5,7 @@ public import KithWire
 import Synchronization
 
 extension Store {
-    /// Where the root of a grant of files lay when it was granted, links resolved.
+    /// The folder that the root of a grant of files named when it was granted, links resolved.
     ///
     /// Links are followed once, when the person here chooses the root: a device that may write above it can put another
     /// link there later. A root nobody was granted stands for itself.
@@ -35,7 +35,7 @@ extension Store {
         }
     }
 
-    /// What devices hold and open invitations give.
+    /// The grants that devices hold and open invitations give.
     private static func storedGrants(_ database: Database) throws -> [Grant] {
         let held = try String.fetchAll(database, sql: "SELECT grant_text FROM grants")
         let offered = try String.fetchAll(database, sql: "SELECT grants FROM invitations WHERE used_at IS NULL")
@@ -60,7 +60,7 @@ extension Store {
         }
     }
 
-    /// Whether a link on the way along a path lies in a folder that `isSuspect`.
+    /// Tells whether a link on the way along a path lies in a folder that `isSuspect`.
     private static func leadsThroughLink(_ path: String, in isSuspect: (String) -> Bool) -> Bool {
         var rest = Array(path.split(separator: "/").map(String.init).reversed())
         var folder: [String] = []
@@ -70,7 +70,7 @@ extension Store {
             if name == "." || name == ".." { continue }
             let here = "/" + folder.joined(separator: "/")
             let full = (here == "/" ? "" : here) + "/" + name
-            // What is no link, or is not there, is gone along as it is.
+            // What is not a link, or does not exist, is followed as it is.
             guard let target = try? FileManager.default.destinationOfSymbolicLink(atPath: full) else {
                 folder.append(name)
                 continue
@@ -99,7 +99,7 @@ extension Store {
                 let text = unsafe String(cString: found)
                 let tail = missing.reversed().joined(separator: "/")
                 let whole = tail.isEmpty ? text : text == "/" ? "/" + tail : text + "/" + tail
-                // A name that is no text, or a path too long for a grant, is left to the system to refuse.
+                // A name that is not text, or a path too long for a grant, is left to the system to refuse.
                 return Grant.isNormalised(whole) ? whole : path
             }
             guard let slash = rest.lastIndex(of: "/") else { return path }

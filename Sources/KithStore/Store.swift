@@ -19,7 +19,7 @@ import Darwin
 ///
 /// Calls are synchronous and short (well under a millisecond, a flush to the disk for a change), from any thread.
 public final class Store: Sendable {
-    /// How many audit entries are kept; the oldest go first.
+    /// The number of audit entries kept; the oldest go first.
     public static let auditLimit = 10_000
 
     /// The data directory, absolute.
@@ -32,7 +32,7 @@ public final class Store: Sendable {
     let attempts = Mutex(CountedAttempts())
     /// Held while attempts are written, so that no line is written twice.
     let attemptWriting = Mutex(())
-    /// What ``grantedRoot(_:)`` has read.
+    /// The roots that ``grantedRoot(_:)`` has read.
     let roots = Mutex<[String: String]>([:])
 
     /// Opens a data directory, making it when it is not there.
@@ -97,7 +97,7 @@ public final class Store: Sendable {
         }
     }
 
-    /// What the header of a device's database says that it is: `kith`; KithProtection.c looks for it.
+    /// The application id in the header of a device's database: `kith`; KithProtection.c looks for it.
     private static let mark = 0x6B69_7468
 
     /// Marks a database as a device's, in its file, so that it is recognised by whatever name.
@@ -193,7 +193,7 @@ extension Store {
     /// Notes whose store this is, once that device's key is stored.
     package func setOwner(_ id: DeviceID) throws(KithError) { try setSetting("id", id.description) }
 
-    /// Whether nothing was ever noted here, as when the process ended before its device had a key.
+    /// Tells whether nothing was ever noted here, as when the process ended before its device had a key.
     package func isBlank() throws(KithError) -> Bool {
         try transaction("read the database") { database in
             for table in ["devices", "invitations", "audit", "settings"] {

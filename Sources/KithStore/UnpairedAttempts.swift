@@ -5,9 +5,9 @@ public import KithWire
 public struct UnpairedAttempt: Hashable, Sendable {
     /// The key it proved.
     public var device: DeviceID
-    /// Where it came from.
+    /// The address it came from.
     public var address: NetworkAddress?
-    /// What it called; `connect` for nothing but that.
+    /// The method it called; `connect` for nothing but that.
     public var method: String
     /// Why it got nothing.
     public var detail: String
@@ -21,12 +21,12 @@ public struct UnpairedAttempt: Hashable, Sendable {
     }
 }
 
-/// What unpaired devices try, counted: a line for each of the first keys of an hour, and one for all others.
+/// The attempts of unpaired devices, counted: a line for each of the first keys of an hour, and one for all others.
 ///
 /// A pure state machine. A key costs its maker nothing: neither what is held here nor what is written grows with how many
 /// there are, or how often they try.
 struct UnpairedAttempts {
-    /// How many keys get a line of their own in an hour.
+    /// The number of keys that get a line of their own in an hour.
     static let keysPerHour = 16
     /// The name of the line of all others.
     static let others = "other unpaired devices"
@@ -41,7 +41,7 @@ struct UnpairedAttempts {
         _ = lines.begin(at: now)
         let isOwn = lines.holds(attempt.device) || lines.lineCount < Self.keysPerHour
         let origin = attempt.address.map { address in
-            // Its port says nothing to a person.
+            // Its port means nothing to a person.
             let text = address.description
             return "; from \(text[..<(text.lastIndex(of: ":") ?? text.endIndex)])\(isOwn ? "" : ", the last of them")"
         }

@@ -32,7 +32,7 @@ package enum Asciicast {
 
     /// One of the lines that follow.
     package struct Event: Hashable, Sendable {
-        /// What happened.
+        /// The kind of an event.
         package enum Kind: Hashable, Sendable {
             /// `o`: the terminal showed this.
             case output([UInt8])
@@ -44,7 +44,7 @@ package enum Asciicast {
             case marker(String)
         }
 
-        /// How long after the recording's beginning.
+        /// The time since the recording's beginning.
         package var time: Duration
         package var kind: Kind
 
@@ -199,7 +199,7 @@ extension Asciicast {
 
         /// Takes bytes of the file, answers the events they complete.
         ///
-        /// - Throws: ``KithError/Code/corrupt`` when they are no recording; nothing more can be read then.
+        /// - Throws: ``KithError/Code/corrupt`` when they are not a recording; nothing more can be read then.
         package mutating func read(_ bytes: [UInt8]) throws(KithError) -> [Event] {
             var events: [Event] = []
             var rest = bytes[...]
@@ -279,7 +279,7 @@ extension Asciicast {
         private mutating func readEvent(_ value: JSONValue) throws(KithError) -> Event? {
             guard case .array(let parts) = value, parts.count == 3, case .number(let seconds) = parts[0],
                 case .string(let code) = parts[1], case .string(let text) = parts[2]
-            else { throw failure("is no event of time, kind and text") }
+            else { throw failure("is not an event of time, kind and text") }
             guard seconds >= last, seconds <= Asciicast.timeLimit else {
                 throw failure("has a time before the line above, or beyond a year")
             }
@@ -319,7 +319,7 @@ extension Asciicast {
             self.idleLimit = idleLimit
         }
 
-        /// How long after the beginning, pauses of the person aside, an event of this time is due.
+        /// Returns the time after the beginning at which an event of this time is due, pauses of the person aside.
         package mutating func due(_ time: Duration) -> Duration {
             var gap = max(.zero, time - recorded)
             // A limit may be any number; no pause is longer than a recording.

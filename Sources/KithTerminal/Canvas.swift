@@ -1,4 +1,4 @@
-/// How text on a ``Canvas`` looks.
+/// The style of text on a ``Canvas``.
 package struct TextStyle: Hashable, Sendable {
     package var foreground: Color
     package var background: Color
@@ -19,7 +19,7 @@ package struct TextStyle: Hashable, Sendable {
 /// A grid of cells that a program draws its screen on; a ``CanvasRenderer`` shows it on a terminal.
 ///
 /// Nothing that is written reaches a terminal as anything but visible characters: a control becomes U+FFFD, and what
-/// has no width and is no mark (joiners, direction marks) is left out. Text is never wrapped: what does not fit is cut.
+/// has no width and is not a mark (joiners, direction marks) is left out. Text is never wrapped: what does not fit is cut.
 package struct Canvas: Sendable {
     package private(set) var columns: Int
     package private(set) var rows: Int
@@ -28,7 +28,7 @@ package struct Canvas: Sendable {
     private(set) var clusters = InternTable<[Unicode.Scalar]>(limit: clusterLimit)
     /// Counts how often the numbers of the clusters were given anew.
     private(set) var generation = 0
-    /// Where the terminal shows its cursor; `nil` hides it.
+    /// The position of the terminal's cursor; `nil` hides it.
     package var cursor: Position?
 
     /// A place on the grid.
@@ -69,7 +69,7 @@ package struct Canvas: Sendable {
         }
     }
 
-    /// What stands in a cell, a space in a blank one; nothing in the right half of a wide character.
+    /// The character in a cell, a space in a blank one; nothing in the right half of a wide character.
     package func text(column: Int, row: Int) -> String {
         guard row >= 0, row < rows, column >= 0, column < columns else { return "" }
         var text = String.UnicodeScalarView()
@@ -77,7 +77,7 @@ package struct Canvas: Sendable {
         return String(text)
     }
 
-    /// How a cell looks.
+    /// The style of a cell.
     package func style(column: Int, row: Int) -> TextStyle {
         guard row >= 0, row < rows, column >= 0, column < columns else { return TextStyle() }
         let cell = cells[row * columns + column]
@@ -168,7 +168,7 @@ package struct Canvas: Sendable {
         return cell
     }
 
-    /// What is drawn for a scalar.
+    /// The scalar that is drawn for a scalar.
     private static func shown(_ scalar: Unicode.Scalar) -> Unicode.Scalar {
         let value = scalar.value
         if value < 0x20 || (0x7F..<0xA0).contains(value) { return "\u{FFFD}" }
@@ -177,7 +177,7 @@ package struct Canvas: Sendable {
         return scalar
     }
 
-    /// Whether a scalar of no width changes how the one before it looks, in the same width on every terminal.
+    /// Tells whether a scalar of no width changes the look of the one before it, in the same width on every terminal.
     private static func isMark(_ scalar: Unicode.Scalar) -> Bool {
         // Variation selectors make some terminals widen what stands before them.
         if (0xFE00...0xFE0F).contains(scalar.value) || scalar.value >= 0xE0000 { return false }
@@ -205,7 +205,7 @@ package struct Canvas: Sendable {
 }
 
 extension CharacterWidth {
-    /// How many columns a text takes on a ``Canvas``.
+    /// The number of columns a text takes on a ``Canvas``.
     package static func columns(of text: some StringProtocol) -> Int {
         text.unicodeScalars.reduce(0) { $0 + columns($1) }
     }

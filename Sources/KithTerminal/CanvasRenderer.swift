@@ -14,14 +14,14 @@ package struct CanvasRenderer: Sendable {
     }
 
     private let colors: Colors
-    /// Whether the terminal shows ASCII only: frames become `+-|`, most of what is not ASCII `?`.
+    /// True when the terminal shows ASCII only: frames become `+-|`, most of what is not ASCII `?`.
     private let isASCII: Bool
-    /// What the terminal shows; `nil`: nobody knows.
+    /// The picture on the terminal; `nil`: nobody knows.
     private var shown: (cells: [Cell], columns: Int, generation: Int, cursor: Canvas.Position?)?
 
     private var bytes: [UInt8] = []
     private var style = Cell()
-    /// Where the terminal's cursor is; `nil`: nobody knows.
+    /// The position of the terminal's cursor; `nil`: nobody knows.
     private var position: Canvas.Position?
 
     package init(colors: Colors, isASCII: Bool = false) {

@@ -22,7 +22,7 @@ package struct Color: Hashable, Sendable {
     }
 }
 
-/// How a line stands under text; the numbers are those of SGR 4.
+/// The style of a line under text; the numbers are those of SGR 4.
 package enum UnderlineStyle: UInt16, Sendable {
     /// No line.
     case none
@@ -38,7 +38,7 @@ package enum UnderlineStyle: UInt16, Sendable {
     case dashed
 }
 
-/// What SGR turns on, and which half of a wide character a cell is.
+/// The attributes that SGR turns on, and which half of a wide character a cell is.
 package struct CellAttributes: OptionSet, Hashable, Sendable {
     package var rawValue: UInt16
     package init(rawValue: UInt16) { self.rawValue = rawValue }
@@ -92,7 +92,7 @@ package struct Cell: Hashable, Sendable {
         attributes.subtract(.halves)
     }
 
-    /// Whether both would be drawn by the same SGR and hyperlink.
+    /// Tells whether both would be drawn by the same SGR and hyperlink.
     func hasStyle(of other: Cell) -> Bool {
         foreground == other.foreground && background == other.background && extra == other.extra
             && attributes.subtracting(.halves) == other.attributes.subtracting(.halves)
@@ -106,7 +106,7 @@ package struct Hyperlink: Hashable, Sendable {
     package var target: [UInt8]
 }
 
-/// What few cells have, kept once in a table.
+/// The rare attributes of cells, kept once in a table.
 struct CellExtra: Hashable, Sendable {
     var underlineColor = Color.standard
     var link: Hyperlink?
@@ -117,7 +117,7 @@ struct InternTable<Value: Hashable & Sendable>: Sendable {
     private var values: [Value?] = []
     private var numbers: [Value: Int] = [:]
     private var free: [Int] = []
-    /// How many values were added since unused ones were last looked for.
+    /// The number of values added since unused ones were last looked for.
     private(set) var added = 0
     let limit: Int
 

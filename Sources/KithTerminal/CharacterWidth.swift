@@ -1,4 +1,4 @@
-/// How many columns a character takes on a terminal.
+/// The number of columns of a character on a terminal.
 package enum CharacterWidth {
     /// Answers 0 for marks that join the character before them, 2 for wide characters and 1 for all others.
     ///

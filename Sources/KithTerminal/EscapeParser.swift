@@ -8,7 +8,7 @@
 /// CAN and SUB end everything, ESC begins anew. Bytes above 0x7F are text only in the ground: 8-bit controls do not exist
 /// in UTF-8. Every part is bounded; what is longer is read to its end and dropped.
 struct EscapeParser: Sendable {
-    /// What a byte completed.
+    /// The action that a byte completed.
     enum Action {
         case none
         case print(Unicode.Scalar)
@@ -58,7 +58,7 @@ struct EscapeParser: Sendable {
     private var highest: UInt8 = 0xBF
     private var head: [UInt8] = []
 
-    /// Whether the next byte begins something new.
+    /// True when the next byte begins something new.
     var isAtRest: Bool { state == .ground && missing == 0 }
 
     mutating func take(_ byte: UInt8) -> Action {

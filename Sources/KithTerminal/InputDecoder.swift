@@ -2,7 +2,7 @@
 ///
 /// It knows the keys of xterm and of those that speak like it (VT220, rxvt, the Linux console, kitty's `CSI u`), the mouse
 /// in the form of mode 1006, bracketed paste (2004) and focus (1004). Bytes come in as they arrive, also in pieces. What
-/// is no key is read to its end and dropped, however long: 64 bytes of a sequence are kept, and 64 KiB of a paste.
+/// is not a key is read to its end and dropped, however long: 64 bytes of a sequence are kept, and 64 KiB of a paste.
 ///
 ///     ground ─ESC─▶ escape ─[─▶ control ─final─▶ ground        control ─200~─▶ paste ─ESC[201~─▶ ground
 ///        │            │ O─▶ shifted (one more byte)
@@ -35,12 +35,12 @@ package struct InputDecoder: Sendable {
     /// The key being read was preceded by ESC.
     private var isAlternate = false
     private var events: [InputEvent] = []
-    /// How much of ``pasteEnd`` the last bytes are.
+    /// The length of the part of ``pasteEnd`` that the last bytes match.
     private var matched = 0
 
     package init() {}
 
-    /// Whether ``timedOut()`` is to be called when nothing has come for a while (50 ms).
+    /// True when ``timedOut()`` is to be called if nothing comes for a while (50 ms).
     package var isWaiting: Bool {
         switch state {
         case .ground, .paste: false
@@ -150,7 +150,7 @@ package struct InputDecoder: Sendable {
             state = .character(needed: needed - 1)
             return
         }
-        // What is not UTF-8 after all (a surrogate, an overlong form) is no key.
+        // What is not UTF-8 after all (a surrogate, an overlong form) is not a key.
         if let text = String(validating: collected, as: UTF8.self), let scalar = text.unicodeScalars.first {
             emit(.scalar(scalar))
         }

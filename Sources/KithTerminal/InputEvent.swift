@@ -21,7 +21,7 @@ package enum Key: Hashable, Sendable {
     case function(Int)
 }
 
-/// What is held while a key is pressed.
+/// The modifiers held while a key is pressed.
 package struct KeyModifiers: OptionSet, Hashable, Sendable {
     package var rawValue: UInt8
     package init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -31,7 +31,7 @@ package struct KeyModifiers: OptionSet, Hashable, Sendable {
     package static let control = KeyModifiers(rawValue: 1 << 2)
 }
 
-/// What the mouse did.
+/// An action of the mouse.
 package struct MouseEvent: Hashable, Sendable {
     package enum Action: Hashable, Sendable {
         case press, release, drag

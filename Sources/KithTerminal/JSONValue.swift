@@ -7,7 +7,7 @@ enum JSONValue: Hashable, Sendable {
     case array([JSONValue])
     case object([String: JSONValue])
 
-    /// What is wrong with the text, to go on after "line 3".
+    /// A defect of the text, worded to go on after "line 3".
     struct Failure: Error {
         let reason: String
     }

@@ -23,7 +23,7 @@
 /// a CSI) the sequence is dropped. 8-bit controls, raw or in UTF-8, are read like their 7-bit forms. The person's terminal
 /// is taken to be in UTF-8.
 package struct OutputFilter: Sendable {
-    /// What becomes of a program's use of the clipboard.
+    /// The policy for a program's use of the clipboard.
     package enum Policy: String, Hashable, Sendable, CaseIterable {
         /// Taken out and reported as an ``Event``, for somebody to decide.
         case ask
@@ -33,7 +33,7 @@ package struct OutputFilter: Sendable {
         case deny
     }
 
-    /// What a program wanted to do.
+    /// An attempt of a program that the filter noticed.
     package enum Event: Hashable, Sendable {
         /// Put `text` on the clipboards named by `selection` (`c`, `p`, `q`, `s`, `0`…`7`; empty is the usual one);
         /// `isCut` when only its beginning is here.
@@ -42,14 +42,14 @@ package struct OutputFilter: Sendable {
         case clipboardRead(selection: String)
     }
 
-    /// What becomes of writes to the clipboard.
+    /// The policy for writes to the clipboard.
     package var clipboardWrites: Policy
-    /// What becomes of reads of the clipboard.
+    /// The policy for reads of the clipboard.
     package var clipboardReads: Policy
-    /// Whether a program may ask for the terminal's colours.
+    /// True when a program may ask for the terminal's colours.
     package var allowsColorQueries: Bool
-    /// Whether a program may ask the terminal anything at all: false where it is shown to somebody who only looks on, or
-    /// long after it ran, so that no answer is typed.
+    /// True when a program may ask the terminal anything at all: false where it is shown to somebody who only watches,
+    /// or long after it ran, so that no answer is typed.
     package var allowsQueries: Bool
 
     /// The most bytes that are ever held.
@@ -152,7 +152,7 @@ package struct OutputFilter: Sendable {
 
     /// A string that passed was not ended but interrupted by what is begun.
     private var isInterrupted = false
-    /// Whether the string at hand is an OSC, which BEL ends.
+    /// True when the string at hand is an OSC, which BEL ends.
     private var isOSC = false
 
     private mutating func endOfSequence() {
@@ -311,8 +311,8 @@ package struct OutputFilter: Sendable {
         }
     }
 
-    /// Whether a terminal answers this CSI: DA, DSR, DECRQM, XTVERSION, DECREQTPARM, DECRQPSR, sizes, kitty's keyboard,
-    /// XTQMODKEYS, XTSMGRAPHICS.
+    /// Tells whether a terminal answers this CSI: DA, DSR, DECRQM, XTVERSION, DECREQTPARM, DECRQPSR, sizes, kitty's
+    /// keyboard, XTQMODKEYS, XTSMGRAPHICS.
     private func isQuery(_ parameters: ArraySlice<UInt8>, _ rest: [UInt8]) -> Bool {
         let marker = parameters.first ?? 0
         switch String(decoding: rest, as: UTF8.self) {
@@ -404,7 +404,7 @@ package struct OutputFilter: Sendable {
         state = .passing(left - 1)
     }
 
-    /// Whether a byte of a string is an 8-bit control, raw or in UTF-8, not part of another character.
+    /// Tells whether a byte of a string is an 8-bit control, raw or in UTF-8, not part of another character.
     private mutating func isEightBitControl(_ byte: UInt8) -> Bool {
         defer { followsC2 = byte == 0xC2 }
         switch text.take(byte) {
@@ -553,7 +553,7 @@ package struct OutputFilter: Sendable {
     }
 }
 
-/// Where characters begin and end in UTF-8, byte by byte (RFC 3629).
+/// The boundaries of characters in UTF-8, byte by byte (RFC 3629).
 struct CharacterBoundary: Sendable {
     enum Part { case ascii, begins, continues, malformed }
 
@@ -561,7 +561,7 @@ struct CharacterBoundary: Sendable {
     private var lowest: UInt8 = 0x80
     private var highest: UInt8 = 0xBF
 
-    /// Whether no character is begun.
+    /// True when no character is begun.
     var isComplete: Bool { missing == 0 }
 
     /// Says what `byte` is to the character at hand.

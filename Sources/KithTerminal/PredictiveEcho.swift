@@ -45,7 +45,7 @@ package struct PredictiveEcho: Sendable {
     }
 
     private struct Column: Sendable {
-        /// What stood there before the guesses.
+        /// The character that stood there before the guesses.
         var original: UInt32
         var steps: [Step]
     }
@@ -77,7 +77,7 @@ package struct PredictiveEcho: Sendable {
     /// The beginning of a key's sequence that came in pieces.
     private var key: [UInt8] = []
 
-    /// What is drawn on the person's terminal now.
+    /// The predicted cells on the person's terminal now.
     private var drawn: [Int: Cell] = [:]
     private var drawnCursor: Int?
     private var hasNotice = false
@@ -88,10 +88,10 @@ package struct PredictiveEcho: Sendable {
         self.mode = mode
     }
 
-    /// Whether something is drawn that the device has not shown.
+    /// True when something is drawn that the device has not shown.
     package var isShowing: Bool { !drawn.isEmpty || drawnCursor != nil }
 
-    /// When ``timedOut(now:)`` is due, as an instant on the clock the other calls are told; nil when nothing waits.
+    /// When ``timedOut(now:)`` is due, as an instant on the clock of the other calls; nil when nothing waits.
     package var deadline: Duration? {
         guard mode == .adaptive, !isSlow, !isLate else { return nil }
         return oldest.map { $0 + Self.glitch }
@@ -162,7 +162,7 @@ package struct PredictiveEcho: Sendable {
         return bytes + painter.bytes + draw(now: now)
     }
 
-    /// Whether a notice stands.
+    /// True while a notice stands.
     package var showsNotice: Bool { hasNotice }
 
     /// Answers what takes the notice away and shows again what it covers.
@@ -175,7 +175,7 @@ package struct PredictiveEcho: Sendable {
         return bytes + painter.bytes + draw(now: now)
     }
 
-    /// How far above the cursor the notice stands; the cursor does not leave its margins upwards.
+    /// The distance of the notice above the cursor; the cursor does not leave its margins upwards.
     private var noticeDistance: Int {
         let (row, margin) = (terminal.cursor.row, terminal.topMargin)
         return row >= margin ? row - margin : row
@@ -267,7 +267,7 @@ package struct PredictiveEcho: Sendable {
 
     private var isAtRest: Bool { terminal.parser.isAtRest && terminal.singleShift == nil }
 
-    /// Whether a character printed now would simply stand at the cursor.
+    /// True when a character printed now would simply stand at the cursor.
     private var isPlain: Bool {
         let cursor = terminal.cursor
         return isAtRest && !terminal.modes.insert && !cursor.wrapsNext && terminal.modes.cursorVisible
@@ -299,7 +299,7 @@ package struct PredictiveEcho: Sendable {
 
     private var column: Int { cursors.last?.column ?? terminal.cursor.column }
 
-    /// What a row's cell holds; erased is a space, nil is a half of a wide character.
+    /// The scalar in a row's cell; a space when erased, `nil` for half of a wide character.
     private func content(_ cell: Cell) -> UInt32? {
         cell.attributes.isDisjoint(with: .halves) ? (cell.content == 0 ? 0x20 : cell.content) : nil
     }

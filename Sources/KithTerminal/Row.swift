@@ -16,7 +16,7 @@ package struct Row: Hashable, Sendable {
 
     subscript(column: Int) -> Cell { column < cells.count ? cells[column] : Cell() }
 
-    /// How many cells there are before the plain erased ones at the end.
+    /// The number of cells before the plain erased ones at the end.
     var usedCount: Int {
         var count = cells.count
         while count > 0, cells[count - 1].isPlain { count -= 1 }

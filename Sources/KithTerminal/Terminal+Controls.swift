@@ -194,7 +194,7 @@ extension Terminal {
     /// The modes of one bit.
     static let flagNumbers: [Int32] = [1, 5, 7, 12, 25, 66, 1004, 1007, 2004, 2026]
 
-    /// Where a mode of one bit is kept.
+    /// The place where a mode of one bit is kept.
     private static func flag(_ number: Int32) -> WritableKeyPath<TerminalModes, Bool>? {
         switch number {
         case 1: \.applicationCursor

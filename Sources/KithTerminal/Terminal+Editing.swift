@@ -15,7 +15,7 @@ extension Terminal {
         cursor.wrapsNext = false
     }
 
-    /// Moves the cursor to a place counted as the origin mode says.
+    /// Moves the cursor to a position counted as the origin mode asks.
     mutating func position(row: Int, column: Int) {
         guard cursor.isOriginRelative else { return move(row: row, column: column) }
         move(row: min(topMargin + max(row, 0), bottomMargin), column: column)
@@ -242,7 +242,7 @@ extension Terminal {
         cursor.wrapsNext = false
     }
 
-    /// What DECSTR sets back.
+    /// Resets the modes that DECSTR resets.
     mutating func softReset() {
         modes.cursorVisible = true
         modes.insert = false
@@ -258,7 +258,7 @@ extension Terminal {
         saved = TerminalCursor()
     }
 
-    /// What RIS sets back: everything but the scrollback.
+    /// Resets everything but the scrollback, as RIS does.
     mutating func hardReset() {
         var fresh = Terminal(columns: columns, rows: rowCount, scrollbackLimit: scrollback.limit)
         fresh.scrollback = scrollback

@@ -1,5 +1,5 @@
 extension Terminal {
-    /// Bytes that give a terminal in this state back to whoever had it before.
+    /// Bytes that restore a terminal in this state for whoever had it before.
     ///
     /// They break off a sequence that is half received, switch off what programs have switched on (the alternate
     /// screen, the mouse, bracketed paste, keys of other meanings, colours, margins), and show the cursor. Empty when
@@ -20,7 +20,7 @@ extension Terminal {
         return [0x18, 0x1B, 0x5C] + Array(text.utf8)
     }
 
-    /// What ``leaving()`` never exceeds: every mode switched on has one sequence of at most 8 bytes.
+    /// The limit on ``leaving()``: every mode switched on has one sequence of at most 8 bytes.
     package static let longestLeaving = 256
 
     /// Bytes that bring a terminal that was left with ``leaving()`` back to this state.

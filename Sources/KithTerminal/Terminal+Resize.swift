@@ -115,7 +115,7 @@ extension Row {
 private struct LineLayout {
     let columns: Int
     private(set) var rows: [Row] = []
-    /// Where the cursor came to stand; its column is `columns` when it waits behind a full row.
+    /// The new position of the cursor; its column is `columns` when it waits behind a full row.
     private(set) var cursor: (row: Int, column: Int)?
     private var line: [Cell] = []
     /// A row was added since a line ended.
@@ -126,7 +126,7 @@ private struct LineLayout {
 
     mutating func append(_ row: Row, cursor column: Int? = nil) {
         isOpen = true
-        // The empty last column before a wide character is no part of the text.
+        // The empty last column before a wide character is not part of the text.
         if let last = line.last, last.isPlain, row[0].isWide { line.removeLast() }
         if let column { cursorOffset = line.count + column }
         if row.isWrapped {

@@ -21,15 +21,15 @@ package struct Terminal: Sendable {
     package internal(set) var title: [UInt8] = []
     /// The icon's name (OSC 0 and 1).
     package internal(set) var iconName: [UInt8] = []
-    /// How often BEL came.
+    /// The number of BELs so far.
     package internal(set) var bellCount = 0
 
     var scrollback: Scrollback
     /// The main screen while the alternate one is shown.
     var mainScreen: [Row]?
-    /// What DECSC kept on the screen that is shown.
+    /// The cursor that DECSC saved on the screen that is shown.
     var saved = TerminalCursor()
-    /// What DECSC kept on the main screen while the alternate one is shown.
+    /// The cursor that DECSC saved on the main screen while the alternate one is shown.
     var mainSaved = TerminalCursor()
     var tabStops: Set<Int>
     /// Titles kept by XTWINOPS 22.
@@ -42,7 +42,7 @@ package struct Terminal: Sendable {
     var mainKeyboard: [UInt16] = [0]
     /// G2 or G3 for one character (SS2, SS3).
     var singleShift: Int?
-    /// What REP repeats.
+    /// The character that REP repeats.
     var lastPrinted: Unicode.Scalar?
     var parser = EscapeParser()
     var replies: [UInt8] = []
@@ -66,9 +66,9 @@ package struct Terminal: Sendable {
         tabStops = Self.defaultTabStops(0..<self.columns)
     }
 
-    /// Whether the alternate screen is shown.
+    /// True when the alternate screen is shown.
     package var isAlternate: Bool { mainScreen != nil }
-    /// How many lines are in the scrollback.
+    /// The number of lines in the scrollback.
     package var scrollbackCount: Int { scrollback.count }
     /// A line of the scrollback; 0 is the oldest.
     package func scrollbackRow(_ index: Int) -> Row { scrollback[index] }
@@ -81,7 +81,7 @@ package struct Terminal: Sendable {
         return replies
     }
 
-    /// What stands in `cell`: one character with its marks, empty when erased.
+    /// The text in `cell`: one character with its marks, empty when erased.
     package func text(of cell: Cell) -> String {
         var text = String.UnicodeScalarView()
         text.append(contentsOf: scalars(of: cell))

@@ -12,7 +12,7 @@ package enum MouseTracking: UInt16, Hashable, Sendable {
     case movement = 1003
 }
 
-/// How mouse events are written.
+/// The encoding of mouse events.
 package enum MouseEncoding: UInt16, Hashable, Sendable {
     /// One byte per number, up to column 223.
     case bytes = 0
@@ -26,7 +26,7 @@ package enum MouseEncoding: UInt16, Hashable, Sendable {
     case pixels = 1016
 }
 
-/// What a program has switched on or off.
+/// The modes that a program has switched on or off.
 package struct TerminalModes: Hashable, Sendable {
     /// Cursor keys send SS3 (DECCKM, mode 1).
     package var applicationCursor = false
@@ -48,13 +48,13 @@ package struct TerminalModes: Hashable, Sendable {
     package var alternateScroll = false
     /// Pasted text is bracketed (mode 2004).
     package var bracketedPaste = false
-    /// What is drawn is not shown until this ends (mode 2026).
+    /// True while drawing is not shown (mode 2026).
     package var synchronizedUpdate = false
     /// New characters push the old to the right (IRM, ANSI mode 4).
     package var insert = false
     /// A line feed also returns the carriage (LNM, ANSI mode 20).
     package var newline = false
-    /// How much xterm's modifyOtherKeys changes, 0…2.
+    /// The level of xterm's modifyOtherKeys, 0…2.
     package var modifyOtherKeys: UInt8 = 0
     /// The cursor's shape, DECSCUSR 0…6.
     package var cursorStyle: UInt8 = 0

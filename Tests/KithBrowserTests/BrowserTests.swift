@@ -87,7 +87,7 @@ import Testing
         harness.handle(.resolved(3, "/home/bob"))
         harness.handle(.entries(3, [Harness.entry("mail/")]))
         harness.handle(.ended(3, nil))
-        #expect(harness.browser.panes[0].spot == .folder(Folder(device: "laptop", path: "/home/bob")))
+        #expect(harness.browser.panes[0].location == .folder(Folder(device: "laptop", path: "/home/bob")))
         harness.effects = []
         harness.press(.left)
         #expect(harness.effects == [.list(4, Folder(device: "laptop", path: "/home"))])

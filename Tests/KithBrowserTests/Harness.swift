@@ -14,7 +14,7 @@ struct Harness {
     var now = ContinuousClock.now
 
     init(
-        left: Spot = .folder(Folder(device: nil, path: "/home/ana")), right: Spot = .devices, columns: Int = 80,
+        left: Location = .folder(Folder(device: nil, path: "/home/ana")), right: Location = .devices, columns: Int = 80,
         rows: Int = 24
     ) {
         browser = Browser(Browser.Options(left: left, right: right), columns: columns, rows: rows, at: now)

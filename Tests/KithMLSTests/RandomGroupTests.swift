@@ -42,9 +42,9 @@ struct Chance: RandomNumberGenerator {
 /// One of the group's clients, and what was sent to it and has not arrived.
 private final class Device {
     let member: Member
-    var mailbox: [Letter] = []
+    var mailbox: [Envelope] = []
     /// Proposals whose sending failed, to be sent again before it commits.
-    var unsent: [Letter] = []
+    var unsent: [Envelope] = []
     /// The messages that it has read, which it reads once.
     var read: Set<Int> = []
 
@@ -74,7 +74,7 @@ private final class Device {
 }
 
 /// A message on its way.
-private struct Letter {
+private struct Envelope {
     let number: Int
     let bytes: [UInt8]
     let epoch: UInt64
@@ -98,7 +98,7 @@ private struct History {
     /// What each epoch of each group exports, as the first to get there had it.
     private var exported: [Place: [UInt8]] = [:]
     private var names = 0
-    private var letters = 0
+    private var envelopes = 0
     /// The newest epoch: what the delivery service knows.
     private var epoch: UInt64 = 0
 
@@ -166,14 +166,14 @@ private struct Failure: Error, CustomStringConvertible {
 
 // Delivery.
 extension History {
-    private mutating func letter(_ message: MLSMessage, from epoch: UInt64, text: [UInt8]? = nil) -> Letter {
-        letters += 1
-        return Letter(number: letters, bytes: message.bytes, epoch: epoch, text: text)
+    private mutating func envelope(_ message: MLSMessage, from epoch: UInt64, text: [UInt8]? = nil) -> Envelope {
+        envelopes += 1
+        return Envelope(number: envelopes, bytes: message.bytes, epoch: epoch, text: text)
     }
 
     /// Sends a message to everybody; one of the application is lost for some.
-    private mutating func post(_ letter: Letter) {
-        for device in devices where letter.text == nil || odds(5, in: 6) { device.mailbox.append(letter) }
+    private mutating func post(_ envelope: Envelope) {
+        for device in devices where envelope.text == nil || odds(5, in: 6) { device.mailbox.append(envelope) }
     }
 
     /// Offers a commit to the delivery service, which takes the first of an epoch.
@@ -181,7 +181,7 @@ extension History {
         guard epoch == self.epoch else { return false }
         self.epoch += 1
         epochs += 1
-        post(letter(commit, from: epoch))
+        post(envelope(commit, from: epoch))
         return true
     }
 
@@ -189,18 +189,18 @@ extension History {
     private mutating func deliver(to device: Device) throws {
         var waiting = device.mailbox
         device.mailbox = []
-        for letter in waiting where odds(1, in: 6) {
-            waiting.append(letter)
+        for envelope in waiting where odds(1, in: 6) {
+            waiting.append(envelope)
             count("doubled")
         }
         waiting.shuffle(using: &chance)
         var isStuck = false
         while !waiting.isEmpty, !isStuck {
             isStuck = true
-            var early: [Letter] = []
-            for letter in waiting {
+            var early: [Envelope] = []
+            for envelope in waiting {
                 guard !device.isRemoved else { return }
-                if try hand(letter, to: device) { isStuck = false } else { early.append(letter) }
+                if try hand(envelope, to: device) { isStuck = false } else { early.append(envelope) }
             }
             waiting = early
         }
@@ -208,37 +208,37 @@ extension History {
     }
 
     /// Hands a device one message; false when it comes too early.
-    private mutating func hand(_ letter: Letter, to device: Device) throws -> Bool {
+    private mutating func hand(_ envelope: Envelope, to device: Device) throws -> Bool {
         let before = device.epoch
         do {
             let psks = psks
             try device.member.with { group throws in
-                switch try group.process(MLSMessage(letter.bytes), psks: psks, at: noon) {
+                switch try group.process(MLSMessage(envelope.bytes), psks: psks, at: noon) {
                 case .commit(let staged): _ = try group.confirm(staged, at: noon)
                 case .own(let own) where own.kind == .pendingCommit: _ = try group.confirmPendingCommit(at: noon)
                 case .application(let received):
-                    guard received.data == letter.text else { throw Failure("other words came than were sent") }
+                    guard received.data == envelope.text else { throw Failure("other words came than were sent") }
                 default: break
                 }
             }
         } catch MLSError.wrongEpoch {
-            if letter.epoch > before { count("early") }
-            return letter.epoch <= before
+            if envelope.epoch > before { count("early") }
+            return envelope.epoch <= before
         } catch MLSError.unknownProposal {
             count("early")
             return false
         } catch MLSError.messageKeyUsed {
-            guard device.read.contains(letter.number) else { throw Failure("a key was gone before its message came") }
+            guard device.read.contains(envelope.number) else { throw Failure("a key was gone before its message came") }
             return true
         }
         if odds(1, in: 80) {
             // It comes again, as nobody said that it had arrived.
             try device.crash()
             count("crash with a message in hand")
-            return try hand(letter, to: device)
+            return try hand(envelope, to: device)
         }
         try device.save()
-        device.read.insert(letter.number)
+        device.read.insert(envelope.number)
         guard !device.isRemoved else { return true }
         if device.epoch != before { try compare(device) }
         return true
@@ -271,7 +271,7 @@ extension History {
             devices.removeAll { $0 === device }
             return try current()
         }
-        for letter in device.unsent { post(letter) }
+        for envelope in device.unsent { post(envelope) }
         device.unsent = []
         return device
     }
@@ -292,13 +292,13 @@ extension History {
         let (message, name) = try proposal(of: sender, tree)
         guard let message else { return }
         try sender.save()
-        let letter = letter(message, from: sender.epoch)
+        let envelope = envelope(message, from: sender.epoch)
         guard !odds(1, in: 8) else {
-            sender.unsent.append(letter)
+            sender.unsent.append(envelope)
             return count("unsent proposal")
         }
         count("\(name) by reference")
-        post(letter)
+        post(envelope)
     }
 
     private mutating func proposal(of sender: Device, _ tree: RatchetTree) throws -> (MLSMessage?, String) {
@@ -435,7 +435,7 @@ extension History {
             guard sender.member.with({ $0.queuedProposals.isEmpty && !$0.isRemoved }) else { return }
             let message = try sender.member.with { group throws in try group.encrypt(text) }
             try sender.save()
-            post(letter(message, from: sender.epoch, text: text))
+            post(envelope(message, from: sender.epoch, text: text))
         }
         count("talk")
     }
@@ -458,7 +458,7 @@ extension History {
     private mutating func succeed() throws {
         try settle()
         let reInit = ReInit(
-            groupID: Array("group \(letters)".utf8), cipherSuite: devices[0].member.suite.id)
+            groupID: Array("group \(envelopes)".utf8), cipherSuite: devices[0].member.suite.id)
         let output = try stage(devices[0], CommitOptions([.reInit(reInit)]))
         _ = submit(output.commit, from: epoch)
         try settle()

@@ -92,7 +92,7 @@ import Testing
         // A device that was forgotten meanwhile is not there again because it was seen, or said something.
         let other = try KithStoreTests.device(7).id
         try store.sawDevice(other, at: [address(1)], time: 1)
-        try store.deviceTold(other, [address(1)], time: 1)
+        try store.deviceAnnounced(other, [address(1)], time: 1)
         try store.setStanding(Standing(grants: [], time: 1), at: other)
         #expect(try store.devices().count == 1)
         #expect(try store.addressBook(of: other).entries.isEmpty)
@@ -101,10 +101,10 @@ import Testing
 
     @Test func `what a device says of where it listens comes first, and takes the place of what it said before`() throws
     {
-        var book = AddressBook(told: try [address(1), address(2), address(1)], at: 1)
+        var book = AddressBook(announced: try [address(1), address(2), address(1)], at: 1)
         #expect(try book.addresses == [address(1), address(2)])
         book.reached(try [address(2)], at: 2)
-        book.told(try [address(3), address(4)], at: 3)
+        book.announced(try [address(3), address(4)], at: 3)
         // The first was never proven, and is claimed no more; the second was.
         #expect(try book.addresses == [address(3), address(4), address(2)])
         #expect(book.entries.map(\.lastGood) == [nil, nil, 2])
@@ -114,7 +114,7 @@ import Testing
         #expect(try book.addresses == [address(5, port: 2), address(3), address(4), address(2)])
         // However much it says, what was proven last stays.
         for time in 6...9 as ClosedRange<Int64> {
-            book.told(try (0..<40).map { try address(100 * Int(time) + $0) }, at: time)
+            book.announced(try (0..<40).map { try address(100 * Int(time) + $0) }, at: time)
         }
         #expect(book.addresses.count <= AddressBook.limit)
         #expect(try book.addresses.contains(address(5, port: 2)))
@@ -152,7 +152,7 @@ import Testing
         defer { store.close() }
         #expect(try store.device(device(1).id)?.addresses == [address(1), address(2)])
         let entries = try store.addressBook(of: device(1).id).entries
-        #expect(entries.map(\.lastGood) == [7, nil] && entries.map(\.toldAt) == [5, 5])
+        #expect(entries.map(\.lastGood) == [7, nil] && entries.map(\.announcedAt) == [5, 5])
     }
 
     @Test func `the audit log keeps the newest, newest first`() throws {

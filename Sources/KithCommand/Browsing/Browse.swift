@@ -5,8 +5,8 @@ import KithBrowser
 import KithCommandLine
 import KithWire
 
-/// What one pane of `kith browse` shows first: `laptop`, `laptop:/srv`, `./photos`.
-struct BrowsePlace: ExpressibleByArgument, Hashable {
+/// The first location of a pane of `kith browse`: `laptop`, `laptop:/srv`, `./photos`.
+struct BrowseLocation: ExpressibleByArgument, Hashable {
     /// As typed.
     let text: String
 
@@ -17,11 +17,11 @@ struct BrowsePlace: ExpressibleByArgument, Hashable {
 
     static var defaultCompletionKind: CompletionKind { RemotePath.defaultCompletionKind }
 
-    /// The same for the browser; a word alone is a device.
-    func spot() throws -> Spot {
+    /// The same for the browser; a word by itself is a device.
+    func location() throws -> Location {
         let isPath = text.contains("/") || text.contains(":") || [".", "..", "~"].contains(text)
-        let location = try RemotePath(isPath ? text : text + ":").location()
-        return .folder(Folder(device: location.device, path: location.path))
+        let remote = try RemotePath(isPath ? text : text + ":").location()
+        return .folder(Folder(device: remote.device, path: remote.path))
     }
 }
 
@@ -48,7 +48,7 @@ struct BrowseCommand: AsyncParsableCommand {
 
     @OptionGroup var globals: GlobalOptions
     @Argument(help: "A device, DEVICE:PATH, or a path here with a slash in it; one, or one for each pane.")
-    var places: [BrowsePlace] = []
+    var places: [BrowseLocation] = []
 
     func validate() throws {
         guard places.count <= 2 else { throw ValidationError("There are two panes: name at most two places.") }
@@ -63,15 +63,15 @@ struct BrowseCommand: AsyncParsableCommand {
             throw KithError(
                 .unsupported, "This draws on a whole terminal, and this one is to stay plain. \(instead)")
         }
-        let here = Spot.folder(Folder(device: nil, path: Files.Path(FileManager.default.currentDirectoryPath)))
+        let here = Location.folder(Folder(device: nil, path: Files.Path(FileManager.default.currentDirectoryPath)))
         var options = Browser.Options(left: here, right: .devices)
         switch places.count {
         case 1:
-            options.right = try places[0].spot()
+            options.right = try places[0].location()
             options.startsLeft = false
         case 2:
-            options.left = try places[0].spot()
-            options.right = try places[1].spot()
+            options.left = try places[0].location()
+            options.right = try places[1].location()
         default: options.startsLeft = false
         }
         let zone = TimeZone.current

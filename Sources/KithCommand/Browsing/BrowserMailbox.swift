@@ -4,31 +4,31 @@ import KithBrowser
 import KithTerminal
 import Synchronization
 
-/// What waits to be handled by the browser; whoever has something puts it here, one loop takes it all at once.
+/// The mailbox of the browser: any task puts messages here, one loop takes them all at once.
 final class BrowserMailbox: Sendable {
-    enum Letter: Sendable {
+    enum Message: Sendable {
         case terminal(BrowserTerminal.Happening)
         case event(Browser.Event)
         /// A time that was waited for has come.
         case time
     }
 
-    private let letters = Mutex<[Letter]>([])
-    private let bell: AsyncStream<Void>.Continuation
-    /// Gives something whenever letters may have come.
-    let rings: AsyncStream<Void>
+    private let messages = Mutex<[Message]>([])
+    private let signal: AsyncStream<Void>.Continuation
+    /// Gives something whenever messages may have come.
+    let signals: AsyncStream<Void>
 
-    init() { (rings, bell) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1)) }
+    init() { (signals, signal) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1)) }
 
-    func put(_ letter: Letter) {
-        letters.withLock { $0.append(letter) }
-        bell.yield()
+    func put(_ message: Message) {
+        messages.withLock { $0.append(message) }
+        signal.yield()
     }
 
-    func takeAll() -> [Letter] {
-        letters.withLock { letters in
-            defer { letters = [] }
-            return letters
+    func takeAll() -> [Message] {
+        messages.withLock { messages in
+            defer { messages = [] }
+            return messages
         }
     }
 }

@@ -3,12 +3,12 @@ import KithAPI
 import KithBrowser
 import KithTerminal
 
-/// Work that can be called off, and whose end can be waited for.
-final class Errand: Sendable {
+/// Work that can be cancelled, and whose end can be waited for.
+final class CancellableWork: Sendable {
     private let calls = AsyncStream.makeStream(of: Void.self)
     private let ends = AsyncStream.makeStream(of: Void.self)
 
-    /// Does the work until it is done or called off.
+    /// Does the work until it is done or cancelled.
     func run(_ work: @escaping @Sendable () async -> Void) async {
         await withTaskGroup { group in
             group.addTask { await work() }
@@ -19,14 +19,14 @@ final class Errand: Sendable {
         ends.continuation.finish()
     }
 
-    /// Calls it off; does not wait.
-    func callOff() { calls.continuation.finish() }
+    /// Cancels it; does not wait.
+    func cancel() { calls.continuation.finish() }
 
     /// Waits until it is done.
     func end() async { for await _ in ends.stream {} }
 }
 
-/// `kith browse` at work: brings what happens to the browser, and does what it says.
+/// `kith browse` at work: reports what happens to the browser, and does what it asks.
 struct BrowserRun {
     let client: Client
     let terminal: BrowserTerminal
@@ -45,7 +45,7 @@ struct BrowserRun {
         var decoder = InputDecoder()
         let mailbox = BrowserMailbox()
         let work = BrowserWork(client: client) { mailbox.put(.event($0)) }
-        var errands: [Ticket: Errand] = [:]
+        var tasks: [Ticket: CancellableWork] = [:]
         var lastTyped = ContinuousClock.now
         var scheduled: ContinuousClock.Instant?
         var failure: (any Error)?
@@ -54,9 +54,9 @@ struct BrowserRun {
         defer { terminal.leave() }
         await withDiscardingTaskGroup { group in
             defer { group.cancelAll() }
-            var keys = Errand()
+            var keys = CancellableWork()
             func listen() {
-                keys = Errand()
+                keys = CancellableWork()
                 group.addTask { [keys, terminal] in
                     await keys.run { await terminal.readInput { mailbox.put(.terminal($0)) } }
                 }
@@ -69,14 +69,14 @@ struct BrowserRun {
                 switch effect {
                 case .quit: return false
                 case .redraw: renderer.invalidate()
-                case .cancel(let ticket): errands.removeValue(forKey: ticket)?.callOff()
+                case .cancel(let ticket): tasks.removeValue(forKey: ticket)?.cancel()
                 case .suspend:
                     try await terminal.suspend()
                     renderer.invalidate()
                     mailbox.put(.terminal(.resized))
                 case .edit(let ticket, let device, let path):
                     // The keys are the editor's until it ends.
-                    keys.callOff()
+                    keys.cancel()
                     await keys.end()
                     terminal.leave()
                     await work.edit(ticket, device: device, path)
@@ -86,16 +86,16 @@ struct BrowserRun {
                     listen()
                 default:
                     guard let ticket = effect.ticket else { break }
-                    let errand = Errand()
-                    errands[ticket] = errand
-                    group.addTask { await errand.run { await work.perform(effect, ticket) } }
+                    let task = CancellableWork()
+                    tasks[ticket] = task
+                    group.addTask { await task.run { await work.perform(effect, ticket) } }
                 }
                 return true
             }
 
             /// Handles one event; returns whether to go on.
             func handle(_ event: Browser.Event) async throws -> Bool {
-                if case .ended(let ticket, _) = event { errands[ticket] = nil }
+                if case .ended(let ticket, _) = event { tasks[ticket] = nil }
                 for effect in browser.handle(event, at: .now) {
                     guard try await perform(effect) else { return false }
                 }
@@ -103,9 +103,9 @@ struct BrowserRun {
             }
 
             /// Handles what has come; returns whether to go on.
-            func handle(_ letters: [BrowserMailbox.Letter]) async throws -> Bool {
-                for letter in letters {
-                    switch letter {
+            func handle(_ messages: [BrowserMailbox.Message]) async throws -> Bool {
+                for message in messages {
+                    switch message {
                     case .event(let event): guard try await handle(event) else { return false }
                     case .terminal(.typed(let bytes)):
                         lastTyped = .now
@@ -152,7 +152,7 @@ struct BrowserRun {
             do {
                 for effect in browser.begin() { guard try await perform(effect) else { return } }
                 mailbox.put(.time)
-                for await _ in mailbox.rings {
+                for await _ in mailbox.signals {
                     guard try await handle(mailbox.takeAll()) else { return }
                 }
             } catch {
@@ -162,7 +162,7 @@ struct BrowserRun {
         if let failure { throw failure }
     }
 
-    /// How long an ESC waits for the rest of a key.
+    /// The time an ESC waits for the rest of a key.
     private static let escapePatience = Duration.milliseconds(50)
 }
 

@@ -8,7 +8,7 @@ import KithWire
 ///
 /// KithTerminal.h says how it becomes again what it was in every case, also when a signal ends the process.
 final class BrowserTerminal: Sendable {
-    /// What comes from the terminal and from whoever controls it.
+    /// An event of the terminal and of whoever controls it.
     enum Happening: Sendable {
         case typed([UInt8])
         /// The terminal is gone.
@@ -70,14 +70,14 @@ final class BrowserTerminal: Sendable {
         return (Int(columns), Int(rows))
     }
 
-    /// The colours it says it has.
+    /// The colours it claims to have.
     static var colors: CanvasRenderer.Colors {
         let environment = ProcessInfo.processInfo.environment
         if !wantsColour(STDOUT_FILENO) { return .none }
         return ["truecolor", "24bit"].contains(environment["COLORTERM"] ?? "") ? .full : .indexed
     }
 
-    /// Whether it says that it shows ASCII only; one that says nothing is taken for one of today.
+    /// True when the terminal declares that it shows ASCII only; one that declares nothing is taken for a modern one.
     static var isASCII: Bool {
         let environment = ProcessInfo.processInfo.environment
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].lazy.compactMap { environment[$0] }.first { !$0.isEmpty }

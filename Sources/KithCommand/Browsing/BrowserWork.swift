@@ -3,17 +3,17 @@ import KithAPI
 import KithBrowser
 import KithWire
 
-/// Does the browser's requests, and tells it what comes of them.
+/// Does the browser's requests, and sends it the results.
 struct BrowserWork: Sendable {
     let client: Client
-    let tell: @Sendable (Browser.Event) -> Void
+    let send: @Sendable (Browser.Event) -> Void
 
     /// More is not listed: nobody reads it, and it must be held.
     private static let listingLimit = 500_000
     /// More is not shown of a search.
     private static let searchLimit = 50_000
 
-    /// Does one request; the last thing told is how it ended.
+    /// Does one request; the last event sent is its outcome.
     func perform(_ effect: Browser.Effect, _ ticket: Ticket) async {
         var failure: KithError?
         do {
@@ -25,23 +25,23 @@ struct BrowserWork: Sendable {
         } catch {
             failure = KithError(.internal, "That failed: \(error).", cause: error)
         }
-        tell(.ended(ticket, failure))
+        send(.ended(ticket, failure))
     }
 
     private func attempt(_ effect: Browser.Effect, _ ticket: Ticket) async throws {
         switch effect {
         case .list(_, let folder): try await list(ticket, folder)
         case .listDevices:
-            tell(.devices(ticket, try await client.call(Devices.List.self, Devices.List.Input(probe: false))))
-            tell(.devices(ticket, try await client.call(Devices.List.self, Devices.List.Input(probe: true))))
+            send(.devices(ticket, try await client.call(Devices.List.self, Devices.List.Input(probe: false))))
+            send(.devices(ticket, try await client.call(Devices.List.self, Devices.List.Input(probe: true))))
         case .search(_, let folder, let text): try await search(ticket, folder, text)
         case .describe(_, let device, let path):
-            tell(.described(ticket, try await client.describe(path, followsLinks: true, on: device)))
+            send(.described(ticket, try await client.describe(path, followsLinks: true, on: device)))
         case .preview(_, let device, let path, let item):
-            tell(.preview(ticket, try await preview(of: item, device, path)))
+            send(.preview(ticket, try await preview(of: item, device, path)))
         case .read(_, let device, let path, let offset, let length):
             try await read(ticket, device, path, offset: offset, length: length)
-        case .compare(_, let order): tell(.present(ticket, try await namesakes(order)))
+        case .compare(_, let order): send(.present(ticket, try await namesakes(order)))
         case .copy(_, let order): try await copy(ticket, order)
         case .makeFolder(_, let device, let path):
             _ = try await client.call(Files.MakeFolder.self, Files.MakeFolder.Input(path: path), on: device)
@@ -50,7 +50,7 @@ struct BrowserWork: Sendable {
                 _ = try await client.call(
                     Files.Rename.self, Files.Rename.Input(from: move.from, to: move.to, overwrite: overwrite),
                     on: device)
-                tell(.advanced(ticket, index + 1))
+                send(.advanced(ticket, index + 1))
             }
         case .delete(_, let device, let paths): try await delete(ticket, device, paths)
         case .edit, .cancel, .suspend, .redraw, .quit: break  // not requests of devices
@@ -70,7 +70,7 @@ struct BrowserWork: Sendable {
         }
         // A device with an older kith does not say.
         let path = entry.absolute ?? folder.path
-        tell(.resolved(ticket, path))
+        send(.resolved(ticket, path))
         return path
     }
 
@@ -83,7 +83,7 @@ struct BrowserWork: Sendable {
             // A folder that could not be opened is all that was left out.
             if count == 0, found.entries.isEmpty, let skipped = found.skipped.first { throw skipped.failure.error }
             count += found.entries.count
-            tell(.entries(ticket, found.entries))
+            send(.entries(ticket, found.entries))
             guard count < Self.listingLimit else {
                 throw KithError(.exhausted, "The folder holds more than \(Self.listingLimit) items.")
             }
@@ -103,7 +103,7 @@ struct BrowserWork: Sendable {
             on: folder.device
         ) { found in
             count += found.entries.count
-            tell(.entries(ticket, found.entries))
+            send(.entries(ticket, found.entries))
             guard count < Self.searchLimit else {
                 throw KithError(
                     .exhausted, "More than \(Self.searchLimit) were found: search for something more specific.")
@@ -193,15 +193,15 @@ struct BrowserWork: Sendable {
             {
                 let all = isWhole ? part : try await bytes(device, path, length: Preview.imageSizeLimit)
                 let preview = Preview(bytes: all, size: entry.size)
-                if case .picture = preview { tell(.preview(ticket, preview)) }
+                if case .picture = preview { send(.preview(ticket, preview)) }
             }
         }
-        tell(.bytes(ticket, part, isLast: part.count < length))
+        send(.bytes(ticket, part, isLast: part.count < length))
     }
 
     // MARK: - Changing
 
-    /// What of a copy's sources is at its destination already, by name.
+    /// The items of a copy's sources that are at its destination already, by name.
     private func namesakes(_ order: Browser.CopyOrder) async throws -> [Files.Path] {
         let destination = order.destination
         var isFolder = order.intoFolder
@@ -232,7 +232,7 @@ struct BrowserWork: Sendable {
         ).stream
         try await abandoning(stream.bytes) {
             for try await progress in stream.messages {
-                tell(.progress(ticket, progress))
+                send(.progress(ticket, progress))
                 if progress.summary != nil || progress.failure != nil { return }
             }
             throw KithError(.closed, "The copy was interrupted. Copy again to go on where it was.")
@@ -250,7 +250,7 @@ struct BrowserWork: Sendable {
                 failures.append(error)
             }
             try Task.checkCancellation()
-            tell(.advanced(ticket, index + 1))
+            send(.advanced(ticket, index + 1))
         }
         guard let first = failures.first else { return }
         let more = failures.count > 1 ? " \(failures.count - 1) more could not be deleted either." : ""
@@ -263,20 +263,20 @@ struct BrowserWork: Sendable {
             if let device {
                 note("kith: fetching \(printable(device)):\(printable(path.description))")
                 let isChanged = try await RemoteEdit(device: device, path: path, client: client).run()
-                tell(.edited(ticket, isChanged: isChanged))
+                send(.edited(ticket, isChanged: isChanged))
             } else {
                 guard let text = String(validating: path.bytes, as: UTF8.self) else {
                     throw KithError(.unsupported, "A file whose name is not UTF-8 cannot be given to an editor.")
                 }
                 let status = try await Editor.run(on: text)
                 guard status == 0 else { throw KithError(.cancelled, "The editor ended with status \(status).") }
-                tell(.edited(ticket, isChanged: true))
+                send(.edited(ticket, isChanged: true))
             }
-            tell(.ended(ticket, nil))
+            send(.ended(ticket, nil))
         } catch let error as KithError {
-            tell(.ended(ticket, error))
+            send(.ended(ticket, error))
         } catch {
-            tell(.ended(ticket, KithError(.internal, "The file could not be edited: \(error).", cause: error)))
+            send(.ended(ticket, KithError(.internal, "The file could not be edited: \(error).", cause: error)))
         }
     }
 }

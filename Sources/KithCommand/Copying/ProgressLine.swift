@@ -8,14 +8,14 @@ import Glibc
 
 /// The one line on a terminal that shows how far a copy is.
 struct ProgressLine {
-    /// Whether there is a terminal that wants it.
+    /// True when there is a terminal that wants it.
     let isShown: Bool
     /// The device at the other end.
     private let peer: String?
     private var rate = TransferRate()
-    /// How much was done when it last became more, and when that was.
+    /// The bytes done when that number last grew, and the time of it.
     private var moved: (bytes: UInt64, at: ContinuousClock.Instant)?
-    /// What was done when it last went on.
+    /// The last progress.
     private var reached: Files.Progress?
     private var isDrawn = false
     private var plain = StatusLine(isShown: true, isPlain: true)
@@ -80,8 +80,8 @@ struct ProgressLine {
         return String((name.isEmpty ? numbers : "\(name)  \(numbers)").prefix(max(width - 1, 1)))
     }
 
-    /// What of a copy arrives or would: files, folders, links.
-    private static func things(_ summary: Files.Summary) -> [String] {
+    /// The counts of what a copy brings or would bring: files, folders, links.
+    private static func counts(_ summary: Files.Summary) -> [String] {
         var parts = [count(summary.files, "file")]
         if summary.folders > 0 { parts.append(count(summary.folders, "folder")) }
         if summary.links > 0 { parts.append(count(summary.links, "link")) }
@@ -96,7 +96,7 @@ struct ProgressLine {
     /// One line about a copy that was only asked about.
     static func plan(_ summary: Files.Summary) -> String {
         var text =
-            "Nothing was changed. To be sent: \(things(summary).joined(separator: ", ")), \(size(summary.bytes))"
+            "Nothing was changed. To be sent: \(counts(summary).joined(separator: ", ")), \(size(summary.bytes))"
         if summary.deleted > 0 { text += "; to be deleted: \(summary.deleted)" }
         if summary.unchanged > 0 { text += "; there already: \(count(summary.unchanged, "file"))" }
         if summary.skipped > 0 { text += "; left out: \(summary.skipped)" }
@@ -106,7 +106,7 @@ struct ProgressLine {
     /// One line about a copy that is done.
     static func summary(_ summary: Files.Summary, took time: Duration) -> String {
         let seconds = max(time / .seconds(1), 0.001)
-        var parts = things(summary)
+        var parts = counts(summary)
         if summary.unchanged > 0 { parts.append("\(summary.unchanged) unchanged") }
         if summary.deleted > 0 { parts.append("\(summary.deleted) deleted") }
         if summary.skipped > 0 { parts.append("\(summary.skipped) left out") }

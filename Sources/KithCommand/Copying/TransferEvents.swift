@@ -2,7 +2,7 @@ import Foundation
 import KithAPI
 import KithWire
 
-/// What `--json` prints of a transfer: one object on a line of its own for each event, the last being how it ended.
+/// The output of `--json` for a transfer: one object on a line of its own for each event, the last being the outcome.
 ///
 /// | event | with |
 /// | --- | --- |
@@ -13,9 +13,9 @@ import KithWire
 /// | `result` | all of `Files.Summary` |
 /// | `failure` | code, message |
 struct TransferEvents {
-    /// Whether anything is printed.
+    /// True when anything is printed.
     let isOn: Bool
-    /// Whether how far it is is printed, too.
+    /// True when the progress is printed, too.
     let showsProgress: Bool
     private var last: Step?
     private var state: Offers.State?
@@ -32,7 +32,7 @@ struct TransferEvents {
         self.showsProgress = showsProgress
     }
 
-    /// How far it is.
+    /// A step of progress.
     private struct Step: Encodable, Hashable {
         let event = "progress"
         var bytes: UInt64
@@ -89,7 +89,7 @@ struct TransferEvents {
         }
     }
 
-    /// Prints what a report tells; the same twice is printed once.
+    /// Prints a report; the same twice is printed once.
     mutating func report(_ progress: Files.Progress) throws {
         guard isOn else { return }
         for skipped in progress.skipped {
@@ -130,6 +130,6 @@ struct TransferEvents {
     private func line(_ event: some Encodable) throws {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        say(String(decoding: try encoder.encode(event), as: UTF8.self))
+        printLine(String(decoding: try encoder.encode(event), as: UTF8.self))
     }
 }

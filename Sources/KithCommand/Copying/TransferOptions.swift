@@ -65,7 +65,7 @@ struct TransferOptions: ParsableArguments {
     /// When contents are compressed.
     var compression: Files.Compression { compresses ? .always : compress }
 
-    /// What of the sources is sent.
+    /// The selection of the sources' files to send.
     func selection() throws -> Files.Selection {
         var patterns: [String] = []
         for file in excludeFrom {
@@ -90,7 +90,7 @@ struct TransferOptions: ParsableArguments {
         }
     }
 
-    /// Runs a copy, shows how it goes, and says what it did.
+    /// Runs a copy, shows its progress, and reports what it did.
     ///
     /// `localNames` are the paths as typed that name no device, one of which may lack a colon.
     func run(_ input: Files.Copy.Input, _ globals: GlobalOptions, localNames: [String]) async throws {
@@ -107,8 +107,8 @@ struct TransferOptions: ParsableArguments {
         }
         guard case .done(let summary) = ending else { throw interrupted(ending, input) }
         try events.result(summary)
-        let isSaying = input.landing.report && !globals.json
-        if isShowing(globals) || (isSaying && !quiet) {
+        let showsReport = input.landing.report && !globals.json
+        if isShowing(globals) || (showsReport && !quiet) {
             note(
                 input.landing.dryRun
                     ? ProgressLine.plan(summary) : ProgressLine.summary(summary, took: ContinuousClock.now - start))
@@ -121,7 +121,7 @@ struct TransferOptions: ParsableArguments {
         return ExitCode(128 + (ending.signal ?? SIGINT))
     }
 
-    /// Whether a line shows how far it is: not between lines of JSON.
+    /// Tells whether a line shows the progress: not between lines of JSON.
     private func isShowing(_ globals: GlobalOptions) -> Bool {
         !quiet && isatty(STDERR_FILENO) == 1 && !(globals.json && isatty(STDOUT_FILENO) == 1)
     }
@@ -142,7 +142,7 @@ struct TransferOptions: ParsableArguments {
                     note(leftOut(skipped.path.description, because: skipped.failure.message, of: skipped.path))
                 }
                 for change in progress.changes where input.landing.report && !globals.json {
-                    say(Self.words(change))
+                    printLine(Self.words(change))
                 }
                 line.show(progress, at: ContinuousClock.now)
                 last = progress

@@ -29,10 +29,10 @@ struct AuditCommand: AsyncParsableCommand {
             try await $0.call(Audit.List.self, Audit.List.Input(limit: limit))
         }
         if globals.json {
-            say(try jsonText(entries))
+            printLine(try jsonText(entries))
             return
         }
-        say(
+        printLine(
             table(
                 ["WHEN", "DEVICE", "WHAT", "DECISION", "DETAIL"],
                 entries.map { entry in

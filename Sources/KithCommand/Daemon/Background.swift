@@ -23,7 +23,7 @@ struct Background {
         defer { if let input { close(input) } }
         let pid: pid_t
         do throws(ProcessSpawn.Failure) {
-            pid = try ProcessSpawn([program] + arguments, place: .background(log: path, input: input)).start()
+            pid = try ProcessSpawn([program] + arguments, mode: .background(log: path, input: input)).start()
         } catch {
             throw KithError(.internal, "Could not start \(program): \(error).")
         }
@@ -45,7 +45,7 @@ struct Background {
         return ends[0]
     }
 
-    /// How the process ended, as an exit status; `nil` while it runs.
+    /// The exit status of the process; `nil` while it runs.
     ///
     /// Ask until it has ended, and not again.
     func ending() -> Int32? {

@@ -24,7 +24,7 @@ struct DoctorCommand: AsyncParsableCommand {
     @Argument(help: "The device to reach.")
     var device: String?
 
-    /// What `--json` prints.
+    /// The output of `--json`.
     private struct Report: Encodable {
         var steps: [Reach.Step]
         var healthy: Bool
@@ -56,10 +56,10 @@ struct DoctorCommand: AsyncParsableCommand {
         let verdict = verdict(steps)
         let isHealthy = !steps.contains { $0.outcome == .failure }
         if globals.json {
-            say(try jsonText(Report(steps: steps, healthy: isHealthy, verdict: verdict)))
+            printLine(try jsonText(Report(steps: steps, healthy: isHealthy, verdict: verdict)))
         } else {
-            say()
-            say(styled(verdict, .bold))
+            printLine()
+            printLine(styled(verdict, .bold))
         }
         if !isHealthy { throw ExitCode(1) }
     }
@@ -71,22 +71,22 @@ struct DoctorCommand: AsyncParsableCommand {
             case .warning: ("warn", .yellow)
             case .failure: ("FAIL", .red)
             }
-        say("\(styled(mark, style))  \(printable(step.subject)): \(printable(step.finding))")
-        if let remedy = step.remedy { say("      → \(printable(remedy))") }
+        printLine("\(styled(mark, style))  \(printable(step.subject)): \(printable(step.finding))")
+        if let remedy = step.remedy { printLine("      → \(printable(remedy))") }
     }
 
     private func verdict(_ steps: [Reach.Step]) -> String {
         if let failure = steps.first(where: { $0.outcome == .failure }) {
             // The addresses that failed say more than that none answered.
             let addresses = steps.filter { $0.subject.hasPrefix("address ") }
-            // One where something answers says more than those where nothing does.
+            // One where something answers is worth more than those where nothing does.
             let hints = (addresses.filter { $0.finding.hasPrefix("Something answers") } + addresses).compactMap(
                 \.remedy)
             let remedy = failure.remedy ?? hints.first
-            let told = failure.subject == "connection" ? hints.first ?? failure.remedy : remedy
+            let advised = failure.subject == "connection" ? hints.first ?? failure.remedy : remedy
             let finding = printable(failure.finding)
             // What has been advised already is not advised again in other words.
-            let next = told.map(printable).flatMap { advice in
+            let next = advised.map(printable).flatMap { advice in
                 let command = advice.range(of: ": ").map { advice[$0.upperBound...] } ?? advice[...]
                 return finding.contains(command) ? nil : advice
             }
@@ -179,7 +179,7 @@ struct DoctorCommand: AsyncParsableCommand {
         }
     }
 
-    /// What firewalls of this machine say of themselves in files everybody may read, and of the port as far as they tell.
+    /// Examines the firewalls of this machine, and the port as far as their files show, where everybody may read them.
     private func examineFirewall(_ port: UInt16, _ take: (Reach.Step) -> Void) {
         // Files that are not there are firewalls that are not there.
         let ufw = (try? String(contentsOfFile: "/etc/ufw/ufw.conf", encoding: .utf8)) ?? ""
@@ -216,7 +216,7 @@ struct DoctorCommand: AsyncParsableCommand {
         }
     }
 
-    /// What firewalld answers; `nil` when it does not.
+    /// The answer of firewalld; `nil` when there is none.
     private static func firewalldLetsIn(_ port: UInt16) -> Bool? {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/firewall-cmd")
@@ -224,7 +224,7 @@ struct DoctorCommand: AsyncParsableCommand {
         process.standardInput = FileHandle.nullDevice
         process.standardOutput = FileHandle.nullDevice
         process.standardError = FileHandle.nullDevice
-        // One that cannot be asked says nothing.
+        // One that cannot be asked has no answer.
         guard (try? process.run()) != nil else { return nil }
         process.waitUntilExit()
         return switch process.terminationStatus {

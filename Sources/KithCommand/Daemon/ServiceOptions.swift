@@ -4,7 +4,7 @@ import Kith
 import KithCommandLine
 import KithWire
 
-/// What the service commands share.
+/// The options that the service commands share.
 struct ServiceOptions: ParsableArguments {
     @Flag(help: "The machine's service, which needs root, in place of the user's. Implied by --user.")
     var system = false
@@ -18,7 +18,7 @@ struct ServiceOptions: ParsableArguments {
             valueName: "name"))
     var user: String?
 
-    /// Whether it is the machine's service.
+    /// True for the machine's service.
     var isSystem: Bool { system || user != nil }
 
     func validate() throws {
@@ -88,7 +88,7 @@ struct ServiceOptions: ParsableArguments {
         #endif
     }
 
-    /// Where its file is.
+    /// The path of its file.
     func path(_ unit: ServiceUnit) -> String {
         let environment = ProcessInfo.processInfo.environment
         let base = environment["XDG_CONFIG_HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil }

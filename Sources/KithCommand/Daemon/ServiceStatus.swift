@@ -17,7 +17,7 @@ struct ServiceStatus: ParsableCommand {
     @OptionGroup var globals: GlobalOptions
     @OptionGroup var options: ServiceOptions
 
-    /// What `--json` prints.
+    /// The output of `--json`.
     private struct Report: Encodable {
         var service: String
         var path: String
@@ -37,15 +37,15 @@ struct ServiceStatus: ParsableCommand {
         let isRunning = result?.status == 0
         #endif
         if globals.json {
-            say(
+            printLine(
                 try jsonText(
                     Report(service: unit.identifier, path: path, isInstalled: isInstalled, isRunning: isRunning)))
         } else if !isInstalled {
-            say("\(unit.identifier) is not installed (`kith service install`).")
+            printLine("\(unit.identifier) is not installed (`kith service install`).")
         } else {
-            say("\(unit.identifier) is \(isRunning ? styled("running", .green) : styled("not running", .yellow))")
-            say("  \(path)")
-            if !isRunning, let text = result?.text { say("  \(ServiceInstall.firstLine(text))") }
+            printLine("\(unit.identifier) is \(isRunning ? styled("running", .green) : styled("not running", .yellow))")
+            printLine("  \(path)")
+            if !isRunning, let text = result?.text { printLine("  \(ServiceInstall.firstLine(text))") }
         }
         if !isRunning { throw ExitCode(isInstalled ? 1 : KithError.Code.notFound.exitStatus) }
     }

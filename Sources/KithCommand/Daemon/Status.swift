@@ -18,7 +18,7 @@ struct StatusCommand: AsyncParsableCommand {
 
     @OptionGroup var globals: GlobalOptions
 
-    /// What is printed as JSON.
+    /// The output of `--json`.
     private struct Description: Encodable {
         var isUp: Bool
         var name: String
@@ -42,23 +42,23 @@ struct StatusCommand: AsyncParsableCommand {
     func run() async throws {
         let isUp = try await daemonClient(globals) != nil
         let (answer, waiting) = try await withClient(globals) { client in
-            (try await client.call(ThisDevice.Status.self, Nothing()), try await WaitingThings(client))
+            (try await client.call(ThisDevice.Status.self, Nothing()), try await PendingRequests(client))
         }
         let status = Description(answer, isUp: isUp)
         if globals.json {
-            say(try jsonText(status))
+            printLine(try jsonText(status))
             return
         }
-        say(
+        printLine(
             "\(styled(status.name, .bold)) is \(isUp ? styled("up", .green) : styled("down (`kith up` starts it)", .yellow))"
         )
-        say("  DeviceID   \(status.id)")
+        printLine("  DeviceID   \(status.id)")
         for (index, address) in (status.addresses ?? []).enumerated() {
-            say("  \(index == 0 ? "listens on" : "          ") \(address)")
+            printLine("  \(index == 0 ? "listens on" : "          ") \(address)")
         }
-        say("  devices    \(status.devices)")
-        if let ticket = status.ticket { say("  ticket     \(ticket)") }
-        say("  data       \(globals.directory)")
-        waiting.tell()
+        printLine("  devices    \(status.devices)")
+        if let ticket = status.ticket { printLine("  ticket     \(ticket)") }
+        printLine("  data       \(globals.directory)")
+        waiting.show()
     }
 }

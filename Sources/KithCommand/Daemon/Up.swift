@@ -101,27 +101,27 @@ struct UpCommand: AsyncParsableCommand {
                 var device: ThisDevice.Status.Output
                 var invitation: Invitations.Create.Output?
             }
-            say(try jsonText(Announcement(device: status, invitation: invitation)))
+            printLine(try jsonText(Announcement(device: status, invitation: invitation)))
             return
         }
         let isInFront = !detach && isatty(STDOUT_FILENO) == 1
-        say("\(styled(status.name, .bold)) is up\(isInFront ? "; Ctrl-C stops it" : "")")
+        printLine("\(styled(status.name, .bold)) is up\(isInFront ? "; Ctrl-C stops it" : "")")
         if let name, name != status.name {
             note(
                 "kith: “\(printable(name))” became \(status.name): names have letters, digits, hyphens, underscores and dots"
             )
         }
-        say("  DeviceID   \(status.id)")
+        printLine("  DeviceID   \(status.id)")
         // A machine with many addresses leaves room for the invitation.
         let shown = status.addresses.prefix(isatty(STDOUT_FILENO) == 1 ? 4 : .max)
         for (index, address) in shown.enumerated() {
-            say("  \(index == 0 ? "listens on" : "          ") \(address)")
+            printLine("  \(index == 0 ? "listens on" : "          ") \(address)")
         }
         let hidden = status.addresses.count - shown.count
-        if hidden > 0 { say("             and \(hidden) more: kith status") }
-        say("  data       \(globals.directory)")
-        let waiting = try await WaitingThings(client)
-        waiting.tell()
+        if hidden > 0 { printLine("             and \(hidden) more: kith status") }
+        printLine("  data       \(globals.directory)")
+        let waiting = try await PendingRequests(client)
+        waiting.show()
         if let invitation {
             show(invitation, below: 3 + shown.count + (hidden > 0 ? 1 : 0) + waiting.count)
         }
@@ -161,7 +161,7 @@ struct UpCommand: AsyncParsableCommand {
     }
 }
 
-/// The device as a service: runs until told to stop, then lets running work finish for a while.
+/// The device as a service: runs until asked to stop, then lets running work finish for a while.
 private struct DeviceService: ServiceLifecycle.Service {
     let device: Device
 

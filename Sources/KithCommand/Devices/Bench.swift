@@ -34,7 +34,7 @@ struct BenchCommand: AsyncParsableCommand {
         guard (1...10_000).contains(requests) else { throw ValidationError("--requests takes 1 to 10,000.") }
     }
 
-    /// What `--json` prints.
+    /// The output of `--json`.
     private struct Report: Encodable {
         struct Latency: Encodable {
             var requests: Int
@@ -76,23 +76,24 @@ struct BenchCommand: AsyncParsableCommand {
             p99: latencies[min(latencies.count - 1, latencies.count * 99 / 100)],
             maximum: latencies[latencies.count - 1])
         if globals.json {
-            say(
+            printLine(
                 try jsonText(
                     Report(
                         device: device, latencyMilliseconds: latency, downBytesPerSecond: down, upBytesPerSecond: up,
                         link: last.link)))
             return
         }
-        say(
+        printLine(
             String(
                 format: "latency   minimum %.3f ms, median %.3f ms, p99 %.3f ms, of %d requests", latency.minimum,
                 latency.median, latency.p99, latency.requests))
-        say("down      \(Self.rate(down))")
-        say("up        \(Self.rate(up))")
+        printLine("down      \(Self.rate(down))")
+        printLine("up        \(Self.rate(up))")
         guard let link = last.link else { return }
         let lost = link.packetsSent == 0 ? 0 : Double(link.packetsLost) * 100 / Double(link.packetsSent)
-        say("loss      \(link.packetsLost) of \(link.packetsSent) packets sent\(String(format: " (%.2f %%)", lost))")
-        say(
+        printLine(
+            "loss      \(link.packetsLost) of \(link.packetsSent) packets sent\(String(format: " (%.2f %%)", lost))")
+        printLine(
             "path      \(link.path), datagrams of \(link.udpPayloadSize) bytes, window \(ProgressLine.size(UInt64(max(0, link.congestionWindow))))\(link.cipherSuite.map { ", \(printable($0))" } ?? "")"
         )
     }

@@ -21,7 +21,7 @@ struct DeviceText {
 
     private var name: String { printable(device.name) + (device.looksLike == nil ? "" : " (!)") }
 
-    /// Whether it is there.
+    /// The device's state: online, or last seen.
     private var state: String {
         if device.hasForgotten == true { return "has forgotten this device" }
         guard device.isOnline else {
@@ -45,7 +45,7 @@ struct DeviceText {
 
     private var grantsThere: [String] {
         guard device.hasForgotten != true, let grants = device.grantsThere else { return ["?"] }
-        // What it says while it is connected holds; else it is what it said last.
+        // Its report while it is connected holds; else the last one it sent.
         guard !device.isOnline, let time = device.grantsThereAt else { return Self.words(grants) }
         return Self.words(grants) + ["(\(Self.ago(time)))"]
     }

@@ -31,18 +31,18 @@ struct DevicesCommand: AsyncParsableCommand {
         let (devices, waiting) = try await withClient(globals) { client in
             (
                 try await client.call(Devices.List.self, Devices.List.Input(probe: !cached, device: device)),
-                try await WaitingThings(client)
+                try await PendingRequests(client)
             )
         }
-        defer { if !globals.json { waiting.tell() } }
+        defer { if !globals.json { waiting.show() } }
         if globals.json {
-            say(try jsonText(devices))
+            printLine(try jsonText(devices))
         } else if devices.isEmpty {
             note("No device is paired with this one. `kith invite` makes an invitation, `kith pair` uses one.")
         } else if device != nil {
-            for device in devices { say(DeviceText(device).details) }
+            for device in devices { printLine(DeviceText(device).details) }
         } else {
-            say(isatty(STDOUT_FILENO) == 1 ? DeviceText.list(devices, width: 80) : DeviceText.lines(devices))
+            printLine(isatty(STDOUT_FILENO) == 1 ? DeviceText.list(devices, width: 80) : DeviceText.lines(devices))
         }
         if !globals.json {
             for device in devices {

@@ -24,9 +24,9 @@ struct ForgetCommand: AsyncParsableCommand {
             try await $0.call(Devices.Forget.self, Devices.Reference(device: device))
         }
         if globals.json {
-            say(try jsonText(info))
+            printLine(try jsonText(info))
         } else {
-            say("Forgot \(info.whole) which can come back only with a new invitation.")
+            printLine("Forgot \(info.whole) which can come back only with a new invitation.")
         }
     }
 }

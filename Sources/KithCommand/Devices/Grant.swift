@@ -43,10 +43,10 @@ struct GrantCommand: AsyncParsableCommand {
                 Devices.ChangeGrants.self, Devices.ChangeGrants.Input(device: device, add: add, remove: remove))
         }
         if globals.json {
-            say(try jsonText(info))
+            printLine(try jsonText(info))
         } else {
             let grants = info.grants.map(\.description).joined(separator: ", ")
-            say("\(info.whole) may: \(grants.isEmpty ? "nothing" : grants)")
+            printLine("\(info.whole) may: \(grants.isEmpty ? "nothing" : grants)")
             noteWarnings(info.warnings)
         }
     }
@@ -59,7 +59,7 @@ extension Grant: ExpressibleByArgument {
         "forward:listen=",
     ])
 
-    /// Reads an argument; the error says what would be right.
+    /// Reads an argument; the error names what would be right.
     static func reading(_ argument: String) throws -> Grant {
         do throws(KithError) {
             return try Grant(parsing: argument)

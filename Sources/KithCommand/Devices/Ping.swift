@@ -37,7 +37,7 @@ struct PingCommand: AsyncParsableCommand {
         guard interval >= 0, interval <= 3_600 else { throw ValidationError("--interval takes 0 to 3,600 seconds.") }
     }
 
-    /// What `--json` prints.
+    /// The output of `--json`.
     private struct Report: Encodable {
         var device: String
         var sent: Int
@@ -69,19 +69,20 @@ struct PingCommand: AsyncParsableCommand {
                 }
                 times.set(times.value + [time])
                 guard !globals.json else { continue }
-                say("\(size) bytes from \(printable(device)): seq=\(number) time=\(String(format: "%.2f ms", time))")
+                printLine(
+                    "\(size) bytes from \(printable(device)): seq=\(number) time=\(String(format: "%.2f ms", time))")
             }
         }
     }
 
     private func summarize(sent: Int, _ times: [Double]) throws {
         if globals.json {
-            return say(
+            return printLine(
                 try jsonText(Report(device: device, sent: sent, lost: sent - times.count, milliseconds: times)))
         }
         let sorted = times.sorted()
-        guard let minimum = sorted.first, let maximum = sorted.last else { return say("0 of \(sent) came back") }
-        say(
+        guard let minimum = sorted.first, let maximum = sorted.last else { return printLine("0 of \(sent) came back") }
+        printLine(
             String(
                 format: "%d of %d came back; minimum %.3f, median %.3f, maximum %.3f ms", sorted.count, sent,
                 minimum, sorted[sorted.count / 2], maximum))

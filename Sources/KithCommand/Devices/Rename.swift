@@ -26,6 +26,6 @@ struct RenameCommand: AsyncParsableCommand {
         let info = try await withClient(globals) {
             try await $0.call(Devices.Rename.self, Devices.Rename.Input(device: device, name: name))
         }
-        say(globals.json ? try jsonText(info) : "It is called \(printable(info.name)) now, DeviceID \(info.id).")
+        printLine(globals.json ? try jsonText(info) : "It is called \(printable(info.name)) now, DeviceID \(info.id).")
     }
 }

@@ -2,7 +2,8 @@ import ArgumentParser
 import Foundation
 import KithAPI
 
-/// How many lines or bytes: `10`, `+10`, `-10`, with `b`, `k`, `K`, `kB`, `M`, `MB`, `G`, `GB` behind, as coreutils do.
+/// A number of lines or bytes: `10`, `+10`, `-10`, with `b`, `k`, `K`, `kB`, `M`, `MB`, `G`, `GB` behind, as coreutils
+/// do.
 struct CountArgument: ExpressibleByArgument {
     /// The number without its sign.
     var number: UInt64

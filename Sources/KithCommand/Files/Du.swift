@@ -37,7 +37,7 @@ struct DuCommand: AsyncParsableCommand {
         }
     }
 
-    /// What `--json` prints, a line each.
+    /// A line of `--json`.
     private struct Line: Encodable {
         var path: String
         var allocated: UInt64
@@ -71,7 +71,7 @@ struct DuCommand: AsyncParsableCommand {
                         output += try line(item, joined(path, item.path, withDevice: false).description) + "\n"
                     }
                     if !output.isEmpty { try writeOutput(Data(output.utf8)) }
-                    tell(used.skipped, in: path)
+                    showSkipped(used.skipped, in: path)
                     if used.skippedCount > 0 { isComplete = false }
                     if let failure = used.failure { throw failure.error }
                     if used.isLast { return }
@@ -79,7 +79,7 @@ struct DuCommand: AsyncParsableCommand {
                 throw KithError(.closed, "Counting \(path) was interrupted. Try again.")
             }
         }
-        if total { say(try line(sum, "total")) }
+        if total { printLine(try line(sum, "total")) }
         if !isComplete { throw ExitCode(KithError.Code.internal.exitStatus) }
     }
 

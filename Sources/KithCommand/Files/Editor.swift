@@ -15,7 +15,7 @@ enum Editor {
         return ["VISUAL", "EDITOR"].lazy.compactMap { environment[$0] }.first { !$0.isEmpty }
     }
 
-    /// Whether there is one that can work: what was chosen may need no terminal.
+    /// True when there is an editor that can work: a chosen one may need no terminal.
     static var isPossible: Bool { chosen != nil || isatty(STDIN_FILENO) == 1 }
 
     /// Runs it on a file, on this terminal, and waits; returns its exit status.

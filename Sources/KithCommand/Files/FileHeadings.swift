@@ -27,7 +27,7 @@ struct FileHeadings {
 
     init(isShown: Bool) { self.isShown = isShown }
 
-    /// What comes before bytes of `path`; empty when its heading is the last one printed.
+    /// The heading before bytes of `path`; empty when its heading is the last one printed.
     mutating func heading(for path: RemotePath) -> String {
         guard isShown, current != path else { return "" }
         defer { current = path }

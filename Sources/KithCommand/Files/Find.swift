@@ -129,7 +129,7 @@ struct FindCommand: AsyncParsableCommand {
                             try await action?.take(joined(path, entry.name, withDevice: true))
                         }
                     }
-                    tell(found.skipped, in: path)
+                    showSkipped(found.skipped, in: path)
                     if found.skippedCount > 0 { isComplete = false }
                     if let failure = found.failure { throw failure.error }
                     if found.isLast { return }
@@ -156,7 +156,7 @@ struct FindCommand: AsyncParsableCommand {
         !filter.specials.isEmpty || (filter.allOf + filter.anyOf + filter.noneOf).contains(where: asksForSpecials)
     }
 
-    /// How what was found is printed.
+    /// The form in which matches are printed.
     private struct Form {
         var isJSON: Bool
         var isExact: Bool
@@ -256,7 +256,7 @@ func joined(_ base: RemotePath, _ path: Files.Path, withDevice: Bool) -> Files.P
 }
 
 /// Says what could not be looked into.
-func tell(_ skipped: [Files.Skipped], in path: RemotePath) {
+func showSkipped(_ skipped: [Files.Skipped], in path: RemotePath) {
     for entry in skipped {
         let name = joined(path, entry.path, withDevice: true).description
         note(leftOut(name, because: entry.failure.message, of: entry.path))

@@ -5,7 +5,7 @@ import KithCommandLine
 
 /// The tests of `kith find` and how they are joined: `a b` is both, `-or` one of them, `-not` none, `( … )` goes first.
 struct FindExpression {
-    /// What stands between tests, or before them.
+    /// The words that stand between tests, or before them.
     static let operators: Set<String> = ["-or", "-o", "-and", "-a", "-not", "!", "(", ")"]
     /// The tests, each with one word behind it.
     static let tests: Set<String> = ["-name", "-iname", "-path", "-ipath", "-type", "-size", "-mtime", "-mmin"]
@@ -109,7 +109,7 @@ struct FindAction {
     private let isTogether: Bool
     private var waiting: [String] = []
     private var size = 0
-    /// Whether every run has ended with 0.
+    /// True when every run has ended with 0.
     private(set) var isGood = true
 
     /// So many names, and bytes of them, go to one run.

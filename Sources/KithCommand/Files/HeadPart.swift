@@ -12,9 +12,9 @@ struct HeadPart {
     }
 
     private var rule: Rule
-    /// What may still turn out to be among the last.
+    /// The bytes that may still turn out to be among the last.
     private var held: [UInt8] = []
-    /// How many line ends are in it.
+    /// The number of line ends in it.
     private var heldLines: UInt64 = 0
 
     init(lines: CountArgument, bytes: CountArgument?) {
@@ -25,7 +25,7 @@ struct HeadPart {
         }
     }
 
-    /// Whether nothing more is wanted.
+    /// True when nothing more is wanted.
     var isDone: Bool {
         switch rule {
         case .lines(let left), .bytes(let left): left == 0
@@ -33,7 +33,7 @@ struct HeadPart {
         }
     }
 
-    /// What of all that has come can be printed now.
+    /// Returns the part of all that has come that can be printed now.
     mutating func take(_ chunk: [UInt8]) -> [UInt8] {
         switch rule {
         case .bytes(let left):
@@ -63,7 +63,7 @@ struct HeadPart {
         }
     }
 
-    /// What can be printed once nothing more comes.
+    /// Returns the part that can be printed once nothing more comes.
     mutating func finish() -> [UInt8] {
         guard case .allButLines(let count) = rule, let last = held.last, last != UInt8(ascii: "\n") else { return [] }
         // What stands behind the last line end is a line, too.

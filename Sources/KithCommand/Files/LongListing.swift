@@ -56,7 +56,7 @@ struct LongListing {
 
     private static let blank = UInt8(ascii: " ")
 
-    /// How many columns a name takes.
+    /// The number of columns of a name.
     private static func width(_ text: String) -> Int {
         text.utf8.allSatisfy { $0 < 0x80 } ? text.utf8.count : text.count
     }
@@ -66,7 +66,7 @@ struct LongListing {
         return isHuman ? DuCommand.humanSize(entry.size) : String(entry.size)
     }
 
-    /// How many names it has; one with an older kith does not say.
+    /// The number of its names; an older kith does not report it.
     private static func links(_ entry: Files.Entry) -> String { entry.links.map { String($0) } ?? "?" }
     private static func user(_ entry: Files.Entry) -> String { entry.userName.map(printable) ?? String(entry.user) }
     private static func group(_ entry: Files.Entry) -> String { entry.groupName.map(printable) ?? String(entry.group) }

@@ -36,7 +36,7 @@ struct LsCommand: AsyncParsableCommand {
     @Flag(name: .customShort("1"), help: "One name in a line, also on a terminal.") var oneInALine = false
     @Argument(help: "The folders or files: DEVICE:PATH.") var paths: [RemotePath]
 
-    /// What `--json` prints of several folders: one of these for each.
+    /// The output of `--json` for several folders: one of these for each.
     private struct Listing: Encodable {
         var path: Files.Path
         var entries: [Files.Entry]
@@ -63,7 +63,7 @@ struct LsCommand: AsyncParsableCommand {
                     } else {
                         if hasHeadings { heading(device, folder) }
                         try self.show(entries)
-                        if hasHeadings { say() }
+                        if hasHeadings { printLine() }
                     }
                     guard recursive else { continue }
                     left += entries.filter { $0.kind == .folder }.reversed().map { folder.appending($0.name.bytes) }
@@ -90,7 +90,7 @@ struct LsCommand: AsyncParsableCommand {
             }
             if !files.isEmpty {
                 try self.show(sorted(files))
-                if !folders.isEmpty { say() }
+                if !folders.isEmpty { printLine() }
             }
             var left = PathList(folders.map(\.path), globals, isAlone: !hasSeveral)
             try await left.forEach { path in
@@ -100,12 +100,12 @@ struct LsCommand: AsyncParsableCommand {
             if let failure { throw failure }
         }
         if globals.json {
-            say(try !hasSeveral && !recursive ? jsonText(listings.first?.entries ?? []) : jsonText(listings))
+            printLine(try !hasSeveral && !recursive ? jsonText(listings.first?.entries ?? []) : jsonText(listings))
         }
         if !isComplete { throw ExitCode(KithError.Code.internal.exitStatus) }
     }
 
-    /// Whether there is a folder, or a link to one; a link to nowhere is there, too.
+    /// Tells whether a path is a folder, or a link to one; a link to nowhere exists, too.
     private func isFolder(_ file: Files.Path, on device: String, _ client: Client) async throws -> Bool {
         do {
             return try await client.describe(file, followsLinks: true, on: device).kind == .folder
@@ -117,7 +117,7 @@ struct LsCommand: AsyncParsableCommand {
     /// More is not listed: all of it is held, to be sorted.
     private static let limit = 10_000_000
 
-    /// What is in a folder; sorted, without what is not wanted.
+    /// The entries of a folder, sorted and filtered.
     ///
     /// The device goes through the folder once, in its own order: a page at a time, it would for each.
     private func entries(
@@ -184,14 +184,14 @@ struct LsCommand: AsyncParsableCommand {
     // MARK: - Showing
 
     private func heading(_ device: String, _ folder: Files.Path) {
-        say("\(styled(printable("\(device):\(folder)"), .bold)):")
+        printLine("\(styled(printable("\(device):\(folder)"), .bold)):")
     }
 
     private func show(_ entries: [Files.Entry]) throws {
         let isTerminal = isatty(STDOUT_FILENO) == 1
         if !long, isTerminal, !oneInALine {
             for line in Self.columns(entries.map { printable($0.name.description) + ($0.kind == .folder ? "/" : "") }) {
-                say(line)
+                printLine(line)
             }
             return
         }

@@ -20,7 +20,7 @@ func suggestingColon(_ error: KithError, _ globals: GlobalOptions) async -> Kith
 /// The same for a command line that has come to nothing.
 func suggestingColon(_ error: KithError, in words: [String]) async -> KithError {
     // What has been read once reads again.
-    guard error.cause is LocalPaths, let globals = try? GlobalOptions.dataAlone(of: words) else { return error }
+    guard error.cause is LocalPaths, let globals = try? GlobalOptions.dataOption(of: words) else { return error }
     return await suggestingColon(error, globals)
 }
 

@@ -48,7 +48,7 @@ struct MkdirCommand: AsyncParsableCommand {
                 {
                     throw KithError(error.code, "\(error.message) Pass -p to make what is missing.", cause: error)
                 }
-                if globals.verbose, was == nil { say("made \(printable("\(device):\(folder)"))") }
+                if globals.verbose, was == nil { printLine("made \(printable("\(device):\(folder)"))") }
             }
         }
     }

@@ -62,9 +62,9 @@ struct MvCommand: AsyncParsableCommand {
         }
     }
 
-    /// What is at the destination, as far as this device may know.
+    /// The kind of file at the destination, as far as this device may know.
     ///
-    /// Whoever may not look may not write either: the device says which grant moving takes, rather than looking.
+    /// A caller that may not look may not write either: then the error names the grant that moving needs.
     private func kind(of destination: Files.Path, on device: String, _ client: Client) async throws -> Files.Kind? {
         do {
             return try await client.call(
@@ -83,7 +83,7 @@ struct MvCommand: AsyncParsableCommand {
                 _ = try await client.call(
                     Files.Rename.self, Files.Rename.Input(from: source, to: target, overwrite: overwrite), on: device)
                 if globals.verbose {
-                    say("moved \(printable("\(device):\(source)")) to \(printable("\(device):\(target)"))")
+                    printLine("moved \(printable("\(device):\(source)")) to \(printable("\(device):\(target)"))")
                 }
             } catch let error as KithError where error.code == .unsupported && error.message.contains("another disk") {
                 throw KithError(

@@ -11,7 +11,7 @@ import Musl
 
 /// A file only this person can read, in a folder of its own.
 struct PrivateCopy {
-    /// Where it is.
+    /// The path of the copy.
     let path: String
     private let folder: String
 
@@ -45,7 +45,7 @@ struct PrivateCopy {
         }
     }
 
-    /// What it holds now; editors replace the file, so it is opened by its name.
+    /// The present content; editors replace the file, so it is opened by its name.
     func contents(limit: Int) throws -> [UInt8] {
         let file = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard file >= 0 else {

@@ -5,13 +5,13 @@ import KithWire
 /// Patterns in the paths of other devices: `laptop:/srv/d/*.txt`, expanded there.
 ///
 /// As a shell's: `*`, `?` and `[a-z]` match within one name, and a name that begins with a dot only where the pattern
-/// does, too. A thing whose name is the pattern itself comes first. What the device says it has found is held against
+/// does, too. A thing whose name is the pattern itself comes first. What the device reports is held against
 /// the pattern here: it cannot have another thing copied or printed than the ones that match.
 enum RemotePatterns {
     /// So many things one pattern may stand for.
     static let limit = 4_000
 
-    /// What a location stands for, by name; the location itself without a pattern in it, or when it is there.
+    /// The matches of a location, by name; the location itself without a pattern in it, or when it exists.
     ///
     /// - Throws: `.notFound` when nothing matches, `.exhausted` when more than ``limit`` do, `.denied` when the device
     ///   answers with what does not match.
@@ -48,7 +48,7 @@ enum RemotePatterns {
         return found.map { Files.Location(device: device, path: $0) }
     }
 
-    /// Whether a location is on another device and has what a pattern has.
+    /// Tells whether a location is on another device and has pattern characters.
     static func mayBeOne(_ location: Files.Location) -> Bool {
         location.device != nil && isPattern(location.path.bytes)
     }
@@ -83,7 +83,7 @@ enum RemotePatterns {
         return there
     }
 
-    /// What matches one name of a pattern in one folder; nothing in one that is not there.
+    /// The matches of one name of a pattern in one folder; nothing in one that does not exist.
     private static func matches(
         _ pattern: [UInt8], in folder: Files.Path, foldersOnly: Bool, on device: String, _ client: Client
     ) async throws -> [Files.Path] {
@@ -113,7 +113,7 @@ enum RemotePatterns {
 
 /// The things a command is about, with the patterns among them expanded.
 ///
-/// As the coreutils do, a command goes on after one that fails, and its status tells of the first that did.
+/// As the coreutils do, a command goes on after one that fails, and its status is that of the first that did.
 struct PathList {
     /// The paths.
     private(set) var paths: [RemotePath] = []
@@ -149,7 +149,7 @@ struct PathList {
         self.isAlone = isAlone
     }
 
-    /// Whether there are several, so that each is named where it is printed.
+    /// True when there are several, so that each is named where it is printed.
     var hasSeveral: Bool { paths.count > 1 || !isAlone }
 
     /// Runs `body` for each.

@@ -6,7 +6,7 @@ struct RemoteReading {
     private let stream: any ByteStream
     private let input: Files.Read.Input
     private let device: String?
-    /// How many bytes may still come.
+    /// The number of bytes that may still come.
     private var left: UInt64?
 
     /// Opens the file.

@@ -51,7 +51,7 @@ struct RmCommand: AsyncParsableCommand {
                         Files.Delete.self, Files.Delete.Input(path: target, recursive: recursive), on: device)
                     guard globals.verbose else { return }
                     let others = gone.count > 1 ? ", and \(Wording.grouped(Int(clamping: gone.count - 1))) in it" : ""
-                    say("deleted \(printable("\(device):\(target)"))\(others)")
+                    printLine("deleted \(printable("\(device):\(target)"))\(others)")
                 } catch let error as KithError where error.code == .notFound && force && names(error, target) {
                     // Not being there is what was wanted.
                 }
@@ -59,7 +59,7 @@ struct RmCommand: AsyncParsableCommand {
         }
     }
 
-    /// Whether an error is about the file, and not about the device.
+    /// Tells whether an error is about the file, and not about the device.
     private func names(_ error: KithError, _ path: Files.Path) -> Bool {
         error.message.contains(path.description)
     }

@@ -32,15 +32,15 @@ struct StatCommand: AsyncParsableCommand {
                 let (device, file) = try path.remote()
                 let entry = try await client.describe(file, followsLinks: dereference, on: device)
                 if let format {
-                    say(Self.filled(format, entry))
+                    printLine(Self.filled(format, entry))
                 } else {
-                    say(globals.json ? try jsonText(entry) : Self.text(entry))
+                    printLine(globals.json ? try jsonText(entry) : Self.text(entry))
                 }
             }
         }
     }
 
-    /// What stands for a letter of a format; `nil` for one that is not known.
+    /// The value for a letter of a format; `nil` for one that is not known.
     static func value(of letter: Character, _ entry: Files.Entry) -> String? {
         switch letter {
         case "n": return printable(entry.name.description)

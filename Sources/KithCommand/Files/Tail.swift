@@ -94,7 +94,7 @@ private final class TailPrinter: Sendable {
         state = Mutex(State(headings: headings, output: TerminalText(raw: raw)))
     }
 
-    /// Prints what is added to one file; says what ended it.
+    /// Prints what is added to one file; returns what ended it.
     func follow(_ stream: Following, of path: RemotePath) async throws {
         do {
             try await print(stream, of: path, until: nil)

@@ -76,7 +76,7 @@ struct ForwardCommand: AsyncParsableCommand {
             let stopped = try await withClient(globals) {
                 try await $0.call(Forward.Stop.self, Forward.Stop.Input(id: stop))
             }
-            if globals.json { say(try jsonText(stopped)) } else { note("Stopped.") }
+            if globals.json { printLine(try jsonText(stopped)) } else { note("Stopped.") }
         } else if list {
             try await showList()
         } else if let device {
@@ -94,10 +94,10 @@ struct ForwardCommand: AsyncParsableCommand {
             )
         }
         let away = Set(devices.filter { !$0.isOnline }.map(\.name))
-        if globals.json { return say(try jsonText(list)) }
+        if globals.json { return printLine(try jsonText(list)) }
         if list.running.isEmpty, list.inbound.isEmpty { return note("Nothing is forwarded.") }
         if !list.running.isEmpty {
-            say(
+            printLine(
                 table(
                     ["ID", "DEVICE", "FORWARD", "KEPT", "OPEN", "TOTAL", "SENT", "RECEIVED"],
                     list.running.flatMap { running in
@@ -118,8 +118,8 @@ struct ForwardCommand: AsyncParsableCommand {
             }
         }
         if !list.inbound.isEmpty {
-            if !list.running.isEmpty { say() }
-            say(
+            if !list.running.isEmpty { printLine() }
+            printLine(
                 table(
                     ["FROM", "WHAT", "WHERE", "SENT", "RECEIVED", "FOR"],
                     list.inbound.map { entry in
@@ -137,15 +137,15 @@ struct ForwardCommand: AsyncParsableCommand {
         let client = try await runningClient(globals, ", so nothing can stay in it")
         let running = try await client.call(
             Forward.Start.self, Forward.Plan(device: device, rules: forwards.rules, isKept: keep ? true : nil))
-        if globals.json { return say(try jsonText(running)) }
-        for status in running.rules { say(ForwardDisplay.route(status)) }
+        if globals.json { return printLine(try jsonText(running)) }
+        for status in running.rules { printLine(ForwardDisplay.route(status)) }
         note(
             running.isKept == true
                 ? "It is up whenever this device is, until `kith forward --stop \(running.id)`."
                 : "It stays up until `kith forward --stop \(running.id)`, or `kith down`.")
     }
 
-    /// Keeps the rules up until told to stop.
+    /// Keeps the rules up until asked to stop.
     private func keepUp(_ forwards: ForwardSet, _ device: String) async throws {
         let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm, .sighup)
         let display = ForwardDisplay(isLive: !globals.json && isatty(STDERR_FILENO) == 1, isJSON: globals.json)

@@ -4,7 +4,7 @@ import KithAPI
 import KithCommandLine
 import Synchronization
 
-/// What a person sees of forwards that are up: a line for each, with its rates, drawn anew as they change.
+/// The display of forwards that are up: a line for each, with its rates, drawn anew as they change.
 final class ForwardDisplay: Sendable {
     private struct State {
         var last: (running: Forward.Running, time: ContinuousClock.Instant)?
@@ -26,7 +26,7 @@ final class ForwardDisplay: Sendable {
         state.withLock { $0.last = (running, .now) }
         if isJSON { return show(json: running) }
         // A program that waits for it reads a line for each rule, with the port the system chose.
-        for status in running.rules { say(Self.route(status)) }
+        for status in running.rules { printLine(Self.route(status)) }
         if isLive { note("Ctrl-C ends it.") }
     }
 
@@ -63,7 +63,7 @@ final class ForwardDisplay: Sendable {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         guard let line = try? encoder.encode(running) else { return }  // it came as JSON
-        say(String(decoding: line, as: UTF8.self))
+        printLine(String(decoding: line, as: UTF8.self))
     }
 
     private func write(_ text: String) { noteInLine(text) }

@@ -63,7 +63,7 @@ extension ForwardSet {
     }
 }
 
-/// How a command ended, once it has.
+/// The exit status of a command, once it has ended.
 private final class EndedStatus: Sendable {
     private let status = Mutex<Int32?>(nil)
     var value: Int32? { status.withLock { $0 } }

@@ -19,7 +19,7 @@ struct ViaCommand: AsyncParsableCommand {
               ssh -o ProxyCommand='kith via laptop %h %p' intranet.lan
 
             A command runs here and finds a proxy of its own (ALL_PROXY, HTTP_PROXY, HTTPS_PROXY, also in lower case),
-            behind a password that only it is told, for as long as it runs. Programs that look at none of these go
+            behind a password that only it gets, for as long as it runs. Programs that look at none of these go
             their usual way. Exit status: the command's; 128 plus the number when a signal ended it.
 
             With a host and a port, standard input and output are the connection. The end of the input ends that

@@ -31,7 +31,7 @@ struct CompleteCommand: AsyncParsableCommand {
         let (replaced, known) = (rest.count > 1 ? rest[1] : "", completion)
         Thread.detachNewThread {
             Thread.sleep(forTimeInterval: 0.5)
-            for line in shell.lines(known, line: line, replaced: replaced) { say(line) }
+            for line in shell.lines(known, line: line, replaced: replaced) { printLine(line) }
             leave(0)
         }
         for source in completion.sources {
@@ -50,7 +50,7 @@ struct CompleteCommand: AsyncParsableCommand {
             case .files, .folders: break
             }
         }
-        for line in shell.lines(completion, line: line, replaced: replaced) { say(line) }
+        for line in shell.lines(completion, line: line, replaced: replaced) { printLine(line) }
         leave(0)
     }
 

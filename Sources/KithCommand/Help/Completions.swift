@@ -29,6 +29,6 @@ struct CompletionsCommand: ParsableCommand {
     }
 
     func run() throws {
-        if let script = CompletionScript(rawValue: shell) { say(script.text) }
+        if let script = CompletionScript(rawValue: shell) { printLine(script.text) }
     }
 }

@@ -5,16 +5,16 @@ import KithWire
 /// The course of the demonstration.
 struct DemoPlay {
     let folder: URL
-    let tell: (String, String) -> Void
+    let report: (String, String) -> Void
     private var members: [String: DemoProcess] = [:]
-    private var told: Set<String> = []
-    /// What each has heard, by the numbers of its events: an event that comes again has the same number.
+    private var reported: Set<String> = []
+    /// The messages each has received, by the numbers of its events: a repeated event has the same number.
     private var heard: [String: [UInt64: String]] = [:]
     private var kills = 0
 
-    init(folder: URL, tell: @escaping (String, String) -> Void) {
+    init(folder: URL, report: @escaping (String, String) -> Void) {
         self.folder = folder
-        self.tell = tell
+        self.report = report
     }
 
     static let names = ["anna", "ben", "cleo"]
@@ -24,20 +24,20 @@ struct DemoPlay {
         for name in Self.names { try ask(name, "publish") }
         try ask("anna", "create")
         let made = try ask("anna", "add ben cleo")
-        tell("anna", "made a group and added ben and cleo: epoch \(made.epoch ?? 0)")
+        report("anna", "made a group and added ben and cleo: epoch \(made.epoch ?? 0)")
         for name in Self.names {
             try ask(name, "sync")
             try ask(name, "say \(name) greets")
         }
         for name in Self.names { try ask(name, "sync") }
-        tell("all", "said hello")
+        report("all", "said hello")
         try kill("cleo", "is away (kill -9)")
         for round in 1...rounds { try self.round(round) }
         try start("cleo")
         let before = heard["cleo", default: [:]].count
         let back = try ask("cleo", "sync")
         let waited = heard["cleo", default: [:]].count - before
-        tell("cleo", "is back: \(waited) messages waited for her, and now she is in epoch \(back.epoch ?? 0)")
+        report("cleo", "is back: \(waited) messages waited for her, and now she is in epoch \(back.epoch ?? 0)")
         try ask("cleo", "say cleo is back")
         try ask("cleo", "commit")
         for _ in 0..<2 { for name in Self.names { try ask(name, "sync") } }
@@ -52,7 +52,7 @@ struct DemoPlay {
             var seen = 0
             while seen < count {
                 let line = try read(name)
-                if line.told != nil { seen += 1 }
+                if line.sent != nil { seen += 1 }
             }
             usleep(UInt32.random(in: 0...30_000))
             try kill(name, "was killed in the middle of talking (kill -9), round \(round)")
@@ -60,7 +60,7 @@ struct DemoPlay {
         for name in ["anna", "ben"] {
             try start(name)
             let state = try ask(name, "sync")
-            tell(name, "goes on in epoch \(state.epoch ?? 0)")
+            report(name, "goes on in epoch \(state.epoch ?? 0)")
         }
     }
 
@@ -74,15 +74,16 @@ struct DemoPlay {
             let texts = heard[name, default: [:]].values
             let counts = Dictionary(texts.map { ($0, 1) }, uniquingKeysWith: +)
             for (text, count) in counts where count > 1 { doubled.append("\(text) (\(name))") }
-            for text in told where !text.hasPrefix(name) && counts[text] == nil { lost.append("\(text) (\(name))") }
+            for text in reported where !text.hasPrefix(name) && counts[text] == nil { lost.append("\(text) (\(name))") }
         }
         let result = DemoResult(
-            members: Self.names.count, kills: kills, epoch: states[0].epoch ?? 0, sent: told.count, lost: lost.sorted(),
+            members: Self.names.count, kills: kills, epoch: states[0].epoch ?? 0, sent: reported.count,
+            lost: lost.sorted(),
             doubled: doubled.sorted(), waited: waited, agrees: agrees)
-        tell("all", agrees ? "are in epoch \(result.epoch) with the same secrets" : "do NOT agree")
-        tell(
+        report("all", agrees ? "are in epoch \(result.epoch) with the same secrets" : "do NOT agree")
+        report(
             "all",
-            "\(told.count) messages were told as sent, with \(kills) kills: \(lost.count) lost, \(doubled.count) doubled"
+            "\(reported.count) messages were reported as sent, with \(kills) kills: \(lost.count) lost, \(doubled.count) doubled"
         )
         return result
     }
@@ -97,7 +98,7 @@ struct DemoPlay {
         // What it said before it died counts.
         for line in process.end() { note(line, from: name) }
         kills += 1
-        tell(name, text)
+        report(name, text)
     }
 
     /// Tells a member what to do, and waits until it is done.
@@ -120,7 +121,7 @@ struct DemoPlay {
     }
 
     private mutating func note(_ line: DemoLine, from name: String) {
-        if let text = line.told { told.insert(text) }
+        if let text = line.sent { reported.insert(text) }
         if let text = line.heard, let number = line.number { heard[name, default: [:]][number] = text }
     }
 

@@ -2,14 +2,14 @@ import ArgumentParser
 import Foundation
 import KithWire
 
-/// What a member says, one line each.
+/// An output line of a member.
 struct DemoLine: Codable {
-    /// A message that was told as sent.
-    var told: String?
+    /// A message that was reported as sent.
+    var sent: String?
     /// A message that came, and the event's number.
     var heard: String?
     var number: UInt64?
-    /// Whether what was asked for is done.
+    /// True when the request is done.
     var isDone: Bool?
     var epoch: UInt64?
     /// A hash of the epoch's exporter secret.
@@ -57,7 +57,7 @@ final class DemoProcess {
     func end() -> [DemoLine] {
         if process.isRunning { kill(process.processIdentifier, SIGKILL) }
         process.waitUntilExit()
-        // A line that was cut off says nothing.
+        // A line that was cut off is ignored.
         var lines: [DemoLine] = []
         while let line = try? read() { lines.append(line) }
         return lines

@@ -62,7 +62,7 @@ struct MLSBench: ParsableCommand {
         let isJSON = globals.json
         func show(_ row: GroupBench.Row) {
             rows.withLock { $0.append(row) }
-            if !isJSON { say(row.line) }
+            if !isJSON { printLine(row.line) }
         }
         do {
             try bench.keyPackages(show)
@@ -76,7 +76,7 @@ struct MLSBench: ParsableCommand {
         } catch {
             throw KithError(.internal, "A measured operation failed: \(error).", cause: error)
         }
-        if globals.json { say(try jsonText(rows.withLock { $0 })) }
+        if globals.json { printLine(try jsonText(rows.withLock { $0 })) }
     }
 }
 
@@ -113,7 +113,7 @@ private struct GroupBench {
 
     private func configuration(cores: Int) -> GroupConfiguration {
         var configuration = configuration
-        if cores > 1 { configuration.workforce = Threads(width: cores) }
+        if cores > 1 { configuration.executor = Threads(width: cores) }
         return configuration
     }
 
@@ -142,7 +142,7 @@ private struct GroupBench {
         Double(clock()) / 1_000
     }
 
-    /// How often work for so many members is done, for the mean.
+    /// The number of rounds with so many members, for the mean.
     private static func rounds(_ members: Int) -> Int { members <= 100 ? 50 : 10 }
 
     /// Takes in a commit and follows it.
@@ -330,9 +330,9 @@ extension GroupBench {
             info, profile: profile(number), signatureKey: suite.generateSignatureKey(), configuration: configuration)
     }
 
-    /// What a storage has to write for a message and for a commit.
+    /// Shows the bytes that a storage has to write for a message and for a commit.
     private func written(_ count: Int, _ anna: inout Group, _ ben: inout Group, _ show: Show) throws(MLSError) {
-        func took(_ what: String, _ changes: GroupChanges) {
+        func showWritten(_ what: String, _ changes: GroupChanges) {
             show(Row(work: "\(count) members: written \(what)", bytes: changes.byteCount))
         }
         _ = anna.takeChanges()
@@ -340,13 +340,13 @@ extension GroupBench {
         // The first message of an epoch opens a ratchet; those after it write less.
         for what in ["for the first message", "for a message"] {
             let message = try anna.encrypt([UInt8](repeating: 7, count: 1_024))
-            took("\(what) sent", anna.takeChanges())
+            showWritten("\(what) sent", anna.takeChanges())
             _ = try ben.process(message)
-            took("\(what) received", ben.takeChanges())
+            showWritten("\(what) received", ben.takeChanges())
         }
         let commit = try anna.stageCommit(at: now).commit
         try follow(commit.bytes, &ben)
-        took("for a commit received", ben.takeChanges())
+        showWritten("for a commit received", ben.takeChanges())
         _ = try anna.confirmPendingCommit()
     }
 
@@ -391,11 +391,11 @@ extension GroupBench {
 
 // Memory.
 extension GroupBench {
-    /// What a group takes of a process that joins it and does nothing else, in MB.
+    /// The memory of a process that joins a group and does nothing else, in MB.
     private struct Memory: Codable {
-        /// What was allocated by joining and not freed.
+        /// The memory that joining allocated and did not free.
         var group: Double
-        /// What the process has from the system afterwards, its program and libraries with it.
+        /// The memory of the whole process afterwards, its program and libraries included.
         var process: Double
         /// The most that it had while it joined.
         var peak: Double
@@ -420,7 +420,7 @@ extension GroupBench {
         return try JSONDecoder().decode(Memory.self, from: text)
     }
 
-    /// Joins the group of a group info and says how much memory that takes.
+    /// Joins the group of a group info and returns how much memory that takes.
     func hold(_ path: String) throws {
         kith_release_free_memory()
         let before = kith_allocated_memory()
@@ -435,11 +435,11 @@ extension GroupBench {
         let allocated = kith_allocated_memory() - before
         let memory = Memory(
             group: Double(allocated) / 1_048_576, process: try Self.status("VmRSS:"), peak: try Self.status("VmHWM:"))
-        say(try jsonText(memory))
+        printLine(try jsonText(memory))
         precondition(joined.epoch > 0, "the group is there until its memory was read")
     }
 
-    /// A line of what Linux says about this process, in MB.
+    /// A line of what Linux reports about this process, in MB.
     private static func status(_ name: String) throws -> Double {
         let status = try String(contentsOfFile: "/proc/self/status", encoding: .utf8)
         let line = status.split(separator: "\n").first { $0.hasPrefix(name) }

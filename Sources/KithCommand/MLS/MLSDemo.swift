@@ -43,35 +43,35 @@ struct MLSDemo: ParsableCommand {
         }
         // What stays behind in a temporary folder is the system's to clean up.
         defer { if keep == nil { try? FileManager.default.removeItem(at: folder) } }
-        // A member that was just killed does not read what it is told.
+        // A member that was just killed does not read its input.
         signal(SIGPIPE, SIG_IGN)
         let isQuiet = globals.json
         var play = DemoPlay(folder: folder) { name, text in
-            if !isQuiet { say("\(name.padding(toLength: 6, withPad: " ", startingAt: 0)) \(text)") }
+            if !isQuiet { printLine("\(name.padding(toLength: 6, withPad: " ", startingAt: 0)) \(text)") }
         }
         defer { play.end() }
         let result = try play.run(rounds: rounds)
-        if globals.json { say(try jsonText(result)) }
+        if globals.json { printLine(try jsonText(result)) }
         guard result.isGood else {
             throw KithError(.internal, "The members do not agree, or a message was lost or came twice.")
         }
     }
 }
 
-/// What the demonstration came to.
+/// The result of the demonstration.
 struct DemoResult: Encodable {
     var members: Int
     var kills: Int
     var epoch: UInt64
-    /// How many messages their senders were told are sent.
+    /// The number of messages that were reported to their senders as sent.
     var sent: Int
     /// Those of them that somebody did not get.
     var lost: [String]
     /// Messages that somebody got more than once.
     var doubled: [String]
-    /// How many messages waited for the one who was away.
+    /// The number of messages that waited for the member who was away.
     var waited: Int
-    /// Whether all are in one epoch with one exporter secret.
+    /// True when all are in one epoch with one exporter secret.
     var agrees: Bool
 
     var isGood: Bool { agrees && lost.isEmpty && doubled.isEmpty }

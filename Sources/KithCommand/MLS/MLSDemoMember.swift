@@ -10,7 +10,7 @@ import KithWire
 
 // MARK: - One member
 
-/// `kith mls demo-member`: one of the processes of `kith mls demo`, told by lines what to do.
+/// `kith mls demo-member`: one of the processes of `kith mls demo`, driven by lines of input.
 struct MLSDemoMember: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "demo-member", abstract: "One of the processes of kith mls demo.", shouldDisplay: false)
@@ -60,7 +60,7 @@ private struct DemoMember {
     static func print(_ line: DemoLine) {
         // These are our own values, which always have a form.
         guard let text = try? jsonLine(line) else { return }
-        say(text)
+        printLine(text)
     }
 
     private static func jsonLine(_ line: DemoLine) throws -> String {
@@ -102,7 +102,7 @@ private struct DemoMember {
 
     private func send(_ text: String) async throws {
         _ = try await session().send(Array(text.utf8))
-        Self.print(DemoLine(told: text))
+        Self.print(DemoLine(sent: text))
     }
 
     /// Talks and commits for a long time: this process will be killed before it ends.
@@ -123,7 +123,7 @@ private struct DemoMember {
                 Self.print(
                     DemoLine(heard: String(decoding: message.data, as: UTF8.self), number: event.number))
             }
-            // Only what has been told may be forgotten.
+            // Only what has been reported may be forgotten.
             try await session.acknowledge(through: event.number)
         }
     }

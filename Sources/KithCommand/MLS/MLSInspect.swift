@@ -26,7 +26,7 @@ struct MLSInspect: ParsableCommand {
     func run() throws {
         let bytes = try Self.content(of: file)
         do {
-            say(try jsonText(Inspection(try MLSMessage(bytes))))
+            printLine(try jsonText(Inspection(try MLSMessage(bytes))))
         } catch let error as MLSError {
             throw KithError(.invalid, "\(printable(file)) is no MLS message: \(error).", cause: error)
         }
@@ -43,7 +43,7 @@ struct MLSInspect: ParsableCommand {
         }
         let bytes = [UInt8](data)
         let text = String(decoding: bytes, as: UTF8.self).filter { !$0.isWhitespace }
-        // A binary message begins with the version, two bytes that are no digits.
+        // A binary message begins with the version, two bytes that are not digits.
         return Hex.decode(text) ?? bytes
     }
 }

@@ -1,7 +1,7 @@
 import Foundation
 import KithMLS
 
-/// What it costs to keep a group: bytes written, and the time to put rows together and to read them again.
+/// The cost of storing a group: bytes written, and the time to put rows together and to read them again.
 struct MLSStorageBench {
     typealias Show = (String, Double, Int?) -> Void
 

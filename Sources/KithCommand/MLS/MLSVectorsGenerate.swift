@@ -40,7 +40,8 @@ struct MLSVectorsGenerate: ParsableCommand {
     var count: Int?
 
     @Option(
-        help: ArgumentHelp("Repeat the choices of an earlier file: the seed it told, 0 or more.", valueName: "number"))
+        help: ArgumentHelp(
+            "Repeat the choices of an earlier file: the seed it printed, 0 or more.", valueName: "number"))
     var seed: UInt64?
 
     @Option(help: ArgumentHelp("Write to a file instead of standard output.", valueName: "file"), completion: .file())
@@ -66,7 +67,7 @@ struct MLSVectorsGenerate: ParsableCommand {
         } catch {
             throw KithError(.internal, "The \(kind.rawValue) vectors could not be made: \(error).", cause: error)
         }
-        guard let output else { return say(String(decoding: json, as: UTF8.self)) }
+        guard let output else { return printLine(String(decoding: json, as: UTF8.self)) }
         do { try Data(json + [UInt8(ascii: "\n")]).write(to: URL(filePath: output)) } catch {
             throw KithError(.invalid, "Could not write \(printable(output)).", cause: error)
         }

@@ -56,13 +56,13 @@ struct MLSVectorsVerify: ParsableCommand {
                     failures: report.failures, seconds: seconds))
             if !globals.json { show(report, seconds) }
         }
-        if globals.json { say(try jsonText(rows)) } else { total(rows) }
+        if globals.json { printLine(try jsonText(rows)) } else { total(rows) }
         if rows.contains(where: { !$0.failures.isEmpty }) { throw ExitCode(1) }
     }
 
     private func show(_ report: VectorReport, _ seconds: Double) {
-        say("\(report.description)  (\(String(format: "%.2f", seconds)) s)")
-        for failure in report.failures { say("  \(failure)") }
+        printLine("\(report.description)  (\(String(format: "%.2f", seconds)) s)")
+        for failure in report.failures { printLine("  \(failure)") }
     }
 
     private func total(_ rows: [Row]) {
@@ -71,7 +71,7 @@ struct MLSVectorsVerify: ParsableCommand {
         let skipped = rows.map { sum($0.skipped) }.reduce(0, +)
         let failed = rows.map(\.failures.count).reduce(0, +)
         let seconds = String(format: "%.1f", rows.map(\.seconds).reduce(0, +))
-        say("\(passed) cases passed, \(failed) failed, \(skipped) skipped, in \(seconds) s")
+        printLine("\(passed) cases passed, \(failed) failed, \(skipped) skipped, in \(seconds) s")
     }
 
     private static func named(_ cases: [UInt16: Int]) -> [String: Int] {

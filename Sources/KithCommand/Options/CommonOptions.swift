@@ -3,7 +3,7 @@ import Foundation
 import KithCommandLine
 import KithWire
 
-/// What every command takes, where it stands before the command: `kith --data DIR devices`.
+/// The options of every command, where they stand before the command: `kith --data DIR devices`.
 extension Root {
     /// Common options with a value.
     private static let commonOptions: Set<String> = [
@@ -38,7 +38,7 @@ extension Root {
         return path.isEmpty ? words : path + words[..<count] + rest.dropFirst(path.count)
     }
 
-    /// What is wrong with a command line that names no command there is; `nil` when it names one, or none at all.
+    /// The error of a command line whose command does not exist; `nil` when it does, or none is named.
     static func unknownCommand(in words: [String]) throws -> KithError? {
         var rest = words[leading(words)...]
         if rest.isEmpty, let last = words.last, commonOptions.contains(last),
@@ -54,7 +54,7 @@ extension Root {
         return configuration.subcommands.contains { $0._commandName == first } ? nil : try noCommand([first])
     }
 
-    /// What commands of other programs are called here.
+    /// The names that other programs have for our commands.
     private static let habits = [
         "ssh": "shell", "exec": "shell", "run": "shell", "scp": "cp", "copy": "cp", "rsync": "sync", "sftp": "browse",
         "tunnel": "forward", "proxy": "via", "start": "up", "stop": "down", "connect": "pair", "join": "pair",

@@ -7,8 +7,8 @@ import KithSocket
 import KithWire
 internal import KithIdentity
 
-/// Runs `body`; on a terminal it says so when a device that is named on the command line is not reached in a second.
-func sayingWhoIsAwaited<Result>(
+/// Runs `body`; on a terminal it names the devices of the command line that are not reached in a second.
+func showingAwaitedDevices<Result>(
     _ globals: GlobalOptions, _ client: Client, _ body: () async throws -> Result
 ) async throws -> Result {
     guard isatty(STDERR_FILENO) == 1, !globals.json else { return try await body() }
@@ -46,7 +46,7 @@ func withClient<Result>(
 ) async throws -> Result {
     if let client = try await daemonClient(globals) {
         try globals.refuseToTraceDaemon()
-        return try await sayingWhoIsAwaited(globals, client) { try await body(client) }
+        return try await showingAwaitedDevices(globals, client) { try await body(client) }
     }
     if !creating { try globals.requireDevice() }
     var options = Device.Options()
@@ -56,7 +56,7 @@ func withClient<Result>(
     options.passphrase = try globals.passphrase()
     let device = try await Device.open(directory: globals.directory, options: options)
     return try await device.whileRunning {
-        try await sayingWhoIsAwaited(globals, device.client) { try await body(device.client) }
+        try await showingAwaitedDevices(globals, device.client) { try await body(device.client) }
     }
 }
 
@@ -81,7 +81,7 @@ func daemonClient(_ globals: GlobalOptions, isAnyVersion: Bool = false) async th
 
 /// A client of the daemon that must run on the data directory.
 ///
-/// - Throws: `.notFound` when there is no device, or it is down; `purpose` says what it is needed for.
+/// - Throws: `.notFound` when there is no device, or it is down; `purpose` is what it is needed for.
 func runningClient(
     _ globals: GlobalOptions, _ purpose: String = "", isAnyVersion: Bool = false
 ) async throws -> Client {

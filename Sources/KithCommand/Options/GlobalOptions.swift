@@ -6,7 +6,7 @@ import KithWire
 import Logging
 internal import KithIdentity
 
-/// What every command takes.
+/// The options of every command.
 struct GlobalOptions: ParsableArguments {
     @Option(
         name: .long, help: "The folder of this device's key and state. Default: $KITH_DATA, else per platform.",
@@ -53,8 +53,8 @@ struct GlobalOptions: ParsableArguments {
         help: ArgumentHelp("Take it from the first line that this command prints.", valueName: "line"))
     var passphraseCommand: String?
 
-    /// What a command line says of the data directory, and nothing else of it.
-    static func dataAlone(of words: [String]) throws -> GlobalOptions {
+    /// Reads the data directory from a command line, and nothing else.
+    static func dataOption(of words: [String]) throws -> GlobalOptions {
         try parse(data(in: words).map { ["--data", $0] } ?? [])
     }
 
@@ -91,7 +91,7 @@ struct GlobalOptions: ParsableArguments {
         throw KithError(.notFound, "There is no device at \(directory). Start one: kith up --data \(directory)")
     }
 
-    /// Whether nothing shown may change or move: asked for, or on a terminal that cannot.
+    /// True when nothing shown may change or move: asked for, or on a terminal that cannot.
     var isPlain: Bool { plain || isPlainTerminal }
 
     /// A log on standard error, silent unless asked for.

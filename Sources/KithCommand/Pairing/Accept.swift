@@ -49,11 +49,11 @@ struct AcceptCommand: AsyncParsableCommand {
             )
         }
         let answer: Bool? = yes ? true : refuse ? false : nil
-        try await settle(request, answer: answer, client, events)
+        try await resolve(request, answer: answer, client, events)
     }
 
     /// Answers a pairing, as the person at the terminal says when `answer` is `nil`, and waits for its end.
-    private func settle(
+    private func resolve(
         _ request: PairingMethods.Request, answer: Bool?, _ client: Client,
         _ events: MethodStream<PairingMethods.Event, Nothing>
     ) async throws {
@@ -76,13 +76,13 @@ struct AcceptCommand: AsyncParsableCommand {
                         PairingMethods.Decide.self, PairingMethods.Decide.Input(id: request.id, accept: accept))
                     if accept { note("Waiting for the other end to agree.") }
                 case .event(.paired(let ended)?) where ended.id == request.id:
-                    return PairingPrompts.tell(.paired(request))
+                    return PairingPrompts.show(.paired(request))
                 case .event(.ended(let ended, let reason)?) where ended.id == request.id:
                     if isAsked { note("") }
                     guard refuse else {
                         throw KithError(.cancelled, "Not paired with \(request.name): \(reason)")
                     }
-                    return PairingPrompts.tell(.ended(request, reason: reason))
+                    return PairingPrompts.show(.ended(request, reason: reason))
                 case .event(nil):
                     throw KithError(.closed, "This device was stopped before the pairing was done.")
                 case .event:
@@ -99,17 +99,17 @@ struct AcceptCommand: AsyncParsableCommand {
         let waiting = try await client.call(PairingMethods.Waiting.self, Nothing())
         if let id {
             guard let request = waiting.first(where: { $0.id == id }) else {
-                try await WaitingThings(client).tellAttempts()
+                try await PendingRequests(client).showAttempts()
                 throw KithError(.notFound, "No pairing \(id) waits: it was answered, or the other device gave up.")
             }
             return request
         }
         guard let request = waiting.first else {
-            try await WaitingThings(client).tellAttempts()
+            try await PendingRequests(client).showAttempts()
             throw KithError(.notFound, "No pairing waits.")
         }
         guard waiting.count == 1 else {
-            for request in waiting { note(WaitingThings.line(request)) }
+            for request in waiting { note(PendingRequests.line(request)) }
             throw KithError(.invalid, "\(waiting.count) pairings wait. Say which one: kith accept \(request.id)")
         }
         return request

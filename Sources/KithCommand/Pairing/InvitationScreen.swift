@@ -14,7 +14,7 @@ func show(_ invitation: Invitations.Create.Output, below lines: Int = 0) {
         "It may then: \(grants.isEmpty ? "nothing yet; `kith grant NAME --add shell` lets it open a shell" : grants)"
     let warnings = invitation.info.warnings ?? []
     let screen = terminalSize(STDOUT_FILENO)
-    say()
+    printLine()
     // Somebody who has it read aloud has no use for a picture, and a text can be too long for one.
     if !isPlainTerminal, let code = try? QRCode(invitation.text.uppercased()) {
         // The lines of the text, each as it breaks, with three between them and one for the cursor.
@@ -27,17 +27,17 @@ func show(_ invitation: Invitations.Create.Output, below lines: Int = 0) {
             return room.map { size <= $0.columns && (size + 1) / 2 <= $0.rows } ?? true
         }
         if let margin {
-            say(code.terminal(margin: margin, colors: wantsColour(STDOUT_FILENO)))
+            printLine(code.terminal(margin: margin, colors: wantsColour(STDOUT_FILENO)))
         } else {
             let size = code.size + 4
             let needed = "\(max(size, 80)) by \(text + (size + 1) / 2)"
-            say(styled("A window of \(needed) would show its QR code: kith invite", .dim))
+            printLine(styled("A window of \(needed) would show its QR code: kith invite", .dim))
         }
     }
-    say(styled(head, .bold))
-    say()
-    say(command)
-    say()
-    say(allowed)
+    printLine(styled(head, .bold))
+    printLine()
+    printLine(command)
+    printLine()
+    printLine(allowed)
     noteWarnings(invitation.info.warnings)
 }

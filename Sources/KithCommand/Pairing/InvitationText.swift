@@ -6,7 +6,7 @@ import KithWire
 enum InvitationText {
     /// Makes the invitations on this process's command line unreadable in the system's list of processes.
     ///
-    /// What the command works with is a copy, made before.
+    /// The command works with a copy, made before.
     static func hideArguments() {
         guard CommandLine.arguments.contains(where: { $0.lowercased().contains(mark) }) else { return }
         unsafe mark.withCString { unsafe kith_hide_arguments($0) }
@@ -63,7 +63,7 @@ enum InvitationText {
         do throws(ProcessSpawn.Failure) {
             defer { close(ends[1]) }
             let words = ["zbarimg", "--quiet", "--raw", "--nodbus", "-Sdisable", "-Sqrcode.enable", path]
-            pid = try ProcessSpawn(words, place: .reading(output: ends[1])).start()
+            pid = try ProcessSpawn(words, mode: .reading(output: ends[1])).start()
         } catch {
             throw KithError(
                 error.number == ENOENT ? .unsupported : .internal,

@@ -5,7 +5,7 @@ import KithCommandLine
 import KithIdentity
 import KithWire
 
-/// What a device can be allowed, for the help of commands that give grants.
+/// The grants a device can get, for the help of commands that give them.
 let grantsHelp = """
     Grants:
       shell                        a shell, and any command
@@ -82,16 +82,16 @@ struct InviteCommand: AsyncParsableCommand {
             Invitations.Create.self,
             Invitations.Create.Input(grants: grants, lifetimeSeconds: expires.seconds, isAutomatic: yes))
         if globals.json {
-            say(try jsonText(invitation))
+            printLine(try jsonText(invitation))
         } else if text {
-            say(invitation.text)
+            printLine(invitation.text)
         } else {
-            try await WaitingThings(client).tellAttempts()
+            try await PendingRequests(client).showAttempts()
             show(invitation)
         }
         // With a daemon behind us nothing more is needed; without one the device lives as long as this command.
-        let standsAlone = try await daemonClient(globals) == nil
-        guard standsAlone || (!yes && isatty(STDIN_FILENO) == 1) else { return }
+        let isOnlyProcess = try await daemonClient(globals) == nil
+        guard isOnlyProcess || (!yes && isatty(STDIN_FILENO) == 1) else { return }
         let id = invitation.info.id
         note("\nWaiting for the device that uses it (Ctrl-C stops waiting).")
         try await withTimeout(seconds: expires.seconds) {
@@ -116,13 +116,13 @@ struct InviteCommand: AsyncParsableCommand {
 
     private func list() async throws {
         let (invitations, waiting) = try await withClient(globals) { client in
-            (try await client.call(Invitations.List.self, Nothing()), try await WaitingThings(client))
+            (try await client.call(Invitations.List.self, Nothing()), try await PendingRequests(client))
         }
         if globals.json {
-            say(try jsonText(invitations))
+            printLine(try jsonText(invitations))
             return
         }
-        say(
+        printLine(
             table(
                 ["ID", "EXPIRES", "ASKS", "ATTEMPTS LEFT", "ALLOWS"],
                 invitations.map { invitation in
@@ -132,6 +132,6 @@ struct InviteCommand: AsyncParsableCommand {
                         invitation.grants.map(\.description).joined(separator: " "),
                     ]
                 }))
-        waiting.tellAttempts()
+        waiting.showAttempts()
     }
 }

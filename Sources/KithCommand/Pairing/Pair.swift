@@ -107,9 +107,10 @@ struct PairCommand: AsyncParsableCommand {
                     if accept { note("Waiting for the other end to agree.") }
                 case .event(.paired(let device)?):
                     if globals.json {
-                        say(try jsonText(device))
+                        printLine(try jsonText(device))
                     } else {
-                        say("Paired with \(styled(printable(device.name), .green)). Try: kith ping \(device.name)")
+                        printLine(
+                            "Paired with \(styled(printable(device.name), .green)). Try: kith ping \(device.name)")
                         noteWarnings(device.warnings)
                     }
                     return
@@ -141,7 +142,7 @@ struct PairCommand: AsyncParsableCommand {
         note("Both devices must show the code  \(styled(code, .bold, on: STDERR_FILENO))")
     }
 
-    /// What a device may do here already; `nil` when it is not paired.
+    /// The grants a device has here already; `nil` when it is not paired.
     private func heldGrants(of id: DeviceID, _ client: Client) async throws -> [Grant]? {
         try await client.call(Devices.List.self, Devices.List.Input(probe: false)).first { $0.id == id }?.grants
     }

@@ -17,7 +17,7 @@ func withTimeout(seconds: Int64, _ body: @escaping @Sendable () async throws -> 
     }
 }
 
-/// What a person is told of a pairing, and asked, at the inviting end.
+/// The messages and questions of a pairing at the inviting end.
 enum PairingPrompts {
     /// The question at both ends.
     static let question = "Do the codes match, and do you want to pair?"
@@ -36,7 +36,7 @@ enum PairingPrompts {
     }
 
     /// Says how a pairing ended.
-    static func tell(_ outcome: Outcome) {
+    static func show(_ outcome: Outcome) {
         switch outcome {
         case .paired(let request):
             note("Paired with \(styled(printable(request.name), .green, on: STDERR_FILENO)).")
@@ -45,7 +45,7 @@ enum PairingPrompts {
         }
     }
 
-    /// How a pairing ended.
+    /// The outcome of a pairing.
     enum Outcome {
         case paired(PairingMethods.Request)
         case ended(PairingMethods.Request, reason: String)
@@ -140,14 +140,14 @@ func watchPairings(
                     note("Answer with: kith accept \(request.id)    (or: kith accept --refuse \(request.id))")
                 case .paired(let request):
                     forget(request)
-                    PairingPrompts.tell(.paired(request))
+                    PairingPrompts.show(.paired(request))
                 case .ended(let request, let reason):
                     forget(request)
-                    PairingPrompts.tell(.ended(request, reason: reason))
+                    PairingPrompts.show(.ended(request, reason: reason))
                 case .brokenOff(let attempt):
                     if asked != nil { note("") }
                     note(
-                        "\(attempt.device) presented invitation \(attempt.invitation)\(WaitingThings.origin(attempt)), and was not paired: \(printable(attempt.reason))"
+                        "\(attempt.device) presented invitation \(attempt.invitation)\(PendingRequests.origin(attempt)), and was not paired: \(printable(attempt.reason))"
                     )
                 }
                 guard try await goesOn(event) else { return }

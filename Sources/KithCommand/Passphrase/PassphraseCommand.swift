@@ -34,14 +34,14 @@ struct PassphraseCommand: ParsableCommand {
         subcommands: [PassphraseStatus.self, PassphraseSet.self, PassphraseRemove.self],
         defaultSubcommand: PassphraseStatus.self)
 
-    /// What `--json` prints.
+    /// The output of `--json`.
     struct Report: Encodable {
         var sealedBy: String
     }
 }
 
 extension GlobalOptions {
-    /// What seals the key of this device.
+    /// The kind of seal on this device's key.
     ///
     /// - Throws: `.notFound` when there is no device.
     func sealKind() throws -> FileKeyStore.SealKind {
@@ -64,8 +64,8 @@ extension GlobalOptions {
     }
 
     func tellSeal(_ kind: FileKeyStore.SealKind, _ text: String) throws {
-        if json { return say(try jsonText(PassphraseCommand.Report(sealedBy: kind.word))) }
-        say(text)
+        if json { return printLine(try jsonText(PassphraseCommand.Report(sealedBy: kind.word))) }
+        printLine(text)
     }
 }
 

@@ -9,7 +9,7 @@ import KithWire
 enum PassphraseInput {
     /// The most bytes one has.
     static let limit = 1_024
-    /// What systemd calls the credential that is one.
+    /// The name of systemd's credential that is a passphrase.
     private static let credential = "kith.passphrase"
 
     /// `$KITH_PASSPHRASE`, which is no longer in this process's environment, nor in that of any child; `nil` when it was
@@ -94,7 +94,7 @@ enum PassphraseInput {
         let pid: pid_t
         do throws(ProcessSpawn.Failure) {
             defer { close(ends[1]) }
-            pid = try ProcessSpawn(["/bin/sh", "-c", command], place: .answering(output: ends[1])).start()
+            pid = try ProcessSpawn(["/bin/sh", "-c", command], mode: .answering(output: ends[1])).start()
         } catch {
             close(ends[0])
             throw KithError(.internal, "The passphrase command could not be run: \(error).")
@@ -135,7 +135,7 @@ enum PassphraseInput {
 
     // MARK: - Asking
 
-    /// Whether there is a person to ask.
+    /// True when there is a person to ask.
     static var canAsk: Bool { isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1 }
 
     /// Asks at the terminal; what is typed is not shown.

@@ -6,8 +6,8 @@ import Foundation
 /// both: the mask of the thread that starts it, in which Dispatch and Swift's executors block nearly all signals, and
 /// what this process ignores.
 struct ProcessSpawn {
-    /// Where a child runs.
-    enum Place {
+    /// The way a child is attached to this process.
+    enum Mode {
         /// In this process's group, on its terminal and its standard streams.
         case foreground
         /// As ``foreground``, but that its output goes to this descriptor.
@@ -29,17 +29,17 @@ struct ProcessSpawn {
 
     private let words: [String]
     private let environment: [String: String]
-    private let place: Place
+    private let mode: Mode
 
     /// The first word is the program: a path, or a name to be looked for in `PATH`.
     init(
         _ words: [String], environment: [String: String] = ProcessInfo.processInfo.environment,
-        place: Place = .foreground
+        mode: Mode = .foreground
     ) {
         precondition(!words.isEmpty, "a command has a program")
         self.words = words
         self.environment = environment
-        self.place = place
+        self.mode = mode
     }
 
     /// Starts it; returns its process id, which the caller is to wait for.
@@ -57,10 +57,10 @@ struct ProcessSpawn {
         unsafe posix_spawn_file_actions_init(&actions)
         defer { unsafe posix_spawn_file_actions_destroy(&actions) }
         var flags = Int16(POSIX_SPAWN_SETSIGMASK) | Int16(POSIX_SPAWN_SETSIGDEF)
-        if case .answering(let output) = place {
+        if case .answering(let output) = mode {
             unsafe posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO)
         }
-        if case .background(let log, let input) = place {
+        if case .background(let log, let input) = mode {
             flags |= Self.ownSession
             if let input {
                 unsafe posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO)
@@ -71,7 +71,7 @@ struct ProcessSpawn {
                 &actions, STDOUT_FILENO, log, O_WRONLY | O_CREAT | O_TRUNC, 0o600)
             unsafe posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO)
         }
-        if case .reading(let output) = place {
+        if case .reading(let output) = mode {
             unsafe posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
             unsafe posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO)
             unsafe posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0)

@@ -53,22 +53,22 @@ struct CallCommand: AsyncParsableCommand {
         let value = try JSONSerialization.jsonObject(with: Data(answer), options: .fragmentsAllowed)
         let text = try JSONSerialization.data(
             withJSONObject: value, options: [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes, .fragmentsAllowed])
-        say(String(decoding: text, as: UTF8.self))
+        printLine(String(decoding: text, as: UTF8.self))
     }
 
     /// Prints a stream line by line, and feeds it the lines of standard input where it takes any.
     private func follow(_ entry: API.Describe.Entry, _ carrier: SocketCarrier) async throws {
         let stream = try await carrier.open(named: method, json: Array(input.utf8), on: on)
         defer { stream.cancel() }
-        say(String(decoding: stream.answer, as: UTF8.self))
+        printLine(String(decoding: stream.answer, as: UTF8.self))
         let takesLines = entry.upstream ?? .nothing != .nothing
         try await withThrowingTaskGroup(of: Bool.self) { group in
             defer { group.cancelAll() }
             group.addTask {
                 while let item = try await stream.receive() {
                     switch item {
-                    case .message(let json): say(String(decoding: json, as: UTF8.self))
-                    case .bytes(let bytes): say(#"{"bytes":"\#(Base64.encode(bytes))"}"#)
+                    case .message(let json): printLine(String(decoding: json, as: UTF8.self))
+                    case .bytes(let bytes): printLine(#"{"bytes":"\#(Base64.encode(bytes))"}"#)
                     }
                 }
                 return true
@@ -84,7 +84,7 @@ struct CallCommand: AsyncParsableCommand {
         }
     }
 
-    /// Sends what standard input says until it ends.
+    /// Sends standard input until it ends.
     private func feed(_ stream: JSONStream, bytes: Bool) async throws {
         struct Piece: Decodable { var bytes: ByteString }
         let input = StandardStreams()

@@ -34,9 +34,9 @@ struct InboxAccept: AsyncParsableCommand {
             return entry
         }
         line.clear()
-        if globals.json { say(try jsonText(entry)) }
+        if globals.json { printLine(try jsonText(entry)) }
         switch entry.state {
-        case .arrived where !globals.json: say("Arrived: \(InboxList.what(entry))")
+        case .arrived where !globals.json: printLine("Arrived: \(InboxList.what(entry))")
         case .failed:
             throw entry.failure?.error ?? KithError(.closed, "What was accepted did not arrive.")
         case .withdrawn: throw KithError(.closed, "\(printable(entry.device)) went away before anything was sent.")

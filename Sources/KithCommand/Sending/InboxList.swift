@@ -19,11 +19,11 @@ struct InboxList: AsyncParsableCommand {
     func run() async throws {
         if watch { return try await follow() }
         let entries = try await withClient(globals) { try await $0.call(Inbox.List.self, Nothing()) }
-        if globals.json { return say(try jsonText(entries)) }
+        if globals.json { return printLine(try jsonText(entries)) }
         if entries.isEmpty {
             return note("Nothing has come yet. On another device: kith send FILE followed by the name of this one.")
         }
-        say(
+        printLine(
             table(
                 ["ID", "FROM", "STATE", "WHEN", "SIZE", "WHAT"],
                 entries.map { entry in
@@ -43,9 +43,9 @@ struct InboxList: AsyncParsableCommand {
             encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
             for try await entry in stream.messages {
                 if globals.json {
-                    say(String(decoding: try encoder.encode(entry), as: UTF8.self))
+                    printLine(String(decoding: try encoder.encode(entry), as: UTF8.self))
                 } else {
-                    say(
+                    printLine(
                         "\(entry.id)  \(printable(entry.device))  \(Self.state(entry))  "
                             + "\(ProgressLine.size(entry.bytes))  \(Self.what(entry))")
                 }

@@ -19,6 +19,6 @@ struct InboxReject: AsyncParsableCommand {
         let entry = try await withClient(globals) {
             try await $0.call(Inbox.Decide.self, Inbox.Decide.Input(id: id, accepts: false))
         }
-        if globals.json { say(try jsonText(entry)) }
+        if globals.json { printLine(try jsonText(entry)) }
     }
 }

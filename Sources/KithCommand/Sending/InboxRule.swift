@@ -37,10 +37,10 @@ struct InboxRule: AsyncParsableCommand {
         let now = try await withClient(globals) {
             try await $0.call(Inbox.SetRule.self, Inbox.SetRule.Input(device: device, rule: rule))
         }
-        if globals.json { return say(try jsonText(now)) }
+        if globals.json { return printLine(try jsonText(now)) }
         var text = "\(printable(device)): \(now.action.rawValue)"
         if let folder = now.folder { text += ", into \(printable(folder))" }
         if let maximum = now.maximum { text += ", up to \(ProgressLine.size(maximum))" }
-        say(text)
+        printLine(text)
     }
 }

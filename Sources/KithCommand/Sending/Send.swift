@@ -32,7 +32,7 @@ struct SendCommand: AsyncParsableCommand {
         completion: .file())
     var words: [String]
 
-    /// What `--json` prints last.
+    /// The last line of `--json`.
     private struct Report: Encodable {
         var device: String
         var state: Offers.State
@@ -70,7 +70,7 @@ struct SendCommand: AsyncParsableCommand {
     }
 
     /// Says what was left out.
-    private func tellSkipped(_ progress: Files.Progress, _ line: inout DeliveryLine) {
+    private func showSkipped(_ progress: Files.Progress, _ line: inout DeliveryLine) {
         guard !quiet, !globals.json, !progress.skipped.isEmpty else { return }
         line.clear()
         for skipped in progress.skipped {
@@ -85,15 +85,15 @@ struct SendCommand: AsyncParsableCommand {
         let last = try await withClient(globals) { client in
             let stream = try await client.open(Offers.Deliver.self, input).stream
             var last: Offers.Delivery?
-            var isTold = false
+            var isShown = false
             for try await delivery in stream.messages {
                 last = delivery
-                tellSkipped(delivery.progress, &line)
+                showSkipped(delivery.progress, &line)
                 switch delivery.state {
                 case .waiting:
                     try events.report(delivery.state)
-                    if !isTold, !quiet, !globals.json { note("Waiting for \(name) to accept.") }
-                    isTold = true
+                    if !isShown, !quiet, !globals.json { note("Waiting for \(name) to accept.") }
+                    isShown = true
                 case .accepted, .receiving:
                     try events.report(delivery.state)
                     try events.report(delivery.progress)

@@ -41,10 +41,10 @@ struct ConfigCheck: ParsableCommand {
                 var problems: [Problem]
             }
             let found = problems.map { Report.Problem(line: $0.line, message: $0.message) }
-            say(try jsonText(Report(file: settings.path, problems: found)))
+            printLine(try jsonText(Report(file: settings.path, problems: found)))
         } else if problems.isEmpty {
             let count = settings.configuration.sections.reduce(0) { $0 + $1.settings.count }
-            say("\(printable(settings.path)): \(count) \(count == 1 ? "setting" : "settings"), no mistakes")
+            printLine("\(printable(settings.path)): \(count) \(count == 1 ? "setting" : "settings"), no mistakes")
         } else {
             for problem in problems {
                 note(printable("\(settings.path):\(problem.line): \(problem.message)"))

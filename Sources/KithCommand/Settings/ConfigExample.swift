@@ -9,6 +9,6 @@ struct ConfigExample: ParsableCommand {
         discussion: "  kith config example > ~/.config/kith/config")
 
     func run() throws {
-        say(Configuration.example(for: try Root.description(), path: "~/.config/kith/config"))
+        printLine(Configuration.example(for: try Root.description(), path: "~/.config/kith/config"))
     }
 }

@@ -40,19 +40,19 @@ struct ConfigShow: ParsableCommand {
                 var exists: Bool
                 var settings: [Row]
             }
-            return say(try jsonText(Report(file: settings.path, exists: settings.exists, settings: rows)))
+            return printLine(try jsonText(Report(file: settings.path, exists: settings.exists, settings: rows)))
         }
         let hint = settings.exists ? "" : " (not there; `kith config example` prints one)"
-        say("\(styled("Settings", .bold))  \(printable(settings.path))\(hint)")
+        printLine("\(styled("Settings", .bold))  \(printable(settings.path))\(hint)")
         guard !rows.isEmpty else { return }
-        say()
-        say(
+        printLine()
+        printLine(
             table(
                 ["FOR", "SETTING", "VALUE", "FROM"],
                 rows.map { [printable($0.scope), printable($0.key), printable($0.value ?? "-"), $0.origin] }))
     }
 
-    /// What the file and the environment say.
+    /// The settings of the file and the environment.
     private func set(_ settings: Settings) -> [Row] {
         let environment = ProcessInfo.processInfo.environment
         var rows = Configuration.variables.sorted { $0.key < $1.key }.compactMap { key, variable -> Row? in
@@ -70,7 +70,7 @@ struct ConfigShow: ParsableCommand {
         return rows
     }
 
-    /// What holds for one command, or for all of those a device is used with.
+    /// The settings that hold for one command, or for all of those a device is used with.
     private func effective(_ settings: Settings, _ root: CommandDescription) throws -> [Row] {
         let found = root.find(command)
         guard found.path.count == command.count else {

@@ -5,13 +5,13 @@ import KithCommandLine
 import KithShell
 import KithWire
 
-/// The settings file of this call: where it is, and what it says.
+/// The settings file of this call: its path and its content.
 struct Settings {
     /// The file; where it would be, when there is none.
     let path: String
-    /// Whether there is one.
+    /// True when there is one.
     let exists: Bool
-    /// What it says.
+    /// The settings in it.
     let configuration: Configuration
 
     /// Finds and reads the settings: `$KITH_CONFIG`, else `config` in the data directory, else `~/.config/kith/config`.
@@ -48,7 +48,7 @@ struct Settings {
         KithError(.invalid, "\(path):\(problem.line): \(problem.message)\(problem.message.hasSuffix("?") ? "" : ".")")
     }
 
-    /// Where the file is, or would be.
+    /// The path of the file, or the one it would have.
     private static func locate(
         _ arguments: [String], _ environment: [String: String]
     ) -> (path: String, isForced: Bool, isInData: Bool) {
@@ -151,7 +151,7 @@ extension Root {
 
     /// Words what the parser has against a command line, in one line with what to do about it.
     static func wrongCommandLine(_ error: any Error, _ typed: [String]) -> KithError {
-        // What cannot be described any better is said as the parser says it.
+        // What cannot be described any better keeps the parser's words.
         let words = (try? WordForms.understood(withCommonOptionsBehind(typed))) ?? typed
         guard let (path, command) = try? described(words) else { return KithError(.invalid, message(for: error)) }
         if let next = words.dropFirst(path.count).first, !next.hasPrefix("-"), command.positionals.isEmpty,
@@ -183,7 +183,7 @@ extension Root {
         return KithError(.invalid, text.contains("kith ") ? text : "\(text) `\(name(path)) --help` shows how.")
     }
 
-    /// What an option or argument is for, in parentheses: the first sentence of its help.
+    /// The purpose of an option or argument, in parentheses: the first sentence of its help.
     private static func purpose(of name: String, in command: CommandDescription) -> String {
         let argument =
             command.index(named: name).map { command.arguments[$0] }
@@ -195,7 +195,7 @@ extension Root {
         return " (\(first.lowercased())\(sentence.dropFirst()))"
     }
 
-    /// What is wrong where a command to be run stands without the `--` that goes before it; `nil` when none does.
+    /// The error where a command to be run stands without the `--` that goes before it; `nil` when none does.
     private static func unterminated(
         _ words: [String], of command: CommandDescription, _ path: [String]
     ) -> KithError? {
@@ -256,7 +256,7 @@ extension Root {
         }
     }
 
-    /// What the parser has against one option that stands in the settings; `nil` when it takes it.
+    /// The parser's objection to one option that stands in the settings; `nil` when it accepts it.
     static func refusal(of word: String, path: [String], words: [String]) -> String? {
         func message(_ words: [String]) -> String? {
             do {

@@ -56,7 +56,7 @@ struct Replay {
         let hasKeys = isShown && isatty(STDIN_FILENO) == 1
         if hasKeys { _ = kith_terminal_raw(STDIN_FILENO) }
         defer { if hasKeys { kith_terminal_restore() } }
-        // Nobody asked the terminal anything, whatever the recording says.
+        // Nobody asked the terminal anything, whatever the recording holds.
         var filter = OutputFilter(clipboardWrites: .deny, clipboardReads: .deny, allowsQueries: false)
         var wasShown = false
         defer { if isShown, wasShown { _ = write(Array(Self.reset.utf8)) } }

@@ -188,7 +188,7 @@ struct ShellCommand: AsyncParsableCommand {
                 "--attach needs a terminal, and standard input is none. Run it in one, or a command without it: "
                     + "kith shell \(device) -- COMMAND")
         }
-        if readsNothing { leaveInputAlone() }
+        if readsNothing { replaceInput() }
         if let session, !attaches {
             return try await ShellSessions.change(
                 Shell.Change.Input(session: session, ends: ends, sharing: share), on: device, globals)
@@ -208,7 +208,7 @@ struct ShellCommand: AsyncParsableCommand {
                 let frontEnd = try ShellTerminal(
                     session: session, device: device, client: client, isTerminal: usesTerminal, onlyLooks: views,
                     escape: escape == "none" ? nil : escape.utf8.first,
-                    options: ShellWindow.Options(
+                    options: ShellDisplay.Options(
                         prediction: predict, clipboard: clipboard, recording: recording,
                         command: command.isEmpty ? nil : command.joined(separator: " ")))
                 return try await frontEnd.run()
@@ -259,7 +259,7 @@ struct ShellCommand: AsyncParsableCommand {
         Shell.Viewer(wantsEchoes: usesTerminal && predict != .never && isatty(STDIN_FILENO) == 1)
     }
 
-    /// What is sent of this end's environment: the language, the time zone, colours, and what was asked for.
+    /// The part of this end's environment that is sent: the language, the time zone, colours, and what was asked for.
     private func environment() -> [String: String] {
         let here = ProcessInfo.processInfo.environment
         var result = here.filter { name, _ in

@@ -8,17 +8,17 @@ enum ShellSessions {
     /// Prints those that can be attached to.
     static func list(on device: String, _ globals: GlobalOptions) async throws {
         let sessions = try await withClient(globals) { try await $0.call(Shell.Sessions.self, Nothing(), on: device) }
-        if globals.json { return say(try jsonText(sessions)) }
+        if globals.json { return printLine(try jsonText(sessions)) }
         // One that has ended is kept a little for who has missed its end; nobody else can do anything with it.
         let running = sessions.filter { $0.status == nil }
         guard !running.isEmpty else { return note("No shells of yours run on \(printable(device)).") }
-        say(text(running))
+        printLine(text(running))
     }
 
     /// Ends one, or changes who may attach to it.
     static func change(_ input: Shell.Change.Input, on device: String, _ globals: GlobalOptions) async throws {
         let session = try await withClient(globals) { try await $0.call(Shell.Change.self, input, on: device) }
-        if globals.json { return say(try jsonText(session)) }
+        if globals.json { return printLine(try jsonText(session)) }
         note(input.ends ? "Ended \(session.id)." : "\(session.id) is shared: \(session.sharing.rawValue).")
     }
 
@@ -65,7 +65,7 @@ enum ShellSessions {
     }
 }
 
-/// How long a shell is kept when nobody is attached: `8h`, or `none`.
+/// The time a shell is kept when nobody is attached: `8h`, or `none`.
 struct Keep: ExpressibleByArgument, Hashable {
     /// In seconds; 0: it ends with its connection.
     var seconds: UInt32

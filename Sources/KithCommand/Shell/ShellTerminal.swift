@@ -11,7 +11,7 @@ import KithWire
 /// keys sends them as well: waking another thread would cost each key its time. The terminal is in raw mode while a
 /// remote one is attached; KithTerminal.h says how it gets its own mode back in every case.
 struct ShellTerminal: Sendable {
-    /// What the threads report.
+    /// An event that the threads report.
     private enum Happening: Sendable {
         case endOfInput
         /// A key said to leave.
@@ -22,16 +22,16 @@ struct ShellTerminal: Sendable {
     private let session: ShellSession
     private let client: Client
     private let device: String
-    /// Whether the other end has a terminal.
+    /// True when the other end has a terminal.
     private let isTerminal: Bool
-    /// Whether nothing that is typed goes to the other end.
+    /// True when nothing that is typed goes to the other end.
     private let onlyLooks: Bool
     private let escape: UInt8?
-    /// Whether ours is one, to be put into raw mode.
+    /// True when ours is one, to be put into raw mode.
     private let isRaw: Bool
-    private let window: ShellWindow
-    /// Whether the device says what it has echoed.
-    private let tellsSilence: Bool
+    private let display: ShellDisplay
+    /// True when the device reports what it has echoed.
+    private let showsSilence: Bool
     /// Keys of somebody who only looks.
     private let uselessKeys = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
 
@@ -41,7 +41,7 @@ struct ShellTerminal: Sendable {
     /// Attaches to a session.
     init(
         session: ShellSession, device: String, client: Client, isTerminal: Bool, onlyLooks: Bool, escape: UInt8?,
-        options: ShellWindow.Options
+        options: ShellDisplay.Options
     ) throws {
         self.session = session
         self.client = client
@@ -50,12 +50,12 @@ struct ShellTerminal: Sendable {
         self.onlyLooks = onlyLooks
         self.escape = escape
         isRaw = isTerminal && isatty(STDIN_FILENO) == 1
-        tellsSilence = isRaw && options.prediction != .never
-        window = try ShellWindow(
+        showsSilence = isRaw && options.prediction != .never
+        display = try ShellDisplay(
             isRaw: isRaw, size: Self.size().map { (Int($0.columns), Int($0.rows)) }, options: options)
     }
 
-    /// What the other end is told about our terminal; a plain one of 80 by 24 when there is none.
+    /// The description of our terminal for the other end; a plain one of 80 by 24 when there is none.
     static func description() -> Shell.Terminal {
         let type = ProcessInfo.processInfo.environment["TERM"] ?? "dumb"
         return Shell.Terminal(size: size() ?? Shell.Size(columns: 80, rows: 24), type: type)
@@ -102,7 +102,7 @@ struct ShellTerminal: Sendable {
             group.addTask { await handle(happenings) }
             group.addTask {
                 // Ends with the others: what cannot be shown is met by show() as well.
-                try? await window.watchPredictions()
+                try? await display.watchPredictions()
                 return await Self.never()
             }
             if onlyLooks {
@@ -113,20 +113,20 @@ struct ShellTerminal: Sendable {
             }
             if isRaw {
                 group.addTask {
-                    try? await tellOffer()
+                    try? await showOffer()
                     return await Self.never()
                 }
             }
-            if tellsSilence {
+            if showsSilence {
                 group.addTask {
-                    try? await tellSilence()
+                    try? await showSilence()
                     return await Self.never()
                 }
             }
             let status = await group.next() ?? Self.lost
             session.close()
             group.cancelAll()
-            window.finish()
+            display.finish()
             return status
         }
     }
@@ -135,30 +135,30 @@ struct ShellTerminal: Sendable {
 
     private func show() async -> Int32 {
         var lostAt: ContinuousClock.Instant?
-        var hasTold = false
+        var hasNoted = false
         do {
             for try await event in session.events {
                 switch event {
-                case .output(let bytes), .screen(let bytes): try await window.show(bytes)
-                case .errorOutput(let bytes): try await window.showError(bytes)
+                case .output(let bytes), .screen(let bytes): try await display.show(bytes)
+                case .errorOutput(let bytes): try await display.showError(bytes)
                 case .echoed(let position, let roundTrip):
-                    try await window.echoed(upTo: position, roundTrip: roundTrip)
+                    try await display.echoed(upTo: position, roundTrip: roundTrip)
                 case .interrupted: lostAt = .now
                 case .stillInterrupted:
                     // The first moments are nobody's business: most connections are back by then.
                     let seconds = Int64((.now - (lostAt ?? .now)) / .seconds(1))
                     guard seconds >= 1 else { break }
                     if isRaw {
-                        try await window.showBanner(
+                        try await display.showBanner(
                             "kith: no connection to \(device) for \(seconds) s; trying again. ~. hangs up, ~d detaches")
-                    } else if !hasTold {
-                        hasTold = true
+                    } else if !hasNoted {
+                        hasNoted = true
                         note("kith: the connection to \(device) was lost; trying again")
                     }
                 case .resumed:
-                    try await window.hideBanner()
-                    if hasTold { note("kith: connected to \(device) again") }
-                    hasTold = false
+                    try await display.hideBanner()
+                    if hasNoted { note("kith: connected to \(device) again") }
+                    hasNoted = false
                 case .exited(let exit): return exit.shellStatus
                 }
             }
@@ -166,14 +166,14 @@ struct ShellTerminal: Sendable {
             return await Self.never()
         } catch is CancellationError {
             return Self.lost
-        } catch is ShellWindow.BrokenPipe {
+        } catch is ShellDisplay.BrokenPipe {
             return 128 + SIGPIPE
-        } catch let failure as ShellWindow.OutputFailure {
-            await giveBack()
+        } catch let failure as ShellDisplay.OutputFailure {
+            await restoreTerminal()
             note("kith: \(failure.error.message)")
             return failure.error.code.exitStatus
         } catch let error as KithError {
-            await giveBack()
+            await restoreTerminal()
             let start = isRaw ? "\n" : ""
             if (error.cause as? KithError)?.code == .notFound {
                 note("\(start)kith: \(printable(error.message))")
@@ -183,7 +183,7 @@ struct ShellTerminal: Sendable {
                 note("\(start)kith: \(printable(error.message))")
             }
         } catch {
-            await giveBack()
+            await restoreTerminal()
             note("kith: the shell's output could not be written: \(error).")
         }
         return Self.lost
@@ -191,8 +191,8 @@ struct ShellTerminal: Sendable {
 
     /// Gives the terminal back to the person: nothing more is shown, and what programs there have switched on is
     /// switched off.
-    private func giveBack() async {
-        await window.close()
+    private func restoreTerminal() async {
+        await display.close()
         kith_terminal_restore()
     }
 
@@ -200,41 +200,41 @@ struct ShellTerminal: Sendable {
     private func hint() async throws {
         for await _ in uselessKeys.stream {
             let key = escape.map { String(UnicodeScalar($0)) } ?? ""
-            try await window.showBanner("kith: viewing only; \(key)d leaves")
+            try await display.showBanner("kith: viewing only; \(key)d leaves")
             try await Task.sleep(for: .seconds(3))
-            return try await window.hideBanner()
+            return try await display.hideBanner()
         }
     }
 
     /// Says once, for a while, that a program there would have something on the clipboard here.
-    private func tellOffer() async throws {
+    private func showOffer() async throws {
         let way = escape.map { "\(UnicodeScalar($0))c takes it" } ?? "--clipboard allow would let it"
-        for await _ in window.firstOffer {
+        for await _ in display.firstOffer {
             // Behind what the program shows besides, which takes the word away: again, until it has stood for a moment.
             for _ in 0..<20 {
                 try await Task.sleep(for: .milliseconds(500))
-                try await window.showBanner("kith: a program offers text for the clipboard; \(way)")
+                try await display.showBanner("kith: a program offers text for the clipboard; \(way)")
                 try await Task.sleep(for: .milliseconds(500))
-                if window.hasBanner { break }
+                if display.hasBanner { break }
             }
             try await Task.sleep(for: .seconds(10))
-            return try await window.hideBanner()
+            return try await display.hideBanner()
         }
     }
 
     /// Says so when what was typed is not answered: the network is silent long before a connection counts as lost.
-    private func tellSilence() async throws {
+    private func showSilence() async throws {
         var isShown = false
         while true {
             try await Task.sleep(for: .milliseconds(500))
             let silence = session.unansweredSince.map { ContinuousClock.now - $0 } ?? .zero
             if silence > .seconds(3) {
                 isShown = true
-                try await window.showBanner(
+                try await display.showBanner(
                     "kith: no answer from \(device) for \(Int64(silence / .seconds(1))) s. ~. hangs up, ~d detaches")
             } else if isShown {
                 isShown = false
-                try await window.hideBanner()
+                try await display.hideBanner()
             }
         }
     }
@@ -256,7 +256,7 @@ struct ShellTerminal: Sendable {
                     if !onlyLooks { try await session.endInput() }
                 case .signal(SIGWINCH):
                     if isTerminal, let size = Self.size() {
-                        try await window.resize(columns: Int(size.columns), rows: Int(size.rows))
+                        try await display.resize(columns: Int(size.columns), rows: Int(size.rows))
                         try await session.resize(size)
                     }
                 case .signal(let number):
@@ -271,7 +271,7 @@ struct ShellTerminal: Sendable {
                 }
             }
         } catch {
-            // A stream that takes no more has also said why to whoever reads it: show() ends and tells.
+            // A stream that takes no more has also reported why to its reader: show() ends and shows it.
         }
         return await Self.never()
     }
@@ -296,16 +296,16 @@ struct ShellTerminal: Sendable {
         switch action {
         case .send where onlyLooks: uselessKeys.continuation.yield()
         case .send(let bytes):
-            if isRaw { try await window.typed(bytes, at: session.inputPosition) }
+            if isRaw { try await display.typed(bytes, at: session.inputPosition) }
             try await session.write(bytes)
         case .disconnect:
-            await giveBack()
+            await restoreTerminal()
             if onlyLooks {
                 note("\nkith: Stopped viewing.")
                 return true
             }
             let fate =
-                switch await goesOnElsewhere() {
+                switch await continuesElsewhere() {
                 case true?: "goes on in another window"
                 case false?: "has ended"
                 case nil: "ends, unless another window has it"
@@ -313,13 +313,13 @@ struct ShellTerminal: Sendable {
             note("\nkith: hung up; the shell on \(device) \(fate).")
             return true
         case .detach:
-            await giveBack()
+            await restoreTerminal()
             await session.detach()
             let looking = onlyLooks ? " --view" : ""
             note("\nkith: detached. Go on with: kith shell \(device) --attach \(session.id)\(looking)")
             return true
         case .suspend:
-            try await window.whileAway {
+            try await display.whileAway {
                 kith_terminal_restore()
                 kith_terminal_suspend()
                 kith_terminal_raw(STDIN_FILENO)
@@ -334,22 +334,22 @@ struct ShellTerminal: Sendable {
                 "  \(key)c   put on this clipboard what a program there wants on it", "  \(key)^Z  suspend this end",
                 "  \(key)\(key)   type \(key)", "  \(key)?   this text", "",
             ]
-            try await window.say(lines.joined(separator: "\r\n"))
+            try await display.showMessage(lines.joined(separator: "\r\n"))
         case .takeClipboard:
             let words =
-                switch try await window.takeOffer() {
+                switch try await display.takeOffer() {
                 case .copied: "copied"
                 case .denied: "--clipboard deny has kept what a program there offered from the clipboard"
                 case .nothing: "no program there wants anything on the clipboard"
                 }
-            try await window.say("\r\nkith: \(words)\r\n")
+            try await display.showMessage("\r\nkith: \(words)\r\n")
         }
         return false
     }
 
-    /// Whether somebody else types in this shell, too, so that it does not end with this window; `nil` when the device
-    /// does not say so at once, as one whose network is gone.
-    private func goesOnElsewhere() async -> Bool? {
+    /// Tells whether somebody else types in this shell, too, so that it does not end with this client; `nil` when the
+    /// device does not answer at once, as one whose network is gone.
+    private func continuesElsewhere() async -> Bool? {
         let sessions = try? await client.call(
             Shell.Sessions.self, Nothing(), on: device, options: CallOptions(timeout: .milliseconds(500)))
         return sessions?.first { $0.id == session.id }.map { $0.drivers > 1 }
@@ -389,7 +389,7 @@ struct ShellTerminal: Sendable {
                             return
                         }
                     } catch {
-                        // A stream that takes no more has also said why to whoever reads it: show() ends and tells.
+                        // A stream that takes no more has also reported why to its reader: show() ends and shows it.
                         isOver.set(true)
                     }
                 }

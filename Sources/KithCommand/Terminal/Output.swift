@@ -14,13 +14,13 @@ func confirm(_ question: String, orPass flag: String) throws -> Bool {
     return try ask(question)
 }
 
-/// Whether a file descriptor is a terminal that wants colours: never when `NO_COLOR` is set, and never plainly.
+/// Tells whether a file descriptor is a terminal that wants colours: never when `NO_COLOR` is set, and never plainly.
 func wantsColour(_ descriptor: Int32) -> Bool {
     let environment = ProcessInfo.processInfo.environment
     return isatty(descriptor) == 1 && environment["NO_COLOR", default: ""].isEmpty && !isPlainTerminal
 }
 
-/// Whether output is to stay as it was written, without colours and movements: `TERM=dumb`, `KITH_PLAIN`, `--plain`.
+/// True when output is to stay as it was written, without colours and movements: `TERM=dumb`, `KITH_PLAIN`, `--plain`.
 ///
 /// For people who have their terminal read to them.
 let isPlainTerminal: Bool = {
@@ -29,7 +29,7 @@ let isPlainTerminal: Bool = {
         || Configuration.truth(environment["KITH_PLAIN", default: "no"]) ?? true
 }()
 
-/// How a piece of text stands out, on terminals only.
+/// The emphasis of a piece of text, on terminals only.
 enum Style: String {
     case bold = "1"
     case dim = "2"
@@ -54,7 +54,7 @@ func noteInLine(_ text: String) { try? FileHandle.standardError.write(contentsOf
 /// Writes a line to standard output at once, also into a pipe.
 ///
 /// Where that cannot be done, the process ends: what follows would be missing a line.
-func say(_ line: String = "") {
+func printLine(_ line: String = "") {
     do throws(KithError) {
         try writeOutput(Data((line + "\n").utf8))
     } catch {
@@ -127,7 +127,7 @@ func printable(_ bytes: [UInt8]) -> [UInt8] {
     return Array(printable(String(decoding: bytes, as: UTF8.self)).utf8)
 }
 
-/// Says why something was left out, with its path once: of a message that names it too, only the reason is told.
+/// Shows why something was left out, with its path once: of a message that names it too, only the reason.
 func leftOut(_ name: String, because message: String, of path: Files.Path) -> String {
     let reason = message.range(of: "\(path): ").map { message[$0.upperBound...] } ?? message[...]
     return "kith: left out \(printable(name)): \(printable(String(reason)))"
@@ -151,7 +151,7 @@ func relative(_ seconds: Int64, now: Int64 = Int64(Date().timeIntervalSince1970)
     Wording.relative(seconds, now: now)
 }
 
-/// Whether there is a terminal with somebody at it: one that this process is in front of, not in the background.
+/// True when there is a terminal with somebody at it: one that this process is in front of, not in the background.
 var canAsk: Bool { isatty(STDIN_FILENO) == 1 && tcgetpgrp(STDIN_FILENO) == getpgrp() }
 
 /// Asks a yes-or-no question on the terminal; anything but `y` or `yes` is a no.
@@ -177,7 +177,7 @@ func occupyStandardStreams() {
 }
 
 /// Puts an empty input in the place of standard input, so that somebody else may read it.
-func leaveInputAlone() {
+func replaceInput() {
     let empty = unsafe open("/dev/null", O_RDONLY | O_CLOEXEC)
     guard empty >= 0 else { return }
     dup2(empty, STDIN_FILENO)

@@ -30,7 +30,7 @@ enum Signals {
         return numbers
     }
 
-    /// How work ended that a person may interrupt.
+    /// The outcome of work that a person may interrupt.
     enum Ending<Value: Sendable>: Sendable {
         case done(Value)
         /// This signal came before; the work was cancelled.

@@ -5,7 +5,7 @@ import KithWire
 
 /// Questions to the person at the terminal that can be withdrawn.
 enum TerminalPrompt {
-    /// Whether there is a terminal to ask on, and this process is in its foreground.
+    /// True when there is a terminal to ask on, and this process is in its foreground.
     static var isPossible: Bool { canAsk }
 
     /// Asks a yes-or-no question; anything but `y` or `yes` is a no.

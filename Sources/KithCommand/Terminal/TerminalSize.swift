@@ -6,10 +6,10 @@ import KithAPI
 import Glibc
 #endif
 
-/// How many columns the terminal behind a descriptor has; 80 when nobody says.
+/// The width in columns of the terminal behind a descriptor; 80 when unknown.
 func terminalColumns(_ descriptor: Int32) -> Int { terminalSize(descriptor)?.columns ?? 80 }
 
-/// How large a terminal is; `nil` for anything else.
+/// The size of a terminal; `nil` for anything else.
 func terminalSize(_ descriptor: Int32) -> (columns: Int, rows: Int)? {
     var size = winsize()
     guard unsafe ioctl(descriptor, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0, size.ws_row > 0 else { return nil }

@@ -31,7 +31,7 @@ struct TerminalText: ~Copyable {
         pending = []
     }
 
-    /// How many of the bytes are whole characters of UTF-8, or none that could become one.
+    /// The length of the bytes that are whole characters of UTF-8, or none that could become one.
     static func wholeLength(_ bytes: [UInt8]) -> Int {
         for back in 1...3 where back <= bytes.count {
             let byte = bytes[bytes.count - back]

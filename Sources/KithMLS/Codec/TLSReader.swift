@@ -4,7 +4,7 @@
 public struct TLSReader: Sendable {
     private let bytes: ArraySlice<UInt8>
     private let end: Int
-    /// How many bytes have been read.
+    /// The number of bytes read so far.
     public private(set) var offset: Int
 
     /// Starts at the beginning of `bytes`.
@@ -23,13 +23,13 @@ public struct TLSReader: Sendable {
         self.end = start + count
     }
 
-    /// How many bytes are left.
+    /// The number of bytes left.
     public var remaining: Int { end - offset }
 
-    /// Whether nothing is left.
+    /// True when nothing is left.
     public var isAtEnd: Bool { offset == end }
 
-    /// Where the next `count` bytes are.
+    /// Takes the next `count` bytes and returns their range.
     private mutating func take(_ count: Int) throws(MLSError) -> Range<Int> {
         guard count >= 0, count <= remaining else { throw .truncated }
         let start = bytes.startIndex + offset

@@ -1,6 +1,6 @@
 /// Collects the TLS presentation language with the vector lengths of RFC 9420 §2.1.
 public struct TLSWriter: Sendable {
-    /// What was written so far.
+    /// The bytes written so far.
     public private(set) var bytes: [UInt8] = []
 
     /// Starts empty, with room for `capacity` bytes.

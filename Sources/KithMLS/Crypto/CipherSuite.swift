@@ -39,10 +39,10 @@ public protocol CipherSuite: Sendable {
     func deriveHPKEKey(_ secret: borrowing Secret) throws(MLSError) -> HPKEPrivateKey
     /// The key pair whose private half was serialised.
     func importHPKEKey(_ privateKey: [UInt8]) throws(MLSError) -> HPKEPrivateKey
-    /// Whether the bytes are a public key of the suite's KEM.
+    /// Tells whether the bytes are a public key of the suite's KEM.
     func isValidHPKEKey(_ publicKey: HPKEPublicKey) -> Bool
-    /// What becomes of an info for all who are to get it: a Welcome's is the whole group info, and hashing it once for
-    /// each of thousands would be quadratic.
+    /// Prepares an info for all its recipients: a Welcome's is the whole group info, and hashing it once for each of
+    /// thousands would be quadratic.
     func hpkeInfo(_ info: [UInt8]) -> HPKEInfo
     /// `SealBase` of RFC 9180 §6.1 with an empty AAD.
     func hpkeSeal(_ plaintext: [UInt8], to key: HPKEPublicKey, info: HPKEInfo) throws(MLSError) -> HPKECiphertext
@@ -59,11 +59,11 @@ public protocol CipherSuite: Sendable {
     func generateSignatureKey() -> SignaturePrivateKey
     /// The key pair whose private half was serialised; leading zeros may be missing for ECDSA.
     func importSignatureKey(_ privateKey: [UInt8]) throws(MLSError) -> SignaturePrivateKey
-    /// Whether the bytes are a public key of the suite's signature scheme.
+    /// Tells whether the bytes are a public key of the suite's signature scheme.
     func isValidSignatureKey(_ publicKey: SignaturePublicKey) -> Bool
     /// A signature over `content`, in the encoding of RFC 8446.
     func sign(_ content: [UInt8], with key: SignaturePrivateKey) throws(MLSError) -> [UInt8]
-    /// Whether `signature` is `key`'s over `content`.
+    /// Tells whether `signature` is `key`'s over `content`.
     func isValid(_ signature: [UInt8], for content: [UInt8], by key: SignaturePublicKey) -> Bool
 }
 

@@ -15,7 +15,7 @@ struct HPKE<Mechanism: KEM, Hash: SuiteHash, Cipher: AEAD>: Sendable {
         pskIDHash = labels.extract(salt: .empty, "psk_id_hash", .empty).reveal()
     }
 
-    /// What both ends derive from the shared secret (RFC 9180 §5.1).
+    /// The keys that both ends derive from the shared secret (RFC 9180 §5.1).
     private struct Context: ~Copyable {
         let secret: Secret
         let schedule: [UInt8]

@@ -1,4 +1,4 @@
-/// A public key of a suite's KEM, serialised as RFC 9180 says (RFC 9420 §5.1.1).
+/// A public key of a suite's KEM, serialised as in RFC 9180 (RFC 9420 §5.1.1).
 public typealias HPKEPublicKey = [UInt8]
 /// A public key of a suite's signature scheme (RFC 9420 §5.1.1).
 public typealias SignaturePublicKey = [UInt8]
@@ -7,7 +7,7 @@ public typealias SignaturePublicKey = [UInt8]
 public final class HPKEPrivateKey: Sendable {
     /// The public half.
     public let publicKey: HPKEPublicKey
-    /// The private half, serialised as RFC 9180 says.
+    /// The private half, serialised as in RFC 9180.
     let secret: Secret
     /// The private half in whatever form the suite wants to have it, of a type only the suite knows.
     public let native: any Sendable
@@ -42,7 +42,7 @@ public final class SignaturePrivateKey: Sendable {
     public func reveal() -> [UInt8] { secret.reveal() }
 }
 
-/// What one call of HPKE made for another party (RFC 9420 §7.6).
+/// The output of one HPKE encryption for another party (RFC 9420 §7.6).
 public struct HPKECiphertext: Hashable, TLSCodable {
     /// The KEM's output, `enc` in RFC 9180.
     public var kemOutput: [UInt8]

@@ -138,7 +138,7 @@ enum ECDSA<Curve: NISTCurve>: SignatureScheme {
     static func exportKey(_ key: Key) -> [UInt8] { [UInt8](key.rawRepresentation) }
     static func publicKey(_ key: Key) -> [UInt8] { [UInt8](key.publicKey.x963Representation) }
     static func isValid(_ key: SignaturePublicKey) -> Bool {
-        (try? Key.PublicKey(x963Representation: key)) != nil  // the error says no more
+        (try? Key.PublicKey(x963Representation: key)) != nil  // the error adds nothing
     }
     static func sign(_ content: [UInt8], _ key: Key) throws -> [UInt8] {
         [UInt8](try key.signature(for: content).derRepresentation)

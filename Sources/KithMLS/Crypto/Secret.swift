@@ -23,7 +23,7 @@ public struct Secret: ~Copyable, Sendable {
         Secret(SymmetricKey(size: SymmetricKeySize(bitCount: count * 8)))
     }
 
-    /// How many bytes it has.
+    /// The number of bytes.
     public var count: Int { key.bitCount / 8 }
 
     /// Copies the bytes out, where they are no longer cleared.

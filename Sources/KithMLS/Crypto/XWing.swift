@@ -45,7 +45,7 @@ enum XWing: KEM {
         do { return try .init(rawRepresentation: key) } catch { throw .invalidPublicKey }
     }
 
-    static func isValid(_ key: HPKEPublicKey) -> Bool { (try? parse(key)) != nil }  // the error says no more
+    static func isValid(_ key: HPKEPublicKey) -> Bool { (try? parse(key)) != nil }  // the error adds nothing
 
     static func encapsulate(to key: HPKEPublicKey) throws(MLSError) -> Encapsulation {
         let key = try parse(key)

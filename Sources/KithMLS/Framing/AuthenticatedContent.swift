@@ -46,10 +46,10 @@ package struct AuthenticatedContent: Hashable, TLSCodable {
         if let confirmationTag { writer.opaque(confirmationTag) }
     }
 
-    /// How many bytes ``encodeToBeSigned(context:into:)`` writes.
+    /// The number of bytes that ``encodeToBeSigned(context:into:)`` writes.
     private func toBeSignedCount(_ context: [UInt8]) -> Int { 4 + contentBytes.count + (isBound ? context.count : 0) }
 
-    /// Whether the signature covers the group's state: of those inside and those who join (§6.1).
+    /// True when the signature covers the group's state: of members and of those who join (§6.1).
     private var isBound: Bool {
         switch content.sender {
         case .member, .newMemberCommit: true

@@ -1,4 +1,4 @@
-/// Who sent a message (RFC 9420 §6).
+/// The sender of a message (RFC 9420 §6).
 public enum Sender: Hashable, Sendable {
     /// The member at a leaf.
     case member(UInt32)
@@ -36,7 +36,7 @@ extension Sender: TLSCodable {
     }
 }
 
-/// What kind of content a message has (RFC 9420 §6).
+/// The kind of content of a message (RFC 9420 §6).
 public enum ContentType: UInt8, Hashable, Sendable {
     /// The application's own.
     case application = 1

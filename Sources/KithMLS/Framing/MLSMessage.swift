@@ -4,7 +4,7 @@ public enum MLSMessage: Hashable, Sendable {
     case publicMessage(PublicMessage)
     /// A message that only members can read.
     case privateMessage(PrivateMessage)
-    /// What new members need to join.
+    /// The secrets with which new members join.
     case welcome(Welcome)
     /// A group's public state.
     case groupInfo(GroupInfo)
@@ -17,7 +17,7 @@ public enum MLSMessage: Hashable, Sendable {
     /// The message's bytes.
     public var bytes: [UInt8] { encoded }
 
-    /// What it carries.
+    /// The kind of message it carries.
     public var wireFormat: WireFormat {
         switch self {
         case .publicMessage: .publicMessage
@@ -28,8 +28,8 @@ public enum MLSMessage: Hashable, Sendable {
         }
     }
 
-    /// The group and epoch it belongs to, when it says so in the clear.
-    public var place: (groupID: [UInt8], epoch: UInt64)? {
+    /// The group and epoch it belongs to, when they stand in the clear.
+    public var groupAndEpoch: (groupID: [UInt8], epoch: UInt64)? {
         switch self {
         case .publicMessage(let message): (message.groupID, message.epoch)
         case .privateMessage(let message): (message.groupID, message.epoch)

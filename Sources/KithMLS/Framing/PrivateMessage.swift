@@ -4,9 +4,9 @@ public struct PrivateMessage: Hashable, Sendable {
     public var groupID: [UInt8]
     /// The epoch it was sent in.
     public var epoch: UInt64
-    /// What kind of content it has.
+    /// The kind of its content.
     public var contentType: ContentType
-    /// What the sender attached, in the clear.
+    /// The sender's additional data, in the clear.
     public var authenticatedData: [UInt8]
     package var encryptedSenderData: [UInt8]
     package var ciphertext: [UInt8]
@@ -165,7 +165,7 @@ extension PrivateMessage {
     }
 }
 
-/// How much is added to a message so that its length says less (RFC 9420 §15.1).
+/// The padding that hides a message's length (RFC 9420 §15.1).
 public enum PaddingPolicy: Hashable, Sendable {
     /// Nothing.
     case none

@@ -8,11 +8,11 @@ public struct PublicMessage: Hashable, Sendable {
     public var groupID: [UInt8] { authenticated.content.groupID }
     /// The epoch it was sent in.
     public var epoch: UInt64 { authenticated.content.epoch }
-    /// Who says to have sent it.
+    /// The sender, as the message names it.
     public var sender: Sender { authenticated.content.sender }
-    /// What kind of content it has.
+    /// The kind of its content.
     public var contentType: ContentType { authenticated.content.content.type }
-    /// What the sender attached, in the clear.
+    /// The sender's additional data, in the clear.
     public var authenticatedData: [UInt8] { authenticated.content.authenticatedData }
 
     package init(_ authenticated: AuthenticatedContent, membershipTag: [UInt8]?) {

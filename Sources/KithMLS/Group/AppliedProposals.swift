@@ -1,10 +1,10 @@
-/// What a list of proposals makes of a group, before the committer's path (RFC 9420 §12.3).
+/// The group that a list of proposals leads to, before the committer's path (RFC 9420 §12.3).
 struct AppliedProposals: Sendable {
     var tree: RatchetTree
     let extensions: [Extension]
     /// The leaves of the added clients, in the order of their proposals, which is rising.
     let added: [UInt32]
-    /// What the group requires of its members afterwards.
+    /// The capabilities that the group requires of its members afterwards.
     let required: RequiredCapabilities?
 }
 
@@ -12,7 +12,7 @@ extension PublicState {
     /// Checks a list of proposals against the group and applies it in the RFC's order (§12.1, §12.2, §12.3).
     func apply(
         _ list: ProposalList, lifetime: LifetimeRule, authentication: any AuthenticationService,
-        workforce: any Workforce = Alone()
+        executor: any WorkExecutor = SerialWorkExecutor()
     ) throws(MLSError) -> AppliedProposals {
         let extensions = list.extensions ?? context.extensions
         let required: RequiredCapabilities? = try extensions.decoded(.requiredCapabilities)
@@ -32,7 +32,7 @@ extension PublicState {
             guard tree.traits?.supports(item.proposal.type) ?? true else { throw .proposalNotSupportedByMember }
         }
         var added: [UInt32] = []
-        _ = try workforce.map(list.adds.count) { index throws(MLSError) in
+        _ = try executor.map(list.adds.count) { index throws(MLSError) in
             try list.adds[index].validate(suite, lifetime: lifetime)
         }
         for package in list.adds {
@@ -54,7 +54,7 @@ extension PublicState {
         guard case .update = node.source else { throw .wrongLeafNodeSource }
         guard node.encryptionKey != old.encryptionKey else { throw .encryptionKeyNotChanged }
         try node.validate(
-            suite, at: LeafPlace(groupID: context.groupID, leafIndex: leaf), lifetime: lifetime)
+            suite, at: LeafLocation(groupID: context.groupID, leafIndex: leaf), lifetime: lifetime)
         try checkSuccession(node, of: old, for: .update, authentication)
     }
 

@@ -19,11 +19,11 @@ public enum CredentialEvent: Hashable, Sendable {
 /// It is asked in the middle of an operation and must answer at once; an application that has to ask others does so
 /// beforehand, from the message or the staged commit, and answers here from what it learnt.
 public protocol AuthenticationService: Sendable {
-    /// Whether the credential's identity goes with the signature key.
+    /// Tells whether the credential's identity belongs to the signature key.
     func isValid(_ credential: Credential, signatureKey: SignaturePublicKey, for event: CredentialEvent) -> Bool
-    /// Whether a member may replace one credential by another.
+    /// Tells whether a member may replace one credential by another.
     func isSuccessor(_ new: Credential, of old: Credential) -> Bool
-    /// Whether two credentials stand for the same participant in two groups (§11.2, §11.3).
+    /// Tells whether two credentials stand for the same participant in two groups (§11.2, §11.3).
     func isSameParticipant(_ one: Credential, _ other: Credential) -> Bool
 }
 
@@ -36,8 +36,8 @@ public struct TrustingAuthenticationService: AuthenticationService {
     {
         true
     }
-    /// Whether both are the same.
+    /// Returns true when both are the same.
     public func isSuccessor(_ new: Credential, of old: Credential) -> Bool { new == old }
-    /// Whether both are the same.
+    /// Returns true when both are the same.
     public func isSameParticipant(_ one: Credential, _ other: Credential) -> Bool { one == other }
 }

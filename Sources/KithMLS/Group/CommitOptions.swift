@@ -1,18 +1,18 @@
-/// What a commit holds beyond what it must.
+/// The optional contents of a commit.
 public struct CommitOptions: Sendable {
     /// Proposals of the committer's own, sent with the commit.
     public var proposals: [Proposal] = []
-    /// Whether the proposals that were sent in this epoch are committed too.
+    /// True to commit the proposals that were sent in this epoch too.
     public var includesQueuedProposals = true
-    /// Whether the committer's keys are renewed even when the proposals do not ask for it (§12.4).
+    /// True to renew the committer's keys even when the proposals do not ask for it (§12.4).
     public var forcesPath = false
     /// Another credential, other capabilities or extensions for the committer's leaf; renews its keys.
     public var profile: LeafProfile?
     /// Another signature key for the committer; renews its keys.
     public var signatureKey: SignaturePrivateKey?
-    /// What the sender attaches to the commit, in the clear.
+    /// The sender's additional data for the commit, in the clear.
     public var authenticatedData: [UInt8] = []
-    /// Whether the Welcome holds the whole tree; otherwise new members need it another way (§12.4.3.3).
+    /// True to put the whole tree into the Welcome; otherwise new members need it another way (§12.4.3.3).
     public var welcomeHasTree = true
     /// Further extensions for the group info in the Welcome.
     public var groupInfoExtensions: [Extension] = []
@@ -24,14 +24,14 @@ public struct CommitOptions: Sendable {
     public init(_ proposals: [Proposal]) { self.proposals = proposals }
 }
 
-/// What a staged commit sends once it is made: the commit to the members, the Welcome to the added clients after the
-/// commit was accepted, and not before (RFC 9420 §14).
+/// The messages of a staged commit: the commit for the members, and the Welcome for the added clients, to be sent only
+/// after the commit was accepted (RFC 9420 §14).
 public struct CommitOutput: Sendable {
     /// The commit.
     public let commit: MLSMessage
     /// For the added clients, if there are any.
     public let welcome: MLSMessage?
-    /// How the group changes.
+    /// The change of the group.
     public let change: EpochChange
     /// The committer's own proposals, which may be made again when another commit wins.
     public let proposals: [Proposal]
@@ -39,7 +39,7 @@ public struct CommitOutput: Sendable {
     public let references: [ProposalReference]
 }
 
-/// How a commit changes a group.
+/// The change of a group by a commit.
 public struct EpochChange: Hashable, Sendable {
     /// A member and its leaf's content.
     public struct Member: Hashable, Sendable {
@@ -59,13 +59,13 @@ public struct EpochChange: Hashable, Sendable {
     public let epoch: UInt64
     /// The leaf of the member who committed, in the new epoch.
     public let committer: UInt32
-    /// Whether the committer joined by this commit.
+    /// True when the committer joined by this commit.
     public let isExternal: Bool
-    /// Whether the committer's keys are new.
+    /// True when the committer's keys are new.
     public let hasPath: Bool
-    /// Who was added, a joiner by its own commit included.
+    /// The members added, a joiner by its own commit included.
     public let added: [Member]
-    /// Who was removed, with the content their leaves had.
+    /// The members removed, with the content their leaves had.
     public let removed: [Member]
     /// Whose leaves were replaced, the committer's included.
     public let updated: [Member]
@@ -77,7 +77,7 @@ public struct EpochChange: Hashable, Sendable {
     public let reInit: ReInit?
     /// Proposals of the application's own kinds.
     public let custom: [SentProposal]
-    /// What the committer attached, in the clear.
+    /// The committer's additional data, in the clear.
     public let authenticatedData: [UInt8]
 }
 

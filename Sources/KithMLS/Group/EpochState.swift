@@ -19,7 +19,7 @@ struct EpochState: ~Copyable, Sendable {
     }
 }
 
-/// What is kept of an epoch that is over, to read its late messages (RFC 9420 §15.3).
+/// The part of an epoch that is kept to read its late messages (RFC 9420 §15.3).
 struct PastEpoch: Sendable {
     let shared: PublicState
     let leafIndex: UInt32

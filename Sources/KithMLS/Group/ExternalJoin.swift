@@ -15,7 +15,7 @@ public struct ExternalJoin: ~Copyable, Sendable {
     public consuming func confirm() -> Group { group }
 }
 
-/// What a client says when it joins by its own commit.
+/// The choices of a client that joins by its own commit.
 public struct ExternalJoinOptions: Sendable {
     /// The group's tree, where the group info does not hold it (§12.4.3.3).
     public var tree: RatchetTree?
@@ -25,7 +25,7 @@ public struct ExternalJoinOptions: Sendable {
     public var pskIDs: [PreSharedKeyID] = []
     /// Those keys.
     public var psks = PreSharedKeys()
-    /// What the sender attaches, in the clear.
+    /// The sender's additional data, in the clear.
     public var authenticatedData: [UInt8] = []
     /// Seconds since 1970; nil without a clock.
     public var now: UInt64?
@@ -57,15 +57,15 @@ extension ExternalJoin {
             proposals.map { SentProposal(proposal: $0, sender: .newMemberCommit) }, committer: .newMember,
             suite: suite, version: info.groupContext.version)
         var applied = try old.apply(list, lifetime: lifetime, authentication: configuration.authentication)
-        let place = try applied.tree.reserveLeaf()
+        let leaf = try applied.tree.reserveLeaf()
         let path = try applied.tree.preparePath(
-            suite, leaf: place, profile: profile, signatureKey: signatureKey, groupID: info.groupContext.groupID)
+            suite, leaf: leaf, profile: profile, signatureKey: signatureKey, groupID: info.groupContext.groupID)
         try path.leafNode.validate(
-            suite, at: LeafPlace(groupID: info.groupContext.groupID, leafIndex: place), lifetime: nil)
+            suite, at: LeafLocation(groupID: info.groupContext.groupID, leafIndex: leaf), lifetime: nil)
         try path.tree.checkCommonSupport(extensions: applied.extensions, required: applied.required)
         var context = try old.provisionalContext(path.tree, applied.extensions)
         let update = try applied.tree.encrypt(
-            suite, path, context: context.encoded, excluding: [], workforce: configuration.workforce)
+            suite, path, context: context.encoded, excluding: [], executor: configuration.executor)
         var content = AuthenticatedContent(
             wireFormat: .publicMessage,
             content: FramedContent(

@@ -12,10 +12,10 @@ extension Group {
         let encryptionKey = suite.generateHPKEKey()
         let leaf = try LeafNode(
             profile, suite: suite, encryptionKey: encryptionKey.publicKey, signatureKey: signatureKey,
-            source: .keyPackage(lifetime), at: LeafPlace(groupID: [], leafIndex: 0))
+            source: .keyPackage(lifetime), at: LeafLocation(groupID: [], leafIndex: 0))
         try extensions.checkUnique()
         try leaf.validate(
-            suite, at: LeafPlace(groupID: groupID, leafIndex: 0),
+            suite, at: LeafLocation(groupID: groupID, leafIndex: 0),
             lifetime: LifetimeRule(now: nil, maximum: configuration.maximumLifetime))
         let tree = RatchetTree(leaf)
         try tree.checkCommonSupport(

@@ -1,16 +1,16 @@
-/// What a group leaves behind for one that follows it or branches off (RFC 9420 §11.2, §11.3).
+/// The part of a group that one that follows it or branches off needs (RFC 9420 §11.2, §11.3).
 public struct GroupLineage: Sendable {
-    /// What the members agreed on.
+    /// The state that the members agreed on.
     public let context: GroupContext
     /// The group that is to follow, where the last commit said so.
     public let reInit: ReInit?
-    /// Who the members were.
+    /// The members' credentials.
     public let members: [Credential]
     let resumptionPSK: SecretBox
 }
 
 extension Group {
-    /// What this group's current epoch leaves behind.
+    /// The lineage that starts from this group's current epoch.
     public var lineage: GroupLineage {
         GroupLineage(
             context: context, reInit: reInit, members: tree.members.map(\.leaf.credential),
@@ -18,7 +18,7 @@ extension Group {
     }
 }
 
-/// What a client has at hand to join a group by a Welcome.
+/// The keys and states with which a client joins a group by a Welcome.
 public struct JoinOptions: Sendable {
     /// The group's tree, where the Welcome does not hold it (§12.4.3.3).
     public var tree: RatchetTree?
@@ -76,13 +76,13 @@ extension Group {
             configuration: configuration)
         let leaf = bundle.keyPackage.leafNode
         let node = RatchetTreeNode.leaf(leaf)
-        guard let place = tree.memberNodes.first(where: { $0.node == node })?.index else { throw .ownLeafMissing }
-        var treeKeys = TreeKeys(leafIndex: place, leaf: bundle.encryptionKey)
+        guard let leafIndex = tree.memberNodes.first(where: { $0.node == node })?.index else { throw .ownLeafMissing }
+        var treeKeys = TreeKeys(leafIndex: leafIndex, leaf: bundle.encryptionKey)
         switch secrets.pathSecret {
         case .none: break
         case .some(let pathSecret):
             try treeKeys.set(
-                suite, pathSecret: pathSecret, level: TreeMath.commonLevel(place, info.signer), in: tree,
+                suite, pathSecret: pathSecret, level: TreeMath.commonLevel(leafIndex, info.signer), in: tree,
                 sender: info.signer)
         }
         let derived = DerivedEpoch(
@@ -123,7 +123,7 @@ extension Group {
     }
 }
 
-/// The group that a new one says to come from.
+/// The group that a new one claims to come from.
 struct GroupAncestor {
     let lineage: GroupLineage
     let isReInit: Bool
@@ -169,7 +169,7 @@ extension GroupInfo {
         return tree
     }
 
-    /// Checks everything about a group that a newcomer can, but the signature that ``tree(_:or:)`` checks, and its
+    /// Checks everything about a group that a new member can, but the signature that ``tree(_:or:)`` checks, and its
     /// confirmation tag (§12.4.3, §12.4.3.1).
     func validate(
         _ suite: any CipherSuite, tree: RatchetTree, capabilities: Capabilities, lifetime: LifetimeRule,

@@ -103,7 +103,7 @@ extension Group {
         }
     }
 
-    /// Whether this member sent a message in this epoch, as far as it remembers.
+    /// Tells whether this member sent a message in this epoch, as far as it remembers.
     package func isOwn(_ message: PrivateMessage) -> Bool { sent.contains(state.suite.hash(message.ciphertext)) }
 
     private func readsOwn(_ message: PrivateMessage) -> Bool {
@@ -119,7 +119,7 @@ extension Group {
     /// A commit of somebody who may make one, when it is so large that two threads are worth while: with keys for each of
     /// a thousand members.
     private func largeCommit(_ content: AuthenticatedContent) -> Commit? {
-        guard content.contentBytes.count >= 1 << 16, !(configuration.workforce is Alone), reInit == nil,
+        guard content.contentBytes.count >= 1 << 16, !(configuration.executor is SerialWorkExecutor), reInit == nil,
             content.content.sender != .member(leafIndex), case .commit(let commit) = content.content.content,
             (try? state.shared.signatureKey(of: content.content)) != nil
         else { return nil }
@@ -128,14 +128,14 @@ extension Group {
 
     /// Checks a commit's signature, which takes as long as all the rest, beside the rest.
     ///
-    /// What is derived from a commit stays here until its signature is known to be good.
+    /// Everything derived from a commit stays here until its signature is known to be good.
     private func stageSideBySide(
         _ commit: Commit, in content: AuthenticatedContent, _ psks: PreSharedKeys, _ now: UInt64?,
         _ checkTag: @Sendable (PublicState) throws(MLSError) -> Void
     ) throws(MLSError) -> StagedCommit {
         let (shared, psks) = (state.shared, allKeys(psks))
         let outcome = Mutex(Outcome())
-        configuration.workforce.perform(2) { number in
+        configuration.executor.perform(2) { number in
             if number == 0 {
                 do throws(MLSError) { try shared.checkSignature(content) } catch {
                     outcome.withLock { $0.signature = error }
@@ -155,7 +155,7 @@ extension Group {
         }
         if let error = outcome.withLock({ $0.tag ?? $0.signature ?? $0.rest }) { throw error }
         guard let staged = outcome.withLock({ $0.staged.take() }) else {
-            preconditionFailure("a workforce returns when its work is done")
+            preconditionFailure("an executor returns when its work is done")
         }
         return staged
     }

@@ -1,5 +1,5 @@
 extension PublicState {
-    /// What a commit's content makes of the group's public part.
+    /// The public part of the group that a commit's content leads to.
     struct CommittedTree {
         let list: ProposalList
         let applied: AppliedProposals
@@ -31,7 +31,7 @@ extension PublicState {
         let list = try ProposalList(items, committer: sender, suite: suite, version: context.version)
         guard commit.path != nil || !list.needsPath else { throw .pathRequired }
         var applied = try apply(
-            list, lifetime: lifetime, authentication: configuration.authentication, workforce: configuration.workforce)
+            list, lifetime: lifetime, authentication: configuration.authentication, executor: configuration.executor)
         let committer: UInt32
         if case .member(let leaf) = sender {
             committer = leaf
@@ -85,7 +85,7 @@ extension PublicState {
         _ authentication: any AuthenticationService
     ) throws(MLSError) {
         try leaf.validate(
-            suite, at: LeafPlace(groupID: context.groupID, leafIndex: committer), lifetime: nil)
+            suite, at: LeafLocation(groupID: context.groupID, leafIndex: committer), lifetime: nil)
         let before = isExternal ? list.removes.first : committer
         guard let before else {
             guard authentication.isValid(leaf.credential, signatureKey: leaf.signatureKey, for: .commit) else {

@@ -25,7 +25,7 @@ extension Group {
         let signature = signatureKey ?? self.signatureKey
         let leaf = try LeafNode(
             profile ?? LeafProfile(own), suite: state.suite, encryptionKey: encryption.publicKey,
-            signatureKey: signature, source: .update, at: LeafPlace(groupID: groupID, leafIndex: leafIndex))
+            signatureKey: signature, source: .update, at: LeafLocation(groupID: groupID, leafIndex: leafIndex))
         try check(SentProposal(proposal: .update(leaf), sender: .member(leafIndex)), at: nil)
         let message = try send(.update(leaf), authenticatedData)
         proposals.add(ProposalQueue.OwnLeafKeys(encryption: encryption, signature: signature))

@@ -25,7 +25,7 @@ extension Group {
             list, applied, proposalsInCommit, options, psks: keys, references: queued.map(\.reference))
     }
 
-    /// What the commit holds: the committer's own proposals, and of the queued ones those that go with them.
+    /// Chooses the content of the commit: the committer's own proposals, and the queued ones that go with them.
     private func choose(
         _ options: CommitOptions, _ keys: PreSharedKeys, _ now: UInt64?, _ start: GroupStart
     ) throws(MLSError) -> (queued: [QueuedProposal], list: ProposalList, applied: AppliedProposals) {
@@ -39,7 +39,7 @@ extension Group {
                 committer: .member(committer), suite: state.suite, version: context.version, start: start)
             let applied = try state.shared.apply(
                 list, lifetime: lifetimeRule(now), authentication: configuration.authentication,
-                workforce: configuration.workforce)
+                executor: configuration.executor)
             return (queued, list, applied)
         }
         guard options.includesQueuedProposals else { return try attempt([]) }
@@ -77,7 +77,7 @@ extension Group {
             let provisional = try state.shared.provisionalContext(prepared.tree, applied.extensions)
             path = try tree.encrypt(
                 suite, prepared, context: provisional.encoded, excluding: applied.added,
-                workforce: configuration.workforce)
+                executor: configuration.executor)
             for (step, secret) in zip(prepared.steps, prepared.pathSecrets) { pathSecrets[step.level] = secret }
             tree = prepared.tree
             keys = keys.merging(prepared.keys, in: tree)
@@ -114,7 +114,7 @@ extension Group {
         _ leaf: LeafNode, _ applied: AppliedProposals, _ tree: RatchetTree
     ) throws(MLSError) {
         try leaf.validate(
-            state.suite, at: LeafPlace(groupID: groupID, leafIndex: leafIndex), lifetime: nil)
+            state.suite, at: LeafLocation(groupID: groupID, leafIndex: leafIndex), lifetime: nil)
         try tree.checkCommonSupport(extensions: applied.extensions, required: applied.required)
     }
 
@@ -129,7 +129,7 @@ extension Group {
             extensions: options.groupInfoExtensions)
         let sealed = WelcomeKey(suite, welcomeSecret: schedule.welcomeSecret).seal(info)
         let context = suite.encryptContext("Welcome", sealed)
-        // What is sent differs only by the path secret of the node that the newcomer shares with the committer.
+        // What is sent differs only by the path secret of the node that the new member shares with the committer.
         let levels = added.map { TreeMath.commonLevel(leafIndex, $0) }
         var plaintexts: [Int: [UInt8]] = [:]
         defer { for level in plaintexts.keys { clear(&plaintexts[level, default: []]) } }
@@ -139,7 +139,7 @@ extension Group {
                 pathSecret: pathSecrets[level].map { $0.secret.shared() }, psks: list.psks
             ).encode()
         }
-        let secrets = try configuration.workforce.map(added.count) { [plaintexts] index throws(MLSError) in
+        let secrets = try configuration.executor.map(added.count) { [plaintexts] index throws(MLSError) in
             EncryptedGroupSecrets(
                 newMember: list.adds[index].reference(suite),
                 encryptedGroupSecrets: try suite.hpkeSeal(

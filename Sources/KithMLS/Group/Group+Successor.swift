@@ -1,6 +1,6 @@
 /// The first commit of a group that follows another or branches off it, and the group.
 public struct GroupFounding: ~Copyable, Sendable {
-    /// What is to be sent; the Welcome holds the resumption key's name.
+    /// The messages to send; the Welcome holds the resumption key's name.
     public let output: CommitOutput
     /// The new group, whose commit awaits its confirmation.
     public var group: Group

@@ -13,18 +13,18 @@ public struct Group: ~Copyable, Sendable {
     var state: EpochState
     /// The key this member signs with.
     var signatureKey: SignaturePrivateKey
-    /// What this client decides for itself.
+    /// The settings this client chose for itself.
     public var configuration: GroupConfiguration
     var proposals = ProposalQueue()
     var pending: PendingCommit?
     var past: [PastEpoch] = []
     var resumption = ResumptionKeys()
     var sent = SentMessages()
-    /// What of the group is stored; nil when nothing is.
+    /// The stored state of the group; `nil` when nothing is stored.
     var journal: GroupJournal?
     /// The parameters of the group that follows, once a commit has ended this one (§11.2).
     public internal(set) var reInit: ReInit?
-    /// Whether a commit has removed this member.
+    /// True once a commit has removed this member.
     public internal(set) var isRemoved = false
 
     init(_ state: consuming EpochState, signatureKey: SignaturePrivateKey, configuration: GroupConfiguration) {
@@ -34,7 +34,7 @@ public struct Group: ~Copyable, Sendable {
         self.configuration = configuration
     }
 
-    /// What all members agree on.
+    /// The state that all members agree on.
     public var context: GroupContext { state.context }
     /// The group's name.
     public var groupID: [UInt8] { state.context.groupID }
@@ -48,7 +48,7 @@ public struct Group: ~Copyable, Sendable {
     public var tree: RatchetTree { state.tree }
     /// The proposals of this epoch that await a commit.
     public var queuedProposals: [QueuedProposal] { proposals.all }
-    /// Whether an own commit awaits its confirmation.
+    /// True while a commit of this member awaits its confirmation.
     public var hasPendingCommit: Bool { pending != nil }
 
     /// The own commit that awaits its confirmation, with its Welcome.
@@ -105,10 +105,10 @@ struct ResumptionKeys: Sendable {
     }
 }
 
-/// What this member sent lately, so that its echo is known (RFC 9420 leaves a sender unable to decrypt it).
+/// The messages this member sent lately, so that it knows its own echoes: a sender cannot decrypt them (RFC 9420).
 struct SentMessages: Sendable {
     private(set) var digests: [[UInt8]] = []
-    /// How many there have been in this epoch.
+    /// The number sent in this epoch.
     private(set) var total: UInt64 = 0
 
     init() {}

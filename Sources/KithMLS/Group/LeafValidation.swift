@@ -15,9 +15,9 @@ struct LifetimeRule {
 extension LeafNode {
     /// Checks what can be said about a leaf alone (§7.3).
     ///
-    /// What it must support besides, and that its keys are nobody else's, is checked on the whole tree.
+    /// Its support of the group's features, and that its keys are nobody else's, are checked on the whole tree.
     func validate(
-        _ suite: any CipherSuite, at place: LeafPlace, lifetime: LifetimeRule?
+        _ suite: any CipherSuite, at location: LeafLocation, lifetime: LifetimeRule?
     ) throws(MLSError) {
         guard capabilities.versions.contains(.mls10) else { throw .versionNotSupportedByMember }
         guard capabilities.cipherSuites.contains(suite.id) else { throw .cipherSuiteNotSupportedByMember }
@@ -26,7 +26,7 @@ extension LeafNode {
         guard capabilities.supports(extensions.map(\.type)) else { throw .extensionNotInCapabilities }
         if case .keyPackage(let own) = source, let lifetime { try lifetime.check(own) }
         guard suite.isValidHPKEKey(encryptionKey) else { throw .invalidPublicKey }
-        guard hasValidSignature(suite, at: place) else { throw .invalidLeafSignature }
+        guard hasValidSignature(suite, at: location) else { throw .invalidLeafSignature }
     }
 }
 
@@ -42,7 +42,7 @@ extension KeyPackage {
         guard suite.isValidHPKEKey(initKey) else { throw .invalidPublicKey }
         try extensions.checkUnique()
         try leafNode.validate(
-            suite, at: LeafPlace(groupID: [], leafIndex: 0),
+            suite, at: LeafLocation(groupID: [], leafIndex: 0),
             lifetime: lifetime)
         guard hasValidSignature(suite) else { throw .invalidKeyPackageSignature }
     }
@@ -77,7 +77,7 @@ extension RatchetTree {
         try traits?.check(extensions: extensions, required: required)
     }
 
-    /// Checks a whole tree as a newcomer does: its hash, its parent hashes and all its leaves (§12.4.3.1).
+    /// Checks a whole tree as a new member does: its hash, its parent hashes and all its leaves (§12.4.3.1).
     func validate(
         _ suite: any CipherSuite, context: GroupContext, lifetime: LifetimeRule, configuration: GroupConfiguration
     ) throws(MLSError) {
@@ -85,10 +85,10 @@ extension RatchetTree {
         try checkParentHashes(suite)
         let required: RequiredCapabilities? = try context.extensions.decoded(.requiredCapabilities)
         let members = memberNodes
-        _ = try configuration.workforce.map(members.count) { place throws(MLSError) in
+        _ = try configuration.executor.map(members.count) { index throws(MLSError) in
             // A leaf that expired after it came in is its owner's to renew; it is no reason not to join (§7.3).
-            try members[place].node.leaf?.validate(
-                suite, at: LeafPlace(groupID: context.groupID, leafIndex: members[place].index),
+            try members[index].node.leaf?.validate(
+                suite, at: LeafLocation(groupID: context.groupID, leafIndex: members[index].index),
                 lifetime: LifetimeRule(now: nil, maximum: lifetime.maximum))
         }
         for (_, node) in members {

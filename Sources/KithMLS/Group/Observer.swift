@@ -6,10 +6,10 @@
 public struct GroupObserver: Sendable {
     private var state: PublicState
     private var proposals = ProposalQueue()
-    /// What the observer decides for itself.
+    /// The settings the observer chose for itself.
     public var configuration: GroupConfiguration
 
-    /// What the members agree on.
+    /// The state that the members agree on.
     public var context: GroupContext { state.context }
     /// The members and their public keys.
     public var tree: RatchetTree { state.tree }
@@ -27,7 +27,7 @@ public struct GroupObserver: Sendable {
         self.configuration = configuration
     }
 
-    /// What a message was.
+    /// The kind of message that was observed.
     public enum Observed: Hashable, Sendable {
         /// A proposal, now queued.
         case proposal(QueuedProposal)

@@ -1,8 +1,8 @@
 /// A proposal and who sent it.
 public struct SentProposal: Hashable, Sendable {
-    /// What is proposed.
+    /// The proposal.
     public let proposal: Proposal
-    /// Who proposed it.
+    /// The member, or outsider, who proposed it.
     public let sender: Sender
 
     /// Takes both.
@@ -12,7 +12,7 @@ public struct SentProposal: Hashable, Sendable {
     }
 }
 
-/// Who makes a commit.
+/// The maker of a commit.
 enum Committer: Hashable, Sendable {
     case member(UInt32)
     /// Somebody who joins by it.
@@ -107,7 +107,7 @@ struct ProposalList: Sendable {
         }
     }
 
-    /// Whether the commit must bring new keys (§12.4); proposals of the application's own kinds always ask for it.
+    /// True when the commit must bring new keys (§12.4); proposals of the application's own kinds always ask for it.
     var needsPath: Bool {
         isEmpty || !updates.isEmpty || !removes.isEmpty || externalInit != nil || extensions != nil
             || !custom.isEmpty

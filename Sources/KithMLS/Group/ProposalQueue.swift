@@ -2,32 +2,32 @@
 public struct QueuedProposal: Hashable, Sendable {
     /// The hash of the message it came in (§5.2).
     public let reference: ProposalReference
-    /// What is proposed.
+    /// The proposal.
     public let proposal: Proposal
-    /// Who proposed it.
+    /// The member, or outsider, who proposed it.
     public let sender: Sender
-    /// What the sender attached, in the clear.
+    /// The sender's additional data, in the clear.
     public let authenticatedData: [UInt8]
 }
 
 /// The proposals of an epoch, in the order they came (RFC 9420 §12.1).
 struct ProposalQueue: Sendable {
     private(set) var all: [QueuedProposal] = []
-    private var places: [ProposalReference: Int] = [:]
+    private var indices: [ProposalReference: Int] = [:]
     /// The private halves of the leaves this member has proposed for itself, by encryption key.
     private(set) var ownLeafKeys: [HPKEPublicKey: OwnLeafKeys] = [:]
 
-    /// What goes with a leaf that this member proposed.
+    /// The private keys of a leaf that this member proposed.
     struct OwnLeafKeys: Sendable {
         let encryption: HPKEPrivateKey
         let signature: SignaturePrivateKey
     }
 
-    subscript(_ reference: ProposalReference) -> QueuedProposal? { places[reference].map { all[$0] } }
+    subscript(_ reference: ProposalReference) -> QueuedProposal? { indices[reference].map { all[$0] } }
 
     mutating func add(_ proposal: QueuedProposal) {
-        guard places[proposal.reference] == nil else { return }
-        places[proposal.reference] = all.count
+        guard indices[proposal.reference] == nil else { return }
+        indices[proposal.reference] = all.count
         all.append(proposal)
     }
 

@@ -1,4 +1,4 @@
-/// What everybody knows who follows a group's public messages: all but its secrets.
+/// The state known to everybody who follows a group's public messages: all but its secrets.
 struct PublicState: Sendable {
     let suite: any CipherSuite
     let context: GroupContext
@@ -63,7 +63,7 @@ struct PublicState: Sendable {
 }
 
 extension ProposalType {
-    /// Whether an external sender may send it (§12.1.8).
+    /// True when an external sender may send it (§12.1.8).
     var isAllowedFromOutside: Bool {
         switch self {
         case .add, .remove, .psk, .reInit, .groupContextExtensions: true

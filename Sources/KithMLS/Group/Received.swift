@@ -1,4 +1,4 @@
-/// What a message turned out to be.
+/// A message that was processed.
 @frozen public enum Received: ~Copyable {
     /// Data of the application.
     case application(ApplicationMessage)
@@ -14,21 +14,21 @@
 public struct ApplicationMessage: Hashable, Sendable {
     /// The data.
     public let data: [UInt8]
-    /// Who sent it.
+    /// The sender's leaf index.
     public let sender: UInt32
-    /// What the sender's leaf said in that epoch.
+    /// The sender's leaf in that epoch.
     public let senderNode: LeafNode
     /// The epoch it was sent in.
     public let epoch: UInt64
     /// Which of the sender's messages of that epoch it is.
     public let generation: UInt32
-    /// What the sender attached, in the clear.
+    /// The sender's additional data, in the clear.
     public let authenticatedData: [UInt8]
 }
 
 /// A message that came back to its sender.
 public struct OwnMessage: Hashable, Sendable {
-    /// What it is.
+    /// The kind of the message, with its content.
     public enum Kind: Hashable, Sendable {
         /// The commit that awaits its confirmation: it was accepted.
         case pendingCommit
@@ -39,7 +39,7 @@ public struct OwnMessage: Hashable, Sendable {
         case unknown(ContentType)
     }
 
-    /// What it is.
+    /// The kind of the message, with its content.
     public let kind: Kind
     /// The epoch it was sent in.
     public let epoch: UInt64

@@ -9,13 +9,13 @@ public struct StagedCommit: ~Copyable, Sendable {
     let leafIndex: UInt32
     /// The new epoch; nil when the commit removes this member.
     private let state: EpochState?
-    /// How the group would change.
+    /// The change of the group, should the commit be confirmed.
     public let change: EpochChange
     /// The new signature key of this member, where the commit holds its Update.
     let signatureKey: SignaturePrivateKey?
     let references: [ProposalReference]
 
-    /// Whether the commit removes this member.
+    /// True when the commit removes this member.
     public var removesUs: Bool { state == nil }
 
     init(

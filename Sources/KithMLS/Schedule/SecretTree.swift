@@ -24,11 +24,11 @@ package final class MessageKey: Sendable {
     }
 }
 
-/// How far messages may come out of their order (RFC 9420 §9.1, §15.3).
+/// The limits on messages that come out of order (RFC 9420 §9.1, §15.3).
 public struct RatchetLimits: Hashable, Sendable {
-    /// How many generations a message may be ahead of the last one of its sender.
+    /// The number of generations a message may be ahead of the last one of its sender.
     public var forward: UInt32
-    /// How many keys of messages that were passed over are kept for each ratchet.
+    /// The number of keys of skipped messages that are kept for each ratchet.
     public var outOfOrder: Int
 
     /// Takes both limits.
@@ -121,7 +121,7 @@ package struct SecretTree: Sendable {
     /// Secrets of nodes from which nothing was derived yet.
     private(set) var nodes: [UInt32: SecretBox]
     private(set) var ratchets: [RatchetID: HashRatchet] = [:]
-    /// What has changed since it was stored; nil when it never was.
+    /// The changes since it was stored; `nil` when it never was.
     var journal: Journal?
 
     struct RatchetID: Hashable, Sendable {
@@ -162,7 +162,7 @@ package struct SecretTree: Sendable {
     /// The nodes whose secrets are held, in rising order.
     var knownNodes: [UInt32] { nodes.keys.sorted() }
 
-    /// What taking a key changes, to be applied once the message has proved genuine.
+    /// The change that taking a key makes, to be applied once the message has proved genuine.
     package struct Step: Sendable {
         package let key: MessageKey
         package let generation: UInt32

@@ -45,7 +45,7 @@ extension TreeKeys {
 struct EpochCore: ~Copyable {
     let context: GroupContext
     let confirmationTag: [UInt8]
-    /// How far the tree's root is above its leaves.
+    /// The height of the tree's root above its leaves.
     let treeLevel: Int
     let secrets: EpochSecrets
 
@@ -82,7 +82,7 @@ extension EpochState {
 }
 
 extension PendingCommit {
-    /// The commit and the epoch that it begins, whose tree is told by its differences from the current one.
+    /// The commit and the epoch that it begins, whose tree is stored as its differences from the current one.
     func row(_ current: RatchetTree) -> GroupRow {
         let differences = state.tree.differences(from: current)
         var writer = RowWriter(capacity: 8_192 + differences.count * 600)

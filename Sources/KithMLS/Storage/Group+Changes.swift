@@ -1,4 +1,4 @@
-/// What of a group is stored, to know what has changed since.
+/// The stored state of a group, with which it is compared to find its changes.
 struct GroupJournal: Sendable {
     var member: Member
     var epoch: UInt64
@@ -18,14 +18,14 @@ struct GroupJournal: Sendable {
     }
 
     struct Past: Hashable, Sendable {
-        /// The epoch that its changed leaves are told against.
+        /// The epoch that its changed leaves are compared with.
         let newer: UInt64
         let messagesLeft: Int
     }
 }
 
 extension Group {
-    /// What has changed since the last call, or since the group was opened; all of it when it was never stored.
+    /// Returns the changes since the last call, or since the group was opened; all of it when it was never stored.
     ///
     /// Write it before anything that depends on it leaves: a message above all, whose key must never be used again. When
     /// it cannot be written, let this value go and open the group again from what is stored.
@@ -194,7 +194,7 @@ extension Group {
 }
 
 extension PastEpoch {
-    /// The epoch's fixed part; `newer` is the tree that the changed leaves are told against.
+    /// The epoch's fixed part; `newer` is the tree that the changed leaves are compared with.
     fileprivate func row(newer: RatchetTree) -> GroupRow {
         let leaves = shared.tree.leafDifferences(from: newer)
         var writer = RowWriter(capacity: 1_024 + leaves.count * 600)

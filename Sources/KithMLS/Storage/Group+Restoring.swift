@@ -49,7 +49,7 @@ extension Group {
         return group
     }
 
-    /// What the row of the member holds.
+    /// The content of the member's row.
     private struct StoredMember {
         let suite: any CipherSuite
         let signatureKey: SignaturePrivateKey
@@ -64,7 +64,7 @@ extension Group {
         }
     }
 
-    /// What the journal says of a group whose rows were all just read.
+    /// The journal of a group whose rows were all just read.
     private func storedJournal() -> GroupJournal {
         var journal = GroupJournal(
             member: GroupJournal.Member(signatureKey: signatureKey.publicKey, isRemoved: isRemoved, reInit: reInit),
@@ -106,7 +106,7 @@ extension Group {
         return result.reversed()
     }
 
-    /// What a row of a past epoch holds.
+    /// The content of a past epoch's row.
     ///
     /// Of the tree, only the leaves are as they were.
     private struct StoredPast {

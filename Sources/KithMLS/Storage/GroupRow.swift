@@ -2,11 +2,11 @@
 ///
 /// A group of thousands is written row by row, so that a message costs a few hundred bytes and a commit O(log members).
 public struct GroupRow: Sendable {
-    /// What a row holds.
+    /// The kind of a row.
     ///
     /// Kinds below 64 belong to the group as a whole, the others to one epoch and go with it.
     public enum Kind: UInt8, Hashable, Sendable, CaseIterable {
-        /// Who the member is: its signature key, whether it was removed, the group that follows.
+        /// The member: its signature key, whether it was removed, the group that follows.
         case member = 1
         /// The current epoch: its context, tag and secrets.
         case state = 2
@@ -24,15 +24,15 @@ public struct GroupRow: Sendable {
         case pending = 8
         /// That commit's Welcome.
         case pendingWelcome = 9
-        /// What the layer above keeps for the group: where it is in the delivery service's order.
+        /// The state of the layer above: its position in the delivery service's order.
         case session = 32
         /// A message that is still to be handed to the delivery service, by its number.
         case outbox = 33
-        /// What happened and was not yet taken by the application, by its number.
+        /// An event that the application has not taken yet, by its number.
         case inbox = 34
         /// An epoch that is over: its context and the leaves that have changed since.
         case past = 64
-        /// How many messages of a past epoch may still come.
+        /// The number of messages of a past epoch that may still come.
         case pastBudget = 65
         /// A secret of a node of the secret tree from which nothing was derived yet, by the node.
         case secretNode = 66
@@ -43,15 +43,15 @@ public struct GroupRow: Sendable {
         /// The digest of a message this member sent, by its number.
         case sent = 69
 
-        /// Whether rows of this kind hold secrets, whose keys must go when they go.
+        /// True when rows of this kind hold secrets, whose keys must go when they go.
         public var isSecret: Bool { self != .node }
-        /// Whether rows of this kind belong to one epoch.
+        /// True when rows of this kind belong to one epoch.
         public var isOfEpoch: Bool { rawValue >= 64 }
     }
 
-    /// Where a row is.
+    /// The key under which a row is stored.
     public struct Key: Hashable, Sendable {
-        /// What the row holds.
+        /// The kind of row.
         public let kind: Kind
         /// The epoch it belongs to, or zero.
         public let epoch: UInt64
@@ -66,9 +66,9 @@ public struct GroupRow: Sendable {
         }
     }
 
-    /// Where the row is.
+    /// The key of the row.
     public let key: Key
-    /// What is in it.
+    /// The bytes of the row.
     public let content: StoredBytes
 
     /// Makes a row.
@@ -87,7 +87,7 @@ public final class StoredBytes: Sendable {
 
     init(_ secret: consuming Secret) { self.secret = secret }
 
-    /// How many bytes there are.
+    /// The number of bytes.
     public var count: Int { secret.count }
 
     /// Calls `body` with a copy of the bytes, which is cleared afterwards.
@@ -101,19 +101,19 @@ public final class StoredBytes: Sendable {
 }
 
 extension StoredBytes: CustomStringConvertible, CustomReflectable {
-    /// How many bytes there are, and nothing about them.
+    /// The number of bytes, and nothing about them.
     public var description: String { "\(count) stored bytes" }
     /// Shows nothing.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// What has changed in a group, to be written whole or not at all.
+/// The changes of a group, to be written whole or not at all.
 public struct GroupChanges: Sendable {
     /// The group's name.
     public let groupID: [UInt8]
     /// The version that is changed, which must be the stored one; nil for a group that must not be there yet.
     public var expectedVersion: UInt64?
-    /// Whether all rows of the engine are removed first: the group was joined anew.
+    /// True when all rows of the engine are removed first, because the group was joined anew.
     public var replacesState = false
     /// Rows that are new or changed.
     public var rows: [GroupRow] = []
@@ -121,7 +121,7 @@ public struct GroupChanges: Sendable {
     public var removed: [GroupRow.Key] = []
     /// Epochs of which nothing is kept.
     public var removedEpochs: [UInt64] = []
-    /// Whether the group goes, with all it has.
+    /// True when the group is deleted, with everything in it.
     public var deletesGroup = false
 
     /// The version of a new group: not the one that an earlier group of this name had, which another process may remember.
@@ -133,7 +133,7 @@ public struct GroupChanges: Sendable {
         self.expectedVersion = expectedVersion
     }
 
-    /// Whether there is nothing to write.
+    /// True when there is nothing to write.
     public var isEmpty: Bool {
         !replacesState && !deletesGroup && rows.isEmpty && removed.isEmpty && removedEpochs.isEmpty
     }
@@ -141,7 +141,7 @@ public struct GroupChanges: Sendable {
     /// The version that the stored group has afterwards.
     public var nextVersion: UInt64 { expectedVersion.map { $0 &+ 1 } ?? firstVersion }
 
-    /// How many bytes of rows are written, with 17 for each row's key.
+    /// The number of bytes of rows written, with 17 for each row's key.
     public var byteCount: Int { rows.reduce(removed.count * 17) { $0 + $1.content.count + 17 } }
 }
 

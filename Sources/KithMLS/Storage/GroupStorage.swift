@@ -1,6 +1,6 @@
-/// Where groups and keys are kept: a few calls, each of which happens whole or not at all.
+/// A store of groups and keys: a few calls, each of which happens whole or not at all.
 ///
-/// Several processes may share one storage. Whoever changes a group says which version it has seen; when another was
+/// Several processes may share one storage. Whoever changes a group names the version it has seen; when another was
 /// faster the change is refused with ``GroupStorageError/conflict``, and the loser loads the group again. Calls may touch
 /// the disk, and when one returns its change survives the process and the machine.
 public protocol GroupStorage: Sendable {
@@ -36,7 +36,7 @@ public enum GroupStorageError: Error, Hashable, Sendable {
     case conflict
     /// An item that was to be taken is not there: another took it.
     case itemMissing
-    /// What was read is damaged, or was changed by somebody else.
+    /// The bytes read are damaged, or were changed by somebody else.
     case corrupt
     /// It was written by a later version.
     case laterFormat
@@ -46,7 +46,7 @@ public enum GroupStorageError: Error, Hashable, Sendable {
     case unavailable(String)
 }
 
-/// What is written at once.
+/// The changes that are written at once.
 public struct StorageChanges: Sendable {
     /// Changes of groups, at most one for each.
     public var groups: [GroupChanges] = []
@@ -63,10 +63,10 @@ public struct StorageChanges: Sendable {
     /// One group's changes.
     public init(_ group: GroupChanges) { groups = [group] }
 
-    /// Whether there is nothing to write.
+    /// True when there is nothing to write.
     public var isEmpty: Bool { groups.allSatisfy(\.isEmpty) && items.isEmpty && taken.isEmpty && removed.isEmpty }
 
-    /// How many bytes are written, as ``GroupChanges/byteCount`` counts them.
+    /// The number of bytes written, as ``GroupChanges/byteCount`` counts them.
     public var byteCount: Int {
         groups.reduce(0) { $0 + $1.byteCount } + items.reduce(0) { $0 + $1.content.count + $1.key.name.count + 1 }
             + (taken + removed).reduce(0) { $0 + $1.name.count + 1 }
@@ -75,7 +75,7 @@ public struct StorageChanges: Sendable {
 
 /// A key that belongs to no group yet, or to many.
 public struct StorageItem: Sendable {
-    /// What an item is.
+    /// The kind of an item.
     public enum Kind: UInt8, Hashable, Sendable, CaseIterable {
         /// A published key package with its private keys, by its reference; used once.
         case keyPackage = 1
@@ -85,15 +85,15 @@ public struct StorageItem: Sendable {
         case psk = 3
         /// A signature key with the cipher suite it is for, by the application's name for it.
         case identity = 4
-        /// What the layer above keeps for itself, by its own names.
+        /// A record of the layer above, under a name of its own.
         case note = 5
     }
 
-    /// Where an item is.
+    /// The key under which an item is stored.
     public struct Key: Hashable, Sendable {
-        /// What it is.
+        /// The kind of item.
         public let kind: Kind
-        /// What it is called; not secret.
+        /// The name; not secret.
         public let name: [UInt8]
 
         /// Names an item.
@@ -103,9 +103,9 @@ public struct StorageItem: Sendable {
         }
     }
 
-    /// Where the item is.
+    /// The key of the item.
     public let key: Key
-    /// What is in it.
+    /// The bytes of the item.
     public let content: StoredBytes
 
     /// Makes an item.

@@ -1,4 +1,4 @@
-/// What has become of one node.
+/// The change of one node.
 struct NodeDifference: Sendable {
     let node: UInt32
     /// Nil when the node is blank now.
@@ -75,7 +75,7 @@ extension RatchetTree {
 
     /// The tree with some nodes changed, which are given by rising number; shares the rest.
     ///
-    /// What keys stand in the tree follows; that they are in their places is checked, not that the tree is a good one:
+    /// The set of keys follows from the tree; that they are in their places is checked, not that the tree is valid:
     /// its hash tells.
     func applying(_ changes: [NodeDifference], level: Int) throws(MLSError) -> RatchetTree {
         guard level < TreeMath.maximumDepth else { throw .treeTooLarge }

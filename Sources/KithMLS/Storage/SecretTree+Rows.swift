@@ -157,20 +157,20 @@ extension TLSReader {
 
 /// A group's rows, by kind and epoch.
 struct StoredRows {
-    private var rows: [Place: [GroupRow]] = [:]
+    private var rows: [RowGroup: [GroupRow]] = [:]
 
-    private struct Place: Hashable {
+    private struct RowGroup: Hashable {
         let kind: GroupRow.Kind
         let epoch: UInt64
     }
 
     init(_ stored: StoredGroup) {
-        for row in stored.rows { rows[Place(kind: row.key.kind, epoch: row.key.epoch), default: []].append(row) }
+        for row in stored.rows { rows[RowGroup(kind: row.key.kind, epoch: row.key.epoch), default: []].append(row) }
     }
 
     /// The rows of a kind, by rising number.
     subscript(_ kind: GroupRow.Kind, _ epoch: UInt64) -> [GroupRow] {
-        (rows[Place(kind: kind, epoch: epoch)] ?? []).sorted { $0.key.number < $1.key.number }
+        (rows[RowGroup(kind: kind, epoch: epoch)] ?? []).sorted { $0.key.number < $1.key.number }
     }
 
     subscript(_ kind: GroupRow.Kind) -> [GroupRow] { self[kind, 0] }

@@ -26,7 +26,7 @@ struct KeySet: Sendable {
         }
 
         /// Which of a node's parts the mark is in.
-        func place(_ level: Int) -> Int { Int(truncatingIfNeeded: high >> (3 * level)) & 7 }
+        func digit(_ level: Int) -> Int { Int(truncatingIfNeeded: high >> (3 * level)) & 7 }
     }
 
     private enum Part: Sendable {
@@ -45,7 +45,7 @@ struct KeySet: Sendable {
         while true {
             switch part {
             case .few(let marks): return marks.contains(mark)
-            case .many(let parts): part = parts[mark.place(level)]
+            case .many(let parts): part = parts[mark.digit(level)]
             }
             level += 1
         }
@@ -69,14 +69,14 @@ struct KeySet: Sendable {
             return true
         case .many(var parts):
             part = .few([])
-            let isNew = insert(mark, into: &parts[mark.place(level)], level: level + 1)
+            let isNew = insert(mark, into: &parts[mark.digit(level)], level: level + 1)
             part = .many(parts)
             return isNew
         }
     }
 
     private static func split(_ marks: [Mark], _ level: Int) -> Part {
-        .many((0..<8).map { place in .few(marks.filter { $0.place(level) == place }) })
+        .many((0..<8).map { digit in .few(marks.filter { $0.digit(level) == digit }) })
     }
 
     /// Takes a key out; false when it was not there.
@@ -97,7 +97,7 @@ struct KeySet: Sendable {
             return true
         case .many(var parts):
             part = .few([])
-            let wasThere = remove(mark, from: &parts[mark.place(level)], level: level + 1)
+            let wasThere = remove(mark, from: &parts[mark.digit(level)], level: level + 1)
             part = .many(parts)
             return wasThere
         }

@@ -37,7 +37,7 @@ extension RandomAccessCollection<UInt32> where Index == Int {
         return low
     }
 
-    /// Whether `value` is in a list in rising order.
+    /// Tells whether `value` is in a list in rising order.
     func containsSorted(_ value: UInt32) -> Bool {
         let index = lowerBound(value)
         return index < endIndex && self[index] == value

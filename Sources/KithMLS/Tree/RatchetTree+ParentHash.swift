@@ -43,7 +43,7 @@ extension RatchetTree {
         guard fromLeft != fromRight else { throw .invalidParentHash }
     }
 
-    /// Whether a node below `child` was set together with `parent`.
+    /// Tells whether a node below `child` was set together with `parent`.
     private func isSet(
         _ suite: any CipherSuite, _ parent: RatchetTreeNode, below child: TreeNode, range: Range<UInt32>,
         beside sibling: TreeNode, range siblingRange: Range<UInt32>

@@ -23,8 +23,8 @@ extension RatchetTree {
         }
     }
 
-    /// Where in a subtree's resolution, without the leaves of `excluded`, the node stands through which a member that
-    /// is below the subtree is reached; O(depth).
+    /// The position, in a subtree's resolution without the leaves of `excluded`, of the node through which a member
+    /// below the subtree is reached; O(depth).
     func resolutionPosition(
         of leaf: UInt32, in subtree: TreeNode, first: UInt32, excluding excluded: [UInt32]
     ) -> (position: Int, node: UInt32)? {
@@ -37,11 +37,11 @@ extension RatchetTree {
             case .leaf: return (position, 2 * first)
             case .parent(let parent?, _, _):
                 let unmerged = parent.unmergedLeaves
-                let place = unmerged.lowerBound(leaf)
-                guard place < unmerged.count, unmerged[place] == leaf else {
+                let index = unmerged.lowerBound(leaf)
+                guard index < unmerged.count, unmerged[index] == leaf else {
                     return (position, TreeMath.ancestor(ofLeaf: first, level: node.level))
                 }
-                let before = unmerged[..<place].count { !excluded.containsSorted($0) }
+                let before = unmerged[..<index].count { !excluded.containsSorted($0) }
                 return (position + 1 + before, 2 * leaf)
             case .parent(nil, let left, let right):
                 let middle = first + UInt32(node.capacity / 2)

@@ -16,11 +16,11 @@ public struct RatchetTree: Sendable {
         _ = signatureKeys.insert(leaf.signatureKey)
     }
 
-    /// How many leaves the tree has room for: a power of two.
+    /// The number of leaves the tree has room for: a power of two.
     package var leafCapacity: UInt32 { UInt32(root.capacity) }
-    /// How many members there are.
+    /// The number of members.
     public var memberCount: Int { root.memberCount }
-    /// What all members have in common.
+    /// The features that all members have in common.
     var traits: TreeTraits? { root.traits }
 
     /// The tree hash of the whole tree (§7.8).
@@ -52,10 +52,10 @@ public struct RatchetTree: Sendable {
     /// The key a member signs with.
     func signatureKey(_ index: UInt32) -> SignaturePublicKey? { leafContent(index)?.node.signatureKey }
 
-    /// Whether a leaf has a member.
+    /// Tells whether a leaf has a member.
     func hasMember(_ index: UInt32) -> Bool { leafContent(index) != nil }
 
-    /// What the tree has at a leaf.
+    /// The content of a leaf; `nil` when it is blank.
     func leafContent(_ index: UInt32) -> TreeNode.Leaf? {
         guard index < leafCapacity else { return nil }
         var current = root
@@ -113,7 +113,7 @@ public struct RatchetTree: Sendable {
 
 // Changes (§12.1).
 extension RatchetTree {
-    /// Rebuilds the nodes from the root to a leaf; `parent` says what becomes of each parent node on the way.
+    /// Rebuilds the nodes from the root to a leaf; `parent` decides what becomes of each parent node on the way.
     private static func rebuild(
         _ node: TreeNode, first: UInt32, index: UInt32, leaf: TreeNode.Leaf?,
         parent: (RatchetTreeNode?, _ level: Int) -> RatchetTreeNode?

@@ -38,7 +38,7 @@ extension RatchetTreeNode: TLSCodable {
 
 // What is in the bytes.
 extension RatchetTreeNode {
-    /// Whether it is a member's.
+    /// True for a member's leaf.
     var isLeaf: Bool { bytes[0] == 1 }
     /// The bytes after the type.
     var content: ArraySlice<UInt8> { bytes[1...] }
@@ -60,7 +60,7 @@ extension RatchetTreeNode {
         }
     }
 
-    /// Who the member says it is; of a leaf.
+    /// The member's credential; for leaves only.
     var credential: Credential {
         read { reader throws(MLSError) in
             try reader.skipOpaque()
@@ -109,14 +109,14 @@ extension RatchetTreeNode {
     func adding(unmerged leaf: UInt32) -> RatchetTreeNode {
         let leaves = unmergedLeaves
         guard !leaves.containsSorted(leaf) else { return self }
-        let place = leaves.bytes.startIndex + 4 * leaves.lowerBound(leaf)
+        let offset = leaves.bytes.startIndex + 4 * leaves.lowerBound(leaf)
         let header = leaves.count < 16 ? 1 : leaves.count < 4_096 ? 2 : 4
         var writer = TLSWriter(capacity: bytes.count + 7)
         writer.fixed(bytes[..<(leaves.bytes.startIndex - header)])
         writer.length(leaves.bytes.count + 4)
-        writer.fixed(bytes[leaves.bytes.startIndex..<place])
+        writer.fixed(bytes[leaves.bytes.startIndex..<offset])
         writer.integer(leaf)
-        writer.fixed(bytes[place...])
+        writer.fixed(bytes[offset...])
         return RatchetTreeNode(writer.bytes)
     }
 

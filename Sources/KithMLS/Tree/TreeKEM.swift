@@ -34,7 +34,7 @@ extension RatchetTree {
             suite, steps: steps, keys: steps.map { keys.parents[$0.node]?.publicKey ?? [] })
         let leaf = try LeafNode(
             profile, suite: suite, encryptionKey: keys.leaf.publicKey, signatureKey: signatureKey,
-            source: .commit(parentHash: parentHash), at: LeafPlace(groupID: groupID, leafIndex: index))
+            source: .commit(parentHash: parentHash), at: LeafLocation(groupID: groupID, leafIndex: index))
         var tree = self
         try tree.merge(index, leaf, parents)
         return PreparedPath(
@@ -44,7 +44,7 @@ extension RatchetTree {
     /// Encrypts the path's secrets to everybody but the leaves that the same commit adds (§7.5, §7.6).
     package func encrypt(
         _ suite: any CipherSuite, _ path: borrowing PreparedPath, context: [UInt8], excluding added: [UInt32],
-        workforce: any Workforce = Alone()
+        executor: any WorkExecutor = SerialWorkExecutor()
     ) throws(MLSError) -> UpdatePath {
         var nodes: [UpdatePathNode] = []
         let info = suite.encryptContext("UpdatePathNode", context)
@@ -55,7 +55,7 @@ extension RatchetTree {
             }
             var plaintext = path.pathSecrets[index].secret.reveal()
             defer { clear(&plaintext) }
-            let sealed = try workforce.map(recipients.count) { [plaintext, recipients] index throws(MLSError) in
+            let sealed = try executor.map(recipients.count) { [plaintext, recipients] index throws(MLSError) in
                 try suite.hpkeSeal(plaintext, to: recipients[index], info: info)
             }
             nodes.append(
@@ -119,7 +119,7 @@ extension RatchetTree {
     }
 }
 
-/// What a member learns from another's path.
+/// The secrets that a member learns from another's path.
 package struct DecryptedPath: ~Copyable {
     package let keys: TreeKeys
     /// The secret that was encrypted to the member.

@@ -6,7 +6,7 @@ package enum TreeMath {
     /// The level of a node; leaves are at 0.
     package static func level(_ node: UInt32) -> Int { (~node).trailingZeroBitCount }
 
-    /// How many nodes a tree with `leaves` leaves has; `leaves` is a power of two.
+    /// The number of nodes of a tree with `leaves` leaves; `leaves` is a power of two.
     package static func nodeCount(leaves: UInt32) -> UInt32 { 2 * leaves - 1 }
 
     /// The root of a tree with `leaves` leaves.

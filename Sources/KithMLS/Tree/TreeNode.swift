@@ -31,11 +31,11 @@ final class TreeNode: Sendable {
     private let resolution: UInt32
     private let height: UInt8
 
-    /// How far above the leaves.
+    /// The distance from the leaves.
     var level: Int { Int(height) }
-    /// How many leaves below are not blank.
+    /// The number of leaves below that are not blank.
     var memberCount: Int { Int(members) }
-    /// How many nodes the resolution has (RFC 9420 §4.1.1).
+    /// The number of nodes in its resolution (RFC 9420 §4.1.1).
     var resolutionCount: Int { Int(resolution) }
 
     private struct Cache {
@@ -69,7 +69,7 @@ final class TreeNode: Sendable {
                 ?? left.resolutionCount + right.resolutionCount)
     }
 
-    /// How many leaves fit below.
+    /// The number of leaves that fit below.
     var capacity: Int { 1 << level }
 
     /// Both halves; those of a blank subtree are blank.
@@ -91,10 +91,10 @@ final class TreeNode: Sendable {
     /// The key that reaches everybody who holds this node, if it is not blank.
     var encryptionKey: HPKEPublicKey? { own?.encryptionKey }
 
-    /// Whether the node itself is blank.
+    /// True when the node itself is blank.
     var isBlank: Bool { own == nil }
 
-    /// What all members below have in common.
+    /// The features that all members below have in common.
     var traits: TreeTraits? {
         switch content {
         case .blank: return nil

@@ -1,4 +1,4 @@
-/// What all members of a subtree have in common: it answers "does everybody support this?" without asking everybody.
+/// The features that all members of a subtree support: they answer "does everybody support this?" without a walk.
 ///
 /// Most members support the same, and their nodes share one object.
 final class TreeTraits: Sendable {

@@ -39,7 +39,7 @@ struct History {
 
     private func actor(_ draw: inout Draw) -> GroupMember { members[draw.number(0...members.count - 1)] }
 
-    /// What one epoch brought: for the one who looks on, and for those who were added.
+    /// The messages of one epoch: for an observer, and for those who were added.
     struct Step {
         let proposals: [MLSMessage]
         let commit: MLSMessage

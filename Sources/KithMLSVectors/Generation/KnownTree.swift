@@ -49,7 +49,7 @@ struct KnownTree {
         let encryption = suite.generateHPKEKey()
         let node = try LeafNode(
             profile(leaf), suite: suite, encryptionKey: encryption.publicKey, signatureKey: member(leaf).signature,
-            source: .update, at: LeafPlace(groupID: groupID, leafIndex: leaf))
+            source: .update, at: LeafLocation(groupID: groupID, leafIndex: leaf))
         return (node, encryption)
     }
 

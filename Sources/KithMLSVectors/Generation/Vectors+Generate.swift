@@ -55,10 +55,10 @@ extension Vectors {
 }
 
 extension VectorKind {
-    /// Whether there are cases for each cipher suite.
+    /// True when there are cases for each cipher suite.
     var hasSuites: Bool { self != .treeMath && self != .deserialization }
 
-    /// How many cases there are for each suite when nobody says.
+    /// The default number of cases for each suite.
     var usualCount: Int {
         switch self {
         case .cryptoBasics, .keySchedule, .messageProtection, .transcriptHashes, .welcome, .passiveClientRandom: 1

@@ -65,7 +65,7 @@ extension MessagesVector {
         let application = try founder.with { group throws(MLSError) in try group.encrypt(data) }
         let update = try LeafNode(
             founder.profile, suite: suite, encryptionKey: suite.generateHPKEKey().publicKey,
-            signatureKey: founder.signatureKey, source: .update, at: LeafPlace(groupID: groupID, leafIndex: 0))
+            signatureKey: founder.signatureKey, source: .update, at: LeafLocation(groupID: groupID, leafIndex: 0))
         let path = try tree.preparePath(
             suite, leaf: 0, profile: founder.profile, signatureKey: founder.signatureKey, groupID: groupID)
         let pskID = PreSharedKeyID(
@@ -109,7 +109,7 @@ extension MessagesVector {
             publicMessageCommit: try message(.commit(commit)), privateMessage: Hex(application.bytes))
     }
 
-    /// What follows the kind.
+    /// The bytes that follow the kind.
     private static func content(_ proposal: Proposal) -> Hex {
         var writer = TLSWriter()
         proposal.encodeContent(into: &writer)

@@ -18,7 +18,7 @@ struct TreeValidationVector: Vector {
         try tree.checkParentHashes(suite)
         for (index, leaf) in tree.members {
             try check(
-                leaf.hasValidSignature(suite, at: LeafPlace(groupID: groupId.bytes, leafIndex: index)),
+                leaf.hasValidSignature(suite, at: LeafLocation(groupID: groupId.bytes, leafIndex: index)),
                 "signature of leaf \(index)")
         }
     }

@@ -32,7 +32,7 @@ struct ForgedWelcome {
         let inventorLeaf = try LeafNode(
             inventor.profile, suite: suite, encryptionKey: suite.generateHPKEKey().publicKey,
             signatureKey: inventor.signatureKey, source: .commit(parentHash: hash),
-            at: LeafPlace(groupID: groupID, leafIndex: 0))
+            at: LeafLocation(groupID: groupID, leafIndex: 0))
         nodes = [
             .leaf(inventorLeaf), .parent(ParentNode(encryptionKey: key, parentHash: [], unmergedLeaves: [])),
             .leaf(newcomer.leafNode),
@@ -46,7 +46,7 @@ struct ForgedWelcome {
     mutating func changeLeaf(_ change: (inout LeafNode) -> Void, signed: (inout LeafNode) -> Void = { _ in }) throws {
         guard var leaf = nodes[0]?.leaf else { return }
         change(&leaf)
-        try leaf.sign(suite, with: inventor.signatureKey, at: LeafPlace(groupID: context.groupID, leafIndex: 0))
+        try leaf.sign(suite, with: inventor.signatureKey, at: LeafLocation(groupID: context.groupID, leafIndex: 0))
         signed(&leaf)
         nodes[0] = .leaf(leaf)
     }

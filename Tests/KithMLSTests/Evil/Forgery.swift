@@ -92,7 +92,7 @@ struct Forger: ~Copyable {
             forgery.leaf(&node)
             try node.sign(
                 suite, with: forgery.signatureKey ?? signatureKey,
-                at: LeafPlace(groupID: shared.context.groupID, leafIndex: place))
+                at: LeafLocation(groupID: shared.context.groupID, leafIndex: place))
             forgery.signedLeaf(&node)
             var merged = tree
             // A key that stands in the tree twice cannot be merged: the receiver must refuse it before it comes to that.

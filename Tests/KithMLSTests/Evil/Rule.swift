@@ -41,7 +41,7 @@ final class Stage {
             let members = try party(
                 ["evil", "victim", "third", "fourth"], extensions: extensions, handshake: .publicMessage,
                 capabilities: capabilities)
-            if isLarge { members[1].with { $0.configuration.workforce = Crowd() } }
+            if isLarge { members[1].with { $0.configuration.executor = ThreadedExecutor() } }
             return members
         } catch { preconditionFailure("the honest group could not be made: \(error)") }
     }
@@ -113,7 +113,7 @@ final class Stage {
         var package = try client.keyPackage().keyPackage
         leaf(&package.leafNode)
         try package.leafNode.sign(
-            client.suite, with: client.signatureKey, at: LeafPlace(groupID: [], leafIndex: 0))
+            client.suite, with: client.signatureKey, at: LeafLocation(groupID: [], leafIndex: 0))
         signedLeaf(&package.leafNode)
         change(&package)
         try package.sign(client.suite, with: client.signatureKey)
@@ -130,11 +130,11 @@ final class Stage {
             var node = try LeafNode(
                 third.profile, suite: third.suite, encryptionKey: third.suite.generateHPKEKey().publicKey,
                 signatureKey: third.signatureKey, source: .update,
-                at: LeafPlace(groupID: group.groupID, leafIndex: group.leafIndex))
+                at: LeafLocation(groupID: group.groupID, leafIndex: group.leafIndex))
             leaf(&node)
             try node.sign(
                 third.suite, with: third.signatureKey,
-                at: LeafPlace(groupID: group.groupID, leafIndex: group.leafIndex))
+                at: LeafLocation(groupID: group.groupID, leafIndex: group.leafIndex))
             signed(&node)
             return try group.forged(.proposal(.update(node)))
         }

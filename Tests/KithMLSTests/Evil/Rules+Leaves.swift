@@ -85,7 +85,7 @@ extension Rule {
                 let node = try LeafNode(
                     third.profile, suite: third.suite, encryptionKey: third.suite.generateHPKEKey().publicKey,
                     signatureKey: fourth.signatureKey, source: .update,
-                    at: LeafPlace(groupID: group.groupID, leafIndex: group.leafIndex))
+                    at: LeafLocation(groupID: group.groupID, leafIndex: group.leafIndex))
                 return try group.forged(.proposal(.update(node)))
             }
             try stage.deliver(message)

@@ -15,7 +15,7 @@ package struct Folder: Hashable, Sendable {
         if path.bytes.first == UInt8(ascii: "/") { self.path = Self.path(names.filter { $0 != [UInt8(ascii: ".")] }) }
     }
 
-    /// Where what has this name, or this path beneath, is.
+    /// The path of the item with this name, or with this path beneath.
     package func path(of name: [UInt8]) -> Files.Path {
         var bytes = path.bytes
         if bytes.last != UInt8(ascii: "/") { bytes.append(UInt8(ascii: "/")) }
@@ -61,13 +61,13 @@ package struct Folder: Hashable, Sendable {
     package var text: String { (device.map { $0 + ":" } ?? "") + path.description }
 }
 
-/// What a pane can show.
-package enum Spot: Hashable, Sendable {
+/// A view that a pane can show.
+package enum Location: Hashable, Sendable {
     /// This device and those it is paired with.
     case devices
-    /// What is in a folder.
+    /// The contents of a folder.
     case folder(Folder)
-    /// What was found in a folder and beneath it.
+    /// The matches of a search in a folder and beneath it.
     case search(Folder, String)
 
     var isSearch: Bool { if case .search = self { true } else { false } }

@@ -102,7 +102,7 @@ public struct KeyPackageBundle: Sendable {
         self.signatureKey = signatureKey
         let leaf = try LeafNode(
             profile, suite: suite, encryptionKey: encryptionKey.publicKey, signatureKey: signatureKey,
-            source: .keyPackage(lifetime), at: LeafPlace(groupID: [], leafIndex: 0))
+            source: .keyPackage(lifetime), at: LeafLocation(groupID: [], leafIndex: 0))
         var package = KeyPackage(
             version: .mls10, cipherSuite: suite.id, initKey: initKey.publicKey, leafNode: leaf,
             extensions: extensions, signature: [])

@@ -2,8 +2,8 @@ import KithAPI
 import KithIdentity
 import KithWire
 
-/// What waits for this device's person: pairings to be accepted, and files that are offered.
-struct WaitingThings {
+/// The requests that wait for this device's person: pairings to be accepted, and files that are offered.
+struct PendingRequests {
     private let pairings: [PairingMethods.Request]
     private let offers: [Inbox.Entry]
     private let attempts: [PairingMethods.Attempt]
@@ -19,24 +19,24 @@ struct WaitingThings {
         }
     }
 
-    /// How many things wait.
+    /// The number of requests that wait.
     var count: Int { pairings.count + offers.count }
 
-    /// Says what waits, a line each, and how to answer; nothing when nothing does.
-    func tell() {
+    /// Shows each waiting request on a line, with the command that answers it; nothing when nothing waits.
+    func show() {
         for request in pairings { note("\(Self.line(request)): kith accept \(request.id)") }
         for offer in offers {
             note(
                 "\(printable(offer.device)) offers \(InboxList.what(offer)), \(ProgressLine.size(offer.bytes)): "
                     + "kith inbox accept \(offer.id)")
         }
-        tellAttempts()
+        showAttempts()
     }
 
-    /// Says which attempts to pair came to nothing in the last week, a line for each invitation.
-    func tellAttempts() {
-        var told: Set<String> = []
-        for attempt in attempts where told.insert(attempt.invitation).inserted {
+    /// Shows the attempts to pair that failed in the last week, a line for each invitation.
+    func showAttempts() {
+        var shown: Set<String> = []
+        for attempt in attempts where shown.insert(attempt.invitation).inserted {
             let count = attempts.count { $0.invitation == attempt.invitation }
             let keys = Set(attempts.lazy.filter { $0.invitation == attempt.invitation }.map(\.device)).count
             let whose = keys == 1 ? "" : ", of \(keys) keys"
@@ -46,7 +46,7 @@ struct WaitingThings {
         }
     }
 
-    /// Where an attempt came from: ` from 192.0.2.1:4433`, or nothing when that is unknown.
+    /// The origin of an attempt: ` from 192.0.2.1:4433`, or nothing when that is unknown.
     static func origin(_ attempt: PairingMethods.Attempt) -> String {
         attempt.address.isEmpty ? "" : " from \(printable(attempt.address))"
     }

@@ -4,23 +4,23 @@ import Testing
 @testable import KithMLS
 
 /// All threads that the system gives.
-struct Crowd: Workforce {
+struct ThreadedExecutor: WorkExecutor {
     func perform(_ count: Int, _ body: @Sendable (Int) -> Void) {
         DispatchQueue.concurrentPerform(iterations: count, execute: body)
     }
 }
 
 /// Groups whose work for many members is done side by side.
-@Suite struct WorkforceTests {
+@Suite struct WorkExecutorTests {
     @Test func `what is made side by side stands in its order`() throws {
         for count in [0, 1, 12, 13, 100, 1_000] {
-            #expect(try Crowd().map(count) { $0 * 2 } == (0..<count).map { $0 * 2 })
+            #expect(try ThreadedExecutor().map(count) { $0 * 2 } == (0..<count).map { $0 * 2 })
         }
     }
 
     @Test func `of several failures the first is told`() {
         #expect(throws: MLSError.truncated) {
-            try Crowd().map(100) { number throws(MLSError) in
+            try ThreadedExecutor().map(100) { number throws(MLSError) in
                 if number == 40 { throw .truncated }
                 if number > 40 { throw .trailingBytes }
             }
@@ -30,14 +30,14 @@ struct Crowd: Workforce {
     @Test func `a group made side by side is a group like others`() throws {
         let members = (0..<40).map { Member("member \($0)") }
         try members[0].create()
-        members[0].with { $0.configuration.workforce = Crowd() }
+        members[0].with { $0.configuration.executor = ThreadedExecutor() }
         let bundles = try members.dropFirst().map { try $0.keyPackage() }
         let output = try members[0].commit(CommitOptions(bundles.map { .add($0.keyPackage) }))
         guard case .welcome(let welcome)? = output.welcome else { throw MLSError.unexpectedWireFormat }
         for (index, member) in members.dropFirst().enumerated() {
             // Every other member joins alone.
             var configuration = configuration()
-            if index % 2 == 0 { configuration.workforce = Crowd() }
+            if index % 2 == 0 { configuration.executor = ThreadedExecutor() }
             member.take(try Group(joining: welcome, with: bundles[index], configuration: configuration))
         }
         let update = try members[0].commit().commit
@@ -48,7 +48,7 @@ struct Crowd: Workforce {
     @Test(arguments: [WireFormat.publicMessage, .privateMessage])
     func `a large commit is followed by those who check it on two threads`(format: WireFormat) throws {
         let members = try party(["anna", "ben", "cleo"], handshake: format)
-        members[1].with { $0.configuration.workforce = Crowd() }
+        members[1].with { $0.configuration.executor = ThreadedExecutor() }
         var large = CommitOptions()
         large.authenticatedData = [UInt8](repeating: 9, count: 1 << 16)
         for _ in 0..<3 {
@@ -62,7 +62,7 @@ struct Crowd: Workforce {
 
     @Test func `a large commit is refused for its tag first, then for its signature`() throws {
         let members = try party(["anna", "ben"], handshake: .publicMessage)
-        members[1].with { $0.configuration.workforce = Crowd() }
+        members[1].with { $0.configuration.executor = ThreadedExecutor() }
         var forgery = Forgery()
         forgery.content = { $0.authenticatedData = [UInt8](repeating: 9, count: 1 << 16) }
         forgery.tag = { $0[0] ^= 1 }
@@ -86,7 +86,7 @@ struct Crowd: Workforce {
 
     @Test func `a bad key package among many is found side by side too`() throws {
         let members = try party(["anna"])
-        members[0].with { $0.configuration.workforce = Crowd() }
+        members[0].with { $0.configuration.executor = ThreadedExecutor() }
         var packages = try (0..<40).map { try Member("member \($0)").keyPackage().keyPackage }
         packages[30].signature[5] ^= 1
         #expect(throws: MLSError.invalidKeyPackageSignature) {

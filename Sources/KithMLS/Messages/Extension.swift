@@ -45,18 +45,18 @@ extension Extension {
         return Extension(type: .applicationID, data: writer.bytes)
     }
 
-    /// What every member must support (RFC 9420 §11.1).
+    /// The capabilities that every member must have (RFC 9420 §11.1).
     public static func requiredCapabilities(_ required: RequiredCapabilities) -> Extension {
         Extension(type: .requiredCapabilities, data: required.encoded)
     }
 
-    /// Who may send proposals from outside (RFC 9420 §12.1.8.1).
+    /// The outsiders who may send proposals (RFC 9420 §12.1.8.1).
     public static func externalSenders(_ senders: [ExternalSender]) -> Extension {
         Extension(type: .externalSenders, data: ExternalSenders(senders: senders).encoded)
     }
 }
 
-/// What every member of a group must support, beyond the defaults (RFC 9420 §11.1).
+/// The capabilities that every member of a group must have, beyond the defaults (RFC 9420 §11.1).
 public struct RequiredCapabilities: Hashable, Sendable {
     /// Kinds of extensions.
     public var extensions: [ExtensionType]
@@ -93,7 +93,7 @@ extension RequiredCapabilities: TLSCodable {
 public struct ExternalSender: Hashable, Sendable {
     /// The key its messages are signed with.
     public var signatureKey: SignaturePublicKey
-    /// Who it says it is.
+    /// The identity it presents.
     public var credential: Credential
 
     /// Names a sender.

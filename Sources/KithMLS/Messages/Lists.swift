@@ -7,7 +7,7 @@ extension Collection where Element: Hashable {
         return filter { known.contains($0) }
     }
 
-    /// Whether every element is in `other`.
+    /// Tells whether every element is in `other`.
     func isCovered(by other: some Collection<Element>) -> Bool {
         guard count > 16, other.count > 16 else { return allSatisfy { other.contains($0) } }
         let known = Set(other)

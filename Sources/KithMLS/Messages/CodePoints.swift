@@ -8,7 +8,7 @@ public struct ProtocolVersion: CodePoint, Sendable {
     public static let mls10 = ProtocolVersion(rawValue: 1)
 }
 
-/// What an ``MLSMessage`` carries (RFC 9420 §6, §17.2).
+/// The kind of message in an ``MLSMessage`` (RFC 9420 §6, §17.2).
 public struct WireFormat: CodePoint, Sendable {
     /// The number on the wire.
     public let rawValue: UInt16
@@ -18,7 +18,7 @@ public struct WireFormat: CodePoint, Sendable {
     public static let publicMessage = WireFormat(rawValue: 1)
     /// A message encrypted to the group.
     public static let privateMessage = WireFormat(rawValue: 2)
-    /// What new members need to join.
+    /// The secrets with which new members join.
     public static let welcome = WireFormat(rawValue: 3)
     /// A group's public state.
     public static let groupInfo = WireFormat(rawValue: 4)
@@ -36,16 +36,16 @@ public struct ExtensionType: CodePoint, Sendable {
     public static let applicationID = ExtensionType(rawValue: 1)
     /// The group's whole public tree (§12.4.3.3).
     public static let ratchetTree = ExtensionType(rawValue: 2)
-    /// What every member must support (§11.1).
+    /// The capabilities that every member must have (§11.1).
     public static let requiredCapabilities = ExtensionType(rawValue: 3)
     /// The key to which an external commit is made (§12.4.3.2).
     public static let externalPub = ExtensionType(rawValue: 4)
-    /// Who may send proposals from outside (§12.1.8.1).
+    /// The outsiders who may send proposals (§12.1.8.1).
     public static let externalSenders = ExtensionType(rawValue: 5)
     /// A key package that may be used again when no other is left (draft-ietf-mls-extensions §5.4).
     public static let lastResort = ExtensionType(rawValue: 10)
 
-    /// Whether every client has it and none may list it (§7.2).
+    /// True when every client has it and none may list it (§7.2).
     var isDefault: Bool { 1...5 ~= rawValue }
 }
 
@@ -70,7 +70,7 @@ public struct ProposalType: CodePoint, Sendable {
     /// Replaces the group's extensions.
     public static let groupContextExtensions = ProposalType(rawValue: 7)
 
-    /// Whether every client has it and none may list it (§7.2).
+    /// True when every client has it and none may list it (§7.2).
     var isDefault: Bool { 1...7 ~= rawValue }
 }
 

@@ -1,6 +1,6 @@
 /// The name of a pre-shared key, and the chance value it is used with (RFC 9420 §8.4).
 public struct PreSharedKeyID: Hashable, Sendable {
-    /// What a resumption key is used for.
+    /// The purpose of a resumption key.
     public enum Usage: UInt8, Hashable, Sendable {
         /// Whatever the application wants.
         case application = 1
@@ -29,7 +29,7 @@ public struct PreSharedKeyID: Hashable, Sendable {
         self.nonce = nonce
     }
 
-    /// Whether it ties a new group to an old one, which no proposal may do (§12.1.4).
+    /// True when it ties a new group to an old one, which no proposal may do (§12.1.4).
     var startsGroup: Bool {
         switch key {
         case .resumption(.reInit, _, _), .resumption(.branch, _, _): true

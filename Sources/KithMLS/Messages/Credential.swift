@@ -1,4 +1,4 @@
-/// Who a member says it is (RFC 9420 §5.3).
+/// The identity a member presents (RFC 9420 §5.3).
 public enum Credential: Hashable, Sendable {
     /// A bare identity, whose form the application defines.
     case basic(identity: [UInt8])

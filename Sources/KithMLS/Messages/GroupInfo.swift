@@ -1,8 +1,8 @@
 /// A group's public state, signed by a member, for those who join (RFC 9420 §12.4.3).
 public struct GroupInfo: Hashable, Sendable {
-    /// What the members agree on.
+    /// The state that the members agree on.
     public var groupContext: GroupContext
-    /// What a newcomer needs besides; unknown kinds are passed over.
+    /// The extensions a new member needs besides; unknown kinds are passed over.
     public var extensions: [Extension]
     /// The confirmation tag of the commit that began the epoch.
     public var confirmationTag: [UInt8]

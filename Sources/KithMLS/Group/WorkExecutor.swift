@@ -1,18 +1,18 @@
 import Synchronization
 
-/// Does independent pieces of work, perhaps side by side.
+/// Runs independent pieces of work, perhaps side by side.
 ///
-/// Adding thousands, joining a group of thousands and renewing keys in one are mostly work for each member apart. The
-/// engine starts no threads; a client that has some to spare hands it a workforce (``GroupConfiguration/workforce``).
-public protocol Workforce: Sendable {
+/// Adding thousands, joining a group of thousands and renewing keys in one are mostly independent work for each member.
+/// The engine starts no threads; a client that has some to spare sets an executor (``GroupConfiguration/executor``).
+public protocol WorkExecutor: Sendable {
     /// Calls `body` with every number below `count`, in any order, and returns when all calls have returned.
     ///
-    /// A call of `body` may itself give work.
+    /// A call of `body` may itself call ``perform(_:_:)``.
     func perform(_ count: Int, _ body: @Sendable (Int) -> Void)
 }
 
 /// The caller's own thread, which does one piece after the other.
-public struct Alone: Workforce {
+public struct SerialWorkExecutor: WorkExecutor {
     /// Makes one.
     public init() {}
 
@@ -22,18 +22,18 @@ public struct Alone: Workforce {
     }
 }
 
-extension Workforce {
-    /// What `body` makes of every number below `count`, in their order.
+extension WorkExecutor {
+    /// Returns the results of `body` for every number below `count`, in their order.
     ///
     /// Numbers go out by the dozen, as the shortest work takes as long as a change of threads. Of several failures the
-    /// one of the lowest number is thrown; a workforce of one stops at it.
+    /// one of the lowest number is thrown; a serial executor stops at it.
     func map<Element: Sendable>(
         _ count: Int, _ body: @Sendable (Int) throws(MLSError) -> Element
     ) throws(MLSError) -> [Element] {
         let dozen = 12
         var elements: [Element] = []
         elements.reserveCapacity(count)
-        guard count > dozen, !(self is Alone) else {
+        guard count > dozen, !(self is SerialWorkExecutor) else {
             for number in 0..<count { elements.append(try body(number)) }
             return elements
         }
@@ -54,7 +54,7 @@ extension Workforce {
             switch result {
             case .success(let made)?: elements += made
             case .failure(let error)?: throw error
-            case nil: preconditionFailure("a workforce returns when its work is done")
+            case nil: preconditionFailure("an executor returns when its work is done")
             }
         }
         return elements

@@ -1,6 +1,6 @@
 /// A member, as it stands in the group's tree (RFC 9420 §7.2).
 public struct LeafNode: Hashable, Sendable {
-    /// How a leaf came into the tree.
+    /// The way a leaf came into the tree.
     public enum Source: Hashable, Sendable {
         /// From a key package, valid for a time.
         case keyPackage(Lifetime)
@@ -14,20 +14,20 @@ public struct LeafNode: Hashable, Sendable {
     public var encryptionKey: HPKEPublicKey
     /// The key the member signs with.
     public var signatureKey: SignaturePublicKey
-    /// Who the member says it is.
+    /// The identity the member presents.
     public var credential: Credential
-    /// What the member supports.
+    /// The features the member supports.
     public var capabilities: Capabilities
-    /// How the leaf came into the tree.
+    /// The way the leaf came into the tree.
     public var source: Source
     /// The leaf's parameters.
     public var extensions: [Extension]
-    /// The member's signature over the rest, and over its place unless the leaf came in a key package.
+    /// The member's signature over the rest, and over its location unless the leaf came in a key package.
     public var signature: [UInt8]
 }
 
-/// Where a leaf stands, which its signature covers unless it came in a key package (RFC 9420 §7.2).
-package struct LeafPlace {
+/// The location of a leaf, which its signature covers unless it came in a key package (RFC 9420 §7.2).
+package struct LeafLocation {
     let groupID: [UInt8]
     let leafIndex: UInt32
 
@@ -77,34 +77,36 @@ extension LeafNode: TLSCodable {
     }
 
     /// `LeafNodeTBS`.
-    private func toBeSigned(_ place: LeafPlace) -> [UInt8] {
+    private func toBeSigned(_ location: LeafLocation) -> [UInt8] {
         var writer = TLSWriter(capacity: 512)
         encodeUnsigned(into: &writer)
         switch source {
         case .keyPackage: break
         case .update, .commit:
-            writer.opaque(place.groupID)
-            writer.integer(place.leafIndex)
+            writer.opaque(location.groupID)
+            writer.integer(location.leafIndex)
         }
         return writer.bytes
     }
 
-    /// Replaces the signature; the place is left out for a leaf from a key package.
-    mutating func sign(_ suite: any CipherSuite, with key: SignaturePrivateKey, at place: LeafPlace) throws(MLSError) {
-        signature = try suite.sign(toBeSigned(place), label: "LeafNodeTBS", with: key)
+    /// Replaces the signature; the location is left out for a leaf from a key package.
+    mutating func sign(_ suite: any CipherSuite, with key: SignaturePrivateKey, at location: LeafLocation)
+        throws(MLSError)
+    {
+        signature = try suite.sign(toBeSigned(location), label: "LeafNodeTBS", with: key)
     }
 
-    /// Whether the signature is the member's own.
-    package func hasValidSignature(_ suite: any CipherSuite, at place: LeafPlace) -> Bool {
-        suite.isValid(signature, for: toBeSigned(place), label: "LeafNodeTBS", by: signatureKey)
+    /// Tells whether the signature is the member's own.
+    package func hasValidSignature(_ suite: any CipherSuite, at location: LeafLocation) -> Bool {
+        suite.isValid(signature, for: toBeSigned(location), label: "LeafNodeTBS", by: signatureKey)
     }
 }
 
-/// What a client puts into its own leaf: everything but keys for encryption, the source and the signature.
+/// The parts of a client's own leaf that it chooses: all but keys for encryption, the source and the signature.
 public struct LeafProfile: Hashable, Sendable {
-    /// Who the client says it is.
+    /// The identity the client presents.
     public var credential: Credential
-    /// What the client supports.
+    /// The features the client supports.
     public var capabilities: Capabilities
     /// The leaf's parameters.
     public var extensions: [Extension]
@@ -116,7 +118,7 @@ public struct LeafProfile: Hashable, Sendable {
         self.extensions = extensions
     }
 
-    /// What a leaf says.
+    /// Takes the profile from a leaf.
     package init(_ leaf: LeafNode) {
         self.init(credential: leaf.credential, capabilities: leaf.capabilities, extensions: leaf.extensions)
     }
@@ -126,11 +128,11 @@ extension LeafNode {
     /// A signed leaf.
     package init(
         _ profile: LeafProfile, suite: any CipherSuite, encryptionKey: HPKEPublicKey,
-        signatureKey: SignaturePrivateKey, source: Source, at place: LeafPlace
+        signatureKey: SignaturePrivateKey, source: Source, at location: LeafLocation
     ) throws(MLSError) {
         self.init(
             encryptionKey: encryptionKey, signatureKey: signatureKey.publicKey, credential: profile.credential,
             capabilities: profile.capabilities, source: source, extensions: profile.extensions, signature: [])
-        try sign(suite, with: signatureKey, at: place)
+        try sign(suite, with: signatureKey, at: location)
     }
 }

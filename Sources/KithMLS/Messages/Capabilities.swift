@@ -1,4 +1,4 @@
-/// What a client supports (RFC 9420 §7.2).
+/// The features a client supports (RFC 9420 §7.2).
 public struct Capabilities: Hashable, Sendable {
     /// Versions of the protocol.
     public var versions: [ProtocolVersion]
@@ -24,7 +24,7 @@ public struct Capabilities: Hashable, Sendable {
         self.credentials = credentials
     }
 
-    /// Whether extensions of some kinds may be used with this client.
+    /// Tells whether extensions of some kinds may be used with this client.
     func supports(_ types: [ExtensionType]) -> Bool { types.filter { !$0.isDefault }.isCovered(by: extensions) }
 }
 
@@ -59,7 +59,7 @@ public struct Lifetime: Hashable, Sendable {
         self.notAfter = notAfter
     }
 
-    /// Whether `now` is within.
+    /// Tells whether `now` is within.
     public func contains(_ now: UInt64) -> Bool { notBefore <= now && now <= notAfter }
 }
 

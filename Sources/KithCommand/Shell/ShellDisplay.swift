@@ -7,11 +7,11 @@ import KithTerminal
 import KithWire
 import Synchronization
 
-/// What stands between a shell's output and the person's terminal: takes out what a program there must not do here,
-/// shows what is typed before it is echoed, says when the connection is gone, and keeps a recording.
+/// The display of a shell on the person's terminal: takes out what a program there must not do here, shows what is
+/// typed before it is echoed, shows when the connection is gone, and keeps a recording.
 ///
 /// Everything that is shown waits for one lock, so that no two things are mixed.
-final class ShellWindow: Sendable {
+final class ShellDisplay: Sendable {
     /// Whoever read our output (`| head`) has enough.
     struct BrokenPipe: Error {}
     /// Our output cannot be written for another reason.
@@ -19,13 +19,13 @@ final class ShellWindow: Sendable {
         var error: KithError
     }
 
-    /// What a person asked for.
+    /// The options that a person asked for.
     struct Options {
         var prediction = PredictiveEcho.Mode.adaptive
         var clipboard = OutputFilter.Policy.ask
-        /// What gets a recording.
+        /// The recording to write, if any.
         var recording: ShellRecording?
-        /// What the recording says it shows.
+        /// The command that the recording names.
         var command: String?
     }
 
@@ -35,19 +35,19 @@ final class ShellWindow: Sendable {
         /// `nil` unless our terminal is the other end's.
         var echo: PredictiveEcho?
         var recorder: Asciicast.Writer?
-        /// How the terminal is given back to the person, should this process end now.
+        /// The bytes that restore the terminal for the person, should this process end now.
         var farewell: [UInt8] = []
         /// The person has left: nothing more is shown.
         var isClosed = false
-        /// What a program last wanted on the clipboard.
+        /// The text that a program last wanted on the clipboard.
         var offered: (selection: String, text: [UInt8])?
-        /// Whether the person has been told of such a wish.
-        var hasToldOffer = false
-        /// Whether a wish was denied, as the person had said before.
+        /// True once the person was notified of such a wish.
+        var hasShownOffer = false
+        /// True once a wish was denied, as the person had asked before.
         var hasDenied = false
     }
 
-    /// What ``takeOffer()`` came to.
+    /// The outcome of ``takeOffer()``.
     enum OfferOutcome {
         /// It is on the clipboard.
         case copied
@@ -61,7 +61,7 @@ final class ShellWindow: Sendable {
     private let state: Mutex<State>
     private let recording: ShellRecording?
     private let readiness: Readiness
-    private let turn = AsyncMutex()
+    private let writeLock = AsyncMutex()
     private let start = ContinuousClock.now
     private let offers = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
 
@@ -75,7 +75,7 @@ final class ShellWindow: Sendable {
         let (columns, rows) = size ?? (80, 24)
         policy = options.clipboard
         if isatty(STDOUT_FILENO) == 1 {
-            // What is denied is to be told of, when somebody asks.
+            // What is denied is to be shown, when somebody asks.
             state.filter = OutputFilter(clipboardWrites: policy == .deny ? .ask : policy)
         }
         if isRaw {
@@ -112,8 +112,8 @@ final class ShellWindow: Sendable {
                     continue
                 }
                 state.offered = (selection, text)
-                guard !state.hasToldOffer else { continue }
-                state.hasToldOffer = true
+                guard !state.hasShownOffer else { continue }
+                state.hasShownOffer = true
                 offers.continuation.yield()
             }
             recorded.set(state.recorder?.output(passed, at: now) ?? [])
@@ -131,7 +131,7 @@ final class ShellWindow: Sendable {
     ///
     /// On a terminal that shows what is typed before it is echoed it goes the way of all output: what is foreseen has to
     /// know where the cursor is.
-    func say(_ text: String) async throws {
+    func showMessage(_ text: String) async throws {
         let now = now
         guard state.withLock({ $0.echo != nil }) else {
             return try await write(to: STDERR_FILENO) { _ in Array(text.utf8) }
@@ -180,12 +180,13 @@ final class ShellWindow: Sendable {
 
     /// Says something in a row of its own, as that the connection is gone, until more output comes.
     func showBanner(_ text: String) async throws {
-        guard !isPlainTerminal else { return try await say("\r\n\(text)\r\n") }
+        guard !isPlainTerminal else { return try await showMessage("\r\n\(text)\r\n") }
         let now = now
         try await write(to: STDOUT_FILENO) { $0.echo?.showNotice(text, now: now) ?? [] }
     }
 
-    /// Whether a banner stands, or what was said instead: not in the middle of a sequence, and until more output comes.
+    /// True while a banner stands, or the text shown instead: not in the middle of a sequence, and until more output
+    /// comes.
     var hasBanner: Bool { isPlainTerminal || state.withLock { $0.echo?.showsNotice ?? true } }
 
     /// Takes the banner away, and shows again what it covers.
@@ -221,14 +222,14 @@ final class ShellWindow: Sendable {
     func close() async {
         state.withLock { $0.isClosed = true }
         // Whoever is in the middle of a write ends it soon.
-        await turn.lock()
-        turn.unlock()
+        await writeLock.lock()
+        writeLock.unlock()
     }
 
     /// Shows nothing while `body` has the terminal be the person's, and then brings back what programs had switched on.
     func whileAway(_ body: () -> Void) async throws {
-        await turn.lock()
-        defer { turn.unlock() }
+        await writeLock.lock()
+        defer { writeLock.unlock() }
         body()
         try await put(state.withLock { $0.echo?.terminal.returning() ?? [] }, to: STDOUT_FILENO)
     }
@@ -255,8 +256,8 @@ final class ShellWindow: Sendable {
 
     /// Writes what `make` gives, all of it, without ever blocking a thread other tasks need.
     private func write(to descriptor: Int32, _ make: (inout State) -> [UInt8]) async throws {
-        await turn.lock()
-        defer { turn.unlock() }
+        await writeLock.lock()
+        defer { writeLock.unlock() }
         try await put(state.withLock { $0.isClosed ? [] : make(&$0) }, to: descriptor)
     }
 

@@ -69,7 +69,7 @@ package struct UpdatePathNode: Hashable, TLSCodable {
 package struct HPKECiphertexts: Hashable, TLSCodable {
     private let content: ArraySlice<UInt8>
     package let count: Int
-    /// How many bytes an entry has, if all have the same number; those of one suite do.
+    /// The number of bytes of an entry, if all have the same; those of one suite do.
     private let stride: Int?
 
     package init(_ ciphertexts: [HPKECiphertext]) {

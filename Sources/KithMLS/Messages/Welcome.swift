@@ -1,4 +1,4 @@
-/// What the new members of a commit need to join (RFC 9420 §12.4.3.1).
+/// The secrets with which the new members of a commit join (RFC 9420 §12.4.3.1).
 public struct Welcome: Hashable, Sendable {
     /// The group's cipher suite.
     public var cipherSuite: CipherSuiteID

@@ -1,4 +1,4 @@
-/// What all members of a group agree on in an epoch (RFC 9420 §8.1).
+/// The state that all members of a group agree on in an epoch (RFC 9420 §8.1).
 public struct GroupContext: Hashable, Sendable {
     /// The protocol's version.
     public var version: ProtocolVersion
@@ -6,7 +6,7 @@ public struct GroupContext: Hashable, Sendable {
     public var cipherSuite: CipherSuiteID
     /// The group's name.
     public var groupID: [UInt8]
-    /// How many commits there have been.
+    /// The number of commits so far.
     public var epoch: UInt64
     /// The hash of the members and their keys (§7.8).
     public var treeHash: [UInt8]
