@@ -49,6 +49,9 @@ let floors: [[Target]] = [
                 .product(name: "SwiftASN1", package: "swift-asn1"),
             ]),
         .target(
+            name: "KithGroups",
+            dependencies: ["KithIO", "KithMLS", .product(name: "Crypto", package: "swift-crypto")]),
+        .target(
             name: "KithNet",
             dependencies: [
                 "KithIO", "KithWire", "KithIdentity", "KithQUIC", "KithAPI", "CKithSystem",
@@ -102,9 +105,6 @@ let floors: [[Target]] = [
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ]),
-        .target(
-            name: "KithGroups",
-            dependencies: ["KithIO", "KithMLS", .product(name: "Crypto", package: "swift-crypto")]),
         .target(name: "KithBrowser", dependencies: ["KithWire", "KithCommandLine", "KithAPI", "KithTerminal"]),
         .target(
             name: "KithForward",
