@@ -5,7 +5,7 @@
 public protocol GroupDelivery: Sendable {
     /// Takes a message of a group, of the epoch that its last commit began: of the commits of one epoch that is the first.
     ///
-    /// What is refused has no place among the messages and will have none. A service that takes data of past epochs must
+    /// A refused message has no place among the others and will have none. A service that takes data of past epochs must
     /// know that members can still read it: none is bound to keep the keys (RFC 9420 §15.3).
     func send(_ message: [UInt8], to groupID: [UInt8]) async throws(DeliveryError) -> DeliveryAnswer
     /// A group's messages from a position on, in their order, at most `limit`.

@@ -138,7 +138,7 @@ extension GroupSession {
     /// Joins the group by a commit of this client's own, in place of its earlier appearance if there is one: after its
     /// state was lost, or when it is behind for good.
     ///
-    /// What waits to be sent is sent afterwards. A group whose rows are damaged is given up, with what waited in it.
+    /// Waiting messages are sent afterwards. A group whose rows are damaged is given up, with what waited in it.
     ///
     /// - Throws: ``GroupError/unreachable(_:)`` when the delivery service has no public state of the group, too;
     ///   ``GroupError/refused(_:)`` with `wrongEpoch` when what it has is older than what this client knows, with

@@ -176,7 +176,7 @@ public final class Store: Sendable {
 
 /// Makes a file that only its owner may read, or makes one so; SQLite gives its other files the same mode.
 ///
-/// What goes wrong here goes wrong again, and is reported, when the file is opened.
+/// A failure here happens again, and is reported, when the file is opened.
 func makePrivate(_ path: String) {
     let descriptor = unsafe open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
     guard descriptor >= 0 else { return }

@@ -6,7 +6,7 @@ import KithWire
 
 /// A path on a device, as typed: `laptop:/srv/photos`.
 ///
-/// What has a slash before its first colon, or no colon, is a path on this device: `./a:b` is a file.
+/// A slash before the first colon, or no colon at all, makes it a path on this device: `./a:b` is a file.
 struct RemotePath: Hashable {
     /// The device; `nil`: this one.
     var device: String?

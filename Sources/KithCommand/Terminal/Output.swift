@@ -53,7 +53,7 @@ func noteInLine(_ text: String) { try? FileHandle.standardError.write(contentsOf
 
 /// Writes a line to standard output at once, also into a pipe.
 ///
-/// Where that cannot be done, the process ends: what follows would be missing a line.
+/// The process ends when it cannot: what follows would be missing a line.
 func printLine(_ line: String = "") {
     do throws(KithError) {
         try writeOutput(Data((line + "\n").utf8))

@@ -16,7 +16,7 @@ enum TerminalPrompt {
 
     /// Shows `prompt` and waits for a line; `nil` at the end of the input.
     ///
-    /// What was typed before is thrown away: it was the answer to something else. Cancelling the task withdraws the
+    /// Earlier typing is thrown away: it was the answer to something else. Cancelling the task withdraws the
     /// question, and nothing that is typed later is lost.
     static func line(_ prompt: String) async throws -> String? {
         var ends: [Int32] = [-1, -1]
