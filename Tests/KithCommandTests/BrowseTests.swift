@@ -190,7 +190,7 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(2))) func `the mouse selects, opens and scrolls`() async throws {
+    @Test(.timeLimit(.minutes(4))) func `the mouse selects, opens and scrolls`() async throws {
         try await browsing({ here, _ in
             for index in 10..<60 { try write("\(index)", to: "\(here)/f\(index)") }
             try write("deep", to: here + "/sub/deep.txt")

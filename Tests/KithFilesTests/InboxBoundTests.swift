@@ -9,7 +9,7 @@ import Testing
 @testable import KithFiles
 
 /// A device that sends more than it offered, to a real inbox.
-@Suite(.timeLimit(.minutes(1))) struct InboxBoundTests {
+@Suite(.timeLimit(.minutes(4))) struct InboxBoundTests {
     private static func attributes(_ name: String) -> TransferFrame.Attributes {
         TransferFrame.Attributes(name: Array(name.utf8), mode: 0o644, seconds: 1, nanoseconds: 2, identity: 1)
     }

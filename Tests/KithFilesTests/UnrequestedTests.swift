@@ -13,7 +13,7 @@ import Testing
 @testable import KithFiles
 
 /// A device that is copied from and sends what nobody asked for.
-@Suite(.timeLimit(.minutes(1))) struct UnrequestedTests {
+@Suite(.timeLimit(.minutes(4))) struct UnrequestedTests {
     private static func attributes(_ name: String, identity: UInt64 = 1) -> TransferFrame.Attributes {
         TransferFrame.Attributes(name: Array(name.utf8), mode: 0o644, seconds: 1, nanoseconds: 2, identity: identity)
     }

@@ -7,7 +7,7 @@ import Testing
 
 @testable import KithForward
 
-@Suite(.timeLimit(.minutes(1))) struct `A Unix socket that is listened at` {
+@Suite(.timeLimit(.minutes(4))) struct `A Unix socket that is listened at` {
     /// Says when to stop changing things.
     private final class Watch: Sendable {
         let isOver = Atomic(false)

@@ -44,7 +44,7 @@ private final class Slot: Sendable {
 }
 
 /// Many tasks, cancelled at random moments: every wait ends, and what was given was received once.
-@Suite(.timeLimit(.minutes(1))) struct StressTests {
+@Suite(.timeLimit(.minutes(4))) struct StressTests {
     /// One run: bodies side by side, each told its number, some of them cancelled by the others at any moment.
     ///
     /// Returns when every body has returned: a lost wake-up meets the time limit.

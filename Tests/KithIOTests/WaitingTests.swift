@@ -1,7 +1,7 @@
 import KithIO
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct WaitingTests {
+@Suite(.timeLimit(.minutes(4))) struct WaitingTests {
     private struct Broken: Error {}
 
     @Test func `only the first value of a promise counts`() async throws {

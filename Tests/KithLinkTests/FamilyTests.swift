@@ -4,7 +4,7 @@ import Logging
 import Testing
 
 /// A peer that has an address of either family.
-@Suite(.enabled(if: Link.isPossible), .timeLimit(.minutes(2))) struct FamilyTests {
+@Suite(.enabled(if: Link.isPossible), .timeLimit(.minutes(4))) struct FamilyTests {
     @Test func `a connection whose address family has no route any more goes on over the other`() async throws {
         try await Link.with(["delay": "10ms"]) { link in
             func bind(_ end: Link.End) async throws -> Endpoint {

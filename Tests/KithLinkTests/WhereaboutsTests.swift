@@ -3,7 +3,7 @@ import Glibc
 import Testing
 
 /// Two devices, each the real `kith` in a network of its own.
-@Suite(.enabled(if: Link.isPossible), .timeLimit(.minutes(2))) struct WhereaboutsTests {
+@Suite(.enabled(if: Link.isPossible), .timeLimit(.minutes(4))) struct WhereaboutsTests {
     /// A device at one end of a link.
     private struct Machine {
         let link: Link

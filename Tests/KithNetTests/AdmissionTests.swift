@@ -12,7 +12,7 @@ import Testing
         return options
     }
 
-    @Test(.timeLimit(.minutes(1))) func `a limited device sends little ahead, until it may send as much as any`()
+    @Test(.timeLimit(.minutes(4))) func `a limited device sends little ahead, until it may send as much as any`()
         async throws
     {
         try await withPair(serverOptions: limited()) { pair in
@@ -38,7 +38,7 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(1))) func `a limited device opens few streams`() async throws {
+    @Test(.timeLimit(.minutes(4))) func `a limited device opens few streams`() async throws {
         try await withPair(serverOptions: limited()) { pair in
             var streams: [QUICStream] = []
             for _ in 0..<8 { streams.append(try await pair.outgoing.openStream()) }
@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(1))) func `a device has a few connections at once, and the oldest give way`() async throws
+    @Test(.timeLimit(.minutes(4))) func `a device has a few connections at once, and the oldest give way`() async throws
     {
         let key = DeviceKey()
         try await withEndpoint { server in

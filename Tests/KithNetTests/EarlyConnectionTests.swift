@@ -17,7 +17,7 @@ private let unhurried: Endpoint.Options = {
 }()
 
 /// Connections that resume a session (RFC 9001 §4.5, §4.6), over real sockets.
-@Suite(.timeLimit(.minutes(2))) struct EarlyConnectionTests {
+@Suite(.timeLimit(.minutes(4))) struct EarlyConnectionTests {
     /// Connects once, so that the client holds a ticket, and ends the connection.
     private func acquaint(_ client: Endpoint, with server: Endpoint, at address: NetworkAddress) async throws {
         let connection = try await client.connect(to: server.id, at: [address])
@@ -61,7 +61,7 @@ private let unhurried: Endpoint.Options = {
                     #expect(client.connection(to: server.id) === near)
 
                     cable.release(deafens: false)
-                    #expect(await far.handshakeCompleted())
+                    try #require(await far.handshakeCompleted())
                     while server.connection(to: client.id) !== far { await Task.yield() }
                     let later = try await near.openStream()
                     try await later.write([1])

@@ -48,7 +48,7 @@ import Testing
         #expect(events.withLock { $0 } == ["task", "thread"])
     }
 
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(4)))
     func `lets a task send a few bytes while the thread does something else`() async throws {
         try await withPair { pair in
             let (near, far) = try await pair.stream()

@@ -8,7 +8,7 @@ import Testing
 @testable import KithNet
 
 /// Strangers in masses: Retry, and what a half-open handshake may cost (RFC 9000 §8.1, §21.3).
-@Suite(.timeLimit(.minutes(2))) struct RetryTests {
+@Suite(.timeLimit(.minutes(4))) struct RetryTests {
     /// A client that speaks through a stranger's socket, so that the test decides what it says.
     private struct Caller: ~Copyable {
         var engine: QUICConnection

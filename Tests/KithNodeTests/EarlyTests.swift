@@ -5,7 +5,7 @@ import KithWire
 import Testing
 
 /// What a node does before the handshake of a resumed session is complete (RFC 9001 §9.2).
-@Suite(.timeLimit(.minutes(1))) struct EarlyTests {
+@Suite(.timeLimit(.minutes(4))) struct EarlyTests {
     @Test func `the table of methods says what may go out with the first flight`() async throws {
         let friends = try Friends(grants: [.shell])
         func afresh() { friends.dialer.link(to: friends.laptopID)?.close(.closed, reason: "test") }

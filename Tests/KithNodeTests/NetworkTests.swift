@@ -65,7 +65,7 @@ private func withMachines(
     await phone.endpoint.shutdown()
 }
 
-@Suite(.timeLimit(.minutes(2))) struct `Two nodes over QUIC` {
+@Suite(.timeLimit(.minutes(4))) struct `Two nodes over QUIC` {
     @Test func `a call is answered`() async throws {
         try await withMachines(grants: []) { laptop, phone in
             #expect(try await phone.node.client.call(Ask.self, "hi", on: "laptop") == "hi!")
@@ -184,7 +184,7 @@ private func withMachines(
         }
     }
 
-    @Test(.timeLimit(.minutes(1))) func `a device that is not paired is refused, and audited`() async throws {
+    @Test(.timeLimit(.minutes(4))) func `a device that is not paired is refused, and audited`() async throws {
         try await withMachines(grants: nil) { laptop, phone in
             #expect(try await phone.node.client.call(Guarded.self, .init(rule: .anyone), on: "laptop") == "done")
             // Long enough for another action to make sure first that the other end is there.

@@ -235,7 +235,7 @@ struct ShellKeepTests {
         session.close()
     }
 
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(4)))
     func `what is dealt with is acknowledged before more is waited for, were it all that may be sent`() async throws {
         let pipe = KithAPI.Pipe()
         let opened = Shell.Open.Output(process: 1, shell: "/bin/sh", user: "me", session: "abcdefgh", keep: nil)

@@ -97,7 +97,7 @@ struct ShellVanishTests {
         }
     }
 
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(4)))
     func `the shell ends when the process that serves it is killed`() async throws {
         let result = await #expect(processExitsWith: .signal(SIGKILL), observing: [\.standardOutputContent]) {
             let running = try await Harness().open(

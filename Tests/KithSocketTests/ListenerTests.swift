@@ -88,7 +88,7 @@ func withPeer(
     }
 }
 
-@Suite(.timeLimit(.minutes(1))) struct `A server over any transport` {
+@Suite(.timeLimit(.minutes(4))) struct `A server over any transport` {
     @Test(arguments: Transport.allCases)
     func `answers calls and carries streams beside them`(transport: Transport) async throws {
         try await withPeer(over: transport) { peer, _ in
@@ -168,7 +168,7 @@ func withPeer(
     }
 }
 
-@Suite(.timeLimit(.minutes(1))) struct `A device of another version` {
+@Suite(.timeLimit(.minutes(4))) struct `A device of another version` {
     /// Answers each of the first `count` lines with `answer`, in which ID is that of the request.
     private func answering(_ count: Int, _ answer: String, at directory: String) throws -> Task<[String], Never> {
         let listener = try SocketListener.unix(directory: directory)

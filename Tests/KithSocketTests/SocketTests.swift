@@ -202,7 +202,7 @@ private func threadNumber() -> UInt {
         }
     }
 
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(4)))
     func `tasks that prefer a stream's executor share one thread, and end when the stream has gone`() async throws {
         let kept = Mutex<(any TaskExecutor)?>(nil)
         try await withServer { directory, _ in

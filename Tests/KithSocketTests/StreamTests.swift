@@ -34,7 +34,7 @@ extension RawPeer {
     }
 }
 
-@Suite(.timeLimit(.minutes(1))) struct `Streams on a connection that carries others` {
+@Suite(.timeLimit(.minutes(4))) struct `Streams on a connection that carries others` {
     @Test func `messages go both ways beside calls, until both ends have finished`() async throws {
         try await withServer { directory, _ in
             let peer = try RawPeer(directory)
@@ -168,7 +168,7 @@ extension RawPeer {
     }
 }
 
-@Suite(.timeLimit(.minutes(2))) struct `A stream opened by name` {
+@Suite(.timeLimit(.minutes(4))) struct `A stream opened by name` {
     @Test func `a hundred share one connection, with more bytes each than any of them holds`() async throws {
         try await withServer { directory, _ in
             let carrier = try #require(try await SocketCarrier.connect(directory: directory))
@@ -229,7 +229,7 @@ extension RawPeer {
     }
 }
 
-@Suite(.timeLimit(.minutes(1))) struct `A caller at the socket that goes` {
+@Suite(.timeLimit(.minutes(4))) struct `A caller at the socket that goes` {
     @Test func `ends a stream whose service takes nothing, however much waits to be read`() async throws {
         try await withServer { directory, dispatcher in
             var peer: RawPeer? = try RawPeer(directory)

@@ -75,7 +75,7 @@ private func pair(_ phone: Device, with laptop: Device, grants: [Grant]) async t
     throw KithError(.closed, "The pairing ended without a word.")
 }
 
-@Suite(.timeLimit(.minutes(2))) struct `A device that is embedded` {
+@Suite(.timeLimit(.minutes(4))) struct `A device that is embedded` {
     @Test func `serves methods of an application to devices that hold their grant, and says so in its log`()
         async throws
     {

@@ -3,7 +3,7 @@ import Testing
 @testable import KithWire
 
 /// Texts whose comparison would take long, or that would be kept whole.
-@Suite(.timeLimit(.minutes(1))) struct BoundedTextTests {
+@Suite(.timeLimit(.minutes(4))) struct BoundedTextTests {
     private func marks(_ count: Int) -> String {
         var text = String.UnicodeScalarView()
         text.append("a")

@@ -7,7 +7,7 @@ import Testing
 /// What aioquic can be asked for by name, at either end, over loopback: the rest of the handshake.
 ///
 /// The peer and its words are those of the cases over an emulated link (`aioquic_link.py`); these need no root.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct AioquicCaseTests {
+@Suite(.serialized, .timeLimit(.minutes(4))) struct AioquicCaseTests {
     private struct Listening: Decodable { var port: UInt16 }
     private struct Judged: Decodable { var verdict: String }
 
