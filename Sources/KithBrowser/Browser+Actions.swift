@@ -54,7 +54,7 @@ extension Browser {
         case .folder: openCurrent(&effects)
         case .file: view(item, in: folder, size: item.size)
         case .link: openCurrent(&effects)
-        default: complain("\(item.text) is not a regular file.")
+        default: showError("\(item.text) is not a regular file.")
         }
     }
 
@@ -67,7 +67,7 @@ extension Browser {
 
     mutating func editCurrent(_ effects: inout [Effect]) {
         guard let folder = panes[active].location.folder, let item = panes[active].current, item.isReal else { return }
-        guard item.kind == .file || item.kind == .link else { return complain("Only files can be edited.") }
+        guard item.kind == .file || item.kind == .link else { return showError("Only files can be edited.") }
         let ticket = makeTicket()
         tasks[ticket] = SmallTask(
             purpose: .change(
@@ -78,11 +78,11 @@ extension Browser {
     // MARK: - Copying and moving
 
     mutating func askToCopy() {
-        guard let folder = panes[active].location.folder else { return complain("Devices are not copied.") }
+        guard let folder = panes[active].location.folder else { return showError("Devices are not copied.") }
         let items = panes[active].chosen
-        guard !items.isEmpty else { return complain("There is nothing to copy.") }
+        guard !items.isEmpty else { return showError("There is nothing to copy.") }
         guard let other = panes[1 - active].location.folder else {
-            return complain("Choose a folder in the other pane first (Tab, then Enter on a device).")
+            return showError("Choose a folder in the other pane first (Tab, then Enter on a device).")
         }
         let sources = items.map { Files.Location(device: folder.device, path: folder.path(of: $0.name)) }
         let destination = Files.Location(device: other.device, path: other.path)
@@ -106,7 +106,7 @@ extension Browser {
             if destination.device == nil, destination.path.bytes.first != UInt8(ascii: "/") {
                 guard let folder = panes[active].location.folder,
                     !destination.path.bytes.starts(with: [UInt8(ascii: "~")])
-                else { return complain("A path on this device begins with / here.") }
+                else { return showError("A path on this device begins with / here.") }
                 destination = Files.Location(device: folder.device, path: folder.path(of: destination.path.bytes))
             }
         }
@@ -114,7 +114,7 @@ extension Browser {
             let parent = Folder(device: source.device, path: source.path).parent
             let target = Folder(device: destination.device, path: destination.path)
             if source.path == destination.path || (isFolder && parent?.path == target.path) {
-                return complain("\(Wording.printable(Self.text(source))) is there already: it is the same.")
+                return showError("\(Wording.printable(Self.text(source))) is there already: it is the same.")
             }
         }
         let order = CopyOrder(sources: sources, destination: destination, intoFolder: isFolder)
@@ -144,16 +144,16 @@ extension Browser {
         guard let folder = panes[active].location.folder else { return }
         let items = panes[active].chosen
         guard !items.isEmpty, let other = panes[1 - active].location.folder else {
-            return complain("There is nothing to move, or no folder in the other pane.")
+            return showError("There is nothing to move, or no folder in the other pane.")
         }
         guard other.device == folder.device else {
-            return complain("From one device to another files are copied (c), then deleted (d).")
+            return showError("From one device to another files are copied (c), then deleted (d).")
         }
         let moves = items.map { item in
             let from = folder.path(of: item.name)
             return Move(from: from, to: other.path(of: Folder(device: nil, path: from).name))
         }
-        guard moves.allSatisfy({ $0.from != $0.to }) else { return complain("Both panes show the same folder.") }
+        guard moves.allSatisfy({ $0.from != $0.to }) else { return showError("Both panes show the same folder.") }
         panes[active].unmarkAll()
         move(moves, on: folder.device, &effects)
     }
@@ -178,13 +178,13 @@ extension Browser {
     // MARK: - Making and deleting
 
     mutating func askForFolder() {
-        guard case .folder(let folder) = panes[active].location else { return complain("Go into a folder first.") }
+        guard case .folder(let folder) = panes[active].location else { return showError("Go into a folder first.") }
         dialog = .prompt(
             Dialog.Prompt(title: "Make a folder called", field: TextField(), purpose: .makeFolder(folder)))
     }
 
     mutating func askToDelete() {
-        guard let folder = panes[active].location.folder else { return complain("Devices are not deleted here.") }
+        guard let folder = panes[active].location.folder else { return showError("Devices are not deleted here.") }
         let items = panes[active].chosen
         guard !items.isEmpty else { return }
         let folders = items.count { $0.kind == .folder }
@@ -222,7 +222,7 @@ extension Browser {
     // MARK: - Searching, marking, sorting
 
     mutating func askToSearch() {
-        guard let folder = panes[active].location.folder else { return complain("Go into a folder first.") }
+        guard let folder = panes[active].location.folder else { return showError("Go into a folder first.") }
         dialog = .prompt(
             Dialog.Prompt(
                 title: "Find names here and below with (text, or a pattern with * and ?)", field: TextField(),
@@ -292,7 +292,7 @@ extension Browser {
     private mutating func isName(_ text: String) -> Bool {
         if text.isEmpty { return false }
         guard text != ".", text != "..", !text.contains("/"), !text.contains("\0"), text.utf8.count <= 255 else {
-            complain("Not a valid name: no /, and at most 255 bytes.")
+            showError("Not a valid name: no /, and at most 255 bytes.")
             return false
         }
         return true
@@ -308,7 +308,7 @@ extension Browser {
                 folder.device = panes[active].location.folder?.device
             } else if bytes.first != UInt8(ascii: "/") {
                 guard let current = panes[active].location.folder else {
-                    return complain("Begin a path with / or with a device: laptop:/srv")
+                    return showError("Begin a path with / or with a device: laptop:/srv")
                 }
                 folder = current.child(bytes)
             } else if let current = panes[active].location.folder {

@@ -4,7 +4,7 @@ import KithWire
 
 extension Browser {
     /// Takes in an answer; one that nobody waits for any more changes nothing.
-    mutating func take(answer event: Event, _ effects: inout [Effect]) {
+    mutating func handle(answer event: Event, _ effects: inout [Effect]) {
         switch event {
         case .resolved(let ticket, let path):
             guard let pane = pane(waitingFor: ticket), let folder = panes[pane].pending?.location.folder else { return }
@@ -13,8 +13,8 @@ extension Browser {
             case .search(_, let pattern): panes[pane].pending?.location = .search(absolute, pattern)
             default: panes[pane].pending?.location = .folder(absolute)
             }
-        case .entries(let ticket, let entries): take(entries, ticket)
-        case .devices(let ticket, let devices): take(devices, ticket)
+        case .entries(let ticket, let entries): received(entries, ticket)
+        case .devices(let ticket, let devices): received(devices, ticket)
         case .described(let ticket, let entry): follow(ticket, entry, &effects)
         case .preview(let ticket, let content):
             if preview.ticket == ticket { preview.content = content }
@@ -42,7 +42,7 @@ extension Browser {
 
     private func pane(waitingFor ticket: Ticket) -> Int? { panes.firstIndex { $0.pending?.ticket == ticket } }
 
-    private mutating func take(_ entries: [Files.Entry], _ ticket: Ticket) {
+    private mutating func received(_ entries: [Files.Entry], _ ticket: Ticket) {
         guard let pane = pane(waitingFor: ticket), var pending = panes[pane].pending else { return }
         pending.items += entries.filter { Self.isSound($0.name, isPath: pending.location.isSearch) }.map { Item($0) }
         // A folder that is shown already stays as it was until all is here; another is shown at once, and put in order
@@ -70,7 +70,7 @@ extension Browser {
             && names.allSatisfy { !$0.isEmpty && !$0.elementsEqual(".".utf8) && !$0.elementsEqual("..".utf8) }
     }
 
-    private mutating func take(_ devices: [Devices.Info], _ ticket: Ticket) {
+    private mutating func received(_ devices: [Devices.Info], _ ticket: Ticket) {
         guard let pane = pane(waitingFor: ticket) else { return }
         var items = [Item(name: [], kind: .device, note: "")]
         for device in devices {
@@ -119,13 +119,13 @@ extension Browser {
         guard let error else { return arrange(pending, in: pane) }
         if pending.isShown {
             arrange(pending, in: pane)
-            complain("Only a part was listed. \(error.message)")
+            showError("Only a part was listed. \(error.message)")
         } else if panes[pane].listing.count == 0, panes[pane].location.folder != nil {
             // Nothing has ever been shown here: the way up is, and why there is no more.
             panes[pane].replace([], at: pending.location, select: nil, height: height(pane))
             panes[pane].failure = error.message
         } else {
-            complain(error.message)
+            showError(error.message)
         }
     }
 
@@ -134,7 +134,7 @@ extension Browser {
         switch entry.kind {
         case .folder: open(.folder(folder.child(item.name)), in: pane, &effects)
         case .file: view(item, in: folder, size: entry.size)
-        default: complain("\(item.text) leads to nothing that can be shown.")
+        default: showError("\(item.text) leads to nothing that can be shown.")
         }
     }
 
@@ -200,7 +200,7 @@ extension Browser {
         if copy.isCancelled {
             show("The copy was cancelled. Copied again, it goes on where it was.")
         } else if let error = error ?? copy.progress.failure?.error {
-            complain(error.message)
+            showError(error.message)
         } else if let summary = copy.progress.summary {
             var parts = [Wording.count(Int(clamping: summary.files), "file", "files")]
             if summary.unchanged > 0 { parts.append("\(summary.unchanged) unchanged") }

@@ -21,23 +21,23 @@ extension Browser {
     }
 
     /// Takes in what the person did.
-    mutating func take(_ input: InputEvent, _ effects: inout [Effect]) {
+    mutating func handle(_ input: InputEvent, _ effects: inout [Effect]) {
         switch input {
         case .focus: return
-        case .mouse(let mouse): return take(mouse, &effects)
+        case .mouse(let mouse): return handle(mouse, &effects)
         case .key(.scalar("z"), .control): return effects.append(.suspend)
         case .key(.scalar("l"), .control): return effects.append(.redraw)
         case .key(.scalar("x"), .control): return cancelCopy(&effects)
         default: break
         }
-        if dialog != nil { return takeInDialog(input, &effects) }
-        if pager != nil { return takeInPager(input, &effects) }
-        if filter != nil, takeInFilter(input, &effects) { return }
+        if dialog != nil { return handleInDialog(input, &effects) }
+        if pager != nil { return handleInPager(input, &effects) }
+        if filter != nil, handleInFilter(input, &effects) { return }
         guard case .key(let key, let modifiers) = input else { return }
-        take(key, modifiers, &effects)
+        handle(key, modifiers, &effects)
     }
 
-    private mutating func take(_ key: Key, _ modifiers: KeyModifiers, _ effects: inout [Effect]) {
+    private mutating func handle(_ key: Key, _ modifiers: KeyModifiers, _ effects: inout [Effect]) {
         let height = height(active)
         if case .scalar(let scalar) = key, !modifiers.isSubset(of: .shift) {
             guard modifiers == .control else { return }
@@ -134,7 +134,7 @@ extension Browser {
     }
 
     /// Returns whether the key belonged to the filter.
-    private mutating func takeInFilter(_ input: InputEvent, _ effects: inout [Effect]) -> Bool {
+    private mutating func handleInFilter(_ input: InputEvent, _ effects: inout [Effect]) -> Bool {
         guard var field = filter else { return false }
         switch input {
         case .key(.escape, _):
@@ -151,7 +151,7 @@ extension Browser {
             return false
         case .key(.backspace, _) where field.text.isEmpty: filter = nil
         default:
-            guard field.take(input) else { return true }
+            guard field.handle(input) else { return true }
             filter = field
             setFilter(field.text)
             // The way up is not what was looked for.
@@ -164,7 +164,7 @@ extension Browser {
 
     // MARK: - Dialogs
 
-    private mutating func takeInDialog(_ input: InputEvent, _ effects: inout [Effect]) {
+    private mutating func handleInDialog(_ input: InputEvent, _ effects: inout [Effect]) {
         switch dialog {
         case .prompt(var prompt):
             switch input {
@@ -173,7 +173,7 @@ extension Browser {
                 dialog = nil
                 answer(prompt, &effects)
             default:
-                if prompt.field.take(input) { dialog = .prompt(prompt) }
+                if prompt.field.handle(input) { dialog = .prompt(prompt) }
             }
         case .choice(let choice):
             guard case .key(let key, let modifiers) = input else { return }
@@ -233,7 +233,7 @@ extension Browser {
 
     // MARK: - The pager
 
-    private mutating func takeInPager(_ input: InputEvent, _ effects: inout [Effect]) {
+    private mutating func handleInPager(_ input: InputEvent, _ effects: inout [Effect]) {
         guard var pager else { return }
         defer { if self.pager != nil { self.pager = pager } }
         let (width, height) = pagerSize
@@ -244,7 +244,7 @@ extension Browser {
                 pager.field = nil
                 if !pager.search(field.text, width: width, height: height) { notFound(in: pager) }
             default:
-                if field.take(input) { pager.field = field }
+                if field.handle(input) { pager.field = field }
             }
             return
         }
@@ -275,7 +275,7 @@ extension Browser {
 
     // MARK: - The mouse
 
-    private mutating func take(_ mouse: MouseEvent, _ effects: inout [Effect]) {
+    private mutating func handle(_ mouse: MouseEvent, _ effects: inout [Effect]) {
         let position = Canvas.Position(column: mouse.column, row: mouse.row)
         if mouse.action == .wheelUp || mouse.action == .wheelDown {
             let rows = mouse.action == .wheelUp ? -3 : 3
@@ -298,7 +298,7 @@ extension Browser {
         // What was drawn last lies on top.
         let target = targets.last { $0.columns.contains(mouse.column) && $0.rows.contains(mouse.row) }
         switch target?.action {
-        case .key(let key): take(.key(key), &effects)
+        case .key(let key): handle(.key(key), &effects)
         case .line(let pane, let index):
             if pane != active { switchPane() }
             guard index < panes[pane].listing.count else { return }

@@ -124,12 +124,12 @@ package struct Browser: Sendable {
         case .input(let input):
             // Somebody who was away sees how a copy went, too.
             if let notice, notice.until <= now { self.notice = nil }
-            take(input, &effects)
+            handle(input, &effects)
         case .resized(let columns, let rows):
             (self.columns, self.rows) = (columns, rows)
             for pane in 0..<2 { panes[pane].show(height: height(pane)) }
         case .timePassed: break
-        default: take(answer: event, &effects)
+        default: handle(answer: event, &effects)
         }
         updatePreview(&effects)
         fillPager(&effects)
@@ -163,7 +163,7 @@ package struct Browser: Sendable {
         notice = Notice(text: text, isError: isError, until: now + .seconds(isError ? 12 : 6))
     }
 
-    mutating func complain(_ text: String) { show(text, isError: true) }
+    mutating func showError(_ text: String) { show(text, isError: true) }
 
     // MARK: - Listing
 

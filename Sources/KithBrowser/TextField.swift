@@ -18,7 +18,7 @@ package struct TextField: Hashable, Sendable {
     var tail: String { String(characters[cursor...]) }
 
     /// Takes a key; returns whether it was one for a line of text.
-    mutating func take(_ event: InputEvent) -> Bool {
+    mutating func handle(_ event: InputEvent) -> Bool {
         switch event {
         case .paste(let bytes):
             // Only the first line: a line end would be an answer.

@@ -147,7 +147,7 @@ extension Configuration {
         var decided: Set<Int> = []
         for (word, role) in zip(words, scan.roles) {
             guard case .names(let indices, let value?) = role, indices.count == 1, let index = indices.first,
-                command.arguments[index].kind == .flag, let truth = truth(value)
+                command.arguments[index].kind == .flag, let truth = boolean(value)
             else {
                 result.append(word)
                 continue
@@ -165,7 +165,7 @@ extension Configuration {
     ) throws(Problem) -> String? {
         guard let name = argument.names.first(where: { $0.name == setting.key })?.typed else { return nil }
         guard argument.kind == .flag else { return "\(name)=\(setting.value)" }
-        guard let truth = truth(setting.value) else {
+        guard let truth = boolean(setting.value) else {
             throw Problem(line: setting.line, message: "“\(setting.key)” is yes or no")
         }
         guard !truth else { return name }

@@ -78,7 +78,7 @@ extension Configuration {
 
     private static func problem(with setting: Setting, _ arguments: [CommandDescription.Argument]) -> Problem? {
         if arguments.allSatisfy({ $0.kind == .flag }) {
-            guard truth(setting.value) == nil else { return nil }
+            guard boolean(setting.value) == nil else { return nil }
             return Problem(
                 line: setting.line, message: "\(named(setting.key)) is yes or no, not \(named(setting.value))")
         }

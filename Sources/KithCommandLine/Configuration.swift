@@ -185,7 +185,7 @@ package struct Configuration: Hashable, Sendable {
     }
 
     /// `yes` and its kin; `nil` when it is neither yes nor no.
-    package static func truth(_ value: some StringProtocol) -> Bool? {
+    package static func boolean(_ value: some StringProtocol) -> Bool? {
         switch value.lowercased() {
         case "yes", "true", "on", "1": true
         case "no", "false", "off", "0": false

@@ -491,11 +491,11 @@ import Testing
             (.key(.backspace), "Xone tw"), (.paste(Array("a\u{1B}b\nrest".utf8)), "Xone twab"),
             (.key(.scalar("u"), .control), ""),
         ] {
-            let isTaken = field.take(event)
+            let isTaken = field.handle(event)
             #expect(isTaken)
             #expect(field.text == text, "\(event)")
         }
-        let isTaken = field.take(.key(.up))
+        let isTaken = field.handle(.key(.up))
         #expect(!isTaken)
     }
 

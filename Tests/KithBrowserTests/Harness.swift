@@ -9,7 +9,7 @@ import Testing
 struct Harness {
     var browser: Browser
     var canvas: Canvas
-    /// What was asked for and has not been answered or looked at.
+    /// The requests that have not been answered or looked at.
     var effects: [Browser.Effect] = []
     var now = ContinuousClock.now
 

@@ -15,7 +15,7 @@ import Testing
         var testDescription: String { name }
     }
 
-    /// What every kind of file that loses nothing shows.
+    /// The colours that every lossless kind of file shows.
     private static let colours = """
         BgABCAMMGAAKJwAZNgIkRAAoRQAwXgA7aQBAdABHgwBRkABZnABfqQBnuABxwgB40ACA3QCJ6QCQABEICxcTIxAU\
         JhMeMhgpOBQtVRM0WRc+aRNHdBNPgxNYkBNgnBNmqRNuuBN4whN/0BOH3ROQ6ROXByUQDSocCSgkNiEmLCc0MyQ6\

@@ -8,7 +8,7 @@ import Glibc
 import Darwin
 #endif
 
-/// What grants do not say: the keys of the device, and what another device can make of a grant.
+/// Limits that grants do not name: the keys of the device, and what another device can make of a grant.
 @Suite struct BeyondGrantsTests {
     @Test func `no forward reaches the device's own socket, by whatever name`() async throws {
         try await withTwoMachines { laptop, phone in

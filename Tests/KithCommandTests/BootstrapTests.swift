@@ -4,7 +4,7 @@ import Testing
 
 /// `scripts/bootstrap` on a machine without Swift, with a key, a swiftly and a download of the test's own.
 @Suite struct BootstrapTests {
-    /// What came first: the signature is by the key that the script trusts, by another, of another file, or missing.
+    /// The signature that came first: by the key that the script trusts, by another, of another file, or missing.
     enum Signature: String, CaseIterable { case right, foreign, other, none }
 
     private static let root = URL(fileURLWithPath: #filePath)

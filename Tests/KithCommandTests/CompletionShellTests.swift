@@ -3,7 +3,7 @@ import Testing
 
 /// The scripts in the shells they are for, in a terminal: what is typed and completed must reach a program as it is.
 @Suite(.serialized) struct CompletionShellTests {
-    /// What a person does.
+    /// An action of the person.
     enum Step {
         /// Types.
         case type(String)

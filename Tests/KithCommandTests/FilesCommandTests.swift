@@ -319,7 +319,7 @@ import Testing
     }
 }
 
-/// What a running command has printed so far.
+/// The output so far of a running command.
 final class LineWatch: Sendable {
     private let running: Running
 

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// What people type who know ls, scp, rsync and git.
+/// Command lines of people who know ls, scp, rsync and git.
 @Suite struct HabitTests {
     @Test func `a command for a device that is not there says so and makes none`() async throws {
         let machine = try Machine("nobody")

@@ -2,7 +2,7 @@ import Foundation
 import KithIdentity
 import Testing
 
-/// What becomes of a device's key and its data directory.
+/// The fate of a device's key and its data directory.
 @Suite struct KeysTests {
     private let files = FileManager.default
 
@@ -272,7 +272,7 @@ import Testing
                     decoding: try Data(contentsOf: URL(fileURLWithPath: "/proc/\(pid)/\(name)")), as: UTF8.self)
                 #expect(!text.contains("horse"), "\(name)")
             }
-            #expect(try Memory(of: pid).places(of: Array("correct horse".utf8)).isEmpty)
+            #expect(try Memory(of: pid).locations(of: Array("correct horse".utf8)).isEmpty)
             #endif
         }
     }
@@ -290,15 +290,15 @@ import Testing
             // The kernel gives these files to root when a process may not be dumped.
             guard geteuid() == 0 else { return }
             let key = try #require(try FileKeyStore(directory: machine.data, seal: .machineKey).storedDeviceKey())
-            let places = try Memory(of: pid).places(of: key.seed)
+            let locations = try Memory(of: pid).locations(of: key.seed)
             // Nothing is connected: the TLS library has no copy of its own.
-            #expect(places.count == 1 && places.allSatisfy(\.isLocked), "\(places)")
+            #expect(locations.count == 1 && locations.allSatisfy(\.isLocked), "\(locations)")
         }
     }
 
     /// Another process's memory, as root may read it.
     private struct Memory {
-        struct Place {
+        struct Location {
             var address: UInt64
             var isLocked: Bool
         }
@@ -307,9 +307,9 @@ import Testing
 
         init(of pid: pid_t) { self.pid = pid }
 
-        /// Where some bytes are, and whether the pages there are locked.
-        func places(of bytes: [UInt8]) throws -> [Place] {
-            var places: [Place] = []
+        /// The addresses of some bytes, and whether the pages there are locked.
+        func locations(of bytes: [UInt8]) throws -> [Location] {
+            var locations: [Location] = []
             let memory = try FileHandle(forReadingFrom: URL(fileURLWithPath: "/proc/\(pid)/mem"))
             defer { try? memory.close() }  // nothing was written
             var range: Range<UInt64>?
@@ -334,14 +334,14 @@ import Testing
                     else { break }
                     var start = piece.startIndex
                     while let found = piece.range(of: Data(bytes), in: start..<piece.endIndex) {
-                        places.append(
-                            Place(address: offset + UInt64(found.lowerBound - piece.startIndex), isLocked: isLocked))
+                        locations.append(
+                            Location(address: offset + UInt64(found.lowerBound - piece.startIndex), isLocked: isLocked))
                         start = found.lowerBound + 1
                     }
                     offset += UInt64(count == 1 << 22 ? count - bytes.count : count)
                 }
             }
-            return places
+            return locations
         }
     }
     #endif

@@ -16,7 +16,7 @@ final class Machine: Sendable {
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     }
 
-    /// What a command printed, and how it ended.
+    /// The output of a command, and its exit status.
     struct Outcome: CustomStringConvertible {
         var status: Int32
         var output: String
@@ -128,7 +128,7 @@ final class Running: @unchecked Sendable {  // set up before it is shared; Proce
     private var readers: [Task<Data, Never>] = []
     private let printed = Mutex(Data())
 
-    /// What it has printed so far on standard output.
+    /// The standard output so far.
     var soFar: String { String(decoding: printed.withLock { $0 }, as: UTF8.self) }
 
     fileprivate func launch(input: Data?) throws {

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// What devices are called, and that it decides nothing.
+/// The names of devices, which decide nothing.
 @Suite struct NamesTests {
     @Test func `names that look alike are told apart, and what changes rights shows who it is`() async throws {
         try await withTwoMachines { laptop, phone in

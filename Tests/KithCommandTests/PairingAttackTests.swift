@@ -6,7 +6,7 @@ import KithWire
 import Logging
 import Testing
 
-/// What somebody who holds an invitation gets from the real daemon by speaking the protocol itself.
+/// Attacks of somebody who holds an invitation and speaks the protocol to the real daemon.
 @Suite struct PairingAttackTests {
     @Test func `a joiner that hangs up on codes it does not want gets three challenges, and both people hear of it`()
         async throws
@@ -85,7 +85,7 @@ struct Grinder {
     /// One challenge, and what it told.
     struct Attempt: Sendable {
         var key: DeviceID
-        /// What the inviter would show, and does not know yet.
+        /// The code that the inviter would show, and does not know yet.
         var code: String
         var attempts: Pairing.Attempts?
     }

@@ -10,7 +10,7 @@ import Darwin
 
 @Suite struct SendTests {
     /// Runs `body` with two paired machines, neither holding any grant on the other; the laptop's inbox is `folder`.
-    private func withStrangersBut(
+    private func withPairedMachines(
         _ body: (_ laptop: Machine, _ phone: Machine, _ folder: String) async throws -> Void
     ) async throws {
         let (laptop, phone) = (try Machine("laptop"), try Machine("phone"))
@@ -63,7 +63,7 @@ import Darwin
     }
 
     @Test func `what is sent gets no mode, access list or link of its sender`() async throws {
-        try await withStrangersBut { laptop, phone, folder in
+        try await withPairedMachines { laptop, phone, folder in
             let tree = phone.path("tree")
             try write(Data("#!/bin/sh\n".utf8), to: tree + "/deep/run.sh")
             try write(Data("x".utf8), to: phone.path("tool"))
@@ -92,7 +92,7 @@ import Darwin
     }
 
     @Test func `what is sent arrives once it is accepted, beside what is there`() async throws {
-        try await withStrangersBut { laptop, phone, folder in
+        try await withPairedMachines { laptop, phone, folder in
             let bytes = CopyTests.bytes(3_000_001, seed: 7)
             try write(bytes, to: phone.path("photo.jpg"))
             try write(Data("x".utf8), to: phone.path("tree/deep/file"))
@@ -122,7 +122,7 @@ import Darwin
     }
 
     @Test func `what is rejected, or not answered, or taken back is never sent`() async throws {
-        try await withStrangersBut { laptop, phone, folder in
+        try await withPairedMachines { laptop, phone, folder in
             try write(Data("x".utf8), to: phone.path("file"))
             let rejected = try phone.start(["send", phone.path("file"), "laptop:"])
             let id = try await wait(for: "waiting", on: laptop)
@@ -146,7 +146,7 @@ import Darwin
     }
 
     @Test func `a rule decides without asking, until it ends`() async throws {
-        try await withStrangersBut { laptop, phone, folder in
+        try await withPairedMachines { laptop, phone, folder in
             try write(Data(repeating: 1, count: 2_000), to: phone.path("small"))
             try write(Data(repeating: 1, count: 20_000), to: phone.path("large"))
             let chosen = laptop.path("chosen folder")
@@ -185,7 +185,7 @@ import Darwin
     }
 
     @Test func `a sender killed in the middle leaves nothing behind, and the inbox works on`() async throws {
-        try await withStrangersBut { laptop, phone, folder in
+        try await withPairedMachines { laptop, phone, folder in
             try await laptop.inbox("rule", "phone", "accept")
             // So large that it is on its way long after it was seen to be.
             let piece = CopyTests.bytes(150_000_000, seed: 8)
@@ -219,7 +219,7 @@ import Darwin
     }
 
     @Test func `a name that would write to the terminal is shown and kept harmless`() async throws {
-        try await withStrangersBut { laptop, phone, folder in
+        try await withPairedMachines { laptop, phone, folder in
             let evil = "\u{1B}]52;c;aGk=\u{7}\n.sh"
             try write(Data("x".utf8), to: phone.path(evil))
             let sending = try phone.start(["send", phone.path(evil), "laptop"])
@@ -234,7 +234,7 @@ import Darwin
 
     @Test(.enabled(if: geteuid() == 0, "needs root: mounts a small file system"))
     func `no room is said before anything is accepted, and when it runs out on the way`() async throws {
-        try await withStrangersBut { laptop, phone, folder in
+        try await withPairedMachines { laptop, phone, folder in
             let small = laptop.path("small")
             try FileManager.default.createDirectory(atPath: small, withIntermediateDirectories: true)
             let mount = Process()

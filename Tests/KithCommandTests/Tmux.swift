@@ -27,10 +27,10 @@ final class Tmux: Sendable {
     /// Gives the window another size.
     func resize(columns: Int, rows: Int) throws { try run("resize-window", "-x", "\(columns)", "-y", "\(rows)") }
 
-    /// What the screen shows.
+    /// The text on the screen.
     func screen() throws -> String { try run("capture-pane", "-p") }
 
-    /// What tmux knows of the terminal, as in `#{alternate_on}`.
+    /// The value of a format of tmux, as `#{alternate_on}`.
     func value(_ format: String) throws -> String {
         try run("display-message", "-p", format).trimmingCharacters(in: .whitespacesAndNewlines)
     }

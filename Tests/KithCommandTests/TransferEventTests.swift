@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// What programs read of transfers: a line of JSON for each event.
+/// The output of transfers for programs: a line of JSON for each event.
 @Suite struct TransferEventTests {
     /// The events of an outcome; every line must be one.
     private func events(_ output: String) throws -> [[String: Any]] {

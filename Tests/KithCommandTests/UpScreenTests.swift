@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// What `kith up` shows on a terminal.
+/// The screen of `kith up` on a terminal.
 @Suite struct UpScreenTests {
     private func up(_ machine: Machine) -> String { "env KITH_DATA='\(machine.data)' '\(Machine.program.path)' up" }
 

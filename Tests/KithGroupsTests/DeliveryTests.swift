@@ -5,7 +5,7 @@ import KithStore
 import KithTesting
 import Testing
 
-/// What every delivery service must do.
+/// The duties of every delivery service.
 @Suite struct DeliveryTests {
     enum Implementation: String, CaseIterable { case memory, file }
 

@@ -112,7 +112,7 @@ import Testing
 
 private func trimmed(_ line: Substring) -> String { line.trimmingCharacters(in: .whitespaces) }
 
-/// Where an application keeps what it was told.
+/// An application's archive of the events it was shown.
 private final class Archive: Sendable {
     nonisolated(unsafe) private(set) var count = 0
 

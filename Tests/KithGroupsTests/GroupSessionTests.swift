@@ -212,7 +212,7 @@ import Testing
         let link = UnreliableDelivery(delivery)
         let storage = MemoryGroupStorage()
         let sessions = try await party([
-            client("anna", delivery, takesStrangers: true), client("ben", link, storage, takesStrangers: true),
+            client("anna", delivery, acceptsOutsiders: true), client("ben", link, storage, acceptsOutsiders: true),
         ])
         link.losesMessages = true
         _ = try await sessions[1].send(Array("one".utf8), authenticatedData: [1])

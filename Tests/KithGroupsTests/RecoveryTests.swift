@@ -2,7 +2,7 @@ import KithGroups
 import KithMLS
 import Testing
 
-/// What goes wrong on the way, and is made good.
+/// Faults on the way, and how they are made good.
 @Suite struct RecoveryTests {
     @Test func `what others said before an own commit is read, however many commits follow`() async throws {
         let delivery = MemoryDelivery()
@@ -176,7 +176,7 @@ import Testing
     }
 }
 
-/// What the delivery service, or somebody with its help, would like a client to believe.
+/// Lies of the delivery service, or of somebody with its help.
 @Suite struct TrustTests {
     @Test func `a Welcome does not replace a group that the client is in, though it seems to be behind`() async throws {
         let delivery = MemoryDelivery()
@@ -223,13 +223,13 @@ import Testing
         #expect(try await sessions[1].epoch() == 3)
     }
 
-    @Test func `a stranger does not come in by its own commit, and a name is not another's`() async throws {
+    @Test func `an outsider does not come in by its own commit, and a name is not another's`() async throws {
         let delivery = MemoryDelivery()
         let sessions = try await party([client("anna", delivery), client("ben", delivery)])
         await #expect(throws: GroupError.refused(.externalCommitsNotAccepted)) {
             try await client("dora", delivery).joinExternally(sessions[0].groupID)
         }
-        let dora = try client("dora", delivery, takesStrangers: true)
+        let dora = try client("dora", delivery, acceptsOutsiders: true)
         _ = try await dora.joinExternally(sessions[0].groupID)
         #expect(try await sessions[1].synchronise().refused.map(\.reason) == [.externalCommitsNotAccepted])
         #expect(try await sessions[1].members().count == 2)

@@ -16,10 +16,10 @@ func options(keyPackages: Int = 3) -> GroupClient.Options {
 
 func client(
     _ name: String, _ delivery: any GroupDelivery, _ storage: any GroupStorage = MemoryGroupStorage(),
-    keyPackages: Int = 3, takesStrangers: Bool = false
+    keyPackages: Int = 3, acceptsOutsiders: Bool = false
 ) throws -> GroupClient {
     var options = options(keyPackages: keyPackages)
-    options.configuration.acceptsExternalCommits = takesStrangers
+    options.configuration.acceptsExternalCommits = acceptsOutsiders
     return try GroupClient(name: name, storage: storage, delivery: delivery, options: options)
 }
 
@@ -72,11 +72,11 @@ final class UnreliableDelivery: GroupDelivery {
     let base: MemoryDelivery
     nonisolated(unsafe) var losesAnswers = false
     nonisolated(unsafe) var losesMessages = false
-    /// What it does not take.
+    /// The messages it refuses.
     nonisolated(unsafe) var refuses: @Sendable ([UInt8]) -> Bool = { _ in false }
-    /// What it shows as every group's public state.
+    /// The public state it shows for every group.
     nonisolated(unsafe) var info: [UInt8]?
-    /// What it makes of what it hands out.
+    /// The change it makes to the messages it hands out.
     nonisolated(unsafe) var changes: @Sendable (DeliveredMessage) -> DeliveredMessage = { $0 }
 
     init(_ base: MemoryDelivery = MemoryDelivery()) { self.base = base }

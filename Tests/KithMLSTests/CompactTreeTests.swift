@@ -1,7 +1,7 @@
 @testable import KithMLS
 import Testing
 
-/// What a tree keeps as bytes says the same as the structures it was made of.
+/// The bytes that a tree keeps stand for the same structures they were made of.
 @Suite struct CompactTreeTests {
     private func leaf(_ credential: Credential, _ source: LeafNode.Source, _ kinds: [ExtensionType]) -> LeafNode {
         LeafNode(

@@ -78,7 +78,7 @@ private struct Envelope {
     let number: Int
     let bytes: [UInt8]
     let epoch: UInt64
-    /// What it says, if it is the application's.
+    /// The text, if it is the application's.
     let text: [UInt8]?
 }
 
@@ -87,7 +87,7 @@ private struct Envelope {
 private struct History {
     var chance: Chance
     var devices: [Device] = []
-    /// How many members the group has at most, drawn from 2 to 50.
+    /// The largest number of members, drawn from 2 to 50.
     let crowd: Int
     var epochs = 0
     var largest = 1
@@ -95,14 +95,14 @@ private struct History {
     let psks: PreSharedKeys
     /// Clients that were proposed and not yet added, by signature key.
     private var offers: [SignaturePublicKey: (member: Member, bundle: KeyPackageBundle)] = [:]
-    /// What each epoch of each group exports, as the first to get there had it.
-    private var exported: [Place: [UInt8]] = [:]
+    /// The exports of each epoch of each group, from the first device to get there.
+    private var exported: [GroupEpoch: [UInt8]] = [:]
     private var names = 0
     private var envelopes = 0
     /// The newest epoch: what the delivery service knows.
     private var epoch: UInt64 = 0
 
-    private struct Place: Hashable {
+    private struct GroupEpoch: Hashable {
         let group: [UInt8]
         let epoch: UInt64
     }
@@ -248,7 +248,7 @@ extension History {
     private mutating func compare(_ device: Device) throws {
         let (place, secret, tree) = try device.member.with { group throws(MLSError) in
             (
-                Place(group: group.groupID, epoch: group.epoch),
+                GroupEpoch(group: group.groupID, epoch: group.epoch),
                 try group.export(label: "test", context: [], count: 32).reveal(), group.tree
             )
         }
@@ -276,7 +276,7 @@ extension History {
         return device
     }
 
-    /// Where a device stands in a tree, if it is in it.
+    /// The leaf of a device in a tree, if it has one.
     private func leaf(of device: Device, in tree: RatchetTree) -> UInt32? {
         tree.members.first { $0.leaf.signatureKey == device.member.signatureKey.publicKey }?.index
     }

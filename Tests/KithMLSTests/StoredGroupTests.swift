@@ -26,7 +26,7 @@ private final class Stored {
 
     func reopen() throws { member.take(try load()) }
 
-    /// What was written bit by bit is what would be written at once, and what is read is what was written.
+    /// Checks that rows written bit by bit are those written at once, and that reading returns what was written.
     func check() throws {
         let stored = try #require(try storage.load(member.with { $0.groupID }))
         var fresh = try load()

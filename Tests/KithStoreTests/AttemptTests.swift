@@ -6,7 +6,7 @@ import Testing
 
 @testable import KithStore
 
-/// What unpaired devices cost the log, and who is known without asking the disk.
+/// The lines that unpaired devices cost the log, and the known devices that need no disk.
 @Suite struct AttemptTests {
     private func attempt(_ device: DeviceID, _ detail: String = "not paired") -> UnpairedAttempt {
         UnpairedAttempt(

@@ -6,7 +6,7 @@ import KithWire
 import Synchronization
 import Testing
 
-/// What is left when a process dies, or the machine does, in the middle of writing.
+/// The files that are left when a process dies, or the machine does, in the middle of writing.
 @Suite struct CrashTests {
     /// A child writes as fast as it can, noting what it was told is done; another thread of it kills it at some moment.
     @Test(arguments: [0, 1_000, 20_000, 100_000, 300_000, 1_000_000])

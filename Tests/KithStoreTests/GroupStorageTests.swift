@@ -8,7 +8,7 @@ import KithWire
 import Synchronization
 import Testing
 
-/// What every storage of groups must do.
+/// The duties of every storage of groups.
 @Suite struct GroupStorageTests {
     enum Implementation: String, CaseIterable { case memory, database }
 
@@ -132,7 +132,7 @@ private func texts(_ storage: any GroupStorage, _ group: [UInt8]) throws -> [Str
     }
 }
 
-/// What is particular to the database: sealing, several processes, damage.
+/// The properties of the database alone: sealing, several processes, damage.
 @Suite struct GroupDatabaseTests {
     private let folder: TemporaryFolder
     private let keys = MemoryKeyStore()

@@ -7,7 +7,7 @@ import Testing
 
 @testable import KithStore
 
-/// What devices come to be called here.
+/// The names that devices get here.
 @Suite struct NameTests {
     @Test func `a device that looks like another when it pairs gets a number`() throws {
         let folder = try TemporaryFolder()

@@ -4,7 +4,7 @@ import Testing
 @testable import KithTerminal
 
 @Suite struct CanvasTests {
-    /// Where a terminal differs from a canvas, in a few lines.
+    /// The differences between a terminal and a canvas, in a few lines.
     private func difference(_ terminal: Terminal, _ canvas: Canvas) -> String {
         var lines: [String] = []
         for row in 0..<canvas.rows {

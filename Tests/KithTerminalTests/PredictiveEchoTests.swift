@@ -6,15 +6,15 @@ import Testing
 /// A device behind a slow path, its program, and a person with a terminal.
 private struct Session {
     var echo: PredictiveEcho
-    /// What the person sees.
+    /// The terminal that the person sees.
     var person: Terminal
-    /// What the device's program drew, at once.
+    /// The screen that the device's program drew, at once.
     var truth: Terminal
     var sent: UInt64 = 0
     var now = Duration.zero
     /// Output that has not arrived, with the input position it answers.
     var inFlight: [(output: [UInt8], position: UInt64)] = []
-    /// What the program answers to input.
+    /// The program's answer to input.
     var program: (inout Terminal, [UInt8]) -> [UInt8]
 
     init(
@@ -46,7 +46,7 @@ private struct Session {
         person.feed(echo.arrived(Array(text.utf8), now: now))
     }
 
-    /// What the device answered to the oldest input arrives.
+    /// Delivers the device's answer to the oldest input.
     mutating func arrive() {
         let (output, position) = inFlight.removeFirst()
         now += .milliseconds(10)
@@ -74,7 +74,7 @@ private struct Session {
     }
 }
 
-/// What a line discipline does: shows what is typed, removes at backspace, begins a line at return.
+/// A line discipline: shows what is typed, removes at backspace, begins a line at return.
 private func lineEditor(_ terminal: inout Terminal, _ bytes: [UInt8]) -> [UInt8] {
     switch bytes {
     case [0x0D]: Array("\r\n$ ".utf8)

@@ -1,6 +1,7 @@
 @testable import KithTerminal
 
-/// What a person sees and what the next bytes can find out, in a form that two terminals can be compared by.
+/// The visible state of a terminal and what the next bytes can find out, in a form that two terminals can be compared
+/// by.
 struct TerminalState: Hashable {
     var rows: [[String]]
     var mainRows: [[String]]

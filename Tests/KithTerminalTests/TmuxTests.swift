@@ -30,7 +30,7 @@ private struct Tmux {
         return String(decoding: try Data(contentsOf: output), as: UTF8.self)
     }
 
-    /// What tmux shows once it was fed `bytes`: its screen with colours, its cursor, whether it is the alternate screen.
+    /// Feeds `bytes` to tmux and returns its screen with colours, its cursor, and whether it is the alternate screen.
     mutating func shows(_ bytes: [UInt8], columns: Int, rows: Int) throws -> (screen: String, cursor: String) {
         socket = "kith-\(UUID().uuidString)"
         let file = folder.appendingPathComponent("bytes")

@@ -7,7 +7,7 @@ import Synchronization
 /// The mailbox of the browser: any task puts messages here, one loop takes them all at once.
 final class BrowserMailbox: Sendable {
     enum Message: Sendable {
-        case terminal(BrowserTerminal.Happening)
+        case terminal(BrowserTerminal.Event)
         case event(Browser.Event)
         /// A time that was waited for has come.
         case time

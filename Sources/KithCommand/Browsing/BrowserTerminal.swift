@@ -9,7 +9,7 @@ import KithWire
 /// KithTerminal.h says how it becomes again what it was in every case, also when a signal ends the process.
 final class BrowserTerminal: Sendable {
     /// An event of the terminal and of whoever controls it.
-    enum Happening: Sendable {
+    enum Event: Sendable {
         case typed([UInt8])
         /// The terminal is gone.
         case ended
@@ -86,7 +86,7 @@ final class BrowserTerminal: Sendable {
     }
 
     /// Reads what is typed until the task is cancelled; what has not been read then is left for another program.
-    func readInput(_ take: (Happening) -> Void) async {
+    func readInput(_ report: (Event) -> Void) async {
         var buffer = [UInt8](repeating: 0, count: 4_096)
         while true {
             do {
@@ -94,29 +94,29 @@ final class BrowserTerminal: Sendable {
             } catch is CancellationError {
                 return
             } catch {
-                return take(.ended)
+                return report(.ended)
             }
             var ready = pollfd(fd: STDIN_FILENO, events: Int16(POLLIN), revents: 0)
             guard unsafe poll(&ready, 1, 0) > 0 else { continue }
             let count = unsafe read(STDIN_FILENO, &buffer, buffer.count)
             if count > 0 {
-                take(.typed(Array(buffer[..<count])))
+                report(.typed(Array(buffer[..<count])))
             } else if count == 0 || (errno != EINTR && errno != EAGAIN) {
-                return take(.ended)
+                return report(.ended)
             }
         }
     }
 
     /// Tells of new sizes, and of being stopped and continued, until the task is cancelled.
-    func readSignals(_ take: (Happening) -> Void) async {
+    func readSignals(_ report: (Event) -> Void) async {
         // Only cancellation ends it: the descriptor is the process's own.
         while (try? await readiness.wait(anyOf: [signals], .reading)) != nil {
             var number: UInt8 = 0
             guard unsafe read(signals, &number, 1) == 1 else { continue }
             switch Int32(number) {
-            case SIGWINCH: take(.resized)
-            case SIGTSTP: take(.stopped)
-            case SIGCONT: take(.continued)
+            case SIGWINCH: report(.resized)
+            case SIGTSTP: report(.stopped)
+            case SIGCONT: report(.continued)
             default: break
             }
         }

@@ -64,7 +64,7 @@ struct TransferEvents {
         private enum CodingKeys: String, CodingKey { case event, path, kind }
     }
 
-    private struct Stands: Encodable {
+    private struct StateLine: Encodable {
         let event = "state"
         var state: Offers.State
         private enum CodingKeys: String, CodingKey { case event, state }
@@ -105,14 +105,14 @@ struct TransferEvents {
         try line(step)
     }
 
-    /// Prints how an offer stands, when it stands otherwise than before.
+    /// Prints the state of an offer when it has changed.
     mutating func report(_ state: Offers.State) throws {
         guard isOn, state != self.state else { return }
         self.state = state
-        try line(Stands(state: state))
+        try line(StateLine(state: state))
     }
 
-    /// Prints how it ended well.
+    /// Prints the result of success.
     func result(_ body: some Encodable) throws {
         if isOn { try line(Result(body: body)) }
     }

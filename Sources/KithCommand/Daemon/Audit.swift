@@ -44,7 +44,7 @@ struct AuditCommand: AsyncParsableCommand {
     }
 
     /// The device's name; how its DeviceID begins when it has none.
-    private static func who(_ entry: Audit.Entry) -> String {
+    private static func callerName(_ entry: Audit.Entry) -> String {
         DeviceID(entry.device)?.short ?? printable(entry.device)
     }
 }

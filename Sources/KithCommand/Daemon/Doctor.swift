@@ -33,24 +33,24 @@ struct DoctorCommand: AsyncParsableCommand {
 
     func run() async throws {
         var steps: [Reach.Step] = []
-        func take(_ step: Reach.Step) {
+        func record(_ step: Reach.Step) {
             steps.append(step)
             if !globals.json { show(step) }
         }
-        try await examineFiles(take)
+        try await examineFiles(record)
         if steps.allSatisfy({ $0.outcome != .failure }) {
             do {
                 try await withClient(globals) { client in
                     let stream = try await client.open(Reach.Examine.self, Reach.Examine.Input(device: device)).stream
-                    for try await step in stream.messages { take(step) }
+                    for try await step in stream.messages { record(step) }
                 }
             } catch let error as KithError where error.code == .unsupported {
-                take(
+                record(
                     Reach.Step(
                         "daemon", .failure, "The running daemon is older and cannot examine anything.",
                         remedy: "Restart it: kith down; kith up"))
             } catch let error as KithError {
-                take(Reach.Step("device", .failure, error.message))
+                record(Reach.Step("device", .failure, error.message))
             }
         }
         let verdict = verdict(steps)
@@ -100,12 +100,12 @@ struct DoctorCommand: AsyncParsableCommand {
 
     // MARK: - What this process sees itself
 
-    private func examineFiles(_ take: (Reach.Step) -> Void) async throws {
-        examineSettings(take)
+    private func examineFiles(_ record: (Reach.Step) -> Void) async throws {
+        examineSettings(record)
         let directory = globals.directory
         let manager = FileManager.default
         guard let attributes = try? manager.attributesOfItem(atPath: directory) else {
-            return take(
+            return record(
                 Reach.Step(
                     "data directory", .failure, "There is none at \(directory).",
                     remedy: "kith up --data '\(directory)' starts this device and makes it."))
@@ -113,50 +113,50 @@ struct DoctorCommand: AsyncParsableCommand {
         let owner = (attributes[.ownerAccountID] as? NSNumber)?.uint32Value
         let mode = (attributes[.posixPermissions] as? NSNumber)?.uint16Value ?? 0
         if owner != geteuid() {
-            take(
+            record(
                 Reach.Step(
                     "data directory", .failure, "\(directory) belongs to another user.",
                     remedy: "Run kith as that user, or chown -R the directory."))
         } else if mode & 0o077 != 0 {
-            take(
+            record(
                 Reach.Step(
                     "data directory", .warning, "Others can read \(directory) (mode \(String(mode, radix: 8))).",
                     remedy: "chmod 700 '\(directory)'"))
         } else {
-            take(Reach.Step("data directory", .ok, directory))
+            record(Reach.Step("data directory", .ok, directory))
         }
         let free = (try? manager.attributesOfFileSystem(forPath: directory))?[.systemFreeSize] as? NSNumber
         if let free, free.uint64Value < 64 << 20 {
-            take(
+            record(
                 Reach.Step(
                     "disk", .warning, "\(ProgressLine.size(free.uint64Value)) are free there.", remedy: "Make room."))
         }
         // What listens nowhere needs no hole in a firewall yet.
-        if let port = try await examineDaemon(take) { examineFirewall(port, take) }
+        if let port = try await examineDaemon(record) { examineFirewall(port, record) }
     }
 
-    private func examineSettings(_ take: (Reach.Step) -> Void) {
+    private func examineSettings(_ record: (Reach.Step) -> Void) {
         do {
             let settings = try Settings.load()
             guard settings.exists else { return }
             let problems = settings.configuration.problems(for: try Root.description())
             guard let problem = problems.first else {
-                return take(Reach.Step("settings", .ok, settings.path))
+                return record(Reach.Step("settings", .ok, settings.path))
             }
-            take(
+            record(
                 Reach.Step(
                     "settings", .failure, "\(settings.path):\(problem.line): \(problem.message)",
                     remedy: "kith config check"))
         } catch {
-            take(Reach.Step("settings", .failure, (error as? KithError)?.message ?? "\(error)"))
+            record(Reach.Step("settings", .failure, (error as? KithError)?.message ?? "\(error)"))
         }
     }
 
     /// Returns the UDP port of a daemon that runs.
-    private func examineDaemon(_ take: (Reach.Step) -> Void) async throws -> UInt16? {
+    private func examineDaemon(_ record: (Reach.Step) -> Void) async throws -> UInt16? {
         do {
             guard let client = try await daemonClient(globals) else {
-                take(
+                record(
                     Reach.Step(
                         "daemon", .warning, "This device is not up: it can call others, and nobody can call it.",
                         remedy: "kith up --detach --data '\(globals.directory)', or kith service install for good"))
@@ -165,22 +165,22 @@ struct DoctorCommand: AsyncParsableCommand {
             let status = try await client.call(
                 ThisDevice.Status.self, Nothing(), options: CallOptions(timeout: .seconds(5)))
             if status.version == kithVersion {
-                take(Reach.Step("daemon", .ok, "\(status.name) is up, process \(status.pid), Kith \(status.version)."))
+                record(Reach.Step("daemon", .ok, "\(status.name) is up, process \(status.pid), Kith \(status.version)."))
             } else {
-                take(
+                record(
                     Reach.Step(
                         "daemon", .warning, "The daemon is Kith \(status.version), this command \(kithVersion).",
                         remedy: "Restart it: kith down; kith up"))
             }
             return status.addresses.first?.port
         } catch let error as KithError {
-            take(Reach.Step("daemon", .failure, error.message))
+            record(Reach.Step("daemon", .failure, error.message))
             return nil
         }
     }
 
     /// Examines the firewalls of this machine, and the port as far as their files show, where everybody may read them.
-    private func examineFirewall(_ port: UInt16, _ take: (Reach.Step) -> Void) {
+    private func examineFirewall(_ port: UInt16, _ record: (Reach.Step) -> Void) {
         // Files that are not there are firewalls that are not there.
         let ufw = (try? String(contentsOfFile: "/etc/ufw/ufw.conf", encoding: .utf8)) ?? ""
         let isUFW = ufw.split(separator: "\n").contains {
@@ -190,26 +190,26 @@ struct DoctorCommand: AsyncParsableCommand {
             let rules = try? String(contentsOfFile: "/etc/ufw/user.rules", encoding: .utf8)
             report(
                 "ufw", port, letsIn: rules.map { FirewallRules.ufw($0, letsIn: port) },
-                remedy: "sudo ufw allow \(port)/udp", take)
+                remedy: "sudo ufw allow \(port)/udp", record)
         } else if FileManager.default.fileExists(atPath: "/run/firewalld.pid") {
             report(
                 "firewalld", port, letsIn: Self.firewalldLetsIn(port),
-                remedy: "sudo firewall-cmd --permanent --add-port=\(port)/udp && sudo firewall-cmd --reload", take)
+                remedy: "sudo firewall-cmd --permanent --add-port=\(port)/udp && sudo firewall-cmd --reload", record)
         }
     }
 
     private func report(
-        _ firewall: String, _ port: UInt16, letsIn: Bool?, remedy: String, _ take: (Reach.Step) -> Void
+        _ firewall: String, _ port: UInt16, letsIn: Bool?, remedy: String, _ record: (Reach.Step) -> Void
     ) {
         switch letsIn {
-        case true?: take(Reach.Step("firewall", .ok, "\(firewall) lets UDP port \(port) in."))
+        case true?: record(Reach.Step("firewall", .ok, "\(firewall) lets UDP port \(port) in."))
         case false?:
-            take(
+            record(
                 Reach.Step(
                     "firewall", .warning, "\(firewall) keeps other devices from UDP port \(port).", remedy: remedy))
         case nil:
             // Who has followed the advice is not to be given it for ever.
-            take(
+            record(
                 Reach.Step(
                     "firewall", .ok,
                     "\(firewall) runs here; only root can see whether it lets UDP port \(port) in (\(remedy) does)."))

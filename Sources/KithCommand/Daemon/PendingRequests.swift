@@ -27,7 +27,7 @@ struct PendingRequests {
         for request in pairings { note("\(Self.line(request)): kith accept \(request.id)") }
         for offer in offers {
             note(
-                "\(printable(offer.device)) offers \(InboxList.what(offer)), \(ProgressLine.size(offer.bytes)): "
+                "\(printable(offer.device)) offers \(InboxList.summary(offer)), \(ProgressLine.size(offer.bytes)): "
                     + "kith inbox accept \(offer.id)")
         }
         showAttempts()

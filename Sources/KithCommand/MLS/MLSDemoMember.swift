@@ -28,7 +28,7 @@ struct MLSDemoMember: AsyncParsableCommand {
         while let command = readLine() {
             do {
                 if let member {
-                    try await member.obey(command)
+                    try await member.perform(command)
                 } else {
                     member = try DemoMember(name, folder: folder)
                     DemoMember.print(DemoLine(isDone: true))
@@ -69,7 +69,7 @@ private struct DemoMember {
         return String(decoding: try encoder.encode(line), as: UTF8.self)
     }
 
-    func obey(_ command: String) async throws {
+    func perform(_ command: String) async throws {
         let words = command.split(separator: " ").map(String.init)
         let rest = words.dropFirst().joined(separator: " ")
         switch words.first {
@@ -78,7 +78,7 @@ private struct DemoMember {
         case "add": _ = try await session().add(Array(words.dropFirst()))
         case "say": try await send(rest)
         case "commit": _ = try await session().commit()
-        case "talk": try await talk(rest)
+        case "talk": try await sendMessages(rest)
         case "sync": try await synchronise()
         case "check":
             let secret = try await session().export(label: "kith demo", context: [], count: 32)
@@ -106,7 +106,7 @@ private struct DemoMember {
     }
 
     /// Talks and commits for a long time: this process will be killed before it ends.
-    private func talk(_ prefix: String) async throws {
+    private func sendMessages(_ prefix: String) async throws {
         for number in 0..<100_000 {
             try await send("\(prefix)-\(number)")
             if number % 5 == 4 { _ = try await session().commit() }

@@ -63,7 +63,7 @@ extension GlobalOptions {
         return FileKeyStore(directory: directory, seal: .passphrase(passphrase))
     }
 
-    func tellSeal(_ kind: FileKeyStore.SealKind, _ text: String) throws {
+    func showSeal(_ kind: FileKeyStore.SealKind, _ text: String) throws {
         if json { return printLine(try jsonText(PassphraseCommand.Report(sealedBy: kind.word))) }
         printLine(text)
     }

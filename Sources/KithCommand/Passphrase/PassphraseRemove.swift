@@ -20,6 +20,6 @@ struct PassphraseRemove: ParsableCommand {
 
     func run() throws {
         try globals.presentKeys().reseal(with: .machineKey)
-        try globals.tellSeal(.machineKey, "The key is sealed by the machine's key now, beside it.")
+        try globals.showSeal(.machineKey, "The key is sealed by the machine's key now, beside it.")
     }
 }

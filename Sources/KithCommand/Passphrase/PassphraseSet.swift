@@ -48,7 +48,7 @@ struct PassphraseSet: ParsableCommand {
         let keys = try globals.presentKeys()
         if was == .passphrase, PassphraseInput.canAsk { _ = try keys.storedDeviceKey() }
         try keys.reseal(with: .passphrase(try newPassphrase()))
-        try globals.tellSeal(
+        try globals.showSeal(
             .passphrase,
             was == .passphrase
                 ? "The passphrase is changed."

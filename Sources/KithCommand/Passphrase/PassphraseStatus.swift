@@ -17,7 +17,7 @@ struct PassphraseStatus: ParsableCommand {
 
     func run() throws {
         let kind = try globals.sealKind()
-        try globals.tellSeal(
+        try globals.showSeal(
             kind,
             kind == .passphrase
                 ? "This device's key is sealed by a passphrase."

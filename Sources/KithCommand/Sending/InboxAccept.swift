@@ -36,7 +36,7 @@ struct InboxAccept: AsyncParsableCommand {
         line.clear()
         if globals.json { printLine(try jsonText(entry)) }
         switch entry.state {
-        case .arrived where !globals.json: printLine("Arrived: \(InboxList.what(entry))")
+        case .arrived where !globals.json: printLine("Arrived: \(InboxList.summary(entry))")
         case .failed:
             throw entry.failure?.error ?? KithError(.closed, "What was accepted did not arrive.")
         case .withdrawn: throw KithError(.closed, "\(printable(entry.device)) went away before anything was sent.")

@@ -29,7 +29,7 @@ struct InboxList: AsyncParsableCommand {
                 entries.map { entry in
                     [
                         entry.id, printable(entry.device), Self.state(entry), relative(entry.offeredAt),
-                        ProgressLine.size(entry.bytes), Self.what(entry),
+                        ProgressLine.size(entry.bytes), Self.summary(entry),
                     ]
                 }))
         let waiting = entries.filter { $0.state == .waiting }
@@ -47,7 +47,7 @@ struct InboxList: AsyncParsableCommand {
                 } else {
                     printLine(
                         "\(entry.id)  \(printable(entry.device))  \(Self.state(entry))  "
-                            + "\(ProgressLine.size(entry.bytes))  \(Self.what(entry))")
+                            + "\(ProgressLine.size(entry.bytes))  \(Self.summary(entry))")
                 }
             }
         }
@@ -64,7 +64,7 @@ struct InboxList: AsyncParsableCommand {
     }
 
     /// The names, and where they are.
-    static func what(_ entry: Inbox.Entry) -> String {
+    static func summary(_ entry: Inbox.Entry) -> String {
         let shown = entry.names.isEmpty ? entry.items.map(\.name) : entry.names
         var text = shown.prefix(3).map { printable($0.description) }.joined(separator: ", ")
         if entry.count > 3 { text += " and \(entry.count - 3) more" }

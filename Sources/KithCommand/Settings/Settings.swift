@@ -138,13 +138,13 @@ extension Root {
         do throws(ArgumentScan.Problem) {
             return path + (try ArgumentScan.separated(Array(words.dropFirst(path.count)), of: command))
         } catch {
-            throw unterminated(Array(words.dropFirst(path.count)), of: command, path) ?? wrong(error, path)
+            throw unterminated(Array(words.dropFirst(path.count)), of: command, path) ?? commandLineError(for: error, path)
         }
     }
 
     private static func name(_ path: [String]) -> String { (["kith"] + path).joined(separator: " ") }
 
-    private static func wrong(_ problem: ArgumentScan.Problem, _ path: [String]) -> KithError {
+    private static func commandLineError(for problem: ArgumentScan.Problem, _ path: [String]) -> KithError {
         let meant = problem.meant.map { " Did you mean \($0)?" } ?? ""
         return KithError(.invalid, "\(problem.message).\(meant) `\(name(path)) --help` shows how.")
     }
@@ -163,12 +163,12 @@ extension Root {
         let own = Array(words.dropFirst(path.count))
         if let hint = unterminated(own, of: command, path) { return hint }
         if let problem = ArgumentScan.problem(with: own, of: command, named: name(path)) {
-            return wrong(problem, path)
+            return commandLineError(for: problem, path)
         }
         var text = message(for: error).split(whereSeparator: \.isNewline).joined(separator: " ")
         if let match = text.wholeMatch(of: /Missing value for '([^ ']+).*'/) {
             let option = command.index(named: String(match.1)).map { command.arguments[$0] }
-            return wrong(ArgumentScan.missingValue(behind: String(match.1), option), path)
+            return commandLineError(for: ArgumentScan.missingValue(behind: String(match.1), option), path)
         }
         if let match = text.wholeMatch(of: /The value '(.*)' is invalid for '<?([^ >]+)[^']*'(.*)/) {
             let explained = match.3.drop { $0 == ":" || $0 == " " }

@@ -47,7 +47,7 @@ enum ShellSessions {
         return table(
             ["SESSION", "OPENED", "LAST USED", "WINDOWS", "SIZE", "WHAT"],
             sessions.map { session in
-                let windows =
+                let clients =
                     if let left = session.endsIn {
                         "none, ends \(relative(now + left, now: now))"
                     } else {
@@ -58,7 +58,7 @@ enum ShellSessions {
                 if !session.isOwn { what += " (opened by \(session.owner.isEmpty ? "its own user" : session.owner))" }
                 return [
                     session.id, relative(session.opened, now: now),
-                    relative(now.saturatingSubtracting(session.idle), now: now), windows,
+                    relative(now.saturatingSubtracting(session.idle), now: now), clients,
                     session.size.map { "\($0.columns)x\($0.rows)" } ?? "pipes", String(printable(what).prefix(80)),
                 ]
             })

@@ -12,7 +12,7 @@ import KithWire
 /// remote one is attached; KithTerminal.h says how it gets its own mode back in every case.
 struct ShellTerminal: Sendable {
     /// An event that the threads report.
-    private enum Happening: Sendable {
+    private enum Event: Sendable {
         case endOfInput
         /// A key said to leave.
         case left
@@ -84,7 +84,7 @@ struct ShellTerminal: Sendable {
             }
         }
         defer { kith_terminal_restore() }
-        let (happenings, mailbox) = AsyncStream.makeStream(of: Happening.self)
+        let (events, mailbox) = AsyncStream.makeStream(of: Event.self)
         // Without a raw terminal also the requests to end.
         let arriving = Signals.arriving(endings: !isRaw)
         let signals = Task(name: "kith signals") {
@@ -93,13 +93,13 @@ struct ShellTerminal: Sendable {
         defer { signals.cancel() }
         readInput(into: mailbox)
 
-        return await withTaskExecutorPreference(session.executor) { await carry(happenings) }
+        return await withTaskExecutorPreference(session.executor) { await carry(events) }
     }
 
-    private func carry(_ happenings: AsyncStream<Happening>) async -> Int32 {
+    private func carry(_ events: AsyncStream<Event>) async -> Int32 {
         await withTaskGroup(of: Int32.self) { group in
             group.addTask { await show() }
-            group.addTask { await handle(happenings) }
+            group.addTask { await handle(events) }
             group.addTask {
                 // Ends with the others: what cannot be shown is met by show() as well.
                 try? await display.watchPredictions()
@@ -241,11 +241,11 @@ struct ShellTerminal: Sendable {
 
     // MARK: - In
 
-    private func handle(_ happenings: AsyncStream<Happening>) async -> Int32 {
+    private func handle(_ events: AsyncStream<Event>) async -> Int32 {
         var interrupts = 0
         do {
-            for await happening in happenings {
-                switch happening {
+            for await event in events {
+                switch event {
                 case .left: return Self.lost
                 case .endOfInput:
                     // A raw terminal has no end but its own: the window was closed.
@@ -361,7 +361,7 @@ struct ShellTerminal: Sendable {
     }
 
     /// Reads standard input on a thread of its own, and sends it, until it ends or somebody leaves.
-    private func readInput(into mailbox: AsyncStream<Happening>.Continuation) {
+    private func readInput(into mailbox: AsyncStream<Event>.Continuation) {
         let thread = Thread {
             kith_terminal_allow_stops()
             var keys = EscapeKeys(escape: isRaw ? escape : nil, anywhere: onlyLooks)

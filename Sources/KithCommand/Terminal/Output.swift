@@ -26,7 +26,7 @@ func wantsColour(_ descriptor: Int32) -> Bool {
 let isPlainTerminal: Bool = {
     let environment = ProcessInfo.processInfo.environment
     return environment["TERM"] == "dumb"
-        || Configuration.truth(environment["KITH_PLAIN", default: "no"]) ?? true
+        || Configuration.boolean(environment["KITH_PLAIN", default: "no"]) ?? true
 }()
 
 /// The emphasis of a piece of text, on terminals only.

@@ -16,7 +16,7 @@ struct ForgedWelcome {
     var signedInfo: (inout GroupInfo) -> Void = { _ in }
     /// Changes the Welcome.
     var welcome: (inout Welcome) -> Void = { _ in }
-    /// Whether the context gets the hash of the tree that is sent.
+    /// True when the context gets the hash of the tree that is sent.
     var hasTreeHash = true
 
     init(_ inventor: Member, for newcomer: KeyPackage, extensions: [Extension] = []) throws {

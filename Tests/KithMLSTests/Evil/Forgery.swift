@@ -1,11 +1,11 @@
 @testable import KithMLS
 
-/// What somebody does wrong on purpose in one commit: everything else is made as it should be, so that nothing but the
-/// broken rule speaks against it.
+/// A commit that breaks one rule on purpose: everything else is made as it should be, so that nothing but the broken
+/// rule speaks against it.
 struct Forgery {
-    /// What the commit holds, whatever the rules say.
+    /// The content of the commit, whatever the rules ask for.
     var proposals: [ProposalOrReference] = []
-    /// Whether it brings a path.
+    /// True when it brings a path.
     var hasPath = true
     /// Changes the path's leaf before it is signed.
     var leaf: (inout LeafNode) -> Void = { _ in }
@@ -29,7 +29,7 @@ struct Forgery {
     init(_ proposals: [Proposal] = []) { self.proposals = proposals.map { .proposal($0) } }
 }
 
-/// Who forges: a member, or somebody who joins by its own commit.
+/// The forger: a member, or somebody who joins by its own commit.
 struct Forger: ~Copyable {
     let shared: PublicState
     let sender: Sender

@@ -30,7 +30,7 @@ final class Stage {
     private var extensions: [Extension] = []
     private var capabilities = Capabilities()
     private(set) var isSet = false
-    /// Whether commits are so large that the victim checks them on two threads.
+    /// True when commits are so large that the victim checks them on two threads.
     private let isLarge: Bool
 
     init(isLarge: Bool = false) { self.isLarge = isLarge }
@@ -85,7 +85,7 @@ final class Stage {
         try deliver(try evil.with { group throws in try group.forged(.proposal(proposal)) })
     }
 
-    /// A stranger joins by its own commit.
+    /// An outsider joins by its own commit.
     func join(_ forgery: Forgery, by joiner: Member = Member("joiner"), externalInit: Bool = true) throws {
         try deliver(
             try evil.with { group throws in try group.forgedJoin(forgery, by: joiner, externalInit: externalInit) })

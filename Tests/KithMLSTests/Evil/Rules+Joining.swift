@@ -26,7 +26,7 @@ extension Rule {
         forged.nodes[1] = .parent(parent)
     }
 
-    /// A stranger joins by a group info that was changed on its way.
+    /// An outsider joins by a group info that was changed on its way.
     private static func joinFromOutside(_ stage: Stage, _ change: (inout GroupInfo) -> Void) throws {
         var info = try stage.evil.with { group throws in try group.groupInfo() }
         change(&info)

@@ -6,8 +6,8 @@ import KithWire
 import Logging
 import Testing
 
-/// What a device that is not paired gets from the real daemon when it speaks the protocol itself.
-@Suite(.timeLimit(.minutes(3))) struct StrangerTests {
+/// The answers that an unpaired peer gets from the real daemon when it speaks the protocol itself.
+@Suite(.timeLimit(.minutes(3))) struct UnpairedPeerTests {
     private static let logger = Logger(label: "unpaired") { _ in SwiftLogNoOpLogHandler() }
 
     /// A daemon; with an invitation that waits, unless `isInviting` says otherwise.
