@@ -2,7 +2,7 @@ package import KithAPI
 package import KithTerminal
 package import KithWire
 
-/// Which request an answer belongs to.
+/// The number of a request, by which its answers are known.
 package typealias Ticket = Int
 
 extension Browser {

@@ -58,7 +58,7 @@ package struct Browser: Sendable {
     struct Notice: Hashable {
         var text: String
         var isError: Bool
-        /// Until then it stays; after that until somebody does something.
+        /// The time until which it stays; after that it goes with the next key.
         var until: ContinuousClock.Instant
     }
 
@@ -73,9 +73,9 @@ package struct Browser: Sendable {
 
         /// Something that changes files.
         struct Change {
-            /// As it is said while it goes on: `deleting`.
+            /// The message while it goes on: `deleting`.
             var doing: String
-            /// As it is said when it is done.
+            /// The message when it is done.
             var done: String
             var folders: [Folder]
             /// The name to be at afterwards.
@@ -96,7 +96,7 @@ package struct Browser: Sendable {
         /// The item it shows; `nil`: nothing.
         var subject: (folder: Folder, item: Item)?
         var content: Preview?
-        /// When it is to be asked for: not for each line the cursor passes.
+        /// The time to ask for it: not for each line the cursor passes.
         var due: ContinuousClock.Instant?
         var ticket: Ticket?
     }
@@ -136,7 +136,7 @@ package struct Browser: Sendable {
         return effects
     }
 
-    /// When ``Event/timePassed`` is due at the latest; `nil`: something else happens first.
+    /// The time at which ``Event/timePassed`` is due at the latest; `nil`: something else happens first.
     package var deadline: ContinuousClock.Instant? {
         let isBusy = panes.contains { $0.pending != nil } || !tasks.isEmpty || !copies.isEmpty || pager?.loading != nil
         return [isBusy ? now + .milliseconds(120) : nil, preview.due].compactMap(\.self).min()

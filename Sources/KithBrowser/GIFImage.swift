@@ -1,6 +1,6 @@
 /// Decodes the first picture of a GIF (CompuServe, 1990), onto a dark background where it is transparent.
 package enum GIFImage {
-    /// Why there is no picture.
+    /// The reason there is no picture.
     package typealias Failure = ImageFailure
 
     /// At most so many pixels.
@@ -80,7 +80,7 @@ package enum GIFImage {
         throw .damaged
     }
 
-    /// Which row comes when, in four passes.
+    /// The order of the rows, in four passes.
     private static func interlaced(_ height: Int) -> [Int] {
         [(0, 8), (4, 8), (2, 4), (1, 2)].flatMap { Array(stride(from: $0.0, to: height, by: $0.1)) }
     }

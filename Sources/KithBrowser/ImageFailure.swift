@@ -1,4 +1,4 @@
-/// Why there is no picture of an image.
+/// The reason there is no picture of an image.
 package enum ImageFailure: String, Error {
     case damaged = "which is damaged"
     case tooLarge = "too large to be shown"

@@ -108,13 +108,13 @@ package struct Item: Hashable, Sendable {
 /// In which order a pane shows what it has.
 package struct SortOrder: Hashable, Sendable {
     package enum Key: Hashable, Sendable, CaseIterable {
-        /// By name.
+        /// The name.
         case name
         /// The largest first.
         case size
         /// The newest first.
         case time
-        /// By what is behind the last dot.
+        /// The part behind the last dot.
         case kind
     }
 

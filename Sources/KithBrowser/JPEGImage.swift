@@ -6,7 +6,7 @@
 /// of the user's process, or a process of its own for each file the cursor stands on. Large images are decoded to an
 /// eighth of their size, from the mean of each block alone. Colours are taken as they are, without profiles.
 package enum JPEGImage {
-    /// Why there is no picture.
+    /// The reason there is no picture.
     package typealias Failure = ImageFailure
 
     /// At most so many pixels.
@@ -566,7 +566,7 @@ package enum JPEGImage {
 
         private func isNamed(_ text: String) -> Bool { components.map(\.id).elementsEqual(text.utf8) }
 
-        /// From luminance and two differences of colour (ITU-T T.871).
+        /// The colour of luminance and two differences of colour (ITU-T T.871).
         private static func rgb(_ values: (Int, Int, Int)) -> (Int, Int, Int) {
             let (y, blue, red) = (values.0 << 16, values.1 - 128, values.2 - 128)
             func clamped(_ value: Int) -> Int { min(max((value + 1 << 15) >> 16, 0), 255) }

@@ -57,7 +57,7 @@ package struct Folder: Hashable, Sendable {
         return crumbs
     }
 
-    /// As it is typed: `laptop:/srv`.
+    /// The folder as it is typed: `laptop:/srv`.
     package var text: String { (device.map { $0 + ":" } ?? "") + path.description }
 }
 

@@ -2,7 +2,7 @@
 ///
 /// The checksums of the chunks are not checked; that of the pixels is (zlib's own).
 package enum PNGImage {
-    /// Why there is no picture.
+    /// The reason there is no picture.
     package typealias Failure = ImageFailure
 
     /// At most so many pixels.

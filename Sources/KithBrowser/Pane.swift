@@ -14,7 +14,7 @@ struct Pane: Sendable {
     /// The bytes of the files marked.
     private(set) var markedSize: UInt64 = 0
     private(set) var view = Listing.View()
-    /// Why the folder could not be listed.
+    /// The reason the folder could not be listed.
     var failure: String?
     /// The listing under way.
     var pending: Pending?

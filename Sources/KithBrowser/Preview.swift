@@ -11,7 +11,7 @@ package enum Preview: Hashable, Sendable {
     case picture(Picture, about: String)
     /// The first items of a folder.
     case folder([Item], hasMore: Bool)
-    /// Why there is nothing to show.
+    /// The reason there is nothing to show.
     case failure(String)
 
     /// So many bytes are fetched of a file that is not decoded whole.

@@ -6,11 +6,11 @@ package struct CommandDescription: Decodable, Hashable, Sendable {
     package struct Argument: Decodable, Hashable, Sendable {
         /// The way it is given.
         package enum Kind: String, Decodable, Hashable, Sendable {
-            /// By its place.
+            /// Given by its position.
             case positional
-            /// By a name and a value.
+            /// Given by a name and a value.
             case option
-            /// By a name alone.
+            /// Given by a name alone.
             case flag
         }
 

@@ -24,7 +24,7 @@ package struct Configuration: Hashable, Sendable {
         /// Devices whose name, as typed, matches one of the patterns and none of those with an exclamation mark.
         case device([String])
 
-        /// As it stands in a file.
+        /// The text as it stands in a file.
         package var text: String {
             switch self {
             case .everything: "before the first section"

@@ -1,6 +1,6 @@
 /// The file that has a system's service manager keep a device up.
 package struct ServiceUnit: Hashable, Sendable {
-    /// Which service manager, and for whom.
+    /// A service manager, and for whom it runs services.
     package enum Manager: Hashable, Sendable {
         /// systemd, of the user who installs it.
         case systemdUser

@@ -50,7 +50,7 @@ public enum DeliveryAnswer: Hashable, Sendable {
 
 /// A message and its place.
 public struct DeliveredMessage: Hashable, Sendable {
-    /// Which of its group's, or its client's, messages it is, from zero.
+    /// The position among the messages of its group, or of its client, from zero.
     public let position: UInt64
     /// The message.
     public let bytes: [UInt8]

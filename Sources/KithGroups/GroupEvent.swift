@@ -107,7 +107,7 @@ extension GroupEvent: TLSCodable {
     }
 }
 
-/// Why a client could not do something with a group; the group is as before, here and in storage.
+/// The reason a client could not do something with a group; the group is as before, here and in storage.
 public enum GroupError: Error, Hashable, Sendable {
     /// There is no group of that name here.
     case unknownGroup

@@ -4,9 +4,9 @@ public import KithMLS
 public struct Synchronisation: Hashable, Sendable {
     /// A message that was refused.
     public struct Refusal: Hashable, Sendable {
-        /// Which of the group's messages.
+        /// The position among the group's messages.
         public let position: UInt64
-        /// Why.
+        /// The reason.
         public let reason: MLSError
     }
 

@@ -53,7 +53,7 @@ struct SessionRecord: Hashable {
 /// A message that is to be handed to the delivery service.
 struct Outgoing: Hashable {
     enum Kind: Hashable {
-        /// Of no use once its epoch is over.
+        /// A proposal, of no use once its epoch is over.
         case proposal
         /// Refused when another one was first.
         case commit

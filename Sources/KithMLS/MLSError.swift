@@ -1,4 +1,4 @@
-/// Why an operation of the engine was refused; the group is then as it was before.
+/// The reason an operation of the engine was refused; the group is then as it was before.
 ///
 /// One case for each rule of RFC 9420 that can be broken. No case carries a secret, or anything a peer sent.
 public enum MLSError: Error, Hashable, Sendable {

@@ -1,6 +1,6 @@
 public import Foundation
 
-/// Why a call of ``MLSCrypto`` failed; the groups are as before.
+/// The reason a call of ``MLSCrypto`` failed; the groups are as before.
 ///
 /// No text holds a secret, or anything that a peer sent.
 public enum MLSCryptoError: Error, LocalizedError, Hashable, Sendable {

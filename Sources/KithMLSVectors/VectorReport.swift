@@ -24,7 +24,7 @@ public struct VectorReport: Sendable {
     }
 }
 
-/// Why a vector did not pass.
+/// The reason a vector did not pass.
 struct VectorFailure: Error, CustomStringConvertible {
     let description: String
     init(_ description: String) { self.description = description }

@@ -23,7 +23,7 @@ public struct X509Identity: Hashable, Sendable {
     }
 }
 
-/// Why a chain of certificates is not believed.
+/// The reason a chain of certificates is not trusted.
 public enum X509Refusal: Error, Hashable, Sendable {
     /// The chain has no certificate.
     case empty

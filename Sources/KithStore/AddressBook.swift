@@ -8,9 +8,9 @@ public struct AddressBook: Hashable, Sendable {
     public struct Entry: Hashable, Sendable {
         /// The address at which the device listens.
         public var address: NetworkAddress
-        /// When a connection last went there, in seconds since 1970; `nil` when none ever did.
+        /// The last time a connection went there, in seconds since 1970; `nil` when none ever did.
         public var lastGood: Int64?
-        /// When the device last announced this address, in seconds since 1970; `nil` when it no longer does.
+        /// The last time the device announced this address, in seconds since 1970; `nil` when it no longer does.
         public var announcedAt: Int64?
 
         /// Makes an entry.

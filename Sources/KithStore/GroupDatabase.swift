@@ -15,7 +15,7 @@ import Synchronization
 ///
 /// Calls are synchronous, with a flush to the disk for a change.
 public final class GroupDatabase: GroupStorage {
-    /// After how many deleted or replaced secrets the key steps forward.
+    /// The number of deleted or replaced secrets after which the key steps forward.
     static let erasuresPerStep: Int64 = 256
     /// The number of rows under an old key that a change seals anew besides.
     static let rewrapsPerChange = 4
@@ -123,7 +123,7 @@ public final class GroupDatabase: GroupStorage {
         }
     }
 
-    /// Which state of a group is stored.
+    /// The version of a group that is stored.
     public func version(of groupID: [UInt8]) throws(GroupStorageError) -> UInt64? {
         try read { database in
             try Int64.fetchOne(database, sql: "SELECT version FROM groups WHERE id = ?", arguments: [Data(groupID)])

@@ -24,7 +24,7 @@ struct HourlyLines<Key: Hashable & Sendable> {
     private let overLimit: Int
     private var hour = Int64.min
     private var entries: [Key: Entry] = [:]
-    /// Of hours that are over, still to be written.
+    /// The lines of past hours, still to be written.
     private var over: [Line] = []
 
     init(overLimit: Int) { self.overLimit = overLimit }

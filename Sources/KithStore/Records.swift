@@ -13,9 +13,9 @@ public struct PairedDevice: Hashable, Sendable {
     public var relays: [String]
     /// The grants it has here.
     public var grants: [Grant]
-    /// When it was paired, in seconds since 1970.
+    /// The time of pairing, in seconds since 1970.
     public var pairedAt: Int64
-    /// When it was last connected, in seconds since 1970.
+    /// The time it was last connected, in seconds since 1970.
     public var lastSeen: Int64?
 
     /// Makes a record.
@@ -39,7 +39,7 @@ public struct Standing: Hashable, Sendable {
     public var isForgotten: Bool
     /// The grants this device has there.
     public var grants: [Grant]
-    /// When it said so, in seconds since 1970.
+    /// The time of that report, in seconds since 1970.
     public var time: Int64
 
     /// Makes a record.
@@ -58,7 +58,7 @@ public struct InvitationRecord: Hashable, Sendable {
     package var proofKey: [UInt8]
     /// The grants that the device that uses it gets here.
     public var grants: [Grant]
-    /// When it stops working, in seconds since 1970.
+    /// The time it stops working, in seconds since 1970.
     public var expiresAt: Int64
     /// True when this end asks no question when it is used.
     public var isAutomatic: Bool
@@ -93,7 +93,7 @@ extension InvitationRecord: CustomStringConvertible {
 
 /// An attempt to pair by an invitation of this device that came as far as a challenge.
 public struct PairingAttempt: Hashable, Sendable {
-    /// Which one, of all.
+    /// The number of the attempt, among all.
     public var number: Int64
     /// The invitation's public name.
     public var invitation: String
@@ -101,7 +101,7 @@ public struct PairingAttempt: Hashable, Sendable {
     public var device: DeviceID
     /// The address it was presented from; empty when unknown.
     public var address: String
-    /// When it began, in seconds since 1970.
+    /// The time it began, in seconds since 1970.
     public var beganAt: Int64
     /// The reason it failed; `nil` while it runs, and when this device was killed meanwhile.
     public var ending: String?
@@ -129,11 +129,11 @@ public struct AuditEntry: Hashable, Sendable {
         case denied
     }
 
-    /// When, in seconds since 1970.
+    /// The time, in seconds since 1970.
     public var time: Int64
     /// The device: its name, or its DeviceID when it has none here.
     public var device: String
-    /// Which method, or which event.
+    /// The method, or the event.
     public var method: String
     /// The decision.
     public var decision: Decision

@@ -156,7 +156,7 @@ extension Store {
 struct KnownPeers: Sendable {
     /// The paired devices.
     var devices: Set<DeviceID> = []
-    /// When the last of the invitations that wait stops working; in the past when there is none.
+    /// The time at which the last of the waiting invitations stops working; in the past when there is none.
     var lastExpiry = Int64.min
     /// Grows with every change of the database: what is older is not taken.
     var version: UInt64 = 0

@@ -27,7 +27,7 @@ public final class Store: Sendable {
     let database: DatabaseQueue
     private let lock: DirectoryLock
     let logger: Logger
-    /// As of the last change.
+    /// The known devices as of the last change.
     let known: Mutex<KnownPeers>
     let attempts = Mutex(CountedAttempts())
     /// Held while attempts are written, so that no line is written twice.

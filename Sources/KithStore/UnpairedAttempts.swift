@@ -9,7 +9,7 @@ public struct UnpairedAttempt: Hashable, Sendable {
     public var address: NetworkAddress?
     /// The method it called; `connect` for nothing but that.
     public var method: String
-    /// Why it got nothing.
+    /// The reason it got nothing.
     public var detail: String
 
     /// Describes an attempt.
@@ -31,7 +31,7 @@ struct UnpairedAttempts {
     /// The name of the line of all others.
     static let others = "other unpaired devices"
 
-    /// By the key; `nil` stands for all others.
+    /// The lines by key; `nil` stands for all others.
     typealias Lines = HourlyLines<DeviceID?>
 
     private var lines = Lines(overLimit: keysPerHour + 1)

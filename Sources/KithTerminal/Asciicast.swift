@@ -305,7 +305,7 @@ extension Asciicast {
 // MARK: - Playing
 
 extension Asciicast {
-    /// When each event of a recording is due.
+    /// The times at which the events of a recording are due.
     package struct Pace: Sendable {
         private let speed: Double
         /// The longest pause that is kept, in seconds, as the person or the recording wants it.

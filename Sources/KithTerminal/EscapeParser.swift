@@ -43,7 +43,7 @@ struct EscapeParser: Sendable {
     private(set) var colons: UInt32 = 0
     /// The private marker `<`, `=`, `>` or `?`, or 0.
     private(set) var marker: UInt8 = 0
-    /// Up to two intermediate bytes, the first in the low byte.
+    /// The intermediate bytes, two at most, the first in the low byte.
     private(set) var intermediates: UInt32 = 0
     private var intermediateCount = 0
     private var hasMoreParameters = false

@@ -46,9 +46,9 @@ package struct MouseEvent: Hashable, Sendable {
 
     package var action: Action
     package var button: Button
-    /// From 0.
+    /// The column, from 0.
     package var column: Int
-    /// From 0.
+    /// The row, from 0.
     package var row: Int
     package var modifiers: KeyModifiers
 

@@ -12,7 +12,7 @@
 ///
 /// While nothing is drawn, output passes unchanged.
 package struct PredictiveEcho: Sendable {
-    /// When guesses are drawn.
+    /// The rule by which guesses are drawn.
     package enum Mode: String, Hashable, Sendable, CaseIterable {
         /// On slow paths: from 30 ms smoothed round trip on, until it falls below 20 ms; also once a guess stands for
         /// 250 ms.
@@ -23,7 +23,7 @@ package struct PredictiveEcho: Sendable {
         case never
     }
 
-    /// When guesses are drawn.
+    /// The rule by which guesses are drawn.
     package var mode: Mode
     /// The person's terminal as the remote program left it.
     package private(set) var terminal: Terminal
@@ -91,7 +91,7 @@ package struct PredictiveEcho: Sendable {
     /// True when something is drawn that the device has not shown.
     package var isShowing: Bool { !drawn.isEmpty || drawnCursor != nil }
 
-    /// When ``timedOut(now:)`` is due, as an instant on the clock of the other calls; nil when nothing waits.
+    /// The time at which ``timedOut(now:)`` is due, on the clock of the other calls; nil when nothing waits.
     package var deadline: Duration? {
         guard mode == .adaptive, !isSlow, !isLate else { return nil }
         return oldest.map { $0 + Self.glitch }
@@ -284,7 +284,7 @@ package struct PredictiveEcho: Sendable {
         if cursors.count >= Self.stepLimit || !body(&self) { lose(until: end) }
     }
 
-    /// From here on nothing is known until the device has processed the input up to `end`.
+    /// Forgets the guesses: nothing is known until the device has processed the input up to `end`.
     private mutating func lose(until end: UInt64) {
         epoch += 1
         blindUntil = max(blindUntil, end)

@@ -1,6 +1,6 @@
 /// One line of the grid.
 package struct Row: Hashable, Sendable {
-    /// As many as the grid has columns; fewer in the scrollback, where erased cells at the end are left out.
+    /// The cells, as many as the grid has columns; fewer in the scrollback, where erased cells at the end are left out.
     package var cells: [Cell]
     /// The text went on in the next row because this one was full, not because a line ended.
     package var isWrapped = false
@@ -79,7 +79,7 @@ package struct Row: Hashable, Sendable {
         repairEnd()
     }
 
-    /// After a shift: no half of a wide character at the end, no wrap from an erased end.
+    /// Repairs the end after a shift: no half of a wide character there, no wrap from an erased end.
     private mutating func repairEnd() {
         let last = cells.count - 1
         if cells[last].isWide { cells[last].blank() }

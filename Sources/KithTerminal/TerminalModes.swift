@@ -1,4 +1,4 @@
-/// Which mouse events the program asked for.
+/// The mouse events that the program asked for.
 package enum MouseTracking: UInt16, Hashable, Sendable {
     /// None.
     case off = 0
@@ -22,7 +22,7 @@ package enum MouseEncoding: UInt16, Hashable, Sendable {
     case sgr = 1006
     /// Decimal numbers in rxvt's order (mode 1015).
     case decimal = 1015
-    /// As `sgr`, in pixels (mode 1016).
+    /// The same as `sgr`, in pixels (mode 1016).
     case pixels = 1016
 }
 
@@ -88,7 +88,7 @@ package struct TerminalCursor: Hashable, Sendable {
     /// The style of what is written next; its content is 0.
     package var style = Cell()
     var charsets: SIMD4<UInt8> = SIMD4(repeating: Charset.ascii.rawValue)
-    /// Which of G0…G3 is in use.
+    /// The number of the character set in use, of G0…G3.
     var charset = 0
     /// Rows count from the top margin, and the cursor stays between the margins (DECOM, mode 6).
     package var isOriginRelative = false

@@ -7,7 +7,7 @@ import KithWire
 
 /// The first location of a pane of `kith browse`: `laptop`, `laptop:/srv`, `./photos`.
 struct BrowseLocation: ExpressibleByArgument, Hashable {
-    /// As typed.
+    /// The argument as typed.
     let text: String
 
     init?(argument: String) {

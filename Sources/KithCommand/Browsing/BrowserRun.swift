@@ -31,7 +31,7 @@ struct BrowserRun {
     let client: Client
     let terminal: BrowserTerminal
 
-    /// Why the loop ends.
+    /// The reason the loop ends.
     private enum Ending {
         case quit
         case failed(any Error)

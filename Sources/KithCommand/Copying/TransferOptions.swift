@@ -62,7 +62,7 @@ struct TransferOptions: ParsableArguments {
         }
     }
 
-    /// When contents are compressed.
+    /// The rule by which contents are compressed.
     var compression: Files.Compression { compresses ? .always : compress }
 
     /// The selection of the sources' files to send.

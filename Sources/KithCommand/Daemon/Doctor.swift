@@ -165,7 +165,8 @@ struct DoctorCommand: AsyncParsableCommand {
             let status = try await client.call(
                 ThisDevice.Status.self, Nothing(), options: CallOptions(timeout: .seconds(5)))
             if status.version == kithVersion {
-                record(Reach.Step("daemon", .ok, "\(status.name) is up, process \(status.pid), Kith \(status.version)."))
+                record(
+                    Reach.Step("daemon", .ok, "\(status.name) is up, process \(status.pid), Kith \(status.version)."))
             } else {
                 record(
                     Reach.Step(

@@ -154,7 +154,7 @@ struct LsCommand: AsyncParsableCommand {
         throw KithError(.closed, "The listing of \(path) was cut off. Try it again.")
     }
 
-    /// By name, in the order of the bytes, which also decides where time or size are the same.
+    /// Sorts by name, in the order of the bytes, which also decides where time or size are the same.
     private func sorted(_ entries: [Files.Entry]) -> [Files.Entry] {
         let (byTime, bySize) = (byTime, bySize)
         /// A pair of numbers, the smaller the earlier in the list.

@@ -2,7 +2,7 @@ import Foundation
 import KithAPI
 import KithWire
 
-/// Why paths were refused that are on this device, where one of another device was wanted.
+/// The refusal of paths on this device, where one of another device was wanted.
 struct LocalPaths: Error {
     /// The paths as typed.
     var paths: [String]

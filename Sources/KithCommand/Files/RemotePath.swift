@@ -73,6 +73,6 @@ extension RemotePath: ExpressibleByArgument {
 }
 
 extension RemotePath: CustomStringConvertible {
-    /// As it is typed.
+    /// The path as it is typed.
     var description: String { (device.map { $0 + ":" } ?? "") + path }
 }

@@ -68,7 +68,7 @@ final class ForwardDisplay: Sendable {
 
     private func write(_ text: String) { noteInLine(text) }
 
-    /// From where to where: `127.0.0.1:8080 → db:5432`.
+    /// The two ends of a forward: `127.0.0.1:8080 → db:5432`.
     ///
     /// `isUp` is false for one that waits for this device to come up.
     static func route(_ status: Forward.Status, isUp: Bool = true) -> String {

@@ -10,7 +10,7 @@ struct ProcessSpawn {
     enum Mode {
         /// In this process's group, on its terminal and its standard streams.
         case foreground
-        /// As ``foreground``, but that its output goes to this descriptor.
+        /// The same as ``foreground``, but that its output goes to this descriptor.
         case answering(output: Int32)
         /// In a session of its own, so that closing the terminal leaves it alone; its input is this descriptor, or nothing,
         /// its output and errors are in the file `log`.
@@ -19,7 +19,7 @@ struct ProcessSpawn {
         case reading(output: Int32)
     }
 
-    /// Why a program could not be started.
+    /// The reason a program could not be started.
     struct Failure: Error, CustomStringConvertible {
         /// The errno of posix_spawn(3).
         let number: Int32

@@ -138,7 +138,8 @@ extension Root {
         do throws(ArgumentScan.Problem) {
             return path + (try ArgumentScan.separated(Array(words.dropFirst(path.count)), of: command))
         } catch {
-            throw unterminated(Array(words.dropFirst(path.count)), of: command, path) ?? commandLineError(for: error, path)
+            throw unterminated(Array(words.dropFirst(path.count)), of: command, path)
+                ?? commandLineError(for: error, path)
         }
     }
 

@@ -88,7 +88,7 @@ func writeOutput(_ data: Data) throws(KithError) {
     }
 }
 
-/// Why the output cannot be written, from an errno.
+/// The error of output that cannot be written, from an errno.
 func outputError(_ number: Int32) -> KithError {
     switch number {
     case ENOSPC, EDQUOT: KithError(.exhausted, "The output cannot be written: the disk is full.")

@@ -53,7 +53,7 @@ extension PrivateMessage: TLSCodable {
     }
 }
 
-/// Which key a private message is under (RFC 9420 §6.3.2).
+/// The key a private message is under: a member, and a generation (RFC 9420 §6.3.2).
 package struct SenderData: Hashable, TLSCodable {
     package var leafIndex: UInt32
     package var generation: UInt32
@@ -127,7 +127,7 @@ extension PrivateMessage {
         authenticatedData = content.authenticatedData
     }
 
-    /// Which member's key of which generation it is under (§6.3.2).
+    /// Decrypts whose key, and of which generation, it is under (§6.3.2).
     package func senderData(
         _ suite: any CipherSuite, senderDataSecret: borrowing Secret
     ) throws(MLSError) -> SenderData {
@@ -169,9 +169,9 @@ extension PrivateMessage {
 public enum PaddingPolicy: Hashable, Sendable {
     /// Nothing.
     case none
-    /// Up to the next multiple.
+    /// Pads to the next multiple.
     case multiple(of: Int)
-    /// Up to the next power of two, and above 1 kB to the next of its eighths: at most an eighth more.
+    /// Pads to the next power of two, and above 1 kB to the next of its eighths: at most an eighth more.
     case sizeClasses
 
     /// The padding for `count` bytes.

@@ -1,4 +1,4 @@
-/// Why a credential is looked at (RFC 9420 §5.3.1).
+/// The occasion on which a credential is checked (RFC 9420 §5.3.1).
 public enum CredentialEvent: Hashable, Sendable {
     /// It stands in a key package that is to be added.
     case keyPackage

@@ -25,7 +25,7 @@ struct PastEpoch: Sendable {
     let leafIndex: UInt32
     let senderData: SecretBox
     var secretTree: SecretTree
-    /// When the epoch ended, in seconds since 1970, where the client has a clock.
+    /// The end of the epoch, in seconds since 1970, where the client has a clock.
     let ended: UInt64?
     var messagesLeft: Int
 

@@ -36,7 +36,7 @@ public struct JoinOptions: Sendable {
 }
 
 extension Welcome {
-    /// Which of some key packages the Welcome is for.
+    /// Finds the key package, of some, that the Welcome is for.
     public func recipient(of bundles: [KeyPackageBundle], _ suite: any CipherSuite) -> KeyPackageBundle? {
         bundles.first { bundle in
             let reference = bundle.keyPackage.reference(suite)

@@ -4,7 +4,7 @@ public struct GroupConfiguration: Sendable {
     public var authentication: any AuthenticationService
     /// The suites of groups that the client joins, where one of its own stands beside the engine's.
     public var suites: [any CipherSuite] = CipherSuites.all + CipherSuites.experimental
-    /// Which wire format the client's proposals and commits take: public or private.
+    /// The wire format of the client's proposals and commits: public or private.
     public var handshakeFormat: WireFormat = .privateMessage
     /// True to accept proposals and commits of members that are not encrypted.
     public var acceptsPublicHandshake = true
@@ -29,7 +29,7 @@ public struct GroupConfiguration: Sendable {
     public var queuedProposals = 4_096
     /// The number of own messages that are recognised when they come back.
     public var rememberedMessages = 256
-    /// Of how many own messages the keys are kept, so that this member can read them once when they come back.
+    /// The number of own messages whose keys are kept, so that this member can read them once when they come back.
     ///
     /// None of them is then an ``OwnMessage``. Zero, as the RFC has it, unless an application cannot keep what it sends.
     public var readableOwnMessages = 0

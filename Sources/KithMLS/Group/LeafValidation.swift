@@ -1,4 +1,4 @@
-/// When a leaf is looked at, in seconds since 1970, and how long a leaf may live (RFC 9420 §7.2, §7.3).
+/// The time of a check, in seconds since 1970, and the longest lifetime of a leaf (RFC 9420 §7.2, §7.3).
 struct LifetimeRule {
     /// Nil where the client has no clock; lifetimes are then not held against it.
     let now: UInt64?

@@ -19,7 +19,7 @@ enum Committer: Hashable, Sendable {
     case newMember
 }
 
-/// Why a group begins with a pre-shared key of another (RFC 9420 §11.2, §11.3).
+/// The reason a group begins with a pre-shared key of another (RFC 9420 §11.2, §11.3).
 enum GroupStart: Hashable, Sendable {
     case ordinary
     case reInit

@@ -20,7 +20,7 @@ public struct ApplicationMessage: Hashable, Sendable {
     public let senderNode: LeafNode
     /// The epoch it was sent in.
     public let epoch: UInt64
-    /// Which of the sender's messages of that epoch it is.
+    /// The number of the message among the sender's of that epoch.
     public let generation: UInt32
     /// The sender's additional data, in the clear.
     public let authenticatedData: [UInt8]

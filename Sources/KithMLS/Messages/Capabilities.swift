@@ -46,7 +46,7 @@ extension Capabilities: TLSCodable {
     }
 }
 
-/// When a leaf that came in a key package is valid, in seconds since 1970 (RFC 9420 §7.2).
+/// The time in which a leaf from a key package is valid, in seconds since 1970 (RFC 9420 §7.2).
 public struct Lifetime: Hashable, Sendable {
     /// The first second.
     public var notBefore: UInt64

@@ -2,11 +2,11 @@
 public struct LeafNode: Hashable, Sendable {
     /// The way a leaf came into the tree.
     public enum Source: Hashable, Sendable {
-        /// From a key package, valid for a time.
+        /// It came in a key package, valid for a time.
         case keyPackage(Lifetime)
-        /// From an Update proposal.
+        /// It came in an Update proposal.
         case update
-        /// From a commit's path, tied to the nodes above it (§7.9).
+        /// It came with a commit's path, tied to the nodes above it (§7.9).
         case commit(parentHash: [UInt8])
     }
 

@@ -10,7 +10,7 @@ public struct PreSharedKeyID: Hashable, Sendable {
         case branch = 3
     }
 
-    /// Which key.
+    /// The key that is meant.
     public enum Key: Hashable, Sendable {
         /// One the application provides.
         case external(id: [UInt8])
@@ -18,7 +18,7 @@ public struct PreSharedKeyID: Hashable, Sendable {
         case resumption(Usage, groupID: [UInt8], epoch: UInt64)
     }
 
-    /// Which key.
+    /// The key that is meant.
     public var key: Key
     /// A fresh random value of `KDF.Nh` bytes.
     public var nonce: [UInt8]

@@ -63,7 +63,7 @@ package struct KeySchedule: ~Copyable {
     private let member: Secret
     private let suite: any CipherSuite
 
-    /// From the previous epoch's init secret and this commit's secret; `context` is the new epoch's.
+    /// Derives from the previous epoch's init secret and this commit's secret; `context` is the new epoch's.
     package init(
         _ suite: any CipherSuite, initSecret: borrowing Secret, commitSecret: borrowing Secret,
         pskSecret: borrowing Secret, context: [UInt8]
@@ -73,7 +73,7 @@ package struct KeySchedule: ~Copyable {
         self.init(suite, joinerSecret: joiner, pskSecret: pskSecret)
     }
 
-    /// From the joiner secret of a Welcome.
+    /// Derives from the joiner secret of a Welcome.
     package init(_ suite: any CipherSuite, joinerSecret: consuming Secret, pskSecret: borrowing Secret) {
         self.suite = suite
         self.member = suite.extract(salt: joinerSecret, pskSecret)

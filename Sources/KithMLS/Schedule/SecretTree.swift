@@ -1,4 +1,4 @@
-/// Which of a member's two ratchets (RFC 9420 §9).
+/// One of a member's two ratchets (RFC 9420 §9).
 package enum RatchetKind: Int, Hashable, Sendable {
     case handshake
     case application

@@ -22,7 +22,7 @@ public struct GroupRow: Sendable {
         case resumption = 7
         /// The own commit that awaits its confirmation, with the epoch it begins.
         case pending = 8
-        /// That commit's Welcome.
+        /// The Welcome of that commit.
         case pendingWelcome = 9
         /// The state of the layer above: its position in the delivery service's order.
         case session = 32
@@ -55,7 +55,7 @@ public struct GroupRow: Sendable {
         public let kind: Kind
         /// The epoch it belongs to, or zero.
         public let epoch: UInt64
-        /// Which of its kind.
+        /// The number within its kind.
         public let number: UInt64
 
         /// Names a row.
@@ -149,7 +149,7 @@ public struct GroupChanges: Sendable {
 public struct StoredGroup: Sendable {
     /// The group's name.
     public let groupID: [UInt8]
-    /// Which state of it this is: every change adds one to what a new group began with.
+    /// The version of its state: every change adds one to what a new group began with.
     public let version: UInt64
     /// Its rows, in any order.
     public let rows: [GroupRow]

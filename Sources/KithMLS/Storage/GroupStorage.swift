@@ -8,7 +8,7 @@ public protocol GroupStorage: Sendable {
     func groups() throws(GroupStorageError) -> [[UInt8]]
     /// A group, or nil when it is not there.
     func load(_ groupID: [UInt8]) throws(GroupStorageError) -> StoredGroup?
-    /// Which state of a group is stored, without reading it; nil when it is not there.
+    /// The version of a group that is stored, without reading it; nil when there is none.
     func version(of groupID: [UInt8]) throws(GroupStorageError) -> UInt64?
     /// Writes changes of groups and items together.
     ///
@@ -30,7 +30,7 @@ extension GroupStorage {
     @discardableResult public func maintain(limit: Int) throws(GroupStorageError) -> Int { 0 }
 }
 
-/// Why storage did not do what it was asked.
+/// The reason storage did not do what it was asked.
 public enum GroupStorageError: Error, Hashable, Sendable {
     /// The group has changed since it was loaded, or is there where none should be: load it again.
     case conflict

@@ -30,7 +30,7 @@ public final class MemoryGroupStorage: GroupStorage {
         }
     }
 
-    /// Which state of a group is stored.
+    /// The version of a group that is stored.
     public func version(of groupID: [UInt8]) throws(GroupStorageError) -> UInt64? {
         content.withLock { $0.groups[groupID]?.version }
     }

@@ -25,7 +25,7 @@ struct KeySet: Sendable {
             low = UInt64(bitPattern: Int64(hasher.finalize()))
         }
 
-        /// Which of a node's parts the mark is in.
+        /// The part of a node, by number, that the mark is in.
         func digit(_ level: Int) -> Int { Int(truncatingIfNeeded: high >> (3 * level)) & 7 }
     }
 
