@@ -284,7 +284,7 @@ package struct PredictiveEcho: Sendable {
         if cursors.count >= Self.stepLimit || !body(&self) { lose(until: end) }
     }
 
-    /// Forgets the guesses: nothing is known until the device has processed the input up to `end`.
+    /// Takes the screen for unknown until the device has processed the input up to `end`.
     private mutating func lose(until end: UInt64) {
         epoch += 1
         blindUntil = max(blindUntil, end)

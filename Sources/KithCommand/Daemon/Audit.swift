@@ -37,7 +37,7 @@ struct AuditCommand: AsyncParsableCommand {
                 ["WHEN", "DEVICE", "WHAT", "DECISION", "DETAIL"],
                 entries.map { entry in
                     [
-                        relative(entry.time), Self.who(entry), printable(entry.method), entry.decision,
+                        relative(entry.time), Self.callerName(entry), printable(entry.method), entry.decision,
                         printable(entry.detail),
                     ]
                 }))

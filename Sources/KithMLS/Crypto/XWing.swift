@@ -9,7 +9,7 @@ import Foundation
 /// The hybrid of ML-KEM-768 and X25519 (draft-connolly-cfrg-xwing-kem).
 ///
 /// Experimental: the draft's derivation of keys, and the code points of suites with it, still differ between
-/// implementations.
+/// implementations (Documentation/Deviations.md).
 @available(macOS 26.0, iOS 26.0, *)
 enum XWing: KEM {
     static var id: UInt16 { 0x647A }

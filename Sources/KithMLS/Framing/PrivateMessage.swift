@@ -127,7 +127,7 @@ extension PrivateMessage {
         authenticatedData = content.authenticatedData
     }
 
-    /// Decrypts whose key, and of which generation, it is under (§6.3.2).
+    /// Decrypts the sender data: the member and the generation of the key it is under (§6.3.2).
     package func senderData(
         _ suite: any CipherSuite, senderDataSecret: borrowing Secret
     ) throws(MLSError) -> SenderData {

@@ -86,7 +86,8 @@ extension RatchetTree {
         let required: RequiredCapabilities? = try context.extensions.decoded(.requiredCapabilities)
         let members = memberNodes
         _ = try configuration.executor.map(members.count) { index throws(MLSError) in
-            // A leaf that expired after it came in is its owner's to renew; it is no reason not to join (§7.3).
+            // A leaf that expired after it came in is its owner's to renew; that does not keep anybody from
+            // joining (§7.3; Documentation/Deviations.md).
             try members[index].node.leaf?.validate(
                 suite, at: LeafLocation(groupID: context.groupID, leafIndex: members[index].index),
                 lifetime: LifetimeRule(now: nil, maximum: lifetime.maximum))
