@@ -43,7 +43,7 @@ struct CpCommand: AsyncParsableCommand {
     var preserves = false
     @Flag(name: [.customShort("n"), .long], help: "Leave files alone that are there already.") var noClobber = false
     @Flag(name: .long, help: "Give new files the current time and the default mode.") var noPreserve = false
-    @Flag(name: .long, help: "Change nothing; say what would be. (-n is --no-clobber here, as with cp.)")
+    @Flag(name: .long, help: "Change nothing; print what would be done. (-n is --no-clobber here, as with cp.)")
     var dryRun = false
     @OptionGroup(title: "Transfer options") var transfer: TransferOptions
     @Argument(help: "What to copy, then where to.") var paths: [RemotePath]

@@ -26,7 +26,7 @@ struct SyncCommand: AsyncParsableCommand {
 
     @OptionGroup var globals: GlobalOptions
     @OptionGroup(title: "Transfer options") var transfer: TransferOptions
-    @Flag(name: [.customShort("n"), .long], help: "Change nothing; say what would be.") var dryRun = false
+    @Flag(name: [.customShort("n"), .long], help: "Change nothing; print what would be done.") var dryRun = false
     @Flag(name: .long, help: "Delete what the source does not have.") var delete = false
     @Argument(help: "What it is to be like.") var source: RemotePath
     @Argument(help: "What is changed.") var destination: RemotePath

@@ -52,7 +52,7 @@ struct TransferOptions: ParsableArguments {
     @Flag(name: [.customShort("q"), .long], help: "Show no progress.") var quiet = false
     @Flag(
         name: [.customShort("a"), .customLong("archive")],
-        help: "As with rsync: folders with all in them, modes, times and links kept.")
+        help: "As with rsync: folders with everything in them, modes, times and links kept.")
     var archives = false
     @Flag(name: .long, help: "Show how far it is; done on a terminal anyway.") var progress = false
 

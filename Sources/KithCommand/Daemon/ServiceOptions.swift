@@ -50,7 +50,7 @@ struct ServiceOptions: ParsableArguments {
         guard isSystem else { return nil }
         guard let name = user ?? ProcessInfo.processInfo.environment["SUDO_USER"], !name.isEmpty else {
             throw KithError(
-                .invalid, "Say whose shell other devices are to get: --user NAME (root when you mean root).")
+                .invalid, "Name the user whose shell other devices are to get: --user NAME (root when you mean root).")
         }
         guard name.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7F && $0 != 0x25 && $0 != 0x3A }),
             let entry = unsafe getpwnam(name), let home = unsafe entry.pointee.pw_dir
@@ -69,7 +69,7 @@ struct ServiceOptions: ParsableArguments {
         if !isSystem, geteuid() == 0, !caller.isEmpty, caller != "root" {
             throw KithError(
                 .invalid,
-                "As root, say whose device it is: --user \(caller). Without sudo the service is your own.")
+                "As root, name the user whose device it is: --user \(caller). Without sudo the service is your own.")
         }
     }
 

@@ -6,7 +6,7 @@ import KithWire
 /// `kith service status`.
 struct ServiceStatus: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "status", abstract: "Say whether the service is installed, and runs.",
+        commandName: "status", abstract: "Show whether the service is installed, and runs.",
         discussion: helpText(
             """
               kith service status && echo it runs

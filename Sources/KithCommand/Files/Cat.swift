@@ -20,7 +20,7 @@ struct CatCommand: AsyncParsableCommand {
     @OptionGroup var globals: GlobalOptions
     @Option(help: "The first byte of each file, from 0; with k, M, G behind.") var offset = CountArgument(0)
     @Option(help: "How many bytes of each file; default: to the end.") var length: CountArgument?
-    @Flag(help: "Pass on to the terminal what it obeys.") var raw = false
+    @Flag(help: "Pass control characters on to the terminal.") var raw = false
     @Argument(help: "The files: DEVICE:PATH.") var paths: [RemotePath]
 
     func run() async throws {

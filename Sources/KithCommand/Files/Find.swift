@@ -77,7 +77,7 @@ struct FindCommand: AsyncParsableCommand {
         false
     @Flag(help: "Print DEVICE: before each path, as other commands take it.") var withDevice = false
     // These three stand for what WordForms has taken out of the line before: here they say that it can be there.
-    @Flag(name: .customLong("or", withSingleDash: true), help: "One of what is before and behind it is enough.")
+    @Flag(name: .customLong("or", withSingleDash: true), help: "The test before it or the one behind is enough.")
     var isAlternative = false
     @Flag(name: .customLong("not", withSingleDash: true), help: "The next test must not be met.") var isNot = false
     @Option(

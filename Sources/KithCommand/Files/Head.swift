@@ -26,7 +26,7 @@ struct HeadCommand: AsyncParsableCommand {
         help: "So many bytes, with k, M, G behind; with a minus, all but the last so many.")
     var bytes: CountArgument?
     @Flag(name: [.customShort("q"), .long], help: "Never print the names of the files.") var quiet = false
-    @Flag(help: "Pass on to the terminal what it obeys.") var raw = false
+    @Flag(help: "Pass control characters on to the terminal.") var raw = false
     @Argument(help: "The files: DEVICE:PATH.") var paths: [RemotePath]
 
     func run() async throws {

@@ -21,7 +21,7 @@ struct StatCommand: AsyncParsableCommand {
 
     @OptionGroup var globals: GlobalOptions
     @Flag(name: [.customShort("L"), .long], help: "Describe what a link leads to.") var dereference = false
-    @Option(name: [.customShort("c"), .long], help: "Print this for each, with what stands for %s and its kin.")
+    @Option(name: [.customShort("c"), .long], help: "Print this for each, with values for %s and the like.")
     var format: String?
     @Argument(help: "The files: DEVICE:PATH.") var paths: [RemotePath]
 

@@ -34,7 +34,7 @@ struct TailCommand: AsyncParsableCommand {
     @Flag(name: [.customShort("F"), .customLong("retry")], help: "Like -f, and wait for files that are not there.")
     var retry = false
     @Flag(name: [.customShort("q"), .long], help: "Never print the names of the files.") var quiet = false
-    @Flag(help: "Pass on to the terminal what it obeys.") var raw = false
+    @Flag(help: "Pass control characters on to the terminal.") var raw = false
     @Argument(help: "The files: DEVICE:PATH.") var paths: [RemotePath]
 
     private var start: Files.Follow.Start {

@@ -67,7 +67,7 @@ struct ForwardCommand: AsyncParsableCommand {
         }
         guard device != nil else { throw ValidationError("Name the device to forward through.") }
         guard try !options.forwards().rules.isEmpty else {
-            throw ValidationError("Say what to forward: -L, -R or -D. `kith forward --help` shows how.")
+            throw ValidationError("Choose what to forward: -L, -R or -D. `kith forward --help` shows how.")
         }
     }
 

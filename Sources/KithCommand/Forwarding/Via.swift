@@ -10,7 +10,7 @@ import KithWire
 struct ViaCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "via",
-        abstract: "Reach the network as from a device: run a command there-through, or connect to a host and port.",
+        abstract: "Reach the network as from a device: run a command through it, or connect to a host and port.",
         discussion: helpText(
             """
               kith via laptop -- curl https://intranet.lan/
@@ -46,7 +46,7 @@ struct ViaCommand: AsyncParsableCommand {
 
     func validate() throws {
         guard command.isEmpty != target.isEmpty else {
-            throw ValidationError("Say either what to run (-- COMMAND) or where to connect to (HOST PORT).")
+            throw ValidationError("Name either what to run (-- COMMAND) or where to connect to (HOST PORT).")
         }
         if !target.isEmpty { _ = try place() }
     }

@@ -9,7 +9,7 @@ import KithSocket
 /// `kith complete bash -- LINE REPLACED`, `kith complete zsh|fish -- CURRENT WORD…`.
 struct CompleteCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "complete", abstract: "Say what can stand at the cursor; for the scripts of `kith completions`.",
+        commandName: "complete", abstract: "Print what can stand at the cursor; for the scripts of `kith completions`.",
         shouldDisplay: false)
 
     @Argument(parsing: .captureForPassthrough)

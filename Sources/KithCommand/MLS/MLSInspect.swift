@@ -28,7 +28,7 @@ struct MLSInspect: ParsableCommand {
         do {
             printLine(try jsonText(Inspection(try MLSMessage(bytes))))
         } catch let error as MLSError {
-            throw KithError(.invalid, "\(printable(file)) is no MLS message: \(error).", cause: error)
+            throw KithError(.invalid, "\(printable(file)) is not an MLS message: \(error).", cause: error)
         }
     }
 

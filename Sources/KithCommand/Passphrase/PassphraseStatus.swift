@@ -6,7 +6,7 @@ import KithIdentity
 /// `kith passphrase status`.
 struct PassphraseStatus: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "status", abstract: "Say what seals this device's key.",
+        commandName: "status", abstract: "Show what seals this device's key.",
         discussion: helpText(
             """
               kith passphrase

@@ -9,7 +9,7 @@ extension Inbox.Rule.Action: ExpressibleByArgument {}
 struct InboxRule: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rule",
-        abstract: "Say what happens to the offers of a device without asking.",
+        abstract: "Set what happens to the offers of a device without asking.",
         discussion: helpText(
             """
               kith inbox rule laptop                          which rule holds
