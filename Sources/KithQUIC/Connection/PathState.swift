@@ -24,6 +24,10 @@ struct PathState {
     var movesWhenValidated = false
     /// Whether it was left on purpose, and is returned to only when others fail.
     var isLeft = false
+    /// Whether it is in use and nothing has come along it since this end moved to it.
+    var awaitsPeer = false
+    /// Probe time-outs in a row without an answer, while it is in use.
+    var consecutiveProbes = 0
     /// When something authentic last came this way.
     var lastReceived: Timestamp?
     /// What recovery knew of it when it was left.
@@ -32,6 +36,14 @@ struct PathState {
     init(_ address: PathAddress, isValidated: Bool) {
         self.address = address
         self.isValidated = isValidated
+    }
+
+    /// Begins to be the path in use.
+    mutating func putInUse() {
+        isLeft = false
+        movesWhenValidated = false
+        awaitsPeer = true
+        consecutiveProbes = 0
     }
 
     /// The peer's address.

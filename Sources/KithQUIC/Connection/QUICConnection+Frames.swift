@@ -147,21 +147,21 @@ extension QUICConnection {
     private mutating func receivedAcknowledgement(
         _ frame: AcknowledgementFrame, _ space: PacketSpace, at now: Timestamp
     ) throws(TransportError) {
-        var blocks: [AckBlock] = []
-        swap(&blocks, &ackBlocks)
-        blocks.removeAll(keepingCapacity: true)
-        frame.forEachRange { smallest, largest in blocks.append(AckBlock(smallest: smallest, largest: largest)) }
-        defer { swap(&blocks, &ackBlocks) }
+        var ranges: [AckRange] = []
+        swap(&ranges, &ackRanges)
+        ranges.removeAll(keepingCapacity: true)
+        frame.forEachRange { smallest, largest in ranges.append(AckRange(smallest: smallest, largest: largest)) }
+        defer { swap(&ranges, &ackRanges) }
         let exponent = space == .application ? peerParameters?.ackDelayExponent ?? 3 : 3
         let delay = space == .initial ? 0 : Self.nanoseconds(delay: frame.delay, exponent: exponent)
         do {
             try recovery.receivedAck(
-                space, blocks: blocks, delay: delay, ecn: frame.counts, at: now)
+                space, ranges: ranges, delay: delay, ecn: frame.counts, at: now)
         } catch {
             throw TransportError(
                 .protocolViolation, frameType: FrameType.acknowledgement, "acknowledged a packet never sent")
         }
-        consecutiveProbes = 0
+        path.consecutiveProbes = 0
         if recovery.isBlackHole { fallBackToSmallest(at: now) }
         if space == .handshake, isClient { recovery.addressValidated() }
         settleAcknowledged(at: now)
@@ -197,7 +197,7 @@ extension QUICConnection {
                 case .crypto(let offset, let length):
                     spaces[space.rawValue].cryptoSend.acknowledged(offset: offset, length: length, isFinished: false)
                 case .retireConnectionID: peerIDs.retirementAcknowledged()
-                case .sizeProbe(let size): sizeProbeArrived(size, at: now)
+                case .plpmtudProbe(let size, let path): plpmtudProbeArrived(size, path: path, at: now)
                 default: break
                 }
             }
@@ -220,7 +220,7 @@ extension QUICConnection {
                 case .newConnectionID(let sequence): localIDs.announceAgain(sequence)
                 case .newToken: isNewTokenPending = true
                 case .retireConnectionID(let sequence): peerIDs.retirementLost(sequence)
-                case .sizeProbe(let size): sizeProbe.lost(size, at: now)
+                case .plpmtudProbe(let size, let path): plpmtudProbeLost(size, path: path, at: now)
                 default: break
                 }
             }

@@ -128,7 +128,7 @@ extension QUICConnection {
         events.append(.connected)
         log?.connected(at: now)
         issueConnectionIDs()
-        startSizeSearch()
+        startPathMTUDiscovery()
         if !isClient {
             // For a server complete is confirmed (RFC 9001 §4.1.2).
             isHandshakeDonePending = true

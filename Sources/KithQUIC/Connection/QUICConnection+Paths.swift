@@ -232,7 +232,7 @@ extension QUICConnection {
             otherPaths[index].lastReceived = now
             otherPaths[index].localID = destination
             // What was on its way when this end moved does not lead it back.
-            if isFollowing, !isProbe, isNewest, !isLeading || !awaitsPeer { follow(to: index, at: now) }
+            if isFollowing, !isProbe, isNewest, !isLeading || !path.awaitsPeer { follow(to: index, at: now) }
             return
         }
         // A server that moves by itself is not followed (RFC 9000 §9), unless that was agreed.
@@ -271,7 +271,7 @@ extension QUICConnection {
     private mutating func follow(to index: Int, at now: Timestamp) {
         let isProven = otherPaths[index].isValidated
         move(to: index, at: now)
-        awaitsPeer = false
+        path.awaitsPeer = false
         // The peer knows why it went: a chooser that finds the old way shorter does not lead it back there.
         if let left = otherPaths.indices.last { otherPaths[left].isLeft = true }
         if isProven {
@@ -307,7 +307,7 @@ extension QUICConnection {
             let wasValidated = otherPaths[index].isValidated
             Self.answered(&otherPaths[index], challenge, giveUpAfter: validationSpan, at: now)
             if !wasValidated { events.append(.pathValidated(otherPaths[index].address)) }
-            let isFallback = isClient && consecutiveProbes >= Self.probesBeforeFallback
+            let isFallback = isClient && path.consecutiveProbes >= Self.probesBeforeFallback
             if otherPaths[index].movesWhenValidated || isFallback {
                 move(to: index, at: now)
                 if let left = otherPaths.indices.last { otherPaths[left].isLeft = !isFallback }
@@ -356,7 +356,7 @@ extension QUICConnection {
     /// Puts another path in use; the one left is the last of the others then.
     private mutating func move(to index: Int, at now: Timestamp) {
         var next = otherPaths.remove(at: index)
-        beforeSizeProbe = nil
+        beforePLPMTUDProbe = nil
         // A new port of one host is a rebound NAT: the network in between is the same (RFC 9000 §9.4).
         let isSameNetwork =
             path.address.local == next.address.local && path.remote.isIPv6 == next.remote.isIPv6
@@ -366,13 +366,10 @@ extension QUICConnection {
             next.estimates = nil
             if let delay = next.challengeDelay { recovery.seed(delay: delay) }
             // Nothing larger than every path carries is sent where nobody has measured (RFC 9000 §14.3).
-            startSizeSearch()
+            startPathMTUDiscovery()
         }
         recovery.isAmplificationBlocked = false
-        consecutiveProbes = 0
-        awaitsPeer = true
-        next.isLeft = false
-        next.movesWhenValidated = false
+        next.putInUse()
         otherPaths.append(path)
         path = next
         peerIDs.use(path.peerSequence)
@@ -389,7 +386,7 @@ extension QUICConnection {
     /// The peer is heard again while our packets wait for a probe time-out that has grown long: no need to wait.
     @inline(__always)
     mutating func heardAfterSilence(at now: Timestamp) {
-        guard recovery.probeCount >= 2, phase == .established else { return }
+        guard recovery.path.probeCount >= 2, phase == .established else { return }
         probeSoon(at: now)
     }
 
@@ -412,7 +409,7 @@ extension QUICConnection {
 
     /// The active path does not answer: a client tries the others it holds.
     mutating func tryOtherPaths(at now: Timestamp) {
-        guard isClient, consecutiveProbes >= Self.probesBeforeFallback else { return }
+        guard isClient, path.consecutiveProbes >= Self.probesBeforeFallback else { return }
         for index in otherPaths.indices where otherPaths[index].validation == nil {
             startValidation(ofOther: index, at: now)
         }
@@ -525,38 +522,31 @@ extension QUICConnection {
             target.validation?.postpone(by: challengeInterval, at: now)
             return nil
         }
-        var writer = unsafe PacketWriter(UnsafeMutableRawBufferPointer(rebasing: buffer[..<size]))
-        var content = SentContent()
-        let number = recovery.nextPacketNumber(.application)
-        let numberLength = PacketNumber.encodedLength(
-            number, largestAcknowledged: recovery.largestAcknowledged(.application))
-        writer.shortHeader(destination: id, keyPhase: keys.isOdd, number: number, numberLength: numberLength)
-        let headerLength = writer.count
+        guard
+            var packet = unsafe startPacket(
+                .application, to: id, in: UnsafeMutableRawBufferPointer(rebasing: buffer[..<size]))
+        else { return nil }
+        packet.isAckEliciting = true
         if let answer {
-            writer.pathResponse(answer)
+            packet.writer.pathResponse(answer)
             // More than a probe, so that a server misled about where we are finds back (RFC 9000 §9.3.3).
-            if isActive { writer.ping() }
+            if isActive { packet.writer.ping() }
         }
         if challengeIsDue {
             let data = configuration.random()
-            writer.pathChallenge(data)
-            content.add(.pathChallenge(data))
-            if isActive, isLeading { writer.ping() }
+            packet.writer.pathChallenge(data)
+            packet.content.add(.pathChallenge(data))
+            if isActive, isLeading { packet.writer.ping() }
             target.validation?.sent(data, isFullSize: size >= 1200, interval: challengeInterval, at: now)
         }
-        guard writer.count > headerLength else { return nil }
-        writer.pad(to: size - CipherSuite.tagLength)
-        unsafe writeKeys.protect(
-            writer.base, headerLength: headerLength, packetNumberLength: numberLength,
-            payloadLength: writer.count - headerLength, packetNumber: number)
-        keys.sealed += 1
+        guard !packet.isEmpty else { return nil }
+        packet.fill()
+        seal(packet, writeKeys)
         // Not counted against the window of the path in use.
-        recovery.sent(
-            .application, size: size, isAckEliciting: true, isInFlight: false, content: content, at: now)
+        packetSent(packet, isInFlight: false, isMarkable: false, at: now)
         target.bytesSent += UInt64(size)
         traffic.datagramsSent += 1
         traffic.bytesSent += UInt64(size)
-        log?.packetSent(.application, number: number, size: size, at: now)
         return Transmit(
             remote: target.remote, local: target.address.local, length: size, segmentSize: size, ecn: 0)
     }

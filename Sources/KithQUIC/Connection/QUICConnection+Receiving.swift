@@ -16,7 +16,7 @@ extension QUICConnection {
     ) {
         guard phase != .drained, unsafe !datagram.isEmpty else { return }
         guard isExpected(remote) else { return }
-        beforeSizeProbe = nil
+        beforePLPMTUDProbe = nil
         let address = PathAddress(remote: remote, local: local)
         traffic.datagramsReceived += 1
         traffic.bytesReceived += UInt64(datagram.count)
@@ -193,7 +193,7 @@ extension QUICConnection {
         if address == path.address {
             path.lastReceived = now
             path.localID = destination
-            awaitsPeer = false
+            path.awaitsPeer = false
         } else {
             receivedElsewhere(
                 address, destination: destination, size: size, isProbe: summary.isProbing, isNewest: isNewest,

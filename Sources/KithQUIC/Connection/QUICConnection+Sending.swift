@@ -19,7 +19,7 @@ extension QUICConnection {
         case .handshaking, .established: break
         }
         pacedUntil = nil
-        beforeSizeProbe = nil
+        beforePLPMTUDProbe = nil
         if isPathDatagramDue(at: now), let transmit = unsafe writePathDatagram(buffer, at: now) {
             return transmit
         }
@@ -35,8 +35,12 @@ extension QUICConnection {
             guard canUseStreams else { return nil }
         }
         if path.isValidated, isHandshakeConfirmed {
-            while let size = sizeProbe.wanted(at: now), size > buffer.count { sizeProbe.refused(size, at: now) }
-            if let size = sizeProbe.wanted(at: now), let transmit = unsafe writeSizeProbe(buffer, size: size, at: now) {
+            while let size = recovery.path.mtu.wanted(at: now), size > buffer.count {
+                recovery.path.mtu.refused(size, at: now)
+            }
+            if let size = recovery.path.mtu.wanted(at: now),
+                let transmit = unsafe writePLPMTUDProbe(buffer, size: size, at: now)
+            {
                 return transmit
             }
         }
@@ -53,22 +57,6 @@ extension QUICConnection {
         recovery.batchEnded()
         return Transmit(
             remote: path.remote, local: path.address.local, length: length, segmentSize: segment, ecn: ecn)
-    }
-
-    /// What one packet under construction has become.
-    private struct Draft {
-        var content = SentContent()
-        var isAckEliciting = false
-        var hasAck = false
-    }
-
-    /// Sending something that wants an answer restarts the idle timer once per silence (RFC 9000 §10.1).
-    @inline(__always)
-    private mutating func noteElicited(at now: Timestamp) {
-        if !hasSentSinceReceipt {
-            hasSentSinceReceipt = true
-            lastActivity = now
-        }
     }
 
     // MARK: - 1-RTT
@@ -144,78 +132,53 @@ extension QUICConnection {
     private mutating func writePacket(
         _ buffer: UnsafeMutableRawBufferPointer, at offset: Int, mayElicit: Bool, isProbe: Bool, at now: Timestamp
     ) -> Int {
-        var writer = unsafe PacketWriter(
-            UnsafeMutableRawBufferPointer(rebasing: buffer[..<(buffer.count - CipherSuite.tagLength)]))
-        var draft = Draft()
-        let number = recovery.nextPacketNumber(.application)
-        let numberLength = PacketNumber.encodedLength(
-            number, largestAcknowledged: recovery.largestAcknowledged(.application))
-        writer.shortHeader(
-            destination: peerIDs.current, keyPhase: keys.isOdd, number: number, numberLength: numberLength,
-            fixedBit: quicBit)
-        let headerLength = writer.count
-        if spaces[.application].received.hasUnacknowledged { writeAck(.application, &writer, &draft, at: now) }
+        guard var packet = unsafe startPacket(.application, fixedBit: quicBit, in: buffer) else { return 0 }
+        if spaces[.application].received.hasUnacknowledged { writeAck(&packet, at: now) }
         if mayElicit {
-            writeControl(&writer, &draft, at: now)
-            if canUseStreams {
-                let taken = unsafe streams.writeFrames(into: writer.free, content: &draft.content)
-                if taken > 0 {
-                    draft.isAckEliciting = true
-                    writer.advance(taken)
-                }
-            }
-            if isProbe || isPingPending, !draft.isAckEliciting, writer.room > 0 {
-                writer.ping()
-                draft.content.control.insert(.ping)
-                draft.isAckEliciting = true
-            }
-            if draft.isAckEliciting { isPingPending = false }
+            writeControl(&packet, at: now)
+            if canUseStreams { writeStreams(&packet) }
+            if isProbe || isPingPending { packet.askForAnswer() }
+            if packet.isAckEliciting { isPingPending = false }
         }
-        guard writer.count > headerLength else { return 0 }
-        // Header protection samples 16 bytes from 4 bytes after the number's start (RFC 9001 §5.4.2).
-        writer.pad(to: headerLength + 4)
-        let size = writer.count + CipherSuite.tagLength
-        slots.append(
-            PacketSlot(
-                offset: offset, headerLength: headerLength, packetNumberLength: numberLength,
-                payloadLength: writer.count - headerLength, packetNumber: number))
-        if draft.hasAck { spaces[.application].received.acknowledgementSent() }
-        if draft.isAckEliciting { noteElicited(at: now) }
-        recovery.sent(
-            .application, size: size, isAckEliciting: draft.isAckEliciting, isInFlight: draft.isAckEliciting,
-            isMarkable: recovery.isMarkingECN, content: draft.content, at: now)
-        log?.packetSent(.application, number: number, size: size, at: now)
-        if numberSkips.isDue(after: number, random: configuration.random) { recovery.skipPacketNumber(.application) }
-        return size
+        guard !packet.isEmpty else { return 0 }
+        packet.end()
+        slots.append(packet.slot(at: offset))
+        packetSent(packet, isInFlight: packet.isAckEliciting, at: now)
+        if optimisticAckDefence.isDue(after: packet.number, random: configuration.random) {
+            recovery.skipPacketNumber(.application)
+        }
+        return packet.size
     }
 
     @inline(__always)
-    private mutating func writeAck(
-        _ space: PacketSpace, _ writer: inout PacketWriter, _ draft: inout Draft, at now: Timestamp
-    ) {
-        let written = unsafe spaces[space.rawValue].received.writeAck(into: writer.free, delayExponent: 3, at: now)
+    private mutating func writeStreams(_ packet: inout PacketBuilder) {
+        let written = unsafe streams.writeFrames(into: packet.writer.free, content: &packet.content)
         guard written > 0 else { return }
-        writer.advance(written)
-        draft.hasAck = true
-        draft.content.largestAcknowledged = spaces[space.rawValue].received.largest
+        packet.writer.advance(written)
+        packet.isAckEliciting = true
+    }
+
+    @inline(__always)
+    private mutating func writeAck(_ packet: inout PacketBuilder, at now: Timestamp) {
+        let index = packet.space.rawValue
+        let written = unsafe spaces[index].received.writeAck(into: packet.writer.free, delayExponent: 3, at: now)
+        guard written > 0 else { return }
+        packet.writer.advance(written)
+        packet.hasAck = true
+        packet.content.largestAcknowledged = spaces[index].received.largest
     }
 
     /// Writes the frames that are neither acknowledgements nor streams.
     @inline(__always)
-    private mutating func writeControl(_ writer: inout PacketWriter, _ draft: inout Draft, at now: Timestamp) {
-        if isHandshakeDonePending, writer.room >= 1 {
-            writer.handshakeDone()
-            draft.content.control.insert(.handshakeDone)
-            draft.isAckEliciting = true
-            isHandshakeDonePending = false
-        }
-        if spaces[.application].cryptoSend.hasPending { writeCrypto(.application, &writer, &draft) }
+    private mutating func writeControl(_ packet: inout PacketBuilder, at now: Timestamp) {
+        writeHandshakeDone(&packet)
+        if spaces[.application].cryptoSend.hasPending { writeCrypto(&packet) }
         if !localIDs.pending.isEmpty || !peerIDs.pending.isEmpty || isNewTokenPending {
-            writeRareControl(&writer, &draft, at: now)
+            writeRareControl(&packet, at: now)
         }
         while let datagram = outgoingDatagrams.first {
             let length = PacketWriter.datagramLength(datagram.count)
-            if length > writer.room {
+            if length > packet.writer.room {
                 // It fits no packet since the path shrank: datagrams may be lost. Otherwise the next packet takes it.
                 if datagram.count > maxDatagramSize ?? 0 {
                     outgoingDatagrams.removeFirst()
@@ -223,101 +186,85 @@ extension QUICConnection {
                 }
                 break
             }
-            writer.datagram(datagram)
+            packet.writer.datagram(datagram)
             outgoingDatagrams.removeFirst()
-            draft.isAckEliciting = true
+            packet.isAckEliciting = true
         }
     }
 
-    private mutating func writeRareControl(_ writer: inout PacketWriter, _ draft: inout Draft, at now: Timestamp) {
-        if isNewTokenPending, writer.room >= 4 + AddressTokens.maximumLength {
+    private mutating func writeRareControl(_ packet: inout PacketBuilder, at now: Timestamp) {
+        if isNewTokenPending, packet.writer.room >= 4 + AddressTokens.maximumLength {
             isNewTokenPending = false
             if let token = configuration.addressTokens?.laterToken(for: path.remote, at: now) {
-                writer.newToken(token)
-                draft.content.add(.newToken)
-                draft.isAckEliciting = true
+                packet.writer.newToken(token)
+                packet.content.add(.newToken)
+                packet.isAckEliciting = true
             }
         }
-        while writer.room >= 54, let (sequence, id) = localIDs.takePending() {
+        while packet.writer.room >= 54, let (sequence, id) = localIDs.takePending() {
             guard let token = Self.resetToken(for: id, key: configuration.statelessResetKey) else { continue }
-            writer.newConnectionID(sequence: sequence, retirePriorTo: 0, id: id, token: token)
-            draft.content.add(.newConnectionID(sequence: sequence))
-            draft.isAckEliciting = true
+            packet.writer.newConnectionID(sequence: sequence, retirePriorTo: 0, id: id, token: token)
+            packet.content.add(.newConnectionID(sequence: sequence))
+            packet.isAckEliciting = true
         }
-        while writer.room >= 9, let sequence = peerIDs.takePending() {
-            writer.retireConnectionID(sequence)
-            draft.content.add(.retireConnectionID(sequence: sequence))
-            draft.isAckEliciting = true
+        while packet.writer.room >= 9, let sequence = peerIDs.takePending() {
+            packet.writer.retireConnectionID(sequence)
+            packet.content.add(.retireConnectionID(sequence: sequence))
+            packet.isAckEliciting = true
         }
     }
 
-    private mutating func writeCrypto(_ space: PacketSpace, _ writer: inout PacketWriter, _ draft: inout Draft) {
-        while writer.room > 16 {
+    private mutating func writeCrypto(_ packet: inout PacketBuilder) {
+        let index = packet.space.rawValue
+        while packet.writer.room > 16 {
             // Two bytes of length and up to four of offset: handshakes are smaller than that allows.
-            guard let range = spaces[space.rawValue].cryptoSend.take(upTo: writer.room - 11) else { return }
-            writer.cryptoHeader(offset: range.offset, length: range.length)
-            let target = unsafe UnsafeMutableRawBufferPointer(rebasing: writer.free[..<range.length])
-            unsafe spaces[space.rawValue].cryptoSend.copy(offset: range.offset, into: target)
-            writer.advance(range.length)
-            draft.content.add(crypto: range.offset, length: range.length)
-            draft.isAckEliciting = true
+            guard let range = spaces[index].cryptoSend.take(upTo: packet.writer.room - 11) else { return }
+            packet.writer.cryptoHeader(offset: range.offset, length: range.length)
+            let target = unsafe UnsafeMutableRawBufferPointer(rebasing: packet.writer.free[..<range.length])
+            unsafe spaces[index].cryptoSend.copy(offset: range.offset, into: target)
+            packet.writer.advance(range.length)
+            packet.content.add(crypto: range.offset, length: range.length)
+            packet.isAckEliciting = true
         }
+    }
+
+    @inline(__always)
+    private mutating func writeHandshakeDone(_ packet: inout PacketBuilder) {
+        guard isHandshakeDonePending, packet.writer.room >= 1 else { return }
+        packet.writer.handshakeDone()
+        packet.content.control.insert(.handshakeDone)
+        packet.isAckEliciting = true
+        isHandshakeDonePending = false
     }
 
     /// Sends a packet of a size not known to get through (RFC 8899).
-    private mutating func writeSizeProbe(
+    private mutating func writePLPMTUDProbe(
         _ buffer: UnsafeMutableRawBufferPointer, size: Int, at now: Timestamp
     ) -> Transmit? {
         guard let writeKeys = spaces[.application].writeKeys, case .bytes = recovery.permission(at: now) else {
             return nil
         }
-        var writer = unsafe PacketWriter(UnsafeMutableRawBufferPointer(rebasing: buffer[..<size]))
-        let number = recovery.nextPacketNumber(.application)
-        let numberLength = PacketNumber.encodedLength(
-            number, largestAcknowledged: recovery.largestAcknowledged(.application))
-        writer.shortHeader(
-            destination: peerIDs.current, keyPhase: keys.isOdd, number: number, numberLength: numberLength,
-            fixedBit: quicBit)
-        let headerLength = writer.count
-        writer.ping()
-        writer.pad(to: size - CipherSuite.tagLength)
-        unsafe writeKeys.protect(
-            writer.base, headerLength: headerLength, packetNumberLength: numberLength,
-            payloadLength: writer.count - headerLength, packetNumber: number)
-        keys.sealed += 1
-        beforeSizeProbe = state(beforeSizeProbeOf: size)
-        sizeProbe.sent()
-        var content = SentContent()
-        content.control = [.ping, .pathProbe]
-        content.add(.sizeProbe(size))
-        noteElicited(at: now)
-        recovery.sent(
-            .application, size: size, isAckEliciting: true, isInFlight: true, isMarkable: recovery.isMarkingECN,
-            content: content, at: now)
-        log?.packetSent(.application, number: number, size: size, at: now)
+        guard
+            var packet = unsafe startPacket(
+                .application, fixedBit: quicBit, in: UnsafeMutableRawBufferPointer(rebasing: buffer[..<size]))
+        else { return nil }
+        packet.askForAnswer()
+        packet.fill()
+        packet.content.control.insert(.pathProbe)
+        packet.content.add(.plpmtudProbe(size, path: recovery.path.number))
+        seal(packet, writeKeys)
+        beforePLPMTUDProbe = state(beforePLPMTUDProbeOf: size)
+        recovery.path.mtu.sent()
+        packetSent(packet, isInFlight: true, at: now)
         return noteSent(size, segment: size, at: now)
     }
 
     // MARK: - The handshake
 
-    /// A long-header packet not protected yet.
-    private struct OpenPacket {
-        var space: PacketSpace
-        var start: Int
-        var headerLength: Int
-        var numberLength: Int
-        var number: UInt64
-        var lengthOffset: Int?
-        var payloadEnd: Int
-        /// Whether it is a 0-RTT packet.
-        var isEarly = false
-        var draft: Draft
-    }
-
     /// Writes one datagram of Initial, Handshake and 1-RTT packets, as far as there is anything to say.
     private mutating func writeHandshakeDatagram(_ buffer: UnsafeMutableRawBufferPointer, at now: Timestamp) -> Int {
         let size = 1200
-        var packets: [OpenPacket] = []
+        var packets: [PacketBuilder] = []
         var offset = 0
         var mustPad = false
         // Handshakes are small and are not paced: waiting would only make them later.
@@ -326,35 +273,36 @@ extension QUICConnection {
         where spaces[space.rawValue].writeKeys != nil || space == .application && hasEarlyFrames {
             let rest = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[offset..<size])
             guard rest.count >= 128 else { break }
-            guard let packet = unsafe writeOpenPacket(rest, space, mayElicit: isAllowed, start: offset, at: now) else {
-                continue
-            }
+            guard let packet = unsafe writeOpenPacket(rest, space, mayElicit: isAllowed, at: now) else { continue }
             // A client's Initials, and a server's that elicit answers, come in full datagrams (RFC 9000 §14.1).
-            if space == .initial, isClient || packet.draft.isAckEliciting { mustPad = true }
-            offset = packet.payloadEnd + CipherSuite.tagLength
+            if space == .initial, isClient || packet.isAckEliciting { mustPad = true }
+            offset += packet.size
             packets.append(packet)
             // Anything but an acknowledgement of 1-RTT goes in the batches that follow.
         }
         guard let last = packets.indices.last else { return 0 }
-        if mustPad, offset < size {
-            let end = packets[last].payloadEnd
-            let target = size - CipherSuite.tagLength
-            unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[end..<target]).initializeMemory(
-                as: UInt8.self, repeating: 0)
-            packets[last].payloadEnd = target
+        if mustPad {
+            packets[last].fill()
             offset = size
         }
-        for packet in packets { unsafe seal(packet, in: buffer, mustPad: mustPad, at: now) }
+        for packet in packets {
+            guard let writeKeys = packet.isEarly ? early.keys : spaces[packet.space.rawValue].writeKeys else {
+                continue
+            }
+            seal(packet, writeKeys)
+            // Padding counts as in flight too (RFC 9002 §2).
+            packetSent(packet, isInFlight: packet.isAckEliciting || mustPad, at: now)
+        }
         if isClient, packets.contains(where: { $0.space == .handshake }), !spaces[.initial].isDiscarded {
             discard(.initial, at: now)
         }
         return offset
     }
 
+    /// Writes a packet that is protected once its datagram is complete.
     private mutating func writeOpenPacket(
-        _ buffer: UnsafeMutableRawBufferPointer, _ space: PacketSpace, mayElicit isAllowed: Bool, start: Int,
-        at now: Timestamp
-    ) -> OpenPacket? {
+        _ buffer: UnsafeMutableRawBufferPointer, _ space: PacketSpace, mayElicit isAllowed: Bool, at now: Timestamp
+    ) -> PacketBuilder? {
         let isProbe = spaces[space.rawValue].probes > 0
         let mayElicit = isAllowed || isProbe
         // Every probe carries what is missing: of two, one may get through.
@@ -365,85 +313,23 @@ extension QUICConnection {
         if isEarly, !mayElicit { return nil }
         guard
             isEarly || hasCrypto || hasControl || isProbe
-                || spaces[space.rawValue].received.shouldAcknowledgeNow(at: now)
-        else {
-            return nil
-        }
-        var writer = unsafe PacketWriter(
-            UnsafeMutableRawBufferPointer(rebasing: buffer[..<(buffer.count - CipherSuite.tagLength)]))
-        let number = recovery.nextPacketNumber(space)
-        let numberLength = PacketNumber.encodedLength(
-            number, largestAcknowledged: recovery.largestAcknowledged(space))
-        var lengthOffset: Int?
-        if space == .application, !isEarly {
-            writer.shortHeader(
-                destination: peerIDs.current, keyPhase: keys.isOdd, number: number, numberLength: numberLength,
-                fixedBit: quicBit)
-        } else {
-            let kind: PacketHeader.Kind = isEarly ? .zeroRTT : space == .initial ? .initial : .handshake
-            let needed = PacketWriter.longHeaderLength(
-                kind, destination: peerIDs.current, source: firstLocalID, token: token, numberLength: numberLength)
-            guard writer.room >= needed + 32 else { return nil }
-            lengthOffset = writer.longHeader(
-                kind, version, destination: peerIDs.current, source: firstLocalID, token: token, number: number,
-                numberLength: numberLength)
-        }
-        let headerLength = writer.count
-        var draft = Draft()
-        if !isEarly, spaces[space.rawValue].received.hasUnacknowledged { writeAck(space, &writer, &draft, at: now) }
+                || spaces[space.rawValue].received.shouldAcknowledgeNow(at: now),
+            var packet = unsafe startPacket(space, isEarly: isEarly, fixedBit: quicBit, in: buffer)
+        else { return nil }
+        if !isEarly, spaces[space.rawValue].received.hasUnacknowledged { writeAck(&packet, at: now) }
         if isEarly {
-            let taken = unsafe streams.writeFrames(into: writer.free, content: &draft.content)
-            if taken > 0 { draft.isAckEliciting = true }
-            writer.advance(taken)
+            writeStreams(&packet)
         } else if mayElicit {
-            writeCrypto(space, &writer, &draft)
-            if hasControl, isHandshakeDonePending, writer.room >= 1 {
-                writer.handshakeDone()
-                draft.content.control.insert(.handshakeDone)
-                draft.isAckEliciting = true
-                isHandshakeDonePending = false
-            }
+            writeCrypto(&packet)
+            if hasControl { writeHandshakeDone(&packet) }
         }
         if isProbe {
-            if !draft.isAckEliciting, writer.room > 0 {
-                writer.ping()
-                draft.content.control.insert(.ping)
-                draft.isAckEliciting = true
-            }
+            packet.askForAnswer()
             spaces[space.rawValue].probes -= 1
         }
-        guard writer.count > headerLength else { return nil }
-        writer.pad(to: headerLength + 4)
-        return OpenPacket(
-            space: space, start: start, headerLength: headerLength, numberLength: numberLength, number: number,
-            lengthOffset: lengthOffset.map { $0 + start }, payloadEnd: start + writer.count, isEarly: isEarly,
-            draft: draft)
-    }
-
-    private mutating func seal(
-        _ packet: OpenPacket, in buffer: UnsafeMutableRawBufferPointer, mustPad: Bool, at now: Timestamp
-    ) {
-        let known = packet.isEarly ? early.keys : spaces[packet.space.rawValue].writeKeys
-        guard let writeKeys = known, let base = buffer.baseAddress else { return }
-        let payloadLength = packet.payloadEnd - packet.start - packet.headerLength
-        if let lengthOffset = packet.lengthOffset {
-            let length = packet.numberLength + payloadLength + CipherSuite.tagLength
-            unsafe base.storeBytes(
-                of: (UInt16(length) | 0x4000).bigEndian, toByteOffset: lengthOffset, as: UInt16.self)
-        }
-        unsafe writeKeys.protect(
-            base + packet.start, headerLength: packet.headerLength, packetNumberLength: packet.numberLength,
-            payloadLength: payloadLength, packetNumber: packet.number)
-        if packet.space == .application, !packet.isEarly { keys.sealed += 1 }
-        if packet.draft.hasAck { spaces[packet.space.rawValue].received.acknowledgementSent() }
-        if packet.draft.isAckEliciting { noteElicited(at: now) }
-        let size = packet.headerLength + payloadLength + CipherSuite.tagLength
-        // Padding counts as in flight too (RFC 9002 §2).
-        recovery.sent(
-            packet.space, size: size, isAckEliciting: packet.draft.isAckEliciting,
-            isInFlight: packet.draft.isAckEliciting || mustPad, isMarkable: recovery.isMarkingECN,
-            content: packet.draft.content, at: now)
-        log?.packetSent(packet.space, number: packet.number, size: size, isEarly: packet.isEarly, at: now)
+        guard !packet.isEmpty else { return nil }
+        packet.end()
+        return packet
     }
 
     // MARK: - Closing
@@ -457,49 +343,21 @@ extension QUICConnection {
         for space in PacketSpace.allCases {
             guard let writeKeys = spaces[space.rawValue].writeKeys, size - offset >= 128 else { continue }
             if space == .application, phaseBeforeClose == .handshaking, isClient == false { continue }
-            let isLast = space == .application || size - offset < 256
-            let rest = unsafe UnsafeMutableRawBufferPointer(
-                rebasing: buffer[
-                    offset..<(isLast ? size - CipherSuite.tagLength : min(offset + 360, size) - CipherSuite.tagLength)])
-            var writer = unsafe PacketWriter(rest)
-            let number = recovery.nextPacketNumber(space)
-            var lengthOffset: Int?
-            if space == .application {
-                writer.shortHeader(
-                    destination: peerIDs.current, keyPhase: keys.isOdd, number: number, numberLength: 4)
-            } else {
-                let kind: PacketHeader.Kind = space == .initial ? .initial : .handshake
-                let needed = PacketWriter.longHeaderLength(
-                    kind, destination: peerIDs.current, source: firstLocalID, token: token, numberLength: 4)
-                guard writer.room >= needed + 48 else { continue }
-                lengthOffset = writer.longHeader(
-                    kind, version, destination: peerIDs.current, source: firstLocalID, token: token, number: number,
-                    numberLength: 4)
-            }
-            let headerLength = writer.count
-            writeCloseFrame(&writer, space)
+            // A client's Initial fills its datagram when it has room for nothing else.
             let isOnlyInitial =
-                space == .initial && spaces[.handshake].writeKeys == nil && spaces[.application].writeKeys == nil
-            if isOnlyInitial, isClient {
-                // A client's Initial fills its datagram; this one has room for nothing else.
-                let target = size - CipherSuite.tagLength
-                unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[(offset + writer.count)..<target])
-                    .initializeMemory(
-                        as: UInt8.self, repeating: 0)
-                writer = unsafe PacketWriter(UnsafeMutableRawBufferPointer(rebasing: buffer[offset..<target]))
-                writer.advance(target - offset)
-            }
-            let payloadLength = writer.count - headerLength
-            if let lengthOffset { writer.patchLength(4 + payloadLength + CipherSuite.tagLength, at: lengthOffset) }
-            unsafe writeKeys.protect(
-                writer.base, headerLength: headerLength, packetNumberLength: 4, payloadLength: payloadLength,
-                packetNumber: number)
-            let length = writer.count + CipherSuite.tagLength
-            recovery.sent(
-                space, size: length, isAckEliciting: false, isInFlight: false, isMarkable: recovery.isMarkingECN,
-                content: SentContent(), at: now)
-            log?.packetSent(space, number: number, size: length, at: now)
-            offset += length
+                isClient && space == .initial && spaces[.handshake].writeKeys == nil
+                && spaces[.application].writeKeys == nil
+            let isLast = isOnlyInitial || space == .application || size - offset < 256
+            let end = isLast ? size : min(offset + 360, size)
+            guard
+                var packet = unsafe startPacket(
+                    space, room: 48, in: UnsafeMutableRawBufferPointer(rebasing: buffer[offset..<end]))
+            else { continue }
+            writeCloseFrame(&packet)
+            if isOnlyInitial { packet.fill() } else { packet.end() }
+            seal(packet, writeKeys)
+            packetSent(packet, isInFlight: false, at: now)
+            offset += packet.size
         }
         guard offset > 0 else { return nil }
         return noteSent(offset, segment: offset, at: now)
@@ -508,18 +366,18 @@ extension QUICConnection {
     /// Whether 1-RTT was usable when the connection was closed.
     private var phaseBeforeClose: Phase { tls.isComplete ? .established : .handshaking }
 
-    private func writeCloseFrame(_ writer: inout PacketWriter, _ space: PacketSpace) {
+    private func writeCloseFrame(_ packet: inout PacketBuilder) {
         switch closing.frame {
         case .none: preconditionFailure("closing begins with a frame to send")
         case .transport(let error):
-            writer.connectionClose(
+            packet.writer.connectionClose(
                 code: error.code, frameType: error.frameType, reason: Array(error.reason.utf8))
         case .application(let code, let reason):
-            if space == .application {
-                writer.applicationClose(code: code, reason: reason)
+            if packet.space == .application {
+                packet.writer.applicationClose(code: code, reason: reason)
             } else {
                 // What the application says is for the peer alone, and these packets are not yet (RFC 9000 §10.2.3).
-                writer.connectionClose(
+                packet.writer.connectionClose(
                     code: TransportError.Code.applicationError.rawValue, frameType: 0, reason: [])
             }
         }

@@ -49,7 +49,7 @@ extension QUICConnection {
             return
         case .handshaking, .established: break
         }
-        beforeSizeProbe = nil
+        beforePLPMTUDProbe = nil
         if let pacedUntil, pacedUntil <= now { self.pacedUntil = nil }
         if let idleDeadline, idleDeadline <= now {
             finish(.idleTimeout, at: now)
@@ -85,11 +85,11 @@ extension QUICConnection {
             settleLost(at: now)
             spaces[space.rawValue].probes = packets
             if space == .initial { repeatEarlyData(at: now) }
-            consecutiveProbes += 1
+            path.consecutiveProbes += 1
             noteSilence()
             tryOtherPaths(at: now)
             // Large packets may have stopped getting through.
-            if consecutiveProbes == 3 { fallBackToSmallest(at: now) }
+            if path.consecutiveProbes == 3 { fallBackToSmallest(at: now) }
         }
     }
 

@@ -54,19 +54,14 @@ public struct QUICConnection: ~Copyable {
     // Where.
     var path: PathState
     var otherPaths: [PathState] = []
-    /// Whether nothing has come along the path in use since this end moved to it.
-    var awaitsPeer = false
     var pathAnswers: [PathAnswer] = []
     /// When a path other than by traffic wants something.
     var pathDeadline = Timestamp.distantFuture
-    var datagramSize = 1200
-    var sizeProbe = SizeProbe()
-    /// While nothing else has happened since a size probe was written.
-    var beforeSizeProbe: BeforeSizeProbe?
-    var consecutiveProbes = 0
-    var numberSkips: NumberSkips
+    /// While nothing else has happened since a PLPMTUD probe was written.
+    var beforePLPMTUDProbe: BeforePLPMTUDProbe?
+    var optimisticAckDefence: OptimisticAckDefence
 
-    // What waits to be sent or told.
+    // What waits to be sent or reported.
     var isHandshakeDonePending = false
     var isNewTokenPending = false
     var receivedTokens = 0
@@ -79,7 +74,7 @@ public struct QUICConnection: ~Copyable {
     var events = EventQueue()
     var waitingDatagramEvents = 0
     var heldPackets: [HeldPacket] = []
-    var ackBlocks: [AckBlock] = []
+    var ackRanges: [AckRange] = []
     var slots: [PacketSlot] = []
     var isTLSReady = false
 
@@ -129,7 +124,7 @@ public struct QUICConnection: ~Copyable {
         recovering.marksECN = configuration.usesECN
         recovering.seed = configuration.random()
         recovery = Recovery(recovering, isClient: isClient)
-        numberSkips = NumberSkips(random: configuration.random())
+        optimisticAckDefence = OptimisticAckDefence(random: configuration.random())
         streams = StreamTable(configuration.streamConfiguration, isClient: isClient)
         var parameters = configuration.transportParameters(source: firstLocalID)
         if isClient {

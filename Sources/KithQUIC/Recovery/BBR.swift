@@ -201,7 +201,7 @@ package struct BBR: CongestionController {
     private var pacingIsGuess: Bool { maximumRate == 0 }
 
     package mutating func lost(_ sample: LossSample) {
-        if sample.startsEpisode {
+        if sample.startsRecoveryPeriod {
             before = Course(
                 state: state, rateLow: rateLow, inFlightLow: inFlightLow, inFlightHigh: inFlightHigh,
                 congestionWindow: congestionWindow, pacingRate: pacingRate)
@@ -230,10 +230,10 @@ package struct BBR: CongestionController {
         before = nil
     }
 
-    package mutating func lossWasSpurious(size: Int, isWholeEpisode: Bool, at now: Timestamp) {
+    package mutating func lossWasSpurious(size: Int, isWholePeriod: Bool, at now: Timestamp) {
         lostInRound = max(0, lostInRound - size)
         lossRunsInRound = max(0, lossRunsInRound - 1)
-        if isWholeEpisode { undoLosses(at: now) }
+        if isWholePeriod { undoLosses(at: now) }
     }
 
     package mutating func persistentCongestion(inFlight: Int) {

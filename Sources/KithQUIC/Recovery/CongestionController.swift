@@ -29,9 +29,9 @@ package protocol CongestionController: Sendable {
     mutating func congestionExperienced(sentTime: Timestamp, at now: Timestamp)
     /// A packet declared lost arrived after all.
     ///
-    /// `isWholeEpisode` says that with it every loss has arrived since the controller last had a reason to slow down:
+    /// `isWholePeriod` says that with it every loss has arrived since the controller last had a reason to slow down:
     /// what they changed is put back (RFC 9438 §4.9, draft-ietf-ccwg-bbr "Spurious Loss Recovery").
-    mutating func lossWasSpurious(size: Int, isWholeEpisode: Bool, at now: Timestamp)
+    mutating func lossWasSpurious(size: Int, isWholePeriod: Bool, at now: Timestamp)
     /// Nothing got through for several probe time-outs (RFC 9002 §7.6).
     mutating func persistentCongestion(inFlight: Int)
     /// Datagrams have another size from now on.
@@ -99,11 +99,11 @@ package enum CongestionControl: CongestionController {
             { $0.congestionExperienced(sentTime: sentTime, at: now) })
     }
 
-    package mutating func lossWasSpurious(size: Int, isWholeEpisode: Bool, at now: Timestamp) {
+    package mutating func lossWasSpurious(size: Int, isWholePeriod: Bool, at now: Timestamp) {
         update(
-            { $0.lossWasSpurious(size: size, isWholeEpisode: isWholeEpisode, at: now) },
-            { $0.lossWasSpurious(size: size, isWholeEpisode: isWholeEpisode, at: now) },
-            { $0.lossWasSpurious(size: size, isWholeEpisode: isWholeEpisode, at: now) })
+            { $0.lossWasSpurious(size: size, isWholePeriod: isWholePeriod, at: now) },
+            { $0.lossWasSpurious(size: size, isWholePeriod: isWholePeriod, at: now) },
+            { $0.lossWasSpurious(size: size, isWholePeriod: isWholePeriod, at: now) })
     }
 
     package mutating func persistentCongestion(inFlight: Int) {

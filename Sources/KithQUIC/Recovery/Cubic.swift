@@ -137,8 +137,8 @@ package struct Cubic: CongestionController {
         course.epoch = nil
     }
 
-    package mutating func lossWasSpurious(size: Int, isWholeEpisode: Bool, at now: Timestamp) {
-        guard isWholeEpisode, let before else { return }
+    package mutating func lossWasSpurious(size: Int, isWholePeriod: Bool, at now: Timestamp) {
+        guard isWholePeriod, let before else { return }
         if before.window > course.window { course = before }
         self.before = nil
         recoveryStart = nil

@@ -63,7 +63,7 @@ package struct LossSample: Hashable, Sendable {
     /// Whether the number before it was not lost too, so that a new run of losses begins.
     package var startsRun = true
     /// Whether it is the first since the controller last had a reason to slow down.
-    package var startsEpisode = true
+    package var startsRecoveryPeriod = true
 }
 
 /// Measures how fast a path delivers (draft-ietf-ccwg-bbr, "Delivery Rate Samples").
@@ -102,7 +102,7 @@ struct DeliveryRate: Sendable {
         lost += UInt64(size)
     }
 
-    mutating func foundAgain(size: Int) {
+    mutating func lossWasSpurious(size: Int) {
         lost -= min(lost, UInt64(size))
     }
 

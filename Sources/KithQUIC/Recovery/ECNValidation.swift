@@ -50,12 +50,12 @@ struct ECNValidation: Sendable {
         isMarking = isEnabled
     }
 
-    /// Starts over for another path; what the peer has counted so far stays the base (RFC 9000 §9.4).
-    mutating func pathChanged(isEnabled: Bool, at now: Timestamp) {
-        state = isEnabled ? .testing : .failed
-        isMarking = isEnabled
-        since = now
-        (sentOnPath, lostOnPath, acknowledgedOnPath, markedOnPath) = (0, 0, 0, 0)
+    /// The validation of another path; what the peer has counted so far stays the base (RFC 9000 §9.4).
+    func successor(isEnabled: Bool, at now: Timestamp) -> ECNValidation {
+        var next = ECNValidation(isEnabled: isEnabled)
+        next.since = now
+        (next.sent, next.seen) = (sent, seen)
+        return next
     }
 
     /// Notes that a packet was sent as ECT(0).

@@ -36,44 +36,11 @@ struct LossRun: Sendable {
     }
 
     /// Notes that a packet declared lost arrived after all.
-    mutating func found(_ number: UInt64) {
+    mutating func lossWasSpurious(_ number: UInt64) {
         if let newest, number <= newest { reset() }
     }
 
     mutating func reset() {
         self = LossRun()
-    }
-}
-
-/// Losses since the controller last had a reason to slow down, in case every one of them was mere reordering.
-struct LossEpisode: Sendable {
-    /// Tells it from the episodes before.
-    private(set) var number: UInt32 = 0
-    private var began = Timestamp(nanoseconds: .min)
-    private var unexplained = 0
-
-    /// Takes a loss in.
-    ///
-    /// - Returns: whether it begins an episode: its packet was sent after the one before began.
-    mutating func lost(sentAt time: Timestamp, now: Timestamp) -> Bool {
-        let isFirst = time > began
-        if isFirst {
-            number &+= 1
-            began = now
-            unexplained = 0
-        }
-        unexplained += 1
-        return isFirst
-    }
-
-    /// Takes in that a packet of episode `number` arrived after all.
-    ///
-    /// - Returns: whether that was the last loss of the current episode.
-    mutating func found(episode number: UInt32) -> Bool {
-        guard number == self.number, unexplained > 0 else { return false }
-        unexplained -= 1
-        guard unexplained == 0 else { return false }
-        began = Timestamp(nanoseconds: .min)
-        return true
     }
 }

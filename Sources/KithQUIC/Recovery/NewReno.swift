@@ -70,8 +70,8 @@ package struct NewReno: CongestionController {
         credit = 0
     }
 
-    package mutating func lossWasSpurious(size: Int, isWholeEpisode: Bool, at now: Timestamp) {
-        guard isWholeEpisode, let before else { return }
+    package mutating func lossWasSpurious(size: Int, isWholePeriod: Bool, at now: Timestamp) {
+        guard isWholePeriod, let before else { return }
         congestionWindow = max(congestionWindow, before.window)
         threshold = max(threshold, before.threshold)
         self.before = nil

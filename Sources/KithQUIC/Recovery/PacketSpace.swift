@@ -9,7 +9,7 @@ package enum PacketSpace: Int, CaseIterable, Hashable, Sendable {
 }
 
 /// A run of packet numbers in an ACK frame, both ends included.
-package struct AckBlock: Hashable, Sendable {
+package struct AckRange: Hashable, Sendable {
     /// The smallest number.
     package var smallest: UInt64
     /// The largest number.

@@ -4,21 +4,21 @@ extension Recovery {
     ///
     /// - Parameters:
     ///   - space: the space of the packet it came in.
-    ///   - blocks: the acknowledged numbers, largest first.
+    ///   - ranges: the acknowledged numbers, largest first.
     ///   - delay: how long the peer waited, in nanoseconds.
     ///   - counts: its counts of packets by mark, if it has any.
     ///   - now: when it arrived.
     /// - Throws: ``AckViolation`` for a number never sent.
     package mutating func receivedAck(
-        _ space: PacketSpace, blocks: borrowing [AckBlock], delay: Int64, ecn counts: ECNCounts?, at now: Timestamp
+        _ space: PacketSpace, ranges: borrowing [AckRange], delay: Int64, ecn counts: ECNCounts?, at now: Timestamp
     ) throws(AckViolation) {
         let index = space.rawValue
-        guard !isDiscarded[index], blocks.count > 0 else { return }
-        let largest = blocks[0].largest
+        guard !isDiscarded[index], ranges.count > 0 else { return }
+        let largest = ranges[0].largest
         guard largest < spaces[index].next else { throw .unsentPacket }
         if let skipped = skipped[index], largest >= skipped {
-            for position in 0..<blocks.count where blocks[position].largest >= skipped {
-                if blocks[position].smallest <= skipped { throw .unsentPacket }
+            for position in 0..<ranges.count where ranges[position].largest >= skipped {
+                if ranges[position].smallest <= skipped { throw .unsentPacket }
             }
         }
         let isNewLargest = spaces[index].largestAcknowledged.map { largest > $0 } ?? true
@@ -32,13 +32,13 @@ extension Recovery {
         var hasEliciting = false
         var ages: (count: Int64, sum: Int64) = (0, 0)
         var markable = (count: 0, oldest: Timestamp.distantFuture)
-        for position in 0..<blocks.count {
-            let block = blocks[position]
+        for position in 0..<ranges.count {
+            let range = ranges[position]
             let floor = spaces[index].base
-            // Blocks only get smaller: below the oldest outstanding number nothing is new.
-            if block.largest < floor { break }
-            var number = max(block.smallest, floor)
-            while number <= block.largest {
+            // Ranges only get smaller: below the oldest outstanding number nothing is new.
+            if range.largest < floor { break }
+            var number = max(range.smallest, floor)
+            while number <= range.largest {
                 switch spaces[index].state(number) {
                 case .empty:
                     break
@@ -58,7 +58,7 @@ extension Recovery {
                         let size = Int(packet.size)
                         bytesInFlight -= size
                         ages = (ages.count + 1, ages.sum + (now - packet.time))
-                        blackHole.acknowledged(size: size, sentAt: packet.time)
+                        path.blackHole.acknowledged(size: size, sentAt: packet.time)
                         sample.acknowledged += size
                         delivery.acknowledged(size: size, at: now)
                         if newest.map({ packet.time > $0.time || packet.rate.delivered >= $0.snapshot.delivered })
@@ -73,33 +73,35 @@ extension Recovery {
             }
         }
         spaces[index].advance()
-        if !remembered[index].isEmpty { findAgain(space, blocks: blocks, at: now) }
-        if reorderThreshold == .max { relaxReordering(space) }
+        if !lostPackets[index].isEmpty { detectSpuriousLosses(space, ranges: ranges, at: now) }
+        if path.reordering.isSeen, space == .application {
+            path.reordering.relax(base: spaces[index].base, next: spaces[index].next)
+        }
         var marks: UInt64 = 0
         // Frames that overtook each other prove nothing (RFC 9000 §13.4.2.1).
         if isNewLargest {
-            marks = ecn.acknowledged(
+            marks = path.ecn.acknowledged(
                 space, counts: counts, newlyAcknowledged: markable.count, oldestSentAt: markable.oldest)
         }
         guard hasEliciting else { return }
         lossShare.acknowledged(Int(ages.count))
 
-        if reorderThreshold == .max, ages.count > 0 {
+        if path.reordering.isSeen, ages.count > 0 {
             // Where packets overtake each other the largest number is mostly of one that came early, and would have the
             // path look far shorter than it is: all that arrived count alike, and no delay is taken off.
-            rtt.update(sample: ages.sum / ages.count, acknowledgementDelay: 0)
-            recentRoundTrips.append(rtt.latest)
-            sample.rtt = recentRoundTrips.lowerQuartile
-            sample.forgetsMinimum = !recentRoundTrips.isMeaningful
+            path.rtt.update(sample: ages.sum / ages.count, acknowledgementDelay: 0)
+            path.reordering.recentRoundTrips.append(path.rtt.latest)
+            sample.rtt = path.reordering.recentRoundTrips.lowerQuartile
+            sample.forgetsMinimum = !path.reordering.recentRoundTrips.isMeaningful
         } else if let largestTime {
             // Before the handshake is done the delay is not believed (RFC 9002 §5.3).
             let believed = space == .application ? (isHandshakeConfirmed ? min(delay, peerMaxAckDelay) : delay) : 0
-            rtt.update(sample: now - largestTime, acknowledgementDelay: max(0, believed))
-            sample.rtt = rtt.latest
-            if firstSampleTime == nil { firstSampleTime = now }
+            path.rtt.update(sample: now - largestTime, acknowledgementDelay: max(0, believed))
+            sample.rtt = path.rtt.latest
+            if path.firstSampleTime == nil { path.firstSampleTime = now }
         }
         if space == .handshake { isPeerValidated = true }
-        if isPeerValidated { probeCount = 0 }
+        if isPeerValidated { path.probeCount = 0 }
         antiDeadlockBase = now
 
         let lostBefore = statistics.bytesLost
@@ -107,19 +109,19 @@ extension Recovery {
         sample.lost = Int(statistics.bytesLost - lostBefore)
         if marks > 0 {
             statistics.congestionMarks += marks
-            congestion.congestionExperienced(sentTime: newest?.time ?? now, at: now)
+            path.congestion.congestionExperienced(sentTime: newest?.time ?? now, at: now)
         }
         guard let newest else { return }
         delivery.complete(&sample, newest: newest.snapshot, sentTime: newest.time)
         sample.inFlight = bytesInFlight
-        sample.smoothedRTT = rtt.smoothed
-        congestion.acknowledged(sample)
-        if congestion.isHoldingBack { delivery.applicationLimited(inFlight: bytesInFlight) }
+        sample.smoothedRTT = path.rtt.smoothed
+        path.congestion.acknowledged(sample)
+        if path.congestion.isHoldingBack { delivery.applicationLimited(inFlight: bytesInFlight) }
     }
 
     /// How late a packet may be before it is lost.
     var lossDelay: Int64 {
-        max(reorderEighths * max(rtt.latest, rtt.smoothed) / 8, RTTEstimator.granularity)
+        max(path.reordering.eighths * max(path.rtt.latest, path.rtt.smoothed) / 8, RTTEstimator.granularity)
     }
 
     /// Declares packets lost by number and by time (RFC 9002 §6.1).
@@ -141,7 +143,7 @@ extension Recovery {
                 continue
             }
             let time = spaces[index].time(number)
-            guard time <= lostBefore || largest - number >= reorderThreshold else {
+            guard time <= lostBefore || largest - number >= path.reordering.threshold else {
                 let due = time.advanced(nanoseconds: delay)
                 spaces[index].lossTime = min(spaces[index].lossTime ?? due, due)
                 number += 1
@@ -155,26 +157,27 @@ extension Recovery {
                 statistics.packetsLost += 1
                 lossShare.lost()
                 statistics.bytesLost += UInt64(size)
-                if packet.isMarkable { ecn.lost(sentAt: packet.time) }
+                if packet.isMarkable { path.ecn.lost(sentAt: packet.time) }
                 if !isProbe {
                     delivery.lost(size: size)
-                    blackHole.lost(size: size, sentAt: packet.time, now: now)
-                    let startsEpisode = episode.lost(sentAt: packet.time, now: now)
-                    congestion.lost(
+                    path.blackHole.lost(size: size, sentAt: packet.time, now: now)
+                    let startsRecoveryPeriod = path.recoveryPeriod.lost(sentAt: packet.time, now: now)
+                    path.congestion.lost(
                         LossSample(
                             now: now, sentTime: packet.time, size: size, sentInFlight: packet.rate.inFlight,
                             lostSinceSent: delivery.lost - min(delivery.lost, packet.rate.lost),
                             totalDelivered: delivery.delivered, isApplicationLimited: packet.rate.isApplicationLimited,
-                            startsRun: previousLost.map { $0 + 1 != number } ?? true, startsEpisode: startsEpisode))
+                            startsRun: previousLost.map { $0 + 1 != number } ?? true,
+                            startsRecoveryPeriod: startsRecoveryPeriod))
                 }
                 previousLost = number
                 // Only what was sent after a round trip was measured counts (RFC 9002 §7.6.2, appendix B.8).
                 run.lost(
                     number, sentAt: packet.time,
-                    counts: packet.isAckEliciting && !isProbe && firstSampleTime.map { packet.time > $0 } ?? false)
+                    counts: packet.isAckEliciting && !isProbe && path.firstSampleTime.map { packet.time > $0 } ?? false)
                 if run.duration > 3 * probeTimeout { isPersistent = true }
             }
-            remember(packet, number: number, space: space, at: now)
+            noteLost(packet, number: number, space: space, at: now)
             lostQueue.append((space, packet.content))
             number += 1
         }
@@ -183,8 +186,8 @@ extension Recovery {
         spaces[index].run = run
         guard isPersistent, let start = run.start, isUnacknowledged(since: start, besides: space) else { return }
         statistics.persistentCongestions += 1
-        congestion.persistentCongestion(inFlight: bytesInFlight)
-        rtt.forgetMinimum()
+        path.congestion.persistentCongestion(inFlight: bytesInFlight)
+        path.rtt.forgetMinimum()
         spaces[index].run.reset()
     }
 
@@ -193,79 +196,62 @@ extension Recovery {
         PacketSpace.allCases.allSatisfy { $0 == space || spaces[$0.rawValue].newestAcknowledged < start }
     }
 
-    private mutating func remember(
+    private mutating func noteLost(
         _ packet: borrowing SentPacket, number: UInt64, space: PacketSpace, at now: Timestamp
     ) {
         let index = space.rawValue
         // A lost probe of the path's size was no congestion, so neither is it false alarm when it turns up.
         let isCounted = packet.isInFlight && !packet.content.control.contains(.pathProbe)
-        if remembered[index].count >= Self.rememberedLosses {
-            remembered[index].removeFirst(Self.rememberedLosses / 2)
+        if lostPackets[index].count >= Self.lostPacketLimit {
+            lostPackets[index].removeFirst(Self.lostPacketLimit / 2)
         }
-        remembered[index].append(
+        lostPackets[index].append(
             LostPacket(
                 number: number, time: packet.time, declared: now, size: isCounted ? Int(packet.size) : 0,
-                episode: episode.number, content: packet.content))
+                recoveryPeriod: path.recoveryPeriod.id, content: packet.content))
     }
 
     /// Notices packets declared lost that arrived after all, and waits longer from then on.
-    private mutating func findAgain(_ space: PacketSpace, blocks: borrowing [AckBlock], at now: Timestamp) {
+    private mutating func detectSpuriousLosses(_ space: PacketSpace, ranges: borrowing [AckRange], at now: Timestamp) {
         let index = space.rawValue
-        let horizon = now.advanced(nanoseconds: -2 * rtt.probeTimeout)
+        let horizon = now.advanced(nanoseconds: -2 * path.rtt.probeTimeout)
         var kept = 0
         var hasFound = false
         var latest: Int64 = 0
         var run = spaces[index].run
-        for position in 0..<remembered[index].count {
-            let lost = remembered[index][position]
-            if contains(lost.number, blocks) {
-                statistics.packetsFound += 1
-                lossShare.found()
-                delivery.foundAgain(size: lost.size)
-                run.found(lost.number)
+        for position in 0..<lostPackets[index].count {
+            let lost = lostPackets[index][position]
+            if contains(lost.number, ranges) {
+                statistics.spuriousLosses += 1
+                lossShare.lossWasSpurious()
+                delivery.lossWasSpurious(size: lost.size)
+                run.lossWasSpurious(lost.number)
                 acknowledgedQueue.append((space, lost.content))
                 hasFound = true
                 latest = max(latest, now - lost.time)
                 if lost.size > 0 {
-                    congestion.lossWasSpurious(
-                        size: lost.size, isWholeEpisode: episode.found(episode: lost.episode), at: now)
+                    path.congestion.lossWasSpurious(
+                        size: lost.size, isWholePeriod: path.recoveryPeriod.lossWasSpurious(lost.recoveryPeriod),
+                        at: now)
                 }
             } else if lost.declared > horizon {
-                if kept != position { remembered[index][kept] = lost }
+                if kept != position { lostPackets[index][kept] = lost }
                 kept += 1
             }
         }
-        remembered[index].removeLast(remembered[index].count - kept)
+        lostPackets[index].removeLast(lostPackets[index].count - kept)
         spaces[index].run = run
         guard hasFound, space == .application else { return }
-        if reorderThreshold != .max { recentRoundTrips = RecentRoundTrips() }
-        // Where packets overtake each other, how many did says nothing: only time counts (as in RFC 8985 §6.2).
-        reorderThreshold = .max
-        quietRounds = 0
-        // As long as it took this one, and a little; never more than two round trips.
-        let needed = 8 * latest / max(rtt.latest, rtt.smoothed, 1) + 1
-        reorderEighths = min(max(reorderEighths, needed), 16)
-        spuriousEpoch = spaces[index].next
+        path.reordering.lossWasSpurious(age: latest, rtt: path.rtt, next: spaces[index].next)
     }
 
-    /// Expects reordering a little less after many round trips without any.
-    private mutating func relaxReordering(_ space: PacketSpace) {
-        let index = space.rawValue
-        guard space == .application, reorderThreshold == .max, spaces[index].base >= spuriousEpoch else { return }
-        spuriousEpoch = spaces[index].next
-        quietRounds += 1
-        guard quietRounds >= Self.reorderPersistence else { return }
-        quietRounds = 0
-        if reorderEighths > 9 { reorderEighths -= 1 } else { reorderThreshold = Self.packetThreshold }
-    }
-
-    private func contains(_ number: UInt64, _ blocks: borrowing [AckBlock]) -> Bool {
+    private func contains(_ number: UInt64, _ ranges: borrowing [AckRange]) -> Bool {
         var low = 0
-        var high = blocks.count
+        var high = ranges.count
         while low < high {
             let middle = (low + high) >> 1
-            if blocks[middle].smallest > number { low = middle + 1 } else { high = middle }
+            if ranges[middle].smallest > number { low = middle + 1 } else { high = middle }
         }
-        return low < blocks.count && blocks[low].largest >= number
+        return low < ranges.count && ranges[low].largest >= number
     }
 }

@@ -4,10 +4,8 @@ struct BeforePacket: Sendable {
     fileprivate let number: UInt64
     fileprivate let bytesInFlight: Int
     fileprivate let statistics: RecoveryStatistics
-    fileprivate let congestion: CongestionControl
-    fileprivate let pacer: Pacer
+    fileprivate let path: Recovery.Path
     fileprivate let delivery: DeliveryRate
-    fileprivate let ecn: ECNValidation
     fileprivate let lastAckEliciting: Timestamp?
     fileprivate let antiDeadlockBase: Timestamp?
 }
@@ -18,7 +16,7 @@ extension Recovery {
     func beforePacket(_ space: PacketSpace) -> BeforePacket {
         BeforePacket(
             space: space, number: nextPacketNumber(space), bytesInFlight: bytesInFlight, statistics: statistics,
-            congestion: congestion, pacer: pacer, delivery: delivery, ecn: ecn,
+            path: path, delivery: delivery,
             lastAckEliciting: spaces[space.rawValue].lastAckEliciting, antiDeadlockBase: antiDeadlockBase)
     }
 
@@ -34,10 +32,8 @@ extension Recovery {
         skipped[index] = before.number
         bytesInFlight = before.bytesInFlight
         statistics = before.statistics
-        congestion = before.congestion
-        pacer = before.pacer
+        path = before.path
         delivery = before.delivery
-        ecn = before.ecn
         antiDeadlockBase = before.antiDeadlockBase
     }
 }

@@ -21,7 +21,7 @@ struct LossShare: Hashable, Sendable {
     mutating func lost() { note(1) }
 
     /// A packet that was taken for lost has arrived.
-    mutating func found() { share = max(0, share - 1 / max(seen, 1)) }
+    mutating func lossWasSpurious() { share = max(0, share - 1 / max(seen, 1)) }
 
     private mutating func note(_ value: Double) {
         // At first the plain average, so that a few packets say something; never less than ten, so that one does not.
@@ -43,7 +43,7 @@ extension Recovery {
             let last = spaces[PacketSpace.application.rawValue].lastAckEliciting,
             spaces[PacketSpace.application.rawValue].outstanding > 0
         else { return nil }
-        return last.advanced(nanoseconds: max(.milliseconds(5), min(.milliseconds(15), rtt.smoothed / 8)))
+        return last.advanced(nanoseconds: max(.milliseconds(5), min(.milliseconds(15), path.rtt.smoothed / 8)))
     }
 
     /// Offers all that is on its way again.

@@ -22,11 +22,11 @@ extension Recovery {
         return earliest
     }
 
-    private var backoff: Int64 { 1 << Int64(min(probeCount, Self.maximumBackoff)) }
+    private var backoff: Int64 { 1 << Int64(min(path.probeCount, Self.maximumBackoff)) }
 
     /// The next probe time-out and its space.
     private var nextProbe: (time: Timestamp, space: PacketSpace)? {
-        let base = rtt.probeTimeout
+        let base = path.rtt.probeTimeout
         var earliest: (time: Timestamp, space: PacketSpace)?
         for space in PacketSpace.allCases where !isDiscarded[space.rawValue] {
             let packets = spaces[space.rawValue]
@@ -61,9 +61,9 @@ extension Recovery {
             return .lossDetected
         }
         guard !isAmplificationBlocked, let probe = nextProbe, probe.time <= now else { return .none }
-        probeCount += 1
+        path.probeCount += 1
         statistics.probes += 1
-        ecn.timedOut(count: probeCount)
+        path.ecn.timedOut(count: path.probeCount)
         let index = probe.space.rawValue
         guard spaces[index].outstanding > 0 else {
             antiDeadlockBase = now

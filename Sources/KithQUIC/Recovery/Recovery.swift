@@ -25,7 +25,7 @@ package struct RecoveryStatistics: Hashable, Sendable {
     /// Their bytes.
     package var bytesLost: UInt64 = 0
     /// Packets declared lost that were acknowledged later.
-    package var packetsFound: UInt64 = 0
+    package var spuriousLosses: UInt64 = 0
     /// Probe time-outs.
     package var probes: UInt64 = 0
     /// Packets the network marked as having met congestion.
@@ -44,17 +44,15 @@ package struct Recovery: Sendable {
     /// Round trips without a loss that was none after which reordering is expected a little less.
     static let reorderPersistence = 16
     static let maximumBackoff = 10
-    static let rememberedLosses = 512
+    static let lostPacketLimit = 512
 
     let isClient: Bool
     let configuration: RecoveryConfiguration
     var spaces: [SentPackets]
     var isDiscarded: [Bool] = [false, false, false]
-    var congestion: CongestionControl
-    var pacer: Pacer
+    /// What is known of the path in use.
+    package internal(set) var path: Path
     var delivery = DeliveryRate()
-    var datagramSize: Int
-    var probeCount = 0
     var lossShare = LossShare()
     /// How many copies of what was sent last are still to be sent, and when one was last offered.
     var repeatsLeft = 0
@@ -64,57 +62,47 @@ package struct Recovery: Sendable {
     var isPeerValidated: Bool
     /// Since when a client without anything in flight waits for the server (RFC 9002 §6.2.2.1).
     var antiDeadlockBase: Timestamp?
-    var reorderThreshold = Recovery.packetThreshold
-    var recentRoundTrips = RecentRoundTrips()
-    /// By how many eighths of a round trip a packet may be late.
-    var reorderEighths: Int64 = 9
-    var spuriousEpoch: UInt64 = 0
-    var quietRounds = 0
-    var firstSampleTime: Timestamp?
-    var ecn: ECNValidation
-    var episode = LossEpisode()
-    var blackHole = BlackHole()
     /// The newest number left out of each space.
     var skipped: [UInt64?] = [nil, nil, nil]
-    var remembered: [[LostPacket]] = [[], [], []]
+    /// What was declared lost lately, by space: it may arrive after all.
+    var lostPackets: [[LostPacket]] = [[], [], []]
 
     var acknowledgedQueue = DrainQueue<(PacketSpace, SentContent)>()
     var lostQueue = DrainQueue<(PacketSpace, SentContent)>()
 
-    /// The round-trip time.
-    package internal(set) var rtt: RTTEstimator
     /// The bytes of packets on their way.
     package internal(set) var bytesInFlight = 0
     /// What has been counted.
     package internal(set) var statistics = RecoveryStatistics()
     /// The longest the peer waits with acknowledgements.
     package var peerMaxAckDelay: Int64
-    /// Whether a server must not send until the client's address is validated; no probe is due while so.
-    package var isAmplificationBlocked = false
 
     package init(_ configuration: RecoveryConfiguration, isClient: Bool) {
         self.configuration = configuration
         self.isClient = isClient
         isPeerValidated = !isClient
-        rtt = RTTEstimator(initial: configuration.initialRTT)
+        path = Path(configuration)
         spaces = [SentPackets(), SentPackets(), SentPackets()]
-        datagramSize = configuration.maxDatagramSize
         peerMaxAckDelay = configuration.maxAckDelay
-        pacer = Pacer(datagramSize: configuration.maxDatagramSize)
-        ecn = ECNValidation(isEnabled: configuration.marksECN)
-        congestion = CongestionControl(
-            configuration.controller, datagramSize: configuration.maxDatagramSize,
-            initialRTT: configuration.initialRTT, seed: configuration.seed)
+    }
+
+    /// The round-trip time.
+    package var rtt: RTTEstimator { path.rtt }
+
+    /// Whether a server must not send until the client's address is validated; no probe is due while so.
+    package var isAmplificationBlocked: Bool {
+        get { path.isAmplificationBlocked }
+        set { path.isAmplificationBlocked = newValue }
     }
 
     /// The most bytes that may be in flight.
-    package var congestionWindow: Int { congestion.congestionWindow }
+    package var congestionWindow: Int { path.congestion.congestionWindow }
 
     /// Bytes a second packets are spread at.
-    package var pacingRate: Int64 { congestion.pacingRate }
+    package var pacingRate: Int64 { path.congestion.pacingRate }
 
     /// The probe time-out of 1-RTT packets without backoff; close and idle timers are multiples of it.
-    package var probeTimeout: Int64 { rtt.probeTimeout + peerMaxAckDelay }
+    package var probeTimeout: Int64 { path.rtt.probeTimeout + peerMaxAckDelay }
 
     // MARK: - State of the connection
 
@@ -139,7 +127,7 @@ package struct Recovery: Sendable {
         guard !isDiscarded[space.rawValue] else { return }
         isDiscarded[space.rawValue] = true
         withdraw(space)
-        probeCount = 0
+        path.probeCount = 0
         antiDeadlockBase = now
     }
 
@@ -151,13 +139,13 @@ package struct Recovery: Sendable {
     /// Forgets the packets of a space, which goes on with the next number: they were rejected early data.
     mutating func withdraw(_ space: PacketSpace) {
         giveUp(space, offeringAgain: false)
-        remembered[space.rawValue] = []
+        lostPackets[space.rawValue] = []
     }
 
     /// Offers everything sent in Initial packets again: the server sent a Retry.
     package mutating func retried(at now: Timestamp) {
         resend(.initial)
-        probeCount = 0
+        path.probeCount = 0
         antiDeadlockBase = now
     }
 
@@ -178,28 +166,8 @@ package struct Recovery: Sendable {
         spaces[index].lastAckEliciting = nil
     }
 
-    /// Starts over on another path: its delay and its capacity are unknown (RFC 9000 §9.4).
-    package mutating func pathChanged(at now: Timestamp) {
-        rtt = RTTEstimator(initial: configuration.initialRTT)
-        congestion = CongestionControl(
-            configuration.controller, datagramSize: datagramSize, initialRTT: configuration.initialRTT,
-            seed: configuration.seed &+ statistics.packetsSent)
-        pacer = Pacer(datagramSize: datagramSize)
-        ecn.pathChanged(isEnabled: configuration.marksECN, at: now)
-        for index in spaces.indices { spaces[index].run.reset() }
-        reorderThreshold = Self.packetThreshold
-        recentRoundTrips = RecentRoundTrips()
-        reorderEighths = 9
-        probeCount = 0
-        firstSampleTime = nil
-    }
-
     /// Says that datagrams have another size from now on.
-    package mutating func setMaxDatagramSize(_ size: Int) {
-        datagramSize = size
-        blackHole.clear()
-        congestion.datagramSizeChanged(size)
-    }
+    package mutating func setMaxDatagramSize(_ size: Int) { path.setDatagramSize(size) }
 
     // MARK: - Sending
 
@@ -217,22 +185,22 @@ package struct Recovery: Sendable {
 
     /// Whether packets that are counted against the window may be sent now, and how many bytes of them.
     package mutating func permission(at now: Timestamp) -> SendPermission {
-        let room = congestion.congestionWindow - bytesInFlight
-        guard room >= datagramSize else { return .congestionBlocked }
-        switch pacer.permission(rate: congestion.pacingRate, datagramSize: datagramSize, at: now) {
-        case .bytes(let count): return .bytes(max(datagramSize, min(count, room)))
+        let room = path.congestion.congestionWindow - bytesInFlight
+        guard room >= path.datagramSize else { return .congestionBlocked }
+        switch path.pacer.permission(rate: path.congestion.pacingRate, datagramSize: path.datagramSize, at: now) {
+        case .bytes(let count): return .bytes(max(path.datagramSize, min(count, room)))
         case let other: return other
         }
     }
 
     /// Whether large packets have stopped arriving while small ones do; ``setMaxDatagramSize(_:)`` answers it.
-    package var isBlackHole: Bool { blackHole.isFound }
+    package var isBlackHole: Bool { path.blackHole.isFound }
 
     /// Whether the datagrams written now are to be sent as ECT(0), and their packets noted so.
-    package var isMarkingECN: Bool { ecn.isMarking }
+    package var isMarkingECN: Bool { path.ecn.isMarking }
 
     /// Says that a batch of datagrams, all marked alike, has been written.
-    package mutating func batchEnded() { ecn.batchEnded() }
+    package mutating func batchEnded() { path.ecn.batchEnded() }
 
     /// Notes that the packet with the space's next number was sent; `isMarkable` says as ECT(0).
     package mutating func sent(
@@ -245,7 +213,7 @@ package struct Recovery: Sendable {
         packet.isInFlight = isInFlight
         packet.isAckEliciting = isAckEliciting
         packet.isMarkable = isMarkable
-        if isMarkable { ecn.sent(space) }
+        if isMarkable { path.ecn.sent(space) }
         packet.size = UInt16(clamping: size)
         packet.time = now
         if space == .application, isAckEliciting, !content.isEmpty { noteForRepeats(at: now) }
@@ -253,9 +221,9 @@ package struct Recovery: Sendable {
         if isInFlight {
             bytesInFlight += size
             packet.rate = delivery.sent(size: size, inFlight: bytesInFlight, at: now)
-            congestion.sent(
+            path.congestion.sent(
                 size: size, inFlight: bytesInFlight, isApplicationLimited: delivery.isApplicationLimited, at: now)
-            pacer.sent(size: size, datagramSize: datagramSize)
+            path.pacer.sent(size: size, datagramSize: path.datagramSize)
         }
         spaces[space.rawValue].append(packet)
         if antiDeadlockBase == nil || isAckEliciting { antiDeadlockBase = now }
@@ -263,7 +231,7 @@ package struct Recovery: Sendable {
 
     /// Says that there was nothing more to send although it was allowed: rates measured now understate the path.
     package mutating func applicationLimited() {
-        if congestion.congestionWindow - bytesInFlight >= datagramSize {
+        if path.congestion.congestionWindow - bytesInFlight >= path.datagramSize {
             delivery.applicationLimited(inFlight: bytesInFlight)
         }
     }
@@ -282,7 +250,7 @@ package struct Recovery: Sendable {
 
     /// How many packet records are held, for tests of bounds.
     package var bookkeeping: Int {
-        spaces.reduce(0) { $0 + $1.capacity } + remembered.reduce(0) { $0 + $1.count }
+        spaces.reduce(0) { $0 + $1.capacity } + lostPackets.reduce(0) { $0 + $1.count }
     }
 }
 

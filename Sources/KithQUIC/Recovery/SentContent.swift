@@ -67,11 +67,11 @@ package enum SentItem: Hashable, Sendable {
     case newToken
     /// PATH_CHALLENGE.
     case pathChallenge(UInt64)
-    /// A probe of that many bytes, of whether the path carries them.
-    case sizeProbe(Int)
+    /// A PLPMTUD probe of that many bytes, sent along the path with that number.
+    case plpmtudProbe(Int, path: UInt32)
 }
 
-/// What must be told again should a packet be lost, and forgotten once it is acknowledged.
+/// What must be sent again should a packet be lost, and forgotten once it is acknowledged.
 ///
 /// One stream range, one crypto range and the flags lie inline; anything more spills into an array, so that an ordinary
 /// data packet costs no allocation.

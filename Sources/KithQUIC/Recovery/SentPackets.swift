@@ -124,14 +124,14 @@ struct SentPackets: Sendable {
     var capacity: Int { slots.count }
 }
 
-/// A packet declared lost, remembered for a while in case it arrives after all.
+/// A packet declared lost, kept for a while in case the loss was spurious.
 struct LostPacket: Sendable {
     var number: UInt64
     /// When it was sent.
     var time: Timestamp
     var declared: Timestamp
     var size: Int
-    /// The ``LossEpisode`` it was lost in.
-    var episode: UInt32
+    /// The period it was lost in.
+    var recoveryPeriod: RecoveryPeriod.ID
     var content: SentContent
 }

@@ -32,7 +32,7 @@ struct CongestionSimulation {
     }
 
     private struct Ack {
-        var blocks: [AckBlock]
+        var ranges: [AckRange]
         var time: Timestamp
     }
 
@@ -88,7 +88,7 @@ struct CongestionSimulation {
                     receiver.acknowledgementSent()
                     unanswered = 0
                     ackDue = .distantFuture
-                    if let ack, !random.chance(loss) { backward.append(Ack(blocks: ack.blocks, time: now + half)) }
+                    if let ack, !random.chance(loss) { backward.append(Ack(ranges: ack.ranges, time: now + half)) }
                 } else {
                     ackDue = receiver.deadline ?? .distantFuture
                 }
@@ -97,9 +97,9 @@ struct CongestionSimulation {
             while backwardHead < backward.count, backward[backwardHead].time <= now {
                 let ack = backward[backwardHead]
                 backwardHead += 1
-                try recovery.receivedAck(.application, blocks: ack.blocks, delay: 0, ecn: nil, at: now)
-                if let block = ack.blocks.first, block.largest > 40 {
-                    receiver.acknowledgementAcknowledged(upTo: block.largest - 40)
+                try recovery.receivedAck(.application, ranges: ack.ranges, delay: 0, ecn: nil, at: now)
+                if let range = ack.ranges.first, range.largest > 40 {
+                    receiver.acknowledgementAcknowledged(upTo: range.largest - 40)
                 }
                 mayWrite = true
                 rttSum += Double(recovery.rtt.latest)

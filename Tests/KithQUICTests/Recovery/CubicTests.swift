@@ -122,9 +122,9 @@ private struct Feed {
         var feed = Feed()
         for _ in 0..<4 { feed.round() }
         feed.lose()
-        feed.cubic.lossWasSpurious(size: 1_000, isWholeEpisode: false, at: feed.now)
+        feed.cubic.lossWasSpurious(size: 1_000, isWholePeriod: false, at: feed.now)
         #expect(feed.window < 160)
-        feed.cubic.lossWasSpurious(size: 1_000, isWholeEpisode: true, at: feed.now)
+        feed.cubic.lossWasSpurious(size: 1_000, isWholePeriod: true, at: feed.now)
         #expect(feed.window == 160)
         feed.round()
         #expect(feed.window == 320, "slow start goes on")
@@ -135,7 +135,7 @@ private struct Feed {
         for _ in 0..<4 { feed.round() }
         feed.lose()
         feed.cubic.congestionExperienced(sentTime: feed.now + -1, at: feed.now)
-        feed.cubic.lossWasSpurious(size: 1_000, isWholeEpisode: true, at: feed.now)
+        feed.cubic.lossWasSpurious(size: 1_000, isWholePeriod: true, at: feed.now)
         #expect(feed.window < 160)
     }
 

@@ -89,7 +89,7 @@ import Testing
     @Test func `another path is tested anew, RFC 9000 9_4`() {
         var validation = sent(10)
         _ = validation.acknowledged(.application, counts: nil, newlyAcknowledged: 1, oldestSentAt: start)
-        validation.pathChanged(isEnabled: true, at: after(100))
+        validation = validation.successor(isEnabled: true, at: after(100))
         #expect(validation.state == .testing && validation.isMarking)
         // What was sent on the old path proves nothing about the new one.
         _ = validation.acknowledged(.application, counts: nil, newlyAcknowledged: 1, oldestSentAt: after(50))
@@ -108,13 +108,13 @@ import Testing
         }
         func ack(_ range: ClosedRange<UInt64>, _ counts: ECNCounts?, at time: Timestamp) throws {
             try recovery.receivedAck(
-                .application, blocks: [AckBlock(smallest: range.lowerBound, largest: range.upperBound)], delay: 0,
+                .application, ranges: [AckRange(smallest: range.lowerBound, largest: range.upperBound)], delay: 0,
                 ecn: counts, at: time)
         }
         try ack(2...3, ECNCounts(ect0: 4), at: after(50))
-        #expect(recovery.ecn.state == .capable)
+        #expect(recovery.path.ecn.state == .capable)
         try ack(0...1, ECNCounts(ect0: 2), at: after(51))
-        #expect(recovery.ecn.state == .capable)
+        #expect(recovery.path.ecn.state == .capable)
     }
 
     @Test(arguments: CongestionControllerKind.allCases)

@@ -5,7 +5,7 @@ import Testing
 
 /// An ACK frame read back by the letter of RFC 9000 §19.3, independent of the engine's parser.
 struct ReadAck {
-    var blocks: [AckBlock] = []
+    var ranges: [AckRange] = []
     var delay: UInt64 = 0
     var ecn: [UInt64] = []
 
@@ -23,12 +23,12 @@ struct ReadAck {
         delay = varint()
         let count = varint()
         var smallest = largest - varint()
-        blocks.append(AckBlock(smallest: smallest, largest: largest))
+        ranges.append(AckRange(smallest: smallest, largest: largest))
         for _ in 0..<count {
             let gap = varint()
             let top = smallest - gap - 2
             smallest = top - varint()
-            blocks.append(AckBlock(smallest: smallest, largest: top))
+            ranges.append(AckRange(smallest: smallest, largest: top))
         }
         if bytes[0] == 3 { ecn = [varint(), varint(), varint()] }
         guard position == bytes.count else { return nil }
@@ -106,10 +106,10 @@ extension ReceivedPackets {
         }
         let room = Int.random(in: 12...400, using: &random)
         let ack = try #require(packets.ack(room: room))
-        #expect(ack.blocks.first?.largest == model.max(), "\(random)")
-        for block in ack.blocks {
-            #expect((block.smallest...block.largest).allSatisfy(model.contains), "\(random)")
-            #expect(!model.contains(block.largest + 1), "\(random)")
+        #expect(ack.ranges.first?.largest == model.max(), "\(random)")
+        for range in ack.ranges {
+            #expect((range.smallest...range.largest).allSatisfy(model.contains), "\(random)")
+            #expect(!model.contains(range.largest + 1), "\(random)")
         }
         packets.acknowledgementAcknowledged(upTo: next / 2)
         #expect(packets.isDuplicate(next / 2) || !model.contains(next / 2), "\(random)")

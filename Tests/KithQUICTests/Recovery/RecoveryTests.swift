@@ -25,10 +25,10 @@ extension Recovery {
     }
 
     mutating func ack(
-        _ blocks: ClosedRange<UInt64>..., space: PacketSpace = .application, delay: Int64 = 0, at now: Timestamp
+        _ ranges: ClosedRange<UInt64>..., space: PacketSpace = .application, delay: Int64 = 0, at now: Timestamp
     ) throws(AckViolation) {
-        let blocks = blocks.map { AckBlock(smallest: $0.lowerBound, largest: $0.upperBound) }
-        try receivedAck(space, blocks: blocks, delay: delay, ecn: nil, at: now)
+        let ranges = ranges.map { AckRange(smallest: $0.lowerBound, largest: $0.upperBound) }
+        try receivedAck(space, ranges: ranges, delay: delay, ecn: nil, at: now)
     }
 }
 
@@ -174,7 +174,7 @@ extension Recovery {
         _ = recovery.acknowledgedOffsets()
         try recovery.ack(0...5, at: start + .milliseconds(51))
         #expect(recovery.acknowledgedOffsets().sorted() == [0, 1, 2, 3, 4])
-        #expect(recovery.statistics.packetsFound == 3)
+        #expect(recovery.statistics.spuriousLosses == 3)
         for number in 8..<16 { recovery.send(offset: UInt64(number), at: start + .milliseconds(60)) }
         try recovery.ack(13...13, 0...5, at: start + .milliseconds(110))
         #expect(recovery.lostOffsets() == [6, 7])
@@ -228,12 +228,12 @@ extension Recovery {
                 if !random.chance(0.15) { received.insert(number..<number + 1) }
             }
             if random.chance(0.3), received.count > 0 {
-                var blocks: [AckBlock] = []
+                var ranges: [AckRange] = []
                 for position in (max(0, received.count - 20)..<received.count).reversed() {
                     let range = received[position]
-                    blocks.append(AckBlock(smallest: range.lowerBound, largest: range.upperBound - 1))
+                    ranges.append(AckRange(smallest: range.lowerBound, largest: range.upperBound - 1))
                 }
-                try recovery.receivedAck(.application, blocks: blocks, delay: 0, ecn: nil, at: now)
+                try recovery.receivedAck(.application, ranges: ranges, delay: 0, ecn: nil, at: now)
             }
             if let deadline = recovery.deadline, deadline <= now { _ = recovery.timedOut(at: now) }
             settled.formUnion(recovery.lostOffsets())

@@ -3,7 +3,7 @@
 /// A peer that acknowledges what it has not received makes us send faster than the path carries. It cannot know which
 /// numbers do not exist. Each skip costs the receiver one more acknowledgement range for a while, so they come ever
 /// more rarely: one among the first 64 numbers, one among the next 128, and so on.
-struct NumberSkips {
+struct OptimisticAckDefence {
     private var next: UInt64
     private var span: UInt64 = 64
 

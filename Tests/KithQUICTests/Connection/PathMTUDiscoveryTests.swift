@@ -3,11 +3,11 @@ import Testing
 
 @testable import KithQUIC
 
-@Suite struct SizeProbeTests {
+@Suite struct PathMTUDiscoveryTests {
     let start = Timestamp(nanoseconds: .seconds(100))
 
     /// Searches a path that carries `carried` bytes; answers the sizes probed.
-    private func search(_ probe: inout SizeProbe, carried: Int, at now: Timestamp) -> [Int] {
+    private func search(_ probe: inout PathMTUDiscovery, carried: Int, at now: Timestamp) -> [Int] {
         var sizes: [Int] = []
         while let size = probe.wanted(at: now) {
             sizes.append(size)
@@ -22,7 +22,7 @@ import Testing
     }
 
     @Test func `one probe is enough where the largest size allowed gets through`() {
-        var probe = SizeProbe()
+        var probe = PathMTUDiscovery()
         #expect(probe.wanted(at: start) == nil)
         probe.start(limit: 1_452)
         #expect(search(&probe, carried: 1_472, at: start) == [1_452])
@@ -31,17 +31,17 @@ import Testing
 
     @Test(arguments: [1_200, 1_231, 1_232, 1_300, 1_444, 1_451, 1_472, 8_952, 12_000, 65_488, 65_527])
     func `the search comes within eight bytes of any path, RFC 8899 5_3`(carried: Int) {
-        var probe = SizeProbe()
+        var probe = PathMTUDiscovery()
         probe.start(limit: 65_527)
         let sizes = search(&probe, carried: carried, at: start)
         #expect(probe.isComplete)
-        #expect(probe.known <= carried && carried - probe.known < SizeProbe.granularity)
+        #expect(probe.known <= carried && carried - probe.known < PathMTUDiscovery.granularity)
         #expect(sizes.count <= 60)
         for size in Set(sizes) where size > carried { #expect(sizes.count { $0 == size } == 3) }
     }
 
     @Test func `a size fails after three losses, and at once when the system refuses it, RFC 8899 5_1_2`() {
-        var probe = SizeProbe()
+        var probe = PathMTUDiscovery()
         probe.start(limit: 1_452)
         for _ in 0..<3 {
             #expect(probe.wanted(at: start) == 1_452)
@@ -62,7 +62,7 @@ import Testing
     }
 
     @Test func `a larger size is tried again after 600 seconds, RFC 8899 5_1_1`() {
-        var probe = SizeProbe()
+        var probe = PathMTUDiscovery()
         probe.start(limit: 1_452)
         _ = search(&probe, carried: 1_372, at: start)
         #expect(probe.known >= 1_365 && probe.known <= 1_372)
@@ -134,7 +134,7 @@ import Testing
     }
 
     @Test func `large packets that vanish while small ones arrive are noticed, RFC 8899 4_3`() {
-        var hole = BlackHole()
+        var hole = BlackHoleDetection()
         func at(_ milliseconds: Int64) -> Timestamp { start + .milliseconds(milliseconds) }
         hole.acknowledged(size: 1_452, sentAt: at(0))
         // One burst is one occasion, however many packets it held.

@@ -9,7 +9,7 @@
 /// The largest size allowed is tried first: most paths carry it, and one probe settles the matter. Then what common
 /// links leave of a packet for UDP over IPv6, from the largest down, then the middle of what is left. A size has failed
 /// after three lost probes (MAX_PROBES), or when the system refuses to send it.
-struct SizeProbe {
+struct PathMTUDiscovery {
     private enum State {
         case idle, searching, outstanding, complete
     }
@@ -26,14 +26,14 @@ struct SizeProbe {
     static let common = [65_488, 16_336, 8_952, 1_472, 1_452, 1_444, 1_372, 1_352, 1_232]
 
     private var state = State.idle
-    private var limit = SizeProbe.smallest
-    private var candidate = SizeProbe.smallest
+    private var limit = PathMTUDiscovery.smallest
+    private var candidate = PathMTUDiscovery.smallest
     private var failures = 0
     private var raise = Timestamp.distantFuture
     /// The largest size known to arrive.
-    private(set) var known = SizeProbe.smallest
+    private(set) var known = PathMTUDiscovery.smallest
     /// The smallest size known to fail, one more than the limit without any.
-    private var ceiling = SizeProbe.smallest + 1
+    private var ceiling = PathMTUDiscovery.smallest + 1
 
     /// Whether a larger size may still be found.
     var isComplete: Bool { state == .complete }
@@ -45,7 +45,7 @@ struct SizeProbe {
     }
 
     /// Begins to search between `known`, which is believed, and `limit`.
-    mutating func start(limit: Int, from known: Int = SizeProbe.smallest) {
+    mutating func start(limit: Int, from known: Int = PathMTUDiscovery.smallest) {
         self.limit = limit
         self.known = known
         ceiling = limit + 1

@@ -1,22 +1,33 @@
 // How large datagrams are: searched for, and given up when they stop getting through (RFC 8899, RFC 9000 §14).
 extension QUICConnection {
     /// Begins to look for the largest datagram of a path nothing is known about; until then they have 1200 bytes.
-    mutating func startSizeSearch() {
+    mutating func startPathMTUDiscovery() {
         let limit = Int(clamping: peerParameters?.maxUDPPayloadSize ?? 1200)
-        sizeProbe.start(limit: min(max(configuration.udpPayloadSize, 1200), max(limit, 1200), 65527))
-        setDatagramSize(SizeProbe.smallest)
+        recovery.path.mtu.start(limit: min(max(configuration.udpPayloadSize, 1200), max(limit, 1200), 65527))
+        setDatagramSize(PathMTUDiscovery.smallest)
     }
 
-    /// Notes that a probe of that size arrived.
-    mutating func sizeProbeArrived(_ size: Int, at now: Timestamp) {
-        if let size = sizeProbe.acknowledged(size, at: now), size > datagramSize { setDatagramSize(size) }
+    /// The size of a full datagram's UDP payload now.
+    var datagramSize: Int { recovery.path.datagramSize }
+
+    /// Notes that a probe of that size arrived; one sent along another path says nothing of this one.
+    mutating func plpmtudProbeArrived(_ size: Int, path: UInt32, at now: Timestamp) {
+        guard path == recovery.path.number, let size = recovery.path.mtu.acknowledged(size, at: now),
+            size > datagramSize
+        else { return }
+        setDatagramSize(size)
+    }
+
+    /// Notes that a probe of that size was lost.
+    mutating func plpmtudProbeLost(_ size: Int, path: UInt32, at now: Timestamp) {
+        if path == recovery.path.number { recovery.path.mtu.lost(size, at: now) }
     }
 
     /// Goes back to what every path carries: large packets no longer arrive while small ones do, or nothing does
     /// (RFC 8899 §4.3).
     mutating func fallBackToSmallest(at now: Timestamp) {
-        guard datagramSize > SizeProbe.smallest else { return }
-        startSizeSearch()
+        guard datagramSize > PathMTUDiscovery.smallest else { return }
+        startPathMTUDiscovery()
     }
 
     /// Says that the system refused to send datagrams of `size` bytes as too large for the interface (EMSGSIZE).
@@ -24,24 +35,24 @@ extension QUICConnection {
     /// A probe of that size has failed without having to be waited for, and when nothing has happened since it was
     /// written, it is as if it had never been: neither in flight nor lost (RFC 9000 §14.4). What was in use is given up.
     public mutating func datagramRefused(size: Int, at now: Timestamp) {
-        guard size > SizeProbe.smallest else { return }
+        guard size > PathMTUDiscovery.smallest else { return }
         if size <= datagramSize {
             fallBackToSmallest(at: now)
         } else {
-            if let before = beforeSizeProbe, before.size == size { takeBack(before) }
-            sizeProbe.refused(size, at: now)
+            if let before = beforePLPMTUDProbe, before.size == size { takeBack(before) }
+            recovery.path.mtu.refused(size, at: now)
         }
     }
 
     /// How things are before a probe of that size is written.
-    func state(beforeSizeProbeOf size: Int) -> BeforeSizeProbe {
-        BeforeSizeProbe(
+    func state(beforePLPMTUDProbeOf size: Int) -> BeforePLPMTUDProbe {
+        BeforePLPMTUDProbe(
             size: size, recovery: recovery.beforePacket(.application), traffic: traffic, bytesOnPath: path.bytesSent,
             lastActivity: lastActivity, hasSentSinceReceipt: hasSentSinceReceipt)
     }
 
-    private mutating func takeBack(_ before: BeforeSizeProbe) {
-        beforeSizeProbe = nil
+    private mutating func takeBack(_ before: BeforePLPMTUDProbe) {
+        beforePLPMTUDProbe = nil
         recovery.takeBack(before.recovery)
         traffic = before.traffic
         path.bytesSent = before.bytesOnPath
@@ -51,13 +62,12 @@ extension QUICConnection {
 
     private mutating func setDatagramSize(_ size: Int) {
         guard size != datagramSize else { return }
-        datagramSize = size
         recovery.setMaxDatagramSize(size)
     }
 }
 
-/// What a connection knew before the size probe it wrote last.
-struct BeforeSizeProbe: Sendable {
+/// What a connection knew before the PLPMTUD probe it wrote last.
+struct BeforePLPMTUDProbe: Sendable {
     let size: Int
     let recovery: BeforePacket
     let traffic: Traffic

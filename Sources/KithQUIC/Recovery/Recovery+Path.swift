@@ -1,0 +1,187 @@
+extension Recovery {
+    /// What is known of the path in use: one value, which a move replaces whole (RFC 9000 §9.4).
+    ///
+    /// What belongs to packets and their numbers, and what has been counted, stays with the connection.
+    package struct Path: Sendable {
+        /// The path's place among those the connection has used; tells it from the ones before.
+        let number: UInt32
+
+        /// How much may be in flight, and how fast it is sent.
+        var congestion: CongestionControl
+        var pacer: Pacer
+        var recoveryPeriod: RecoveryPeriod
+        /// The round-trip time.
+        var rtt: RTTEstimator
+        /// When it was first measured.
+        var firstSampleTime: Timestamp?
+        /// How far packets overtake each other.
+        var reordering = Reordering()
+        /// Probe time-outs in a row.
+        var probeCount = 0
+        /// Whether it keeps congestion marks.
+        var ecn: ECNValidation
+        /// How large datagrams may be.
+        var mtu = PathMTUDiscovery()
+        /// The size of a full datagram's UDP payload now.
+        private(set) var datagramSize: Int
+        var blackHole = BlackHoleDetection()
+        /// Whether a server must not send until the client's address is validated (RFC 9000 §8.1).
+        var isAmplificationBlocked = false
+
+        /// The path a connection begins on.
+        init(_ configuration: RecoveryConfiguration) {
+            self.init(
+                configuration, number: 0, seed: configuration.seed,
+                ecn: ECNValidation(isEnabled: configuration.marksECN))
+        }
+
+        private init(
+            _ configuration: RecoveryConfiguration, number: UInt32, seed: UInt64, ecn: ECNValidation
+        ) {
+            self.number = number
+            self.ecn = ecn
+            datagramSize = configuration.maxDatagramSize
+            rtt = RTTEstimator(initial: configuration.initialRTT)
+            pacer = Pacer(datagramSize: configuration.maxDatagramSize)
+            recoveryPeriod = RecoveryPeriod(path: number)
+            congestion = CongestionControl(
+                configuration.controller, datagramSize: configuration.maxDatagramSize,
+                initialRTT: configuration.initialRTT, seed: seed)
+        }
+
+        /// The path the connection goes on along: nothing is known of it but what `estimates` say.
+        ///
+        /// What the peer has counted of congestion marks so far stays the base (RFC 9000 §9.4).
+        func successor(
+            _ configuration: RecoveryConfiguration, seed: UInt64, knowing estimates: PathEstimates?, at now: Timestamp
+        ) -> Path {
+            var next = Path(
+                configuration, number: number &+ 1, seed: seed,
+                ecn: ecn.successor(isEnabled: configuration.marksECN, at: now))
+            if let estimates, estimates.areBelieved(at: now) {
+                next.rtt = estimates.path.rtt
+                next.congestion = estimates.path.congestion
+                next.congestion.datagramSizeChanged(next.datagramSize)
+            }
+            return next
+        }
+
+        /// Notes that datagrams have another size from now on.
+        mutating func setDatagramSize(_ size: Int) {
+            datagramSize = size
+            blackHole.clear()
+            congestion.datagramSizeChanged(size)
+        }
+    }
+}
+
+/// How far the packets of a path overtake each other, and so how long to wait for one (RFC 9002 §6.1).
+struct Reordering: Sendable {
+    /// By how many numbers a packet may be late; without bound where time alone counts.
+    var threshold = Recovery.packetThreshold
+    /// By how many eighths of a round trip a packet may be late.
+    var eighths: Int64 = 9
+    var recentRoundTrips = RecentRoundTrips()
+    /// The number after which a round trip without a spurious loss has passed.
+    private var epoch: UInt64 = 0
+    private var quietRounds = 0
+
+    /// Whether packets have been seen to overtake each other: only time counts then.
+    var isSeen: Bool { threshold == .max }
+
+    /// Waits longer from now on: a packet of that age, declared lost, has arrived (as in RFC 8985 §6.2).
+    mutating func lossWasSpurious(age: Int64, rtt: RTTEstimator, next: UInt64) {
+        if !isSeen { recentRoundTrips = RecentRoundTrips() }
+        // Where packets overtake each other, how many did says nothing.
+        threshold = .max
+        quietRounds = 0
+        // As long as it took this one, and a little; never more than two round trips.
+        let needed = 8 * age / max(rtt.latest, rtt.smoothed, 1) + 1
+        eighths = min(max(eighths, needed), 16)
+        epoch = next
+    }
+
+    /// Expects reordering a little less after many round trips without any.
+    ///
+    /// - Parameters:
+    ///   - base: the oldest number on its way.
+    ///   - next: the number of the next packet.
+    mutating func relax(base: UInt64, next: UInt64) {
+        guard isSeen, base >= epoch else { return }
+        epoch = next
+        quietRounds += 1
+        guard quietRounds >= Recovery.reorderPersistence else { return }
+        quietRounds = 0
+        if eighths > 9 { eighths -= 1 } else { threshold = Recovery.packetThreshold }
+    }
+}
+
+/// What recovery has learned of one path, put away while another is in use.
+struct PathEstimates: Sendable {
+    /// How long it can be believed.
+    static let lifetime: Int64 = .seconds(60)
+
+    let path: Recovery.Path
+    let taken: Timestamp
+
+    func areBelieved(at now: Timestamp) -> Bool { now - taken < Self.lifetime }
+}
+
+// Another path: other delay, other capacity (RFC 9000 §9.4). And a network that is back.
+extension Recovery {
+    /// Starts over on another path, or goes on with what was known of it.
+    ///
+    /// What is on its way stays to be acknowledged or lost, but says nothing about the new path.
+    ///
+    /// - Returns: what is known of the path that is left.
+    mutating func changePath(to estimates: PathEstimates?, at now: Timestamp) -> PathEstimates {
+        let left = PathEstimates(path: path, taken: now)
+        path = path.successor(
+            configuration, seed: configuration.seed &+ statistics.packetsSent, knowing: estimates, at: now)
+        for index in spaces.indices { spaces[index].run.reset() }
+        let index = PacketSpace.application.rawValue
+        bytesInFlight -= spaces[index].settleInFlight()
+        return left
+    }
+
+    /// Takes what a challenge has measured of a path as its first round trip.
+    mutating func seed(delay: Int64) {
+        if !path.rtt.hasSample { path.rtt.update(sample: delay, acknowledgementDelay: 0) }
+    }
+
+    /// Ends the back-off of the probe time-out, and offers the oldest contents again for a probe now.
+    mutating func probeNow(_ space: PacketSpace) {
+        path.probeCount = 0
+        offerOldest(space)
+    }
+
+    /// Offers the oldest contents on their way again, so that a probe carries what is most likely missing.
+    mutating func offerOldest(_ space: PacketSpace, limit: Int = 2) {
+        let index = space.rawValue
+        var number = spaces[index].base
+        var offered = 0
+        while number < spaces[index].next, offered < limit {
+            if spaces[index].state(number) == .outstanding {
+                let content = spaces[index].content(number)
+                if !content.isEmpty {
+                    lostQueue.append((space, content))
+                    offered += 1
+                }
+            }
+            number += 1
+        }
+    }
+}
+
+extension SentPackets {
+    /// Takes everything out of the count of bytes in flight, and answers how many there were.
+    fileprivate mutating func settleInFlight() -> Int {
+        var bytes = 0
+        var number = base
+        while number < next {
+            bytes += leaveFlight(number)
+            number += 1
+        }
+        return bytes
+    }
+}
