@@ -51,6 +51,8 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     private var timer: NIOScheduledCallback?
     private var timerDeadline = Timestamp.distantFuture
     private(set) var routes: [ConnectionID] = []
+    /// What a datagram ends with that says that the peer has forgotten the connection.
+    private(set) var resetTokens: [ResetToken] = []
     /// In the endpoint's list of connections to look after once the batch is read.
     var isTouched = false
     /// Waiting for the socket to take more.
@@ -234,6 +236,12 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
             case .connectionIDRetired(let id):
                 routes.removeAll { $0 == id }
                 endpoint.removeRoute(id, of: self)
+            case .resetTokenAdded(let token):
+                resetTokens.append(token)
+                endpoint.addResetToken(token, of: self)
+            case .resetTokenRetired(let token):
+                resetTokens.removeAll { $0 == token }
+                endpoint.removeResetToken(token, of: self)
             case .connected: connected()
             case .handshakeConfirmed, .datagram, .earlyDataRejected: break
             case .pathValidated: connection?.pathsChanged()
@@ -327,7 +335,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         timer?.cancel()
         timer = nil
         endpoint.forget(self)
-        routes = []
+        (routes, resetTokens) = ([], [])
         connection = nil
     }
 
@@ -465,7 +473,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     private func streamReset(_ id: StreamID, code: UInt64) {
         guard let entry = streams[id], entry.hasInput else { return }
         // Early data was rejected, and there is no place for the stream any more: the peer has not seen it.
-        if entry.isEarly, code == 0, engine.isEarlyDataAccepted == false { entry.core.neverDelivered() }
+        if entry.isEarly, code == 0, engine.earlyDataState == .rejected { entry.core.neverDelivered() }
         entry.core.inputFailed(KithError(KithError.Code(wireCode: code), "The other device broke it off."))
         end(id, input: true)
     }
@@ -703,7 +711,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
             packetsSent: statistics.packetsSent, packetsReceived: statistics.packetsReceived,
             packetsLost: statistics.packetsLost, openStreams: streams.count,
             paths: engine.paths.map { ConnectionStatistics.Path($0) },
-            isResumed: engine.isResumed, isEarlyDataAccepted: engine.isEarlyDataAccepted == true,
+            isResumed: engine.isResumed, isEarlyDataAccepted: engine.earlyDataState == .accepted,
             cipherSuite: engine.cipherSuite?.name,
             quiet: .nanoseconds(now - (statistics.lastReceived ?? established)),
             age: .nanoseconds(now - established))

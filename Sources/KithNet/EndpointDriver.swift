@@ -7,7 +7,7 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// The event loop's side of an ``Endpoint``: routes datagrams to connections, answers strangers, runs the races.
+/// The event loop's side of an ``Endpoint``: routes datagrams to connections, answers what is unroutable, runs the races.
 ///
 /// `@unchecked Sendable`: touched with the turn of `loop` only, apart from what is immutable or a `Mutex`.
 /// `@safe`: its two buffers live exactly as long as it does.
@@ -40,6 +40,8 @@ import Synchronization
 
     var sockets: [UDPSocket] = []
     private var routes: [ConnectionID: ConnectionDriver] = [:]
+    /// Which connection a datagram resets that is for none.
+    private var resets = StatelessResetTable<ConnectionDriver>(key: (0..<32).map { _ in .random(in: .min ... .max) })
     private var lastRoute: (id: ConnectionID, driver: ConnectionDriver)?
     var drivers: [ObjectIdentifier: ConnectionDriver] = [:]
     private var touched: [ConnectionDriver] = []
@@ -160,7 +162,7 @@ import Synchronization
             lastRoute = (header.destination, known)
             driver = known
         } else {
-            return unsafe stranger(datagram, header, from: remote, ecn: ecn, socket: socket, at: now)
+            return unsafe unroutable(datagram, header, from: remote, ecn: ecn, socket: socket, at: now)
         }
         unsafe driver.engine.receive(datagram, from: remote, to: driver.local(of: socket), ecn: ecn, at: now)
         touch(driver)
@@ -173,7 +175,7 @@ import Synchronization
     }
 
     /// A datagram of no known connection: perhaps a new one, perhaps one of a connection that is gone.
-    private func stranger(
+    private func unroutable(
         _ datagram: UnsafeMutableRawBufferPointer, _ header: DatagramHeader, from remote: NetworkAddress, ecn: UInt8,
         socket number: UInt32, at now: Timestamp
     ) {
@@ -205,19 +207,15 @@ import Synchronization
             written = unsafe StatelessPackets.versionNegotiation(
                 for: header, into: sendBuffer, random: UInt64.random(in: .min ... .max))
         case .short:
-            guard answers.allows(at: now) else { return }
             // Perhaps the reset of a connection the peer has lost: only the connection itself can tell.
-            let candidates = drivers.values.filter { !$0.isClosed && $0.engine.remote == remote }
-            for driver in candidates {
-                var copy = unsafe [UInt8](datagram)  // reading garbles it
-                unsafe copy.withUnsafeMutableBytes { bytes in
-                    unsafe driver.engine.receive(
-                        bytes, from: remote, to: driver.local(of: number), ecn: ecn, at: now)
-                }
-                touch(driver)
+            if let driver = unsafe resets.owner(ofResetIn: UnsafeRawBufferPointer(datagram)), !driver.isClosed,
+                driver.engine.remote == remote
+            {
+                unsafe driver.engine.receive(datagram, from: remote, to: driver.local(of: number), ecn: ecn, at: now)
+                return touch(driver)
             }
             // Else it belongs to a connection that this end has lost.
-            guard candidates.isEmpty || datagram.count > StatelessPackets.largestReset else { return }
+            guard answers.allows(at: now) else { return }
             written = unsafe StatelessPackets.statelessReset(
                 for: header, datagramSize: datagram.count, key: configuration.statelessResetKey, into: sendBuffer,
                 random: { UInt64.random(in: .min ... .max) })
@@ -289,7 +287,12 @@ import Synchronization
         if lastRoute?.driver === driver { lastRoute = nil }
     }
 
+    func addResetToken(_ token: ResetToken, of driver: ConnectionDriver) { resets.add(token, of: driver) }
+
+    func removeResetToken(_ token: ResetToken, of driver: ConnectionDriver) { resets.remove(token, of: driver) }
+
     func forget(_ driver: ConnectionDriver) {
+        for token in driver.resetTokens { resets.remove(token, of: driver) }
         for id in driver.routes { removeRoute(id, of: driver) }
         if lastRoute?.driver === driver { lastRoute = nil }
         drivers[ObjectIdentifier(driver)] = nil
@@ -547,6 +550,7 @@ import Synchronization
         for driver in Array(drivers.values) { driver.abandon() }
         drivers = [:]
         routes = [:]
+        resets.removeAll()
         lastRoute = nil
         touched = []
         unsent = []

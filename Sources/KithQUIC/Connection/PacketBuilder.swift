@@ -59,13 +59,14 @@ struct PacketBuilder {
 }
 
 extension QUICConnection {
-    /// Starts a packet with the space's next number at the front of `buffer`, which has room for the tag as well.
+    /// Starts a packet with the space's next number at the front of `buffer`.
     ///
     /// - Parameters:
     ///   - space: its number space; decides the header with `isEarly`, which makes it a 0-RTT packet.
     ///   - destination: the peer's id it is sent to, if not that of the path in use.
     ///   - fixedBit: of a short header (RFC 9287).
     ///   - room: how many bytes must be left after a long header, whose length is the peer's choice in part.
+    ///   - buffer: where it goes, with the room for its tag.
     /// - Returns: nil when the header leaves less.
     @inline(__always)
     func startPacket(

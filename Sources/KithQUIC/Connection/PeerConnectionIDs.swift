@@ -17,7 +17,15 @@ struct PeerConnectionIDs {
         var isUsed = false
     }
 
+    /// The life of a token by which the peer would say that it has forgotten the connection.
+    enum TokenChange {
+        case added(ResetToken)
+        case retired(ResetToken)
+    }
+
     private var entries: [Entry]
+    /// What the driver has not been told yet, in order.
+    private var tokenChanges: [TokenChange] = []
     private var retiredBelow: UInt64 = 0
     /// Every number below has been seen, and so have ``seenAbove``: what is no longer held of them was retired.
     private var seenBelow: UInt64 = 1
@@ -48,7 +56,9 @@ struct PeerConnectionIDs {
 
     /// Sets the reset token of the first id, which came in the transport parameters.
     mutating func setFirstToken(_ token: ResetToken) {
-        if let index = entries.firstIndex(where: { $0.sequence == 0 }) { entries[index].token = token }
+        guard let index = entries.firstIndex(where: { $0.sequence == 0 }) else { return }
+        entries[index].token = token
+        tokenChanges.append(.added(token))
     }
 
     /// How many ids are held.
@@ -75,6 +85,7 @@ struct PeerConnectionIDs {
         }
         guard let oldest else { return nil }
         entries[oldest].isUsed = true
+        if let token = entries[oldest].token { tokenChanges.append(.added(token)) }
         return entries[oldest].sequence
     }
 
@@ -88,9 +99,18 @@ struct PeerConnectionIDs {
     /// Gives an id back that no path uses any more.
     mutating func retire(_ sequence: UInt64) {
         guard !isEmptyID, let index = entries.firstIndex(where: { $0.sequence == sequence }) else { return }
-        entries.remove(at: index)
+        noteRetired(entries.remove(at: index))
         // Bounded by the ids held: the peer issues no other before it has heard of this.
         if !pending.contains(sequence) { pending.append(sequence) }
+    }
+
+    private mutating func noteRetired(_ entry: Entry) {
+        if entry.isUsed, let token = entry.token { tokenChanges.append(.retired(token)) }
+    }
+
+    /// The next change of the tokens that can be meant by a stateless reset.
+    mutating func nextTokenChange() -> TokenChange? {
+        tokenChanges.isEmpty ? nil : tokenChanges.removeFirst()
     }
 
     /// Whether `token` proves that the peer has forgotten this connection.
@@ -134,6 +154,7 @@ struct PeerConnectionIDs {
             var kept: [Entry] = []
             for entry in entries {
                 if entry.sequence < retirePriorTo {
+                    noteRetired(entry)
                     try queueRetirement(entry.sequence)
                 } else {
                     kept.append(entry)

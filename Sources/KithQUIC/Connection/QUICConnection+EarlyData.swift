@@ -8,18 +8,7 @@ import KithWire
 ///  server  none ──resumed, no repetition──▶ accepted
 /// ```
 struct EarlyData {
-    enum State: Hashable {
-        /// None.
-        case none
-        /// Client: sent, and not answered yet.
-        case possible
-        /// The server reads it.
-        case accepted
-        /// Client: the server threw it away.
-        case rejected
-    }
-
-    var state = State.none
+    var state = QUICConnection.EarlyDataState.none
     /// Of 0-RTT packets: a client writes them, a server reads them.
     var keys: PacketKeys?
     /// Server: when reordered 0-RTT packets need no keys any more (RFC 9001 §4.9.3).
@@ -72,14 +61,20 @@ extension QUICConnection {
     /// Whether the session resumes an earlier one; true of a client before the server has agreed.
     public var isResumed: Bool { tls.isResumed }
 
-    /// What became of early data: nil as long as the server has not answered, or when none was possible.
-    public var isEarlyDataAccepted: Bool? {
-        switch early.state {
-        case .none, .possible: nil
-        case .accepted: true
-        case .rejected: false
-        }
+    /// What becomes of early data (RFC 9001 §4.6).
+    public enum EarlyDataState: Hashable, Sendable {
+        /// There is none.
+        case none
+        /// Client: it is sent, and the server has not answered yet.
+        case possible
+        /// The server reads it.
+        case accepted
+        /// Client: the server threw it away.
+        case rejected
     }
+
+    /// What becomes of early data.
+    public var earlyDataState: EarlyDataState { early.state }
 
     /// Takes the keys of 0-RTT packets: from now on streams can be used.
     mutating func installEarly(_ secret: TrafficSecret) {

@@ -5,6 +5,11 @@ extension QUICConnection {
         case connectionIDAdded(ConnectionID)
         /// The id ended; it is never used again.
         case connectionIDRetired(ConnectionID)
+        /// A datagram from the peer that ends with this token says that it has forgotten the connection: give such a one
+        /// to it, whatever id it seems to be for (RFC 9000 §10.3.1). ``StatelessResetTable`` finds it.
+        case resetTokenAdded(ResetToken)
+        /// The token means nothing any more; those left when the connection is drained have no event of their own.
+        case resetTokenRetired(ResetToken)
         /// Streams may be used before the handshake is complete: the session resumes an earlier one, and `verify` has
         /// agreed to its peer.
         ///
@@ -77,6 +82,12 @@ extension QUICConnection {
         if let event = events.next() {
             if case .datagram = event { waitingDatagramEvents -= 1 }
             return event
+        }
+        if let change = peerIDs.nextTokenChange() {
+            switch change {
+            case .added(let token): return .resetTokenAdded(token)
+            case .retired(let token): return .resetTokenRetired(token)
+            }
         }
         guard phase == .established || phase == .handshaking, let event = streams.nextEvent() else { return nil }
         return Self.event(event)

@@ -84,7 +84,7 @@ extension ConnectionID: CustomStringConvertible {
 }
 
 /// The 16 bytes that prove a stateless reset (RFC 9000 §10.3).
-package struct ResetToken: Hashable, Sendable {
+public struct ResetToken: Hashable, Sendable {
     private var first: UInt64
     private var second: UInt64
 

@@ -107,7 +107,7 @@ import Testing
         #expect(isResumed == true)
         #expect(pair.client.peerCredential == .rawPublicKey(try TestIdentity(2).publicKey))
         #expect(pair.server?.peerCredential == .rawPublicKey(try TestIdentity(1).publicKey))
-        #expect(pair.client.isEarlyDataAccepted == nil)
+        #expect(pair.client.earlyDataState == .none)
         #expect(!pair.clientEvents.contains(.earlyDataPossible) && !pair.serverEvents.contains(.earlyDataPossible))
         // The resumed session brings tickets of its own.
         pair.run(seconds: 1)
@@ -191,7 +191,7 @@ import Testing
         #expect(try answer(id, on: pair) == Array("ls".utf8))
         #expect(pair.now == start + 2 * pair.delay)
         #expect(pair.connect())
-        #expect(pair.client.isEarlyDataAccepted == true)
+        #expect(pair.client.earlyDataState == .accepted)
         #expect(pair.run { $0.clientEvents.contains(.streamFinished(id)) })
         #expect(!pair.clientEvents.contains(.earlyDataRejected))
     }
@@ -230,7 +230,7 @@ import Testing
             #expect(try echo(id, on: pair) == message)
             #expect(try answer(id, on: pair) == message)
         }
-        #expect(pair.client.isEarlyDataAccepted == true)
+        #expect(pair.client.earlyDataState == .accepted)
     }
 
     @Test func `a two-datagram ClientHello carries early data too`() throws {
@@ -240,7 +240,7 @@ import Testing
         #expect(try echo(id, on: pair) == patterned(700))
         #expect(!pair.serverEvents.contains(.connected))
         #expect(try answer(id, on: pair) == patterned(700))
-        #expect(pair.client.isEarlyDataAccepted == true)
+        #expect(pair.client.earlyDataState == .accepted)
     }
 
     @Test func `early answers keep to three times what came until the address is proven`() throws {
@@ -266,7 +266,7 @@ import Testing
         #expect(pair.statelessAnswers.contains(.retry))
         #expect(!pair.serverEvents.contains(.connected))
         #expect(try answer(id, on: pair) == patterned(3_000))
-        #expect(pair.client.isEarlyDataAccepted == true)
+        #expect(pair.client.earlyDataState == .accepted)
     }
 
     @Test func `a token of the earlier connection spares the Retry, so that the answer takes one round trip`() throws {
@@ -304,7 +304,7 @@ import Testing
             #expect(try echo(large, on: pair) == patterned(60_000))
             #expect(try answer(large, on: pair) == patterned(60_000))
             #expect(pair.clientEvents.filter { $0 == .earlyDataRejected }.count == 1)
-            #expect(pair.client.isEarlyDataAccepted == false)
+            #expect(pair.client.earlyDataState == .rejected)
             #expect(pair.client.isResumed == isResumed)
             #expect(pair.run { $0.serverEvents.contains(.streamReset(abandoned, code: 4)) })
         }
@@ -315,11 +315,11 @@ import Testing
         let first = try returning(known)
         let id = try say([1], on: first)
         #expect(try echo(id, on: first) == [1])
-        #expect(first.client.isEarlyDataAccepted != false)
+        #expect(first.client.earlyDataState != .rejected)
         let second = try returning(known)
         let again = try say([2], on: second)
         #expect(try echo(again, on: second) == [2])
-        #expect(second.client.isEarlyDataAccepted == false)
+        #expect(second.client.earlyDataState == .rejected)
     }
 
     @Test(arguments: [false, true]) func `early data is rejected where a limit has changed`(_ grows: Bool) throws {
@@ -333,7 +333,7 @@ import Testing
             })
         let ids = try (0..<4).map { try say(patterned(10_000, seed: UInt64($0)), on: pair) }
         #expect(pair.connect())
-        #expect(pair.client.isEarlyDataAccepted == false)
+        #expect(pair.client.earlyDataState == .rejected)
         for (index, id) in ids.enumerated() {
             if grows || index < 2 {
                 #expect(try echo(id, on: pair) == patterned(10_000, seed: UInt64(index)))
@@ -459,14 +459,14 @@ import Testing
             let id = try say(patterned(4_000), on: pair)
             #expect(try echo(id, on: pair) == patterned(4_000))
             #expect(try answer(id, on: pair) == patterned(4_000))
-            #expect(pair.client.isEarlyDataAccepted == true)
+            #expect(pair.client.earlyDataState == .accepted)
         }
     }
 
     @Test func `early data over bad networks is byte-exact, accepted or not`() throws {
         let seed = SeededRandom.fromEnvironment().seed
         print("early data over bad networks, seed \(seed)")
-        var outcomes: [Bool?: Int] = [:]
+        var outcomes: [QUICConnection.EarlyDataState: Int] = [:]
         for round in 0..<300 as Range<UInt64> {
             var random = SeededRandom(seed: seed &+ round)
             let known = try acquaintance(server: {
@@ -497,10 +497,11 @@ import Testing
                 #expect(try echo(id, on: pair) == message, "seed \(seed &+ round)")
                 #expect(try answer(id, on: pair) == message, "seed \(seed &+ round)")
             }
-            outcomes[pair.client.isEarlyDataAccepted, default: 0] += 1
+            outcomes[pair.client.earlyDataState, default: 0] += 1
         }
-        print("early data: \(outcomes[true] ?? 0) accepted, \(outcomes[false] ?? 0) rejected")
-        #expect((outcomes[true] ?? 0) > 100 && (outcomes[false] ?? 0) > 30)
+        let (accepted, rejected) = (outcomes[.accepted] ?? 0, outcomes[.rejected] ?? 0)
+        print("early data: \(accepted) accepted, \(rejected) rejected")
+        #expect(accepted > 100 && rejected > 30)
     }
 
     @Test func `a 0-RTT packet that was overtaken by the handshake is still read, for a while`() throws {

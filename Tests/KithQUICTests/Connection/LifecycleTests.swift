@@ -249,6 +249,56 @@ final class SharedLines: Sendable {
         #expect(pair.clientEvents.last == .drained)
     }
 
+    @Test func `a table finds the connection a reset is for among many, by the tokens it reports`() throws {
+        final class Owner {}
+        let key = [UInt8](repeating: 9, count: 32)
+        let pair = try Pair(server: { $0.statelessResetKey = key })
+        #expect(pair.connect())
+        pair.run(seconds: 1)
+        pair.wire = []
+        let id = try pair.clientOpen(.unidirectional)
+        _ = try patterned(500).withUnsafeBytes { try pair.client.write($0, to: id) }
+        pair.flush()
+        let datagram = try #require(pair.wire.first)
+        let header = try #require(datagram.bytes.withUnsafeBytes { DatagramHeader($0) })
+        var reset = [UInt8](repeating: 0, count: 42)
+        let count = reset.withUnsafeMutableBytes {
+            StatelessPackets.statelessReset(
+                for: header, datagramSize: datagram.bytes.count, key: key, into: $0, random: { 12345 })
+        }
+        #expect(count == reset.count)
+
+        let (owner, other) = (Owner(), Owner())
+        var table = StatelessResetTable<Owner>(key: [UInt8](repeating: 5, count: 32))
+        var tokens: [ResetToken] = []
+        for event in pair.clientEvents {
+            switch event {
+            case .resetTokenAdded(let token):
+                tokens.append(token)
+                table.add(token, of: owner)
+            case .resetTokenRetired(let token):
+                tokens.removeAll { $0 == token }
+                table.remove(token, of: owner)
+            default: break
+            }
+        }
+        for number in 0..<1_000 {
+            let bytes = (0..<16).map { UInt8(truncatingIfNeeded: number >> ($0 % 2 * 8)) }
+            table.add(try #require(ResetToken(bytes)), of: other)
+        }
+        #expect(tokens.count >= 1 && table.count == tokens.count + 1_000)
+        #expect(reset.withUnsafeBytes { table.owner(ofResetIn: $0) } === owner)
+        #expect(reset[..<20].withUnsafeBytes { table.owner(ofResetIn: $0) } == nil)
+        // Another connection does not take a token away that is not its own.
+        for token in tokens { table.remove(token, of: other) }
+        #expect(reset.withUnsafeBytes { table.owner(ofResetIn: $0) } === owner)
+        reset[count - 1] ^= 1
+        #expect(reset.withUnsafeBytes { table.owner(ofResetIn: $0) } == nil)
+        reset[count - 1] ^= 1
+        for token in tokens { table.remove(token, of: owner) }
+        #expect(reset.withUnsafeBytes { table.owner(ofResetIn: $0) } == nil)
+    }
+
     @Test func `a client that has forgotten everything resets the connection, too`() throws {
         let key = [UInt8](repeating: 9, count: 32)
         let pair = try Pair(client: { $0.statelessResetKey = key })

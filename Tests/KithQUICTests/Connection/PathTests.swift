@@ -330,6 +330,27 @@ import Testing
         #expect(remote == Pair.serverAddress)
     }
 
+    @Test func `a move replaces what is known of the path, and the way back is known again`() throws {
+        let pair = try connectedFreely()
+        #expect(pair.run(seconds: 5) { $0.client.recovery.path.mtu.isComplete })
+        let (number, rtt) = (pair.client.recovery.path.number, pair.client.recovery.path.rtt)
+        let size = pair.client.datagramSize
+        #expect(rtt.hasSample && size > 1_200)
+        let moved = pair.client.migrate(to: path(Pair.serverAddress, 1), at: pair.now)
+        #expect(moved)
+        let next = pair.client.recovery.path
+        #expect(next.number == number + 1 && !next.rtt.hasSample && next.datagramSize == 1_200)
+        // What a probe sent along the path before has shown, it has shown of that path.
+        pair.client.recovery.path.mtu.sent()
+        pair.client.plpmtudProbeArrived(size, path: number, at: pair.now)
+        #expect(pair.client.datagramSize == 1_200)
+        pair.client.plpmtudProbeArrived(size, path: number + 1, at: pair.now)
+        #expect(pair.client.datagramSize == size)
+        let back = pair.client.migrate(to: path(Pair.serverAddress), at: pair.now)
+        #expect(back && pair.client.recovery.path.rtt == rtt && pair.client.datagramSize == 1_200)
+        #expect(try sendsOn(pair))
+    }
+
     @Test func `what was on its way when a client moved does not lead it back`() throws {
         let pair = try connectedFreely()
         let down = try pair.serverOpen(.unidirectional)

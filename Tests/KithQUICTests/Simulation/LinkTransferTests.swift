@@ -56,7 +56,7 @@ struct LinkRow: CustomTestStringConvertible, Sendable {
         var states: Set<BBR.State> = []
         var dropped = 0
         let result = try transfer.run(observe: { pair in
-            if case .bbr(let controller) = pair.client.recovery.congestion { states.insert(controller.state) }
+            if case .bbr(let controller) = pair.client.recovery.path.congestion { states.insert(controller.state) }
             dropped = pair.network.dropped
         })
         #expect(result.isComplete && dropped == 0 && result.sender.packetsLost > 0)
