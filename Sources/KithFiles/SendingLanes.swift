@@ -18,9 +18,17 @@ final class SendingLanes: Sendable {
         let basis: TreeSender.Basis
     }
 
+    private enum Lane {
+        /// Its stream is not open yet.
+        case closed
+        /// It has no file.
+        case free
+        /// It has one.
+        case busy
+    }
+
     private struct State {
-        /// Whether each lane has a file; `nil` for one whose stream is not open yet.
-        var isBusy: [Bool?]
+        var lanes: [Lane]
         /// Whether the receiver has said that it takes none.
         var isRefused = false
         var isComplete = true
@@ -39,7 +47,7 @@ final class SendingLanes: Sendable {
         self.count = count
         starts = (0..<count).map { _ in BoundedQueue(capacity: 1) }
         jobs = (0..<count).map { _ in BoundedQueue(capacity: 1) }
-        state = Mutex(State(isBusy: Array(repeating: nil, count: count)))
+        state = Mutex(State(lanes: Array(repeating: .closed, count: count)))
     }
 
     /// Takes in whether the receiver's hello says that it takes lanes.
@@ -67,19 +75,19 @@ final class SendingLanes: Sendable {
     func free() async throws -> Int? {
         try await waiting { state in
             if state.isRefused { return .some(nil) }
-            return state.isBusy.firstIndex { $0 == false }.map { .some($0) }
+            return state.lanes.firstIndex(of: .free).map { .some($0) }
         }
     }
 
     /// Gives a free lane a file.
     func deal(_ job: Job, to lane: Int) throws {
-        state.withLock { $0.isBusy[lane] = true }
+        state.withLock { $0.lanes[lane] = .busy }
         guard try jobs[lane].offer(job) else { preconditionFailure("a free lane has no file") }
     }
 
     /// Waits until all that was dealt is read, and tells the lanes that no more comes; whether all could be read.
     func finish() async throws -> Bool {
-        let isComplete = try await waiting { $0.isBusy.contains(true) ? nil : $0.isComplete }
+        let isComplete = try await waiting { $0.lanes.contains(.busy) ? nil : $0.isComplete }
         for job in jobs { job.finish() }
         return isComplete
     }
@@ -110,7 +118,7 @@ final class SendingLanes: Sendable {
 
     /// Sends what a lane is dealt, until no more comes.
     func run(_ lane: Int, through sender: FileSender, progress: TransferProgress) async throws {
-        change { $0.isBusy[lane] = false }
+        change { $0.lanes[lane] = .free }
         while let job = try await jobs[lane].receive() {
             progress.begin(job.path)
             do {
@@ -125,7 +133,7 @@ final class SendingLanes: Sendable {
                 change { $0.isComplete = false }
             }
             try await sender.flush()
-            change { $0.isBusy[lane] = false }
+            change { $0.lanes[lane] = .free }
         }
     }
 }

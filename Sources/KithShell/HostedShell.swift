@@ -654,13 +654,20 @@ final class HostedShell: Sendable {
         set { state.withLock { $0.sharing = newValue } }
     }
 
-    /// The access a caller has to it: `nil` none, `false` viewing, `true` typing as well.
-    func access(of caller: Caller, holding grants: [Grant]) -> Bool? {
-        if caller == .owner || isOwn(caller) { return true }
+    /// The access of a caller to a session; more includes less.
+    enum Access: Int, Comparable {
+        case none, view, interactive
+
+        static func < (first: Access, second: Access) -> Bool { first.rawValue < second.rawValue }
+    }
+
+    /// The access a caller has to it.
+    func access(of caller: Caller, holding grants: [Grant]) -> Access {
+        if caller == .owner || isOwn(caller) { return .interactive }
         switch sharing {
-        case .none: return nil
-        case .view: return grants.allows(.shellView) ? false : nil
-        case .drive: return grants.allows(.shell) ? true : grants.allows(.shellView) ? false : nil
+        case .none: return .none
+        case .view: return grants.allows(.shellView) ? .view : .none
+        case .drive: return grants.allows(.shell) ? .interactive : grants.allows(.shellView) ? .view : .none
         }
     }
 

@@ -54,7 +54,7 @@ public struct ShellService: Service {
             .stream(Shell.Open.self) { try await open($0, context: $1, pending: $2) },
             .stream(Shell.Attach.self) { try await attach($0, context: $1, pending: $2) },
             .call(Shell.Sessions.self) { _, context in
-                running.all.filter { $0.access(of: context.caller, holding: context.grants) != nil }
+                running.all.filter { $0.access(of: context.caller, holding: context.grants) > .none }
                     .map { $0.description(for: context.caller) }
                     .sorted { ($0.opened, $0.id) < ($1.opened, $1.id) }
             },
@@ -74,8 +74,7 @@ public struct ShellService: Service {
             }
             shell.dismissViewers(reason) { viewer in
                 guard case .device(device, _, _) = viewer.caller else { return false }
-                let access = shell.access(of: viewer.caller, holding: grants)
-                return access == nil || (viewer.drives && access == false)
+                return shell.access(of: viewer.caller, holding: grants) < (viewer.drives ? .interactive : .view)
             }
         }
     }
@@ -204,8 +203,8 @@ public struct ShellService: Service {
         _ input: Shell.Attach.Input, context: CallContext, pending: PendingStream<Shell.Attach>
     ) async throws {
         guard input.viewer.id.count == 16 else { throw KithError(.invalid, "The viewer's name is not 16 bytes.") }
-        let (shell, mayDrive) = try find(input.session, context)
-        guard mayDrive || !input.drives else { throw Self.sharedForLooking(shell) }
+        let (shell, access) = try find(input.session, context)
+        guard access == .interactive || !input.drives else { throw Self.sharedForLooking(shell) }
         let (wakes, wake) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         let admitted = try shell.admit(
             input.viewer, caller: context.caller, drives: input.drives, size: input.size, position: input.position,
@@ -293,10 +292,11 @@ public struct ShellService: Service {
     }
 
     /// The session a name, or the beginning of one, stands for among those the caller may see.
-    private func find(_ name: String, _ context: CallContext) throws(KithError) -> (HostedShell, Bool) {
-        let found = running.all.compactMap { shell -> (HostedShell, Bool)? in
+    private func find(_ name: String, _ context: CallContext) throws(KithError) -> (HostedShell, HostedShell.Access) {
+        let found = running.all.compactMap { shell -> (HostedShell, HostedShell.Access)? in
             guard shell.profile.id.hasPrefix(name) else { return nil }
-            return shell.access(of: context.caller, holding: context.grants).map { (shell, $0) }
+            let access = shell.access(of: context.caller, holding: context.grants)
+            return access > .none ? (shell, access) : nil
         }
         guard let only = found.first, !name.isEmpty else {
             throw KithError(

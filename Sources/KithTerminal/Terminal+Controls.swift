@@ -211,15 +211,25 @@ extension Terminal {
         }
     }
 
-    /// The state of a mode of DECSET; nil for one that does not exist here.
-    func mode(_ number: Int32) -> Bool? {
-        if let flag = Self.flag(number) { return modes[keyPath: flag] }
+    /// What DECRQM answers of a mode; the values are those of its report.
+    enum ModeState: Int {
+        /// It does not exist here.
+        case unknown = 0
+        case on = 1
+        case off = 2
+
+        init(isOn: Bool) { self = isOn ? .on : .off }
+    }
+
+    /// The state of a mode of DECSET.
+    func mode(_ number: Int32) -> ModeState {
+        if let flag = Self.flag(number) { return ModeState(isOn: modes[keyPath: flag]) }
         switch number {
-        case 6: return cursor.isOriginRelative
-        case 9, 1000, 1002, 1003: return modes.mouse.rawValue == UInt16(number)
-        case 1005, 1006, 1015, 1016: return modes.mouseEncoding.rawValue == UInt16(number)
-        case 47, 1047, 1049: return isAlternate
-        default: return nil
+        case 6: return ModeState(isOn: cursor.isOriginRelative)
+        case 9, 1000, 1002, 1003: return ModeState(isOn: modes.mouse.rawValue == UInt16(number))
+        case 1005, 1006, 1015, 1016: return ModeState(isOn: modes.mouseEncoding.rawValue == UInt16(number))
+        case 47, 1047, 1049: return ModeState(isOn: isAlternate)
+        default: return .unknown
         }
     }
 
@@ -280,7 +290,7 @@ extension Terminal {
     }
 
     private mutating func reportMode(private number: Int32) {
-        reply("\u{1B}[?\(number);\(mode(number).map { $0 ? 1 : 2 } ?? 0)$y")
+        reply("\u{1B}[?\(number);\(mode(number).rawValue)$y")
     }
 
     /// XTWINOPS: only the size in characters and the stack of titles.

@@ -238,7 +238,7 @@ struct SnapshotPainter {
         moveCursor(
             cursor, row: cursor.isOriginRelative ? cursor.row - terminal.topMargin : cursor.row, on: terminal.screen)
         for number in Terminal.flagNumbers where number != 2026 {
-            control("?\(number)\(terminal.mode(number) == true ? "h" : "l")")
+            control("?\(number)\(terminal.mode(number) == .on ? "h" : "l")")
         }
         // Not every terminal knows mode 66.
         write(modes.applicationKeypad ? "\u{1B}=" : "\u{1B}>")

@@ -190,25 +190,32 @@ struct DoctorCommand: AsyncParsableCommand {
         if isUFW {
             let rules = try? String(contentsOfFile: "/etc/ufw/user.rules", encoding: .utf8)
             report(
-                "ufw", port, letsIn: rules.map { FirewallRules.ufw($0, letsIn: port) },
+                "ufw", port, rules.map { FirewallRules.ufw($0, letsIn: port) ? .letsIn : .keepsOut } ?? .isSilent,
                 remedy: "sudo ufw allow \(port)/udp", record)
         } else if FileManager.default.fileExists(atPath: "/run/firewalld.pid") {
             report(
-                "firewalld", port, letsIn: Self.firewalldLetsIn(port),
+                "firewalld", port, Self.firewalld(port),
                 remedy: "sudo firewall-cmd --permanent --add-port=\(port)/udp && sudo firewall-cmd --reload", record)
         }
     }
 
+    /// The answer of a firewall about a port.
+    private enum FirewallAnswer {
+        case letsIn, keepsOut
+        /// Only root is told.
+        case isSilent
+    }
+
     private func report(
-        _ firewall: String, _ port: UInt16, letsIn: Bool?, remedy: String, _ record: (Reach.Step) -> Void
+        _ firewall: String, _ port: UInt16, _ answer: FirewallAnswer, remedy: String, _ record: (Reach.Step) -> Void
     ) {
-        switch letsIn {
-        case true?: record(Reach.Step("firewall", .ok, "\(firewall) lets UDP port \(port) in."))
-        case false?:
+        switch answer {
+        case .letsIn: record(Reach.Step("firewall", .ok, "\(firewall) lets UDP port \(port) in."))
+        case .keepsOut:
             record(
                 Reach.Step(
                     "firewall", .warning, "\(firewall) keeps other devices from UDP port \(port).", remedy: remedy))
-        case nil:
+        case .isSilent:
             // Who has followed the advice is not to be given it for ever.
             record(
                 Reach.Step(
@@ -217,21 +224,21 @@ struct DoctorCommand: AsyncParsableCommand {
         }
     }
 
-    /// The answer of firewalld; `nil` when there is none.
-    private static func firewalldLetsIn(_ port: UInt16) -> Bool? {
+    /// The answer of firewalld.
+    private static func firewalld(_ port: UInt16) -> FirewallAnswer {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/firewall-cmd")
         process.arguments = ["--query-port=\(port)/udp"]
         process.standardInput = FileHandle.nullDevice
         process.standardOutput = FileHandle.nullDevice
         process.standardError = FileHandle.nullDevice
-        // One that cannot be asked has no answer.
-        guard (try? process.run()) != nil else { return nil }
+        // One that cannot be asked says nothing.
+        guard (try? process.run()) != nil else { return .isSilent }
         process.waitUntilExit()
         return switch process.terminationStatus {
-        case 0: true
-        case 1: false
-        default: nil
+        case 0: .letsIn
+        case 1: .keepsOut
+        default: .isSilent
         }
     }
 }

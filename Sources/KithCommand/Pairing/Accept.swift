@@ -48,13 +48,15 @@ struct AcceptCommand: AsyncParsableCommand {
                 "There is no terminal to ask on. Compare the code with the other device's, then: kith accept \(request.id) --yes"
             )
         }
-        let answer: Bool? = yes ? true : refuse ? false : nil
-        try await resolve(request, answer: answer, client, events)
+        try await resolve(request, answer: yes ? .accept : refuse ? .refuse : .ask, client, events)
     }
 
-    /// Answers a pairing, as the person at the terminal says when `answer` is `nil`, and waits for its end.
+    /// The answer, or that the person at the terminal is asked.
+    private enum Answer { case accept, refuse, ask }
+
+    /// Answers a pairing and waits for its end.
     private func resolve(
-        _ request: PairingMethods.Request, answer: Bool?, _ client: Client,
+        _ request: PairingMethods.Request, answer: Answer, _ client: Client,
         _ events: MethodStream<PairingMethods.Event, Nothing>
     ) async throws {
         enum Input { case answer(Bool), event(PairingMethods.Event?) }
@@ -62,9 +64,10 @@ struct AcceptCommand: AsyncParsableCommand {
             defer { group.cancelAll() }
             var isAsked = false
             group.addTask { .event(try await events.receive()) }
-            if let answer {
-                group.addTask { .answer(answer) }
-            } else {
+            switch answer {
+            case .accept: group.addTask { .answer(true) }
+            case .refuse: group.addTask { .answer(false) }
+            case .ask:
                 isAsked = true
                 group.addTask { .answer(try await TerminalPrompt.agrees(to: PairingPrompts.question)) }
             }

@@ -70,8 +70,9 @@ func watchPairings(
     defer { events.abort(.cancelled) }
     enum Input {
         case event(PairingMethods.Event?)
-        /// `nil`: the question was withdrawn.
-        case answer(PairingMethods.Request, Bool?)
+        case answer(PairingMethods.Request, isAccepted: Bool)
+        /// Nobody need answer any more.
+        case withdrawn(PairingMethods.Request)
     }
     try await withThrowingTaskGroup(of: Input.self) { group in
         defer { group.cancelAll() }
@@ -93,7 +94,8 @@ func watchPairings(
                     question.cancel()
                 }
                 // It fails only when it is withdrawn.
-                return .answer(request, try? answer.get())
+                guard case .success(let isAccepted) = answer else { return .withdrawn(request) }
+                return .answer(request, isAccepted: isAccepted)
             }
         }
 
@@ -109,18 +111,19 @@ func watchPairings(
         group.addTask { .event(try await events.receive()) }
         while let input = try await group.next() {
             switch input {
-            case .answer(let request, let answer):
+            case .answer(let request, let isAccepted):
                 if asked?.id == request.id { asked = nil }
-                if let answer {
-                    do {
-                        _ = try await client.call(
-                            PairingMethods.Decide.self,
-                            PairingMethods.Decide.Input(id: request.id, accept: answer))
-                        if answer { note("Waiting for the other end to agree.") }
-                    } catch let error as KithError where error.code == .notFound {
-                        // It ended meanwhile, or was answered elsewhere: an event of its own says so.
-                    }
+                do {
+                    _ = try await client.call(
+                        PairingMethods.Decide.self,
+                        PairingMethods.Decide.Input(id: request.id, accept: isAccepted))
+                    if isAccepted { note("Waiting for the other end to agree.") }
+                } catch let error as KithError where error.code == .notFound {
+                    // It ended meanwhile, or was answered elsewhere: an event of its own says so.
                 }
+                askNext()
+            case .withdrawn(let request):
+                if asked?.id == request.id { asked = nil }
                 askNext()
             case .event(nil):
                 return

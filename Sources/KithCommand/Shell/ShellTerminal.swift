@@ -305,10 +305,10 @@ struct ShellTerminal: Sendable {
                 return true
             }
             let fate =
-                switch await continuesElsewhere() {
-                case true?: "goes on in another window"
-                case false?: "has ended"
-                case nil: "ends, unless another window has it"
+                switch await outlook() {
+                case .goesOn: "goes on in another window"
+                case .hasEnded: "has ended"
+                case .unknown: "ends, unless another window has it"
                 }
             note("\nkith: hung up; the shell on \(device) \(fate).")
             return true
@@ -347,12 +347,20 @@ struct ShellTerminal: Sendable {
         return false
     }
 
-    /// Tells whether somebody else types in this shell, too, so that it does not end with this client; `nil` when the
-    /// device does not answer at once, as one whose network is gone.
-    private func continuesElsewhere() async -> Bool? {
+    /// The future of a shell that this window hangs up.
+    private enum Outlook {
+        /// Another window types in it, too.
+        case goesOn
+        case hasEnded
+        /// The device does not say so at once, as one whose network is gone.
+        case unknown
+    }
+
+    private func outlook() async -> Outlook {
         let sessions = try? await client.call(
             Shell.Sessions.self, Nothing(), on: device, options: CallOptions(timeout: .milliseconds(500)))
-        return sessions?.first { $0.id == session.id }.map { $0.drivers > 1 }
+        guard let shell = sessions?.first(where: { $0.id == session.id }) else { return .unknown }
+        return shell.drivers > 1 ? .goesOn : .hasEnded
     }
 
     private static func span(_ keep: Duration?) -> String {
