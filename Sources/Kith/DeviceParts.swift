@@ -128,11 +128,11 @@ struct DeviceParts: Sendable {
             }
         } catch {
             await endpoint.shutdown()
-            memory.keep(await endpoint.takeMemory())
+            memory.keep(await endpoint.takeSessionCache())
             throw error
         }
         await endpoint.shutdown(grace: .milliseconds(500))
-        memory.keep(await endpoint.takeMemory())
+        memory.keep(await endpoint.takeSessionCache())
     }
 
     /// Asks ``run()`` to end.
@@ -200,7 +200,7 @@ struct DeviceParts: Sendable {
             for index in endpointOptions.bindAddresses.indices where endpointOptions.bindAddresses[index].port == 0 {
                 endpointOptions.bindAddresses[index].port = port
             }
-            endpointOptions.memory = remembered
+            endpointOptions.sessionCache = remembered
             // Nobody gets further than proving a key where nothing waits for it.
             endpointOptions.admit = { device, address in
                 let now = Int64(time(nil))

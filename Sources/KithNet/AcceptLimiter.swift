@@ -1,10 +1,10 @@
 import KithQUIC
 
-/// Decides what becomes of a stranger's first packet.
+/// Decides what becomes of the first packet of a client.
 ///
 /// Three limits: how many handshakes are under way at once, how many of them with one host, and how many may begin in a
 /// second (a bucket that refills evenly, so a burst of one second's worth passes). Well before they are reached, only
-/// strangers that have proven their address begin one; the others get a Retry, for which nothing is kept.
+/// clients that have proven their address begin one; the others get a Retry, for which nothing is kept.
 struct AcceptLimiter {
     /// What to do.
     enum Verdict: Hashable {
@@ -16,8 +16,8 @@ struct AcceptLimiter {
         case drop
     }
 
-    /// The place of one handshake; of the host that holds it, if its address is proven.
-    struct Place: Hashable {
+    /// The slot of one handshake; of the host that holds it, if its address is proven.
+    struct Slot: Hashable {
         fileprivate var host: [UInt8]?
     }
 
@@ -46,7 +46,7 @@ struct AcceptLimiter {
         refilled = now
     }
 
-    /// Judges a handshake with the host of the address `ip` that would begin now, and takes a place for it.
+    /// Judges a handshake with the host of the address `ip` that would begin now, and takes a slot for it.
     mutating func begin(with ip: [UInt8], isProven: Bool, at now: Timestamp) -> Verdict {
         let full = Int64(perSecond) * Self.unit
         let elapsed = min(max(0, now - refilled), Self.unit)
@@ -63,18 +63,18 @@ struct AcceptLimiter {
         return .accept
     }
 
-    /// The place of a handshake that was accepted.
-    static func place(of ip: [UInt8], isProven: Bool) -> Place { Place(host: isProven ? ip : nil) }
+    /// The slot of a handshake that was accepted.
+    static func slot(of ip: [UInt8], isProven: Bool) -> Slot { Slot(host: isProven ? ip : nil) }
 
-    /// Gives the place back: the handshake is over, either way.
-    mutating func end(_ place: Place) {
+    /// Frees the slot: the handshake is over, either way.
+    mutating func end(_ slot: Slot) {
         halfOpen = max(0, halfOpen - 1)
-        guard let host = place.host, let count = hosts[host] else { return }
+        guard let host = slot.host, let count = hosts[host] else { return }
         hosts[host] = count > 1 ? count - 1 : nil
     }
 }
 
-/// Answers at most so many strays a second: version negotiations and stateless resets cost an attacker nothing to ask for.
+/// Answers at most so many unroutable datagrams a second: version negotiations and stateless resets cost an attacker nothing to ask for.
 struct AnswerLimiter {
     private let perSecond: Int
     private var left: Int

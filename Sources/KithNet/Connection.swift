@@ -86,14 +86,14 @@ public final class Connection: Sendable {
     /// gives one that resumes a session: what goes out on it can be repeated by whoever listens, until this returns.
     public func handshakeCompleted() async -> Bool {
         let promise = Promise<Bool>()
-        let known = state.withLock { state -> Bool? in
-            if state.isComplete { return true }
-            if state.reason != nil { return false }
-            state.completionWaiters.removeAll { $0.isFulfilled }
-            state.completionWaiters.append(promise)
-            return nil
+        state.withLock { state in
+            if state.isComplete || state.reason != nil {
+                promise.fulfil(state.isComplete)
+            } else {
+                state.completionWaiters.removeAll { $0.isFulfilled }
+                state.completionWaiters.append(promise)
+            }
         }
-        if let known { return known }
         return await withTaskCancellationHandler {
             await promise.value()
         } onCancel: {

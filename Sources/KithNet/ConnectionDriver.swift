@@ -6,28 +6,52 @@ import Synchronization
 
 /// Moves one engine: datagrams in, datagrams out, bytes between it and the streams' buffers, and its one timer.
 ///
-/// `@unchecked Sendable`: everything is touched with the turn of `loop` only, except what is immutable and `scheduled`,
+/// `@unchecked Sendable`: everything is touched with the lock of `loop` only, except what is immutable and `scheduled`,
 /// which has its own lock.
 final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     /// What the connection was made for, until its handshake is over.
     enum Purpose {
-        case accepting(AcceptLimiter.Place)
+        case accepting(AcceptLimiter.Slot)
         case dialing(Dial)
+    }
+
+    /// Where the connection stands, and what it has there.
+    ///
+    /// ```
+    ///  handshaking ──complete──▶ established ──▶ closed ──▶ drained
+    ///       └────────── refused, failed, given up ──┘
+    /// ```
+    private enum Phase {
+        case handshaking(Handshake)
+        case established(Connection)
+        /// It has ended for whoever used it; the engine still tells the peer.
+        case closed(CloseReason)
+        /// Nothing is sent or waited for any more.
+        case drained(CloseReason)
+    }
+
+    /// What there is before the handshake is over.
+    struct Handshake {
+        /// Nil when the dial it was for has no use for it any more.
+        var purpose: Purpose?
+        /// The public face, when a session is resumed.
+        var early: Connection?
+        /// Whether the endpoint's owner got to know it already.
+        var isOffered = false
+    }
+
+    /// Whether streams may begin.
+    private enum StreamIntake {
+        case open
+        /// None may; these wait until there are none.
+        case draining([Promise<Void>])
     }
 
     let endpoint: EndpointDriver
     let loop: EndpointLoop
-    /// What it sends through, and whose number its path has.
-    private(set) var socket: UDPSocket
-    /// How often the address behind the socket has become another one.
-    private var generation: UInt32 = 0
-    /// The number of the socket it goes over to as soon as the engine may move.
-    private var awaitedSocket: UInt32?
-    /// What the engine takes the socket for that it cannot move to yet: packets go that way all the same, as behind a
-    /// rebound NAT.
-    private var standIn: UInt32?
-    /// The address of this device that it is reached from; nil when not known, or there is none.
-    private var source: NetworkAddress?
+    private var phase: Phase
+    /// What it sends through.
+    private var localPath: LocalPath
     /// Whom it was dialed to reach; nil when the peer dialed.
     let target: Dial.Target?
     var isDialed: Bool { target != nil }
@@ -38,14 +62,8 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     /// Where it was first heard from, or dialed.
     let dialed: NetworkAddress
     var engine: QUICConnection
-    /// Nil once the handshake is over.
-    var purpose: Purpose?
     /// What was said about a peer that dialed.
     let admission: AdmissionVerdict?
-    /// The public face; exists from the end of the handshake on, or from when a session is resumed.
-    var connection: Connection?
-    /// Whether the endpoint's owner got to know it before the end of the handshake.
-    var isOffered = false
     private var streams: [StreamID: Entry] = [:]
     private var pendingOpens: [Promise<Result<QUICStream, KithError>>] = []
     private var timer: NIOScheduledCallback?
@@ -57,11 +75,8 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     var isTouched = false
     /// Waiting for the socket to take more.
     var isBlocked = false
-    private var isDrained = false
-    private var closeReason: CloseReason?
     private(set) var isRetired = false
-    private var drainWaiters: [Promise<Void>] = []
-    private var refusesStreams = false
+    private var intake = StreamIntake.open
     private var portWatch = PortWatch()
 
     private let scheduled = Mutex(Scheduling())
@@ -91,15 +106,37 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     ) {
         self.admission = admission
         self.engine = engine
-        self.socket = socket
+        localPath = LocalPath(socket: socket)
         dialed = remote
         self.endpoint = endpoint
         self.loop = endpoint.loop
-        self.purpose = purpose
+        phase = .handshaking(Handshake(purpose: purpose))
         target = if case .dialing(let dial) = purpose { dial.target } else { nil }
     }
 
+    /// What it sends through, and whose number its path has.
+    var socket: UDPSocket { localPath.socket }
+
+    /// The public face; exists from the end of the handshake on, or from when a session is resumed, until the end.
+    var connection: Connection? {
+        switch phase {
+        case .handshaking(let handshake): handshake.early
+        case .established(let connection): connection
+        case .closed, .drained: nil
+        }
+    }
+
+    private var purpose: Purpose? { if case .handshaking(let handshake) = phase { handshake.purpose } else { nil } }
+
+    private var closeReason: CloseReason? {
+        switch phase {
+        case .handshaking, .established: nil
+        case .closed(let reason), .drained(let reason): reason
+        }
+    }
+
     var isClosed: Bool { closeReason != nil }
+    private var isDrained: Bool { if case .drained = phase { true } else { false } }
     var hasStreams: Bool { !streams.isEmpty }
 
     // MARK: - From any thread
@@ -120,7 +157,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         guard isFirst else { return }
         let isDone =
             isUrgent
-            && loop.takeIfFree {
+            && loop.tryLock {
                 guard !isDrained, engine.bytesInFlight < Self.fewBytes else { return false }
                 service()
                 return true
@@ -128,7 +165,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         if !isDone { loop.execute { self.service() } }
     }
 
-    // MARK: - With the turn
+    // MARK: - With the lock
 
     /// Does everything that can be done now: call it after anything happened to the engine.
     func service() {
@@ -142,7 +179,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         cores.removeAll(keepingCapacity: true)
         swap(&cores, &taken)
         guard !isDrained else { return }
-        if awaitedSocket != nil || standIn != nil { moveWhenPossible() }
+        if localPath.awaitsMove { moveWhenPossible() }
         // Sending and reading make events, events make something to send; a bound keeps one peer from holding the loop.
         for _ in 0..<8 {
             let hadEvents = handleEvents()
@@ -179,7 +216,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         timer = try? loop.eventLoop.scheduleCallback(at: NIODeadline(deadline), handler: self)
     }
 
-    func handleScheduledCallback(eventLoop: some EventLoop) { loop.take { timerFired() } }
+    func handleScheduledCallback(eventLoop: some EventLoop) { loop.withLock { timerFired() } }
 
     private func timerFired() {
         timer = nil
@@ -271,39 +308,63 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     }
 
     private func connected() {
-        let purpose = self.purpose
-        self.purpose = nil
+        // What was given up meanwhile stays so.
+        guard case .handshaking(let handshake) = phase else { return }
         guard let peer = endpoint.peer(of: engine.peerCredential) else {
             // The engine asked `verify` during the handshake: nobody else gets here.
-            endpoint.handshakeEnded(purpose)
             return close(code: .denied, reason: "unknown kind of key")
         }
-        let connection = self.connection ?? makeConnection(to: peer)
+        let connection = handshake.early ?? makeConnection(to: peer)
         guard connection.peer == peer else {
             // Rejected early data was meant for another key; `verify` refuses it before.
-            endpoint.handshakeEnded(purpose)
             return close(code: .denied, reason: "another key than the resumed session's")
         }
-        self.connection = connection
+        phase = .established(connection)
         if admission?.isLimited == false { engine.liftRestraint() }
-        if case .dialing(let dial) = purpose { peerAddresses = dial.addresses }
+        if case .dialing(let dial) = handshake.purpose { peerAddresses = dial.addresses }
         // The loopback never changes.
-        if !engine.remote.isLoopback { source = LocalAddresses.source(to: engine.remote) }
+        if !engine.remote.isLoopback { localPath.source = LocalAddresses.source(to: engine.remote) }
         if let path = engine.paths.first { watchPort(on: path.address) }
-        endpoint.established(connection, by: self, purpose: purpose)
+        endpoint.established(connection, by: self, after: handshake)
     }
 
-    func makeConnection(to peer: Connection.Peer) -> Connection {
+    /// Changes what there is before the handshake is over; nothing happens after.
+    private func changeHandshake(_ body: (inout Handshake) -> Void) {
+        guard case .handshaking(var handshake) = phase else { return }
+        body(&handshake)
+        phase = .handshaking(handshake)
+    }
+
+    /// A session is being resumed: queries may go out, or may be answered, at once.
+    private func earlyDataPossible() {
+        guard case .handshaking(let handshake) = phase, handshake.early == nil,
+            let peer = endpoint.peer(of: engine.peerCredential)
+        else { return }
+        let connection = makeConnection(to: peer)
+        changeHandshake { $0.early = connection }
+        switch handshake.purpose {
+        case .dialing(let dial): dial.earlyDataPossible(connection)
+        case .accepting:
+            // The streams of whoever is no device, or an unpaired one, wait until its handshake is complete: until then
+            // even its address may be somebody else's.
+            guard case .device = peer, admission?.isLimited == false else { break }
+            engine.liftRestraint()
+            let isOffered = endpoint.offerEarly(connection)
+            changeHandshake { $0.isOffered = isOffered }
+        case nil: break
+        }
+    }
+
+    private func makeConnection(to peer: Connection.Peer) -> Connection {
         Connection(
             driver: self, peer: peer, isDialed: isDialed, alpn: engine.negotiatedALPN ?? "",
             streamLimit: endpoint.options.maxIncomingStreams)
     }
 
     private func closed(_ reason: CloseReason, isForgotten: Bool = false) {
-        guard closeReason == nil else { return }
-        closeReason = reason
-        let purpose = self.purpose
-        self.purpose = nil
+        guard !isClosed else { return }
+        let (connection, purpose) = (connection, purpose)
+        phase = .closed(reason)
         portWatch.stop()
         if let purpose {
             endpoint.handshakeEnded(purpose)
@@ -325,18 +386,17 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         }
         for pending in pendingOpens { pending.fulfil(.failure(error)) }
         pendingOpens = []
-        for waiter in drainWaiters { waiter.fulfil(()) }
-        drainWaiters = []
+        releaseDrainWaiters()
         connection?.ended(reason)
     }
 
     private func drained() {
-        isDrained = true
+        guard let closeReason else { preconditionFailure("an engine says why it ended before it is drained") }
+        phase = .drained(closeReason)
         timer?.cancel()
         timer = nil
         endpoint.forget(self)
         (routes, resetTokens) = ([], [])
-        connection = nil
     }
 
     // MARK: - Streams
@@ -347,13 +407,13 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         let stream = QUICStream(core, connection: connection, isEarly: !engine.isConnected)
         streams[id] = Entry(core: core)
         // Letting go of a stream nobody can take aborts it.
-        if refusesStreams || !connection.offer(stream) { stream.abort(.closed) }
+        if isDraining || !connection.offer(stream) { stream.abort(.closed) }
     }
 
     func open(_ promise: Promise<Result<QUICStream, KithError>>) {
         if let closeReason {
             promise.fulfil(.failure(closeReason.error))
-        } else if refusesStreams {
+        } else if isDraining {
             promise.fulfil(.failure(KithError(.closed, "The connection is being closed.")))
         } else {
             pendingOpens.removeAll { $0.isFulfilled }
@@ -496,8 +556,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         }
         streams[id] = nil
         guard streams.isEmpty else { return }
-        for waiter in drainWaiters { waiter.fulfil(()) }
-        drainWaiters = []
+        releaseDrainWaiters()
         if isRetired { endpoint.retirementIsDue(self) }
     }
 
@@ -548,12 +607,22 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
 
     /// Takes no more streams and calls back once there are none.
     func drain(_ done: Promise<Void>) {
-        refusesStreams = true
         for pending in pendingOpens {
             pending.fulfil(.failure(KithError(.closed, "The connection is being closed.")))
         }
         pendingOpens = []
-        if streams.isEmpty || isClosed { done.fulfil(()) } else { drainWaiters.append(done) }
+        var waiters = if case .draining(let waiters) = intake { waiters } else { [Promise<Void>]() }
+        waiters.append(done)
+        intake = .draining(waiters)
+        if streams.isEmpty || isClosed { releaseDrainWaiters() }
+    }
+
+    private var isDraining: Bool { if case .draining = intake { true } else { false } }
+
+    private func releaseDrainWaiters() {
+        guard case .draining(let waiters) = intake else { return }
+        intake = .draining([])
+        for waiter in waiters { waiter.fulfil(()) }
     }
 
     /// Lets the peer send as much ahead as any.
@@ -577,15 +646,10 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     // MARK: - The local network
 
     /// The number the engine knows a socket by: another one whenever another address stands behind it.
-    func local(of number: UInt32) -> UInt32 {
-        number == socket.number ? standIn ?? ownLocal : number << 16
-    }
-
-    /// The number of the connection's own socket, as it is now.
-    private var ownLocal: UInt32 { socket.number << 16 | generation & 0xFFFF }
+    func local(of number: UInt32) -> UInt32 { localPath.number(of: number) }
 
     /// Whether what the engine sends from `local` leaves by the connection's own socket.
-    func isOwn(_ local: UInt32) -> Bool { local >> 16 == socket.number || local == standIn }
+    func isOwn(_ local: UInt32) -> Bool { localPath.isOwn(local) }
 
     /// Looks whether the way to the peer has changed, and goes the new one.
     ///
@@ -604,15 +668,10 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         let wasCutOff = isCutOff
         isCutOff = false
         if socket.address.isUnspecified {
-            if let source, source != found {
-                self.source = found
-                generation += 1
-                return go()
-            }
-            source = found
+            if localPath.sourceChanged(to: found) { return resume(on: localPath) }
         } else if !socket.address.isLoopback, !interfaces.contains(where: { $0.hasSameIP(as: socket.address) }) {
             // What the socket is bound to is gone for now.
-            source = found
+            localPath.source = found
             return endpoint.openSocket(like: socket, at: found) { [weak self] in
                 if let socket = $0 { self?.move(to: socket, isForced: true) }
             }
@@ -639,11 +698,8 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         guard address.remote.isIPv6 != socket.address.isIPv6, let other = endpoint.socket(address.local >> 16),
             other.address.isIPv6 == address.remote.isIPv6
         else { return }
-        socket = other
-        generation = 0
-        (standIn, awaitedSocket) = (nil, nil)
+        localPath = LocalPath(socket: other, source: LocalAddresses.source(to: address.remote))
         isCutOff = false
-        source = LocalAddresses.source(to: address.remote)
     }
 
     /// Goes on through another socket.
@@ -657,20 +713,18 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         guard isForced || engine.migrate(to: PathAddress(remote: engine.remote, local: other.number << 16), at: .now())
         else {
             // The first of several does.
-            if awaitedSocket.flatMap(endpoint.socket) == nil { awaitedSocket = other.number }
+            if localPath.awaitedSocket.flatMap(endpoint.socket) == nil { localPath.awaitedSocket = other.number }
             return
         }
-        awaitedSocket = nil
-        socket = other
-        generation = 0
-        go()
+        resume(on: LocalPath(socket: other, source: localPath.source))
     }
 
-    /// Goes on through its own socket, whatever path the engine is on.
-    private func go() {
-        standIn = nil
-        if !engine.migrate(to: PathAddress(remote: engine.remote, local: ownLocal), at: .now()) {
-            standIn = engine.paths[0].address.local
+    /// Goes on along another path from here, whatever path the engine is on.
+    private func resume(on path: LocalPath) {
+        localPath = path
+        localPath.pendingPath = nil
+        if !engine.migrate(to: PathAddress(remote: engine.remote, local: localPath.number), at: .now()) {
+            localPath.pendingPath = engine.paths[0].address.local
             engine.networkChanged(at: .now())
         }
         service()
@@ -679,20 +733,20 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     /// Makes up for a move that was not possible before.
     private func moveWhenPossible() {
         guard engine.mayMove, !isClosed else { return }
-        if let number = awaitedSocket {
-            awaitedSocket = nil
+        if let number = localPath.awaitedSocket {
+            localPath.awaitedSocket = nil
             if let other = endpoint.socket(number) { move(to: other) }
-        } else if engine.migrate(to: PathAddress(remote: engine.remote, local: ownLocal), at: .now()) {
-            standIn = nil
+        } else if engine.migrate(to: PathAddress(remote: engine.remote, local: localPath.number), at: .now()) {
+            localPath.pendingPath = nil
         }
     }
 
     /// A socket has been closed: what still went by it, as where the peer led the connection back, goes by its own.
     func socketIsGone(_ number: UInt32) {
-        guard !isClosed, !isDrained, number != socket.number, standIn == nil,
+        guard !isClosed, !isDrained, number != socket.number, localPath.pendingPath == nil,
             engine.paths[0].address.local >> 16 == number
         else { return }
-        go()
+        resume(on: localPath)
     }
 
     private func resume() {
@@ -717,13 +771,15 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
             age: .nanoseconds(now - established))
     }
 
-    /// Ends everything at once, without waiting for the peer: the sockets are about to close.
-    func abandon() {
+    /// The dial it was for has no use for it any more.
+    func leaveDial() { changeHandshake { $0.purpose = nil } }
+
+    /// The endpoint gives it up at once, without a word to the peer.
+    func abandon(_ reason: CloseReason) {
+        closed(reason)
         timer?.cancel()
         timer = nil
-        portWatch.stop()
-        isDrained = true
-        connection = nil
+        phase = .drained(closeReason ?? reason)
         var cores: [StreamCore] = []
         takeScheduled(into: &cores)
         for core in cores { _ = core.takeOrders() }

@@ -39,7 +39,7 @@ final class DatagramHandler: ChannelInboundHandler {
             // Packets are decrypted where they lie. SwiftNIO's pool keeps a second reference to the storage, so asking
             // for mutable bytes would copy them; it reads nothing there and reuses the storage only when we let go.
             let datagrams = unsafe UnsafeMutableRawBufferPointer(mutating: bytes)
-            endpoint.loop.take {
+            endpoint.loop.withLock {
                 unsafe endpoint.received(
                     datagrams, segmentSize: envelope.metadata?.segmentSize, from: remote, ecn: ecn, socket: socket)
             }
@@ -47,7 +47,7 @@ final class DatagramHandler: ChannelInboundHandler {
     }
 
     func channelReadComplete(context: ChannelHandlerContext) {
-        endpoint.loop.take { endpoint.readCompleted() }
+        endpoint.loop.withLock { endpoint.readCompleted() }
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
@@ -56,7 +56,7 @@ final class DatagramHandler: ChannelInboundHandler {
     }
 
     func channelInactive(context: ChannelHandlerContext) {
-        endpoint.loop.take { endpoint.socketClosed(context.channel) }
+        endpoint.loop.withLock { endpoint.socketClosed(context.channel) }
         context.fireChannelInactive()
     }
 }

@@ -8,7 +8,7 @@ import NIOCore
 ///
 /// An address is tried when the one before it has had its head start, or has failed. One whose machine says that nobody
 /// listens there has failed, unless something else has come from it.
-/// `@unchecked Sendable`: touched with the turn of the endpoint's loop only.
+/// `@unchecked Sendable`: touched with the lock of the endpoint's loop only.
 final class Dial: @unchecked Sendable {
     /// Whom to reach.
     enum Target: Hashable {
@@ -80,7 +80,7 @@ final class Dial: @unchecked Sendable {
             self.addresses.append(address)
             if case .device = target, endpoint.wasJustClosed(address) { doubted.insert(address) }
         }
-        if isEarly, let last = endpoint.memory.address(of: target),
+        if isEarly, let last = endpoint.sessionCache.address(of: target),
             let index = untried.firstIndex(of: last)
         {
             // Only there the ticket is of use.
@@ -206,13 +206,11 @@ final class Dial: @unchecked Sendable {
     /// The system refused to send to the attempt's address.
     func unreachable(_ driver: ConnectionDriver, errno: CInt) {
         guard remove(driver) else { return }
-        remember(
-            KithError(
-                .unreachable, "There is no way from here to \(driver.dialed).",
-                cause: IOError(errnoCode: errno, reason: "send")))
-        driver.purpose = nil
+        let message = "There is no way from here to \(driver.dialed)."
+        remember(KithError(.unreachable, message, cause: IOError(errnoCode: errno, reason: "send")))
+        driver.leaveDial()
         endpoint.forget(driver)
-        driver.abandon()
+        driver.abandon(CloseReason(origin: .local, code: .unreachable, message: message))
         tryNext()
     }
 
@@ -252,7 +250,7 @@ final class Dial: @unchecked Sendable {
         var end = KithError(.cancelled, "")
         if case .failure(let error) = result { end = error }
         for loser in losers {
-            loser.purpose = nil
+            loser.leaveDial()
             loser.close(code: end.code, reason: end.message)
         }
         for waiter in waiters {

@@ -272,13 +272,13 @@ public final class Endpoint: Sendable {
         await closed.value()
     }
 
-    /// Takes out what devices gave this one for the next time, for ``Options/memory`` of the next endpoint.
+    /// Takes out what devices gave this one for the next time, for ``Options/sessionCache`` of the next endpoint.
     ///
     /// Call it after ``shutdown(grace:)``. As secret as the connections were.
-    public func takeMemory() async -> [UInt8] {
+    public func takeSessionCache() async -> [UInt8] {
         let answer = Promise<[UInt8]>()
         let driver = self.driver
-        driver.loop.execute { answer.fulfil(driver.memory.takeAll(at: PeerMemory.now)) }
+        driver.loop.execute { answer.fulfil(driver.sessionCache.takeAll(at: SessionCache.now)) }
         return await answer.value()
     }
 

@@ -9,7 +9,7 @@ import Synchronization
 
 /// The event loop's side of an ``Endpoint``: routes datagrams to connections, answers what is unroutable, runs the races.
 ///
-/// `@unchecked Sendable`: touched with the turn of `loop` only, apart from what is immutable or a `Mutex`.
+/// `@unchecked Sendable`: touched with the lock of `loop` only, apart from what is immutable or a `Mutex`.
 /// `@safe`: its two buffers live exactly as long as it does.
 @safe final class EndpointDriver: @unchecked Sendable {
     /// What any thread may read.
@@ -29,7 +29,7 @@ import Synchronization
     let stagger: TimeAmount
     private let configuration: QUICConfiguration
     /// What peers gave for the next time.
-    var memory: PeerMemory
+    var sessionCache: SessionCache
     /// Proves the addresses of those that were here before, and under load of everybody.
     private let tokens = AddressTokens()
 
@@ -108,8 +108,8 @@ import Synchronization
         // Keys of this process: what it sealed dies with it, and with it the memory of what was repeated.
         configuration.sessionTickets = SessionTickets(acceptsEarlyData: options.earlyData)
         configuration.addressTokens = tokens
-        memory = PeerMemory(limit: options.rememberedPeers)
-        memory.restore(options.memory, at: PeerMemory.now)
+        sessionCache = SessionCache(limit: options.rememberedPeers)
+        sessionCache.restore(options.sessionCache, at: SessionCache.now)
         options.adjust?(&configuration)
         self.configuration = configuration
     }
@@ -240,7 +240,7 @@ import Synchronization
         _ datagram: UnsafeMutableRawBufferPointer, _ header: DatagramHeader, proof: AddressTokens.Proof,
         from remote: NetworkAddress, ecn: UInt8, socket: UDPSocket, at now: Timestamp
     ) {
-        let place = AcceptLimiter.place(of: remote.place, isProven: proof != .none)
+        let slot = AcceptLimiter.slot(of: remote.place, isProven: proof != .none)
         do {
             var configuration = configuration
             configuration.udpPayloadSize = datagramLimit(to: remote)
@@ -263,17 +263,17 @@ import Synchronization
             let engine = try QUICConnection.server(
                 configuration, remote: remote, local: socket.number << 16, initial: header, proof: proof, at: now)
             let driver = ConnectionDriver(
-                engine: engine, socket: socket, remote: remote, endpoint: self, purpose: .accepting(place),
+                engine: engine, socket: socket, remote: remote, endpoint: self, purpose: .accepting(slot),
                 admission: verdict)
             unsafe driver.engine.receive(
                 datagram, from: remote, to: driver.local(of: socket.number), ecn: ecn, at: now)
             // Noise that looks like a first packet must not hold a place until the handshake times out.
-            guard driver.engine.statistics.packetsReceived > 0 else { return limiter.end(place) }
+            guard driver.engine.statistics.packetsReceived > 0 else { return limiter.end(slot) }
             drivers[ObjectIdentifier(driver)] = driver
             // At once, so that the rest of the peer's first flight, perhaps in this very batch, finds its way.
             driver.service()
         } catch {
-            limiter.end(place)
+            limiter.end(slot)
             logger.debug("a handshake could not begin", metadata: ["error": "\(error.message)"])
         }
     }
@@ -419,7 +419,7 @@ import Synchronization
                 if case .rawPublicKey = credential { false } else { true }
             }
         }
-        let given = memory.take(for: dial.target, at: address)
+        let given = sessionCache.take(for: dial.target, at: address)
         configuration.sessionTicket = given.ticket
         configuration.addressToken = given.token ?? []
         configuration.offersEarlyData = dial.isEarly
@@ -446,12 +446,13 @@ import Synchronization
     }
 
     func handshakeEnded(_ purpose: ConnectionDriver.Purpose?) {
-        if case .accepting(let place) = purpose { limiter.end(place) }
+        if case .accepting(let slot) = purpose { limiter.end(slot) }
     }
 
     /// A handshake is complete.
-    func established(_ connection: Connection, by driver: ConnectionDriver, purpose: ConnectionDriver.Purpose?) {
-        handshakeEnded(purpose)
+    func established(_ connection: Connection, by driver: ConnectionDriver, after handshake: ConnectionDriver.Handshake)
+    {
+        handshakeEnded(handshake.purpose)
         let count = shared.withLock { $0.peers.count + $0.foreign.count }
         guard !isClosing, count < options.maxConnections else {
             return driver.close(code: .exhausted, reason: "too many connections")
@@ -469,10 +470,10 @@ import Synchronization
         }
         // After it is in the table, and before anybody gets it.
         connection.completed()
-        if !driver.isOffered, !established.offered(connection), !connection.isDialed {
+        if !handshake.isOffered, !established.offered(connection), !connection.isDialed {
             return driver.close(code: .exhausted, reason: "nobody takes new connections")
         }
-        if case .dialing(let dial) = purpose {
+        if case .dialing(let dial) = handshake.purpose {
             dial.succeeded(
                 driver, connection.peerID.flatMap { peer in shared.withLock { $0.peers.current(peer) } } ?? connection)
         } else if let peer = connection.peerID, peer < id {
@@ -546,8 +547,9 @@ import Synchronization
     /// Closes every connection, telling the peers, and then the sockets.
     func terminate() {
         stopAccepting()
-        for driver in Array(drivers.values) { driver.close(code: .closed, reason: "the device is going offline") }
-        for driver in Array(drivers.values) { driver.abandon() }
+        let reason = CloseReason(origin: .local, code: .closed, message: "the device is going offline")
+        for driver in Array(drivers.values) { driver.close(code: reason.code, reason: reason.message) }
+        for driver in Array(drivers.values) { driver.abandon(reason) }
         drivers = [:]
         routes = [:]
         resets.removeAll()
@@ -571,7 +573,7 @@ import Synchronization
     }
 }
 
-/// What was said during a handshake about a device that connects; touched with the turn of the loop only.
+/// What was said during a handshake about a device that connects; touched with the lock of the loop only.
 final class AdmissionVerdict: Sendable {
     let value = Mutex(Endpoint.Admission.refused)
 

@@ -2,21 +2,21 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// The one thread an endpoint runs on, and the turn to touch what the endpoint has.
+/// The one thread an endpoint runs on, and the lock of what the endpoint has.
 ///
-/// Everything of an endpoint and of its connections is touched by whoever has the turn. That is the thread, for
-/// everything it does here; and a task that has a few bytes to send takes the turn when nobody has it, so that they are
-/// on their way without the thread being woken. The thread waits for the turn, tasks never do.
+/// Everything of an endpoint and of its connections is touched by whoever has the lock. That is the thread, for
+/// everything it does here; and a task that has a few bytes to send takes the lock when nobody has it, so that they are
+/// on their way without the thread being woken. The thread waits for the lock, tasks never do.
 ///
 /// Tasks that wait for the network can run on the thread, where they go on at once: it is a `TaskExecutor`. They have
-/// not got the turn.
+/// not got the lock.
 final class EndpointLoop: TaskExecutor {
     /// What everything else of SwiftNIO's is made with.
     let eventLoop: any EventLoop
     private let group: MultiThreadedEventLoopGroup
-    private let turn = Mutex<Void>(())
-    /// Whether the thread has the turn.
-    private let isThreadsTurn = Atomic(false)
+    private let lock = Mutex<Void>(())
+    /// Whether the thread has the lock.
+    private let isThreadLocked = Atomic(false)
 
     init() {
         group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
@@ -28,39 +28,39 @@ final class EndpointLoop: TaskExecutor {
         group.shutdownGracefully { _ in }
     }
 
-    /// Does `work` on the thread, with the turn.
+    /// Does `work` on the thread, with the lock.
     func execute(_ work: @escaping @Sendable () -> Void) {
-        eventLoop.execute { self.take(work) }
+        eventLoop.execute { self.withLock(work) }
     }
 
-    /// Does `work` on the thread, with the turn, when the time has passed.
+    /// Does `work` on the thread, with the lock, when the time has passed.
     @discardableResult
     func scheduleTask(in time: TimeAmount, _ work: @escaping @Sendable () -> Void) -> Scheduled<Void> {
-        eventLoop.scheduleTask(in: time) { self.take(work) }
+        eventLoop.scheduleTask(in: time) { self.withLock(work) }
     }
 
-    /// Does `work` on the thread, with the turn, again and again.
+    /// Does `work` on the thread, with the lock, again and again.
     func scheduleRepeatedTask(every time: TimeAmount, _ work: @escaping @Sendable () -> Void) -> RepeatedTask {
-        eventLoop.scheduleRepeatedTask(initialDelay: time, delay: time) { _ in self.take(work) }
+        eventLoop.scheduleRepeatedTask(initialDelay: time, delay: time) { _ in self.withLock(work) }
     }
 
-    /// Does `work` with the turn; to be called on the thread, where SwiftNIO calls back.
-    func take(_ work: () -> Void) {
+    /// Does `work` with the lock; to be called on the thread, where SwiftNIO calls back.
+    func withLock(_ work: () -> Void) {
         // Closing a channel calls back at once.
-        guard !isThreadsTurn.load(ordering: .relaxed) else { return work() }
-        turn.withLock { _ in
-            isThreadsTurn.store(true, ordering: .relaxed)
-            defer { isThreadsTurn.store(false, ordering: .relaxed) }
+        guard !isThreadLocked.load(ordering: .relaxed) else { return work() }
+        lock.withLock { _ in
+            isThreadLocked.store(true, ordering: .relaxed)
+            defer { isThreadLocked.store(false, ordering: .relaxed) }
             work()
         }
     }
 
-    /// Does `work` with the turn, on the calling thread, unless somebody has it; returns what `work` does, or false.
-    func takeIfFree(_ work: () -> Bool) -> Bool {
-        turn.withLockIfAvailable { _ in
+    /// Does `work` with the lock, on the calling thread, unless somebody has it; returns what `work` does, or false.
+    func tryLock(_ work: () -> Bool) -> Bool {
+        lock.withLockIfAvailable { _ in
             guard eventLoop.inEventLoop else { return work() }
-            isThreadsTurn.store(true, ordering: .relaxed)
-            defer { isThreadsTurn.store(false, ordering: .relaxed) }
+            isThreadLocked.store(true, ordering: .relaxed)
+            defer { isThreadLocked.store(false, ordering: .relaxed) }
             return work()
         } ?? false
     }

@@ -25,14 +25,14 @@ extension Endpoint {
         public var maxConnections: Int = 1024
         /// Incoming handshakes under way at once; beyond it the first packet is dropped.
         public var maxHalfOpen: Int = 256
-        /// Incoming handshakes under way at once, beyond which strangers must prove their address first (RFC 9000 §8.1.2).
+        /// Incoming handshakes under way at once, beyond which clients must prove their address first (RFC 9000 §8.1.2).
         ///
         /// They are then answered with a Retry, for which nothing is kept, and so are all once half of
         /// ``maxHandshakesPerSecond`` is used up. Peers from before show the token they were given and are spared it.
         public var retryAbove: Int = 32
         /// Incoming handshakes under way at once with one host that has proven its address.
         public var maxHalfOpenPerHost: Int = 32
-        /// Retries sent in a second; beyond it strangers' first packets are dropped.
+        /// Retries sent in a second; beyond it the first packets of others are dropped.
         public var maxRetriesPerSecond: Int = 20_000
         /// Incoming handshakes that may begin in a second; beyond it the first packet is dropped.
         public var maxHandshakesPerSecond: Int = 200
@@ -44,11 +44,11 @@ extension Endpoint {
         public var earlyData = true
         /// How many peers' session tickets and address tokens are kept; the longest unused give way.
         public var rememberedPeers: Int = 256
-        /// What ``Endpoint/takeMemory()`` gave at the end of the endpoint before, with the same key; good for two days.
+        /// What ``Endpoint/takeSessionCache()`` gave at the end of the endpoint before, with the same key; good for two days.
         ///
         /// Keep it secret, and use it once: a ticket that serves twice tells who watches that it is the same device
         /// (RFC 8446 §C.4). Bytes of another kind are ignored.
-        public var memory: [UInt8] = []
+        public var sessionCache: [UInt8] = []
         /// Asked during every handshake, resumed or not, on the event loop, what becomes of a device that connects from there.
         public var admit: @Sendable (DeviceID, NetworkAddress) -> Admission = { _, _ in .full }
         /// How many bytes of all streams a device with ``Admission/limited`` may send ahead, and everybody until it has

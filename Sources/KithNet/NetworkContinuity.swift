@@ -74,7 +74,7 @@ extension EndpointDriver {
             }
             .takingOwnershipOfDescriptor(input: descriptor)
             .whenComplete { result in
-                self.loop.take {
+                self.loop.withLock {
                     switch result {
                     case .success(let channel):
                         if self.isClosing { channel.close(promise: nil) } else { self.network.watch = channel }
@@ -189,7 +189,7 @@ extension EndpointDriver {
         network.nextSocket += 1
         let handler: @Sendable (any Channel) -> DatagramHandler = { _ in DatagramHandler(self, socket: number) }
         UDPSocket.start(bound, on: loop.eventLoop, handler: handler).whenComplete { result in
-            self.loop.take {
+            self.loop.withLock {
                 switch result {
                 case .success(let channel):
                     let socket = UDPSocket(bound, number: number, channel: channel)
@@ -256,13 +256,13 @@ private final class WatchHandler: ChannelInboundHandler {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard let endpoint else { return }
-        endpoint.loop.take { endpoint.networkMayHaveChanged() }
+        endpoint.loop.withLock { endpoint.networkMayHaveChanged() }
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
 
     func channelInactive(context: ChannelHandlerContext) {
         guard let endpoint else { return }
-        endpoint.loop.take { endpoint.watchClosed() }
+        endpoint.loop.withLock { endpoint.watchClosed() }
     }
 }

@@ -27,7 +27,7 @@ package struct PortClosed: Error, Hashable {
 /// nothing is sent again: a machine may refuse no more than a few a second (Linux: six, then one).
 /// The system takes a refusal only that quotes this socket's port, which is another one, by chance, each time. The
 /// sockets that carry connections never listen to ICMP.
-/// `@unchecked Sendable`: touched with the turn of the endpoint's loop only.
+/// `@unchecked Sendable`: touched with the lock of the endpoint's loop only.
 final class PortProbe: @unchecked Sendable {
     /// How often it is looked whether word came.
     private static let interval = TimeAmount.milliseconds(25)

@@ -6,7 +6,7 @@ import KithWire
 /// It is asked for once while the peer is certainly there, and again whenever the peer is silent. A firewall refuses
 /// whom it does not know although the peer lives: where the peer is heard after a refusal, the machine is not believed
 /// any more.
-/// Touched with the turn of the endpoint's loop only.
+/// Touched with the lock of the endpoint's loop only.
 struct PortWatch {
     /// The path it is about; nil when the machine was not asked while the peer was there.
     private var path: PathAddress?

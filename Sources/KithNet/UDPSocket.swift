@@ -15,7 +15,7 @@ import Darwin
 ///
 /// SwiftNIO closes a datagram channel at most failed sends, and one unreachable address among many is
 /// everyday life here; a direct send also spares a buffer and a promise per datagram.
-/// `@unchecked Sendable`: touched with the turn of its endpoint's loop only, apart from what is immutable.
+/// `@unchecked Sendable`: touched with the lock of its endpoint's loop only, apart from what is immutable.
 final class UDPSocket: @unchecked Sendable {
     /// How a send went.
     enum Outcome {

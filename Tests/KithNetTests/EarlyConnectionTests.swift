@@ -131,8 +131,8 @@ private let unhurried: Endpoint.Options = {
             let first = try await Endpoint.bind(key: key, options: options, logger: Logger(label: "test"))
             try await acquaint(first, with: server, at: server.localAddresses[0])
             await first.shutdown()
-            options.memory = await first.takeMemory()
-            #expect(await first.takeMemory().count < options.memory.count)
+            options.sessionCache = await first.takeSessionCache()
+            #expect(await first.takeSessionCache().count < options.sessionCache.count)
             try await withEndpoint(.v4, key: key, options) { second in
                 let near = try await second.connectEarly(to: server.id, at: server.localAddresses)
                 let question = try await near.openStream()
@@ -156,23 +156,23 @@ private let unhurried: Endpoint.Options = {
         let tickets = try (0..<2).map { number in
             try #require(SessionTicket([1, 0, 0, 0, 1, 0, 0] + [UInt8](repeating: UInt8(number), count: 40)))
         }
-        func memory() -> PeerMemory {
-            var memory = PeerMemory(limit: 4)
+        func memory() -> SessionCache {
+            var sessionCache = SessionCache(limit: 4)
             for peer in peers + [.foreign(serverName: "a.test")] {
                 for ticket in tickets { memory.remember(ticket: ticket, of: peer, at: place) }
                 memory.remember(token: [1], of: peer, at: place)
             }
             return memory
         }
-        func restored(_ bytes: [UInt8], at time: Int64, limit: Int = 4) -> PeerMemory {
-            var fresh = PeerMemory(limit: limit)
+        func restored(_ bytes: [UInt8], at time: Int64, limit: Int = 4) -> SessionCache {
+            var fresh = SessionCache(limit: limit)
             fresh.restore(bytes, at: time)
             return fresh
         }
         var full = memory()
         let kept = full.takeAll(at: 1_000)
         #expect(full.count == 0)
-        var fresh = restored(kept, at: 1_000 + PeerMemory.lifetime - 1)
+        var fresh = restored(kept, at: 1_000 + SessionCache.lifetime - 1)
         #expect(fresh.count == 3)
         let taken = fresh.take(for: peers[0], at: place)
         #expect(taken.ticket == tickets[1] && taken.token == [1])
@@ -180,7 +180,7 @@ private let unhurried: Endpoint.Options = {
         // Those used last, where there is room for fewer.
         let few = restored(kept, at: 1_000, limit: 2)
         #expect(few.count == 2 && few.address(of: peers[0]) == nil && few.address(of: peers[2]) == place)
-        #expect(restored(kept, at: 1_000 + PeerMemory.lifetime).count == 0)
+        #expect(restored(kept, at: 1_000 + SessionCache.lifetime).count == 0)
         #expect(restored(kept, at: 999).count == 0)
         #expect(restored(Array(kept.dropLast()), at: 1_000).count == 0)
         #expect(restored([], at: 1_000).count == 0)
@@ -276,7 +276,7 @@ private let unhurried: Endpoint.Options = {
     }
 
     @Test func `what peers gave is bounded, used once, and good for one place`() throws {
-        var memory = PeerMemory(limit: 2)
+        var sessionCache = SessionCache(limit: 2)
         let here = NetworkAddress(ipv4: (10, 0, 0, 1), port: 1)
         let there = NetworkAddress(ipv4: (10, 0, 0, 2), port: 1)
         let peers = (0..<3).map { _ in Dial.Target.device(DeviceKey().id) }
@@ -286,19 +286,19 @@ private let unhurried: Endpoint.Options = {
         for ticket in tickets { memory.remember(ticket: try #require(ticket), of: peers[0], at: here) }
         for number in 0..<3 as Range<UInt8> { memory.remember(token: [number], of: peers[0], at: here) }
         #expect(memory.address(of: peers[0]) == here)
-        #expect(memory.take(for: peers[0], at: there).ticket == nil)
+        #expect(sessionCache.take(for: peers[0], at: there).ticket == nil)
         var taken: [SessionTicket?] = []
-        for _ in 0..<5 { taken.append(memory.take(for: peers[0], at: here).ticket) }
+        for _ in 0..<5 { taken.append(sessionCache.take(for: peers[0], at: here).ticket) }
         // The newest first, the four newest at all.
         #expect(taken == [tickets[5], tickets[4], tickets[3], tickets[2], nil])
         #expect(memory.address(of: peers[0]) == nil)
         memory.remember(token: [9], of: peers[0], at: there)
-        #expect(memory.take(for: peers[0], at: there).token == [9])
+        #expect(sessionCache.take(for: peers[0], at: there).token == [9])
         // The longest unused gives way.
         memory.remember(token: [1], of: peers[1], at: here)
         memory.remember(token: [2], of: peers[2], at: here)
         #expect(memory.count == 2)
-        #expect(memory.take(for: peers[2], at: here).token == [2])
+        #expect(sessionCache.take(for: peers[2], at: here).token == [2])
         memory.forget(peers[1])
         #expect(memory.count == 1)
     }
@@ -309,7 +309,7 @@ extension Endpoint {
     fileprivate func ticketAddress(of peer: DeviceID) async -> NetworkAddress? {
         let answer = Promise<NetworkAddress?>()
         let driver = self.driver
-        driver.loop.execute { answer.fulfil(driver.memory.address(of: .device(peer))) }
+        driver.loop.execute { answer.fulfil(driver.sessionCache.address(of: .device(peer))) }
         return await answer.value()
     }
 }

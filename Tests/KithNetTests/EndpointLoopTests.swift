@@ -11,8 +11,8 @@ import Testing
         let order = await withCheckedContinuation { done in
             loop.execute {
                 var order = ["begin"]
-                loop.take { order.append("again") }
-                let isFree = loop.takeIfFree {
+                loop.withLock { order.append("again") }
+                let isFree = loop.tryLock {
                     order.append("free")
                     return true
                 }
@@ -25,17 +25,17 @@ import Testing
 
     @Test func `is any task's that finds it free, and then nobody else's`() async {
         let loop = EndpointLoop()
-        let isNested = loop.takeIfFree { loop.takeIfFree { true } }
+        let isNested = loop.tryLock { loop.tryLock { true } }
         #expect(!isNested)
-        #expect(loop.takeIfFree { true })
-        #expect(!loop.takeIfFree { false }, "what the work returns is what the caller gets")
+        #expect(loop.tryLock { true })
+        #expect(!loop.tryLock { false }, "what the work returns is what the caller gets")
     }
 
     @Test func `makes the thread wait for a task that has it`() async {
         let loop = EndpointLoop()
         let events = Mutex<[String]>([])
         let ended = await withCheckedContinuation { done in
-            _ = loop.takeIfFree {
+            _ = loop.tryLock {
                 loop.execute {
                     events.withLock { $0.append("thread") }
                     done.resume(returning: true)
@@ -70,7 +70,7 @@ import Testing
         let took = await withTaskExecutorPreference(loop) {
             var took: [Bool] = []
             for _ in 0..<3 {
-                took.append(loop.eventLoop.inEventLoop && loop.takeIfFree { true })
+                took.append(loop.eventLoop.inEventLoop && loop.tryLock { true })
                 await Task.yield()
             }
             return took

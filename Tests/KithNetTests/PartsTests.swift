@@ -108,7 +108,7 @@ import Testing
         let now = Timestamp(nanoseconds: 1)
         let verdicts = (0..<3).map { _ in limiter.begin(with: host, isProven: false, at: now) }
         #expect(verdicts == [.accept, .accept, .drop])
-        limiter.end(AcceptLimiter.place(of: host, isProven: false))
+        limiter.end(AcceptLimiter.slot(of: host, isProven: false))
         let fourth = limiter.begin(with: host, isProven: false, at: now)
         #expect(fourth == .accept)
     }
@@ -123,11 +123,11 @@ import Testing
         #expect(accepted(50) { begin(at: 100_000_000_000) } == 10)
     }
 
-    @Test func `strangers prove their address once there are many of them, or they come fast`() {
+    @Test func `clients prove their address once there are many of them, or they come fast`() {
         let now = Timestamp(nanoseconds: 1)
         var limiter = AcceptLimiter(maxHalfOpen: 4, retryAbove: 2, perSecond: 1000, at: now)
-        let strangers = (0..<4).map { _ in limiter.begin(with: host, isProven: false, at: now) }
-        #expect(strangers == [.accept, .accept, .retry, .retry])
+        let verdicts = (0..<4).map { _ in limiter.begin(with: host, isProven: false, at: now) }
+        #expect(verdicts == [.accept, .accept, .retry, .retry])
         let proven = (0..<3).map { _ in limiter.begin(with: host, isProven: true, at: now) }
         #expect(proven == [.accept, .accept, .drop])
         #expect(limiter.halfOpen == 4)
@@ -145,11 +145,11 @@ import Testing
         #expect(own == [.accept, .accept, .drop])
         let others = limiter.begin(with: other, isProven: true, at: now)
         #expect(others == .accept)
-        limiter.end(AcceptLimiter.place(of: host, isProven: true))
+        limiter.end(AcceptLimiter.slot(of: host, isProven: true))
         let again = (0..<2).map { _ in limiter.begin(with: host, isProven: true, at: now) }
         #expect(again == [.accept, .drop])
-        for _ in 0..<2 { limiter.end(AcceptLimiter.place(of: host, isProven: true)) }
-        limiter.end(AcceptLimiter.place(of: other, isProven: true))
+        for _ in 0..<2 { limiter.end(AcceptLimiter.slot(of: host, isProven: true)) }
+        limiter.end(AcceptLimiter.slot(of: other, isProven: true))
         // Not even a hash table entry stays.
         #expect(limiter.halfOpen == 0 && limiter.hostCount == 0)
     }

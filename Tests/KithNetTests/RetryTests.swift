@@ -7,9 +7,9 @@ import Testing
 
 @testable import KithNet
 
-/// Strangers in masses: Retry, and what a half-open handshake may cost (RFC 9000 §8.1, §21.3).
+/// Unknown clients in masses: Retry, and what a half-open handshake may cost (RFC 9000 §8.1, §21.3).
 @Suite(.timeLimit(.minutes(4))) struct RetryTests {
-    /// A client that speaks through a stranger's socket, so that the test decides what it says.
+    /// A client that speaks through a socket of the test, so that the test decides what it says.
     private struct Caller: ~Copyable {
         var engine: QUICConnection
 
@@ -17,7 +17,7 @@ import Testing
             let key = DeviceKey()
             var configuration = QUICConfiguration(credentials: [.rawPublicKey(seed: key.seed)], alpn: ["kith/1"])
             configuration.verify = { _ in true }
-            // One datagram is all it takes to be a stranger.
+            // One datagram is all it takes to be a raw.
             configuration.offersPostQuantumKeyShare = false
             engine = try QUICConnection.client(configuration, remote: server.localAddresses[0], at: .now())
         }
@@ -39,26 +39,26 @@ import Testing
         datagram.withUnsafeBytes { DatagramHeader($0)?.form }
     }
 
-    @Test func `beyond the bound strangers get a Retry, and come in with its token`() async throws {
+    @Test func `beyond the bound clients get a Retry, and come in with its token`() async throws {
         var options = Endpoint.Options()
         // However slow this machine is just now, the first two must not be given up meanwhile.
         options.handshakeTimeout = .seconds(600)
         options.retryAbove = 2
         try await withEndpoint(.v4, options) { server in
-            try await withStranger(to: server) { stranger in
+            try await withRawSocket(to: server) { raw in
                 for _ in 0..<2 {
                     var caller = try Caller(to: server)
-                    try await stranger.send(try caller.next())
-                    #expect(form(try await stranger.next()) == .initial)
+                    try await raw.send(try caller.next())
+                    #expect(form(try await raw.next()) == .initial)
                 }
                 var caller = try Caller(to: server)
-                try await stranger.send(try caller.next())
-                var answer = try await stranger.next()
+                try await raw.send(try caller.next())
+                var answer = try await raw.next()
                 // What the server still has for the first two may come between.
-                while form(answer) != .retry { answer = try await stranger.next() }
+                while form(answer) != .retry { answer = try await raw.next() }
                 #expect(await server.tally() == Tally(halfOpen: 2, connections: 2, retries: 1))
                 caller.receive(answer, from: server)
-                try await stranger.send(try caller.next())
+                try await raw.send(try caller.next())
                 while await server.tally().halfOpen < 3 { await Task.yield() }
                 #expect(await server.tally() == Tally(halfOpen: 3, connections: 3, retries: 1))
             }
@@ -82,10 +82,10 @@ import Testing
         options.retryAbove = 3
         options.maxHandshakesPerSecond = 1_000_000
         try await withEndpoint(.v4, options) { server in
-            try await withStranger(to: server) { stranger in
+            try await withRawSocket(to: server) { raw in
                 for _ in 0..<400 {
                     var caller = try Caller(to: server)
-                    try await stranger.send(try caller.next())
+                    try await raw.send(try caller.next())
                 }
                 while await server.tally().retries < 300 { await Task.yield() }
                 let tally = await server.tally()
@@ -101,17 +101,17 @@ import Testing
         var options = Endpoint.Options()
         options.retryAbove = 0
         try await withEndpoint(.v4, options) { server in
-            try await withStranger(to: server) { stranger in
+            try await withRawSocket(to: server) { raw in
                 var caller = try Caller(to: server)
-                try await stranger.send(try caller.next())
-                let retry = try await stranger.next()
+                try await raw.send(try caller.next())
+                let retry = try await raw.next()
                 #expect(form(retry) == .retry)
                 caller.receive(retry, from: server)
                 var second = try caller.next()
                 let header = try #require(second.withUnsafeBytes { DatagramHeader($0) })
                 second[header.token.upperBound - 1] ^= 1
-                try await stranger.send(second)
-                let answer = try await stranger.next()
+                try await raw.send(second)
+                let answer = try await raw.next()
                 caller.receive(answer, from: server)
                 var reason: QUICConnection.CloseReason?
                 while let event = caller.engine.nextEvent() { if case .closed(let why) = event { reason = why } }
@@ -125,7 +125,7 @@ import Testing
     }
 }
 
-/// What strangers cost an endpoint.
+/// What unknown clients cost an endpoint.
 private struct Tally: Hashable, Sendable {
     var halfOpen: Int
     var connections: Int
@@ -150,7 +150,7 @@ extension Endpoint {
     fileprivate func hasToken(of peer: DeviceID) async -> Bool {
         let answer = Promise<Bool>()
         let driver = self.driver
-        driver.loop.execute { answer.fulfil(driver.memory.hasToken(of: .device(peer))) }
+        driver.loop.execute { answer.fulfil(driver.sessionCache.hasToken(of: .device(peer))) }
         return await answer.value()
     }
 }

@@ -1,4 +1,4 @@
-/// Reads what a stranger may send, without a connection: for fuzzers, and for tools that look at captures.
+/// Reads what anybody may send, without a connection: for fuzzers, and for tools that look at captures.
 package enum PacketInspection {
     /// Counts the packets that can be told apart in a datagram without keys.
     ///

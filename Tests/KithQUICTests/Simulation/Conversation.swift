@@ -265,7 +265,8 @@ struct Conversation {
             if planned > 0 { throw failure("closed in the middle: \(reason)") }
         case .drained:
             if isClient { isDrained.client = true } else { isDrained.server = true }
-        case .connectionIDAdded, .connectionIDRetired, .handshakeConfirmed, .streamsAvailable, .datagram, .pathChanged,
+        case .connectionIDAdded, .connectionIDRetired, .resetTokenAdded, .resetTokenRetired, .handshakeConfirmed,
+            .streamsAvailable, .datagram, .pathChanged,
             .pathValidated, .pathFailed, .peerSilent, .newToken, .sessionTicket, .earlyDataPossible, .earlyDataRejected:
             break
         }

@@ -16,7 +16,7 @@ import Darwin
 // them away when an endpoint starts with them: no ticket serves twice (RFC 8446 §C.4). The other direction is not kept:
 // the keys of a server's own tickets die with its memory of the early data it has seen, so that nothing repeated from
 // before a restart is ever read (RFC 8446 §8).
-extension PeerMemory {
+extension SessionCache {
     /// How long what was kept is believed, in seconds: as long as the keys of a session serve.
     static let lifetime: Int64 = 2 * 86_400
 

@@ -3,7 +3,7 @@ import NIOCore
 import NIOPosix
 
 /// A UDP socket that belongs to no connection.
-final class Stranger: Sendable {
+final class RawSocket: Sendable {
     private let channel: any Channel
     private let server: SocketAddress
     private let inbox: Inbox
@@ -38,7 +38,7 @@ final class Stranger: Sendable {
         self.inbox = inbox
     }
 
-    static func to(_ endpoint: Endpoint) async throws -> Stranger {
+    static func to(_ endpoint: Endpoint) async throws -> RawSocket {
         let inbox = Inbox()
         let channel = try await DatagramBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .channelInitializer { channel in
@@ -46,7 +46,7 @@ final class Stranger: Sendable {
             }
             .bind(host: "127.0.0.1", port: 0).get()
         let server = try SocketAddress(ipAddress: "127.0.0.1", port: Int(endpoint.port))
-        return Stranger(channel: channel, server: server, inbox: inbox)
+        return RawSocket(channel: channel, server: server, inbox: inbox)
     }
 
     func send(_ bytes: [UInt8]) async throws {
@@ -61,13 +61,13 @@ final class Stranger: Sendable {
     func close() async throws { try await channel.close() }
 }
 
-func withStranger(to endpoint: Endpoint, _ body: (Stranger) async throws -> Void) async throws {
-    let stranger = try await Stranger.to(endpoint)
+func withRawSocket(to endpoint: Endpoint, _ body: (RawSocket) async throws -> Void) async throws {
+    let raw = try await RawSocket.to(endpoint)
     do {
-        try await body(stranger)
+        try await body(raw)
     } catch {
-        try await stranger.close()
+        try await raw.close()
         throw error
     }
-    try await stranger.close()
+    try await raw.close()
 }

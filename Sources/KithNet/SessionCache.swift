@@ -6,7 +6,7 @@ import KithWire
 /// Bounded, and in memory until the shutdown: a ticket is as secret as the connection it came from, and worth a round trip at most.
 /// It opens no door. Whoever resumes a session is the peer whose key the session was made with, and is asked for in
 /// `admit` and by the node's permissions as after a full handshake.
-struct PeerMemory {
+struct SessionCache {
     /// How many tickets are kept of one peer; each is used once.
     static let ticketsPerPeer = 4
     /// How many tokens are kept of one peer; each is used once.

@@ -7,14 +7,14 @@ import NIOPosix
 import Testing
 
 /// What an endpoint says to datagrams of no connection (RFC 9000 §5.2, §6, §10.3).
-@Suite struct StrangerTests {
+@Suite struct UnroutableTests {
     @Test func `an unknown version is answered with ours, when the datagram is large enough`() async throws {
         try await withEndpoint { endpoint in
-            try await withStranger(to: endpoint) { stranger in
+            try await withRawSocket(to: endpoint) { raw in
                 // Too small for an answer: what comes back is the answer to the second.
-                try await stranger.send(initial(version: 0x1A2A_3A4A, destination: 1, size: 1199))
-                try await stranger.send(initial(version: 0x1A2A_3A4A, destination: 2, size: 1200))
-                let answer = try await stranger.next()
+                try await raw.send(initial(version: 0x1A2A_3A4A, destination: 1, size: 1199))
+                try await raw.send(initial(version: 0x1A2A_3A4A, destination: 2, size: 1200))
+                let answer = try await raw.next()
                 #expect(answer[0] & 0x80 != 0)
                 #expect(answer[1..<5].allSatisfy { $0 == 0 })
                 // Our source is its destination, our destination its source.
@@ -28,15 +28,15 @@ import Testing
 
     @Test func `a packet of a connection long gone is answered with a shorter reset`() async throws {
         try await withEndpoint { endpoint in
-            try await withStranger(to: endpoint) { stranger in
+            try await withRawSocket(to: endpoint) { raw in
                 let packet = [0x40] + [UInt8](repeating: 7, count: 199)
-                try await stranger.send(packet)
-                let answer = try await stranger.next()
+                try await raw.send(packet)
+                let answer = try await raw.next()
                 #expect(answer[0] & 0xC0 == 0x40)
                 #expect(answer.count < packet.count && answer.count >= 21)
                 // The token belongs to the connection id: the same packet gets the same one.
-                try await stranger.send(packet)
-                #expect(try await stranger.next().suffix(16) == answer.suffix(16))
+                try await raw.send(packet)
+                #expect(try await raw.next().suffix(16) == answer.suffix(16))
             }
         }
     }
@@ -46,7 +46,7 @@ import Testing
         print("seed \(seed)")
         try await withPair { pair in
             let server = pair.server
-            try await withStranger(to: server) { stranger in
+            try await withRawSocket(to: server) { raw in
                 var random = SplitMix(seed: seed)
                 for _ in 0..<2000 {
                     let size = Int.random(in: 0...1500, using: &random)
@@ -55,7 +55,7 @@ import Testing
                     if Bool.random(using: &random), size >= 7 {
                         noise.replaceSubrange(0..<6, with: [0xC3, 0, 0, 0, 1, 8])
                     }
-                    try await stranger.send(noise)
+                    try await raw.send(noise)
                 }
             }
             let (near, far) = try await pair.stream()
