@@ -49,8 +49,6 @@ public final class ShellSession: Sendable {
         var client: Client
         var device: String?
         var input: Shell.Attach.Input
-        /// The time for which trying is worth it; the device has ended the session by then.
-        var patience: Duration
     }
 
     /// One stream, and what is in flight on it.
@@ -67,19 +65,7 @@ public final class ShellSession: Sendable {
 
     private struct State {
         var link: Link
-        /// Output dealt with, and the last position the device was told.
-        var position: UInt64
-        var told: UInt64
-        var size: Shell.Size?
-        /// Input the process has not been given yet, from this position on; kept to be sent again.
-        var unsent: [UInt8] = []
-        var unsentFrom: UInt64 = 0
-        var hasEndedInput = false
-        var hasExited = false
-        var isClosed = false
-        var lost: (since: ContinuousClock.Instant, error: KithError, attempts: Int)?
-        /// When what was typed last was sent, to tell the round trip.
-        var sentAt: [(position: UInt64, at: ContinuousClock.Instant)] = []
+        var engine: ShellSessionEngine
     }
 
     /// The session's name on the device, to attach to it.
@@ -88,7 +74,6 @@ public final class ShellSession: Sendable {
     public let process: Int32
     /// The time for which the device keeps it when nobody is attached; `nil`: it ends with its stream.
     public let keep: Duration?
-    private let isTerminal: Bool
     private let returning: Returning?
     private let state: Mutex<State>
     /// The amount of input that may still be sent before the device reports that it has received some.
@@ -147,15 +132,12 @@ public final class ShellSession: Sendable {
         self.id = id
         self.process = process
         self.keep = keep.map { .seconds($0) }
-        self.isTerminal = isTerminal
-        self.returning = returning.flatMap { returning in
-            keep.map { keep in
-                Returning(
-                    client: returning.client, device: returning.device, input: returning.input,
-                    patience: .seconds(keep))
-            }
-        }
-        state = Mutex(State(link: Link(stream), position: position, told: position, size: size))
+        self.returning =
+            keep == nil
+            ? nil : returning.map { Returning(client: $0.client, device: $0.device, input: $0.input) }
+        let engine = ShellSessionEngine(
+            isTerminal: isTerminal, patience: returning == nil ? nil : self.keep, position: position, size: size)
+        state = Mutex(State(link: Link(stream), engine: engine))
         let (answers, answer) = AsyncStream.makeStream(of: (UInt64, [UInt8]).self)
         self.answers = Mutex(answers)
         agentAnswers = answer
@@ -181,7 +163,9 @@ public final class ShellSession: Sendable {
     public func next() async throws -> Event? {
         do {
             while true {
-                let (link, isOver, isLost) = state.withLock { ($0.link, $0.hasExited, $0.lost != nil) }
+                let (link, isOver, isLost) = state.withLock {
+                    ($0.link, $0.engine.hasExited, $0.engine.isInterrupted)
+                }
                 if isOver { return nil }
                 if isLost { return try await comeBack() }
                 do {
@@ -190,17 +174,19 @@ public final class ShellSession: Sendable {
                     }) {
                         if let event = try await event(frame, link) { return event }
                     }
-                    try await acknowledge(link)
+                    if let frame = state.withLock({ $0.engine.acknowledgement() }) { try await link.sink.send(frame) }
                     guard let bytes = try await link.stream.read(upTo: 64 << 10) else {
                         throw KithError(.closed, "The device hung up before the shell ended.")
                     }
                     link.decoder.withLock { $0.append(bytes) }
                 } catch let error as KithError {
-                    if state.withLock({ $0.isClosed }) { return nil }
-                    guard returning != nil, Self.isPassing(error) else { throw error }
-                    link.stream.abort(.closed)
-                    state.withLock { $0.lost = (.now, error, 0) }
-                    return .interrupted(error)
+                    switch state.withLock({ $0.engine.lost(error, at: .now) }) {
+                    case .end: return nil
+                    case .fail: throw error
+                    case .interrupt:
+                        link.stream.abort(.closed)
+                        return .interrupted(error)
+                    }
                 }
             }
         } catch let last as LastWord {
@@ -217,61 +203,27 @@ public final class ShellSession: Sendable {
         var error: KithError
     }
 
-    private static func isPassing(_ error: KithError) -> Bool {
-        switch error.code {
-        case .closed, .unreachable, .timedOut: true
-        default: false
-        }
-    }
-
+    /// Follows the engine's reaction to a frame.
     private func event(_ frame: ShellFrame, _ link: Link) async throws -> Event? {
-        switch frame {
-        case .output(let bytes):
-            try await advance(bytes.count, link)
-            return .output(bytes)
-        case .errorOutput(let bytes):
-            try await advance(bytes.count, link)
-            return .errorOutput(bytes)
-        case .jump(let position):
-            try Self.check(position)
-            state.withLock { state in
-                state.position = position
-                state.told = position
-            }
+        switch try state.withLock({ state throws(KithError) in try state.engine.received(frame, at: .now) }) {
+        case .none: return nil
+        case .give(let event, let frame):
+            if let frame { try await link.sink.send(frame) }
+            return event
+        case .grant(let count):
+            allowance.add(count)
             return nil
-        case .screen(let bytes): return .screen(bytes)
-        case .taken(let position):
-            taken(upTo: position)
-            return nil
-        case .echoed(let position, let held):
-            let sent = state.withLock { state -> ContinuousClock.Instant? in
-                let sent = state.sentAt.last { $0.position <= position }
-                state.sentAt.removeAll { $0.position <= position }
-                return sent?.position == position ? sent?.at : nil
-            }
-            // Without a sample of its own the last one stands.
-            return .echoed(input: position, roundTrip: sent.map { max(.zero, .now - $0 - held) } ?? .zero)
-        case .agent(let number, let bytes):
+        case .askAgent(let number, let bytes):
             relay(bytes, of: number)
             return nil
-        case .exited(let exit):
-            state.withLock { $0.hasExited = true }
+        case .exit(let exit):
             allowance.finish()
             // The processes are gone; a connection that is gone by now as well harms nobody.
             try? await link.sink.finish()
             return .exited(exit)
-        case .ended(let code, let message):
+        case .fail(let error):
             link.stream.abort(.closed)
-            throw LastWord(error: KithError(code, message, cause: HostedShell.gone))
-        case .input, .endOfInput, .resize, .signal, .received:
-            throw KithError(.invalid, "The device sent what only a caller sends.")
-        }
-    }
-
-    /// Refuses a place that the output of a shell never reaches.
-    private static func check(_ position: UInt64) throws(KithError) {
-        guard position <= ShellFrame.lastPosition else {
-            throw KithError(.invalid, "The device says that the shell has written \(position) bytes: none can.")
+            throw LastWord(error: error)
         }
     }
 
@@ -280,41 +232,12 @@ public final class ShellSession: Sendable {
         _ opened: OpenedStream<Shell.Attach>
     ) throws(KithError) -> OpenedStream<Shell.Attach> {
         do throws(KithError) {
-            try check(opened.output.position)
+            try ShellSessionEngine.check(opened.output.position)
             return opened
         } catch {
             opened.stream.abort(error.code)
             throw error
         }
-    }
-
-    /// Notes that output is being dealt with, and tells the device now and then.
-    private func advance(_ count: Int, _ link: Link) async throws {
-        // What came before this is dealt with: the next is being asked for.
-        try await acknowledge(link)
-        state.withLock { $0.position += UInt64(count) }
-    }
-
-    /// Tells the device how much has been dealt with, when that is worth it.
-    ///
-    /// Also before waiting for more: one piece of output may be all that the device may send.
-    private func acknowledge(_ link: Link) async throws {
-        let position = state.withLock { state -> UInt64? in
-            guard state.position - state.told >= UInt64(isTerminal ? 8 << 10 : 128 << 10) else { return nil }
-            state.told = state.position
-            return state.position
-        }
-        if let position { try await link.sink.send(.received(position)) }
-    }
-
-    private func taken(upTo position: UInt64) {
-        let count = state.withLock { state -> Int in
-            let count = min(Int(clamping: position - min(position, state.unsentFrom)), state.unsent.count)
-            state.unsent.removeFirst(count)
-            state.unsentFrom += UInt64(count)
-            return count
-        }
-        allowance.add(count)
     }
 
     // MARK: - The agent
@@ -335,7 +258,7 @@ public final class ShellSession: Sendable {
         guard let answers else { return }
         Task(name: "kith agent") { [weak self] in
             for await (number, bytes) in answers {
-                guard let link = self?.state.withLock({ $0.lost == nil ? $0.link : nil }) else { continue }
+                guard let link = self?.state.withLock({ $0.engine.isInterrupted ? nil : $0.link }) else { continue }
                 // An answer that meets a lost connection is lost with it: the program there asks again or fails.
                 try? await link.sink.send(.agent(number, bytes))
             }
@@ -353,17 +276,17 @@ public final class ShellSession: Sendable {
     /// Makes one attempt to go on, after a pause when one has just failed.
     private func comeBack() async throws -> Event? {
         guard var input = returning?.input, let returning else { throw HostedShell.gone }
-        guard let lost = state.withLock({ $0.lost }) else { return .resumed }
-        if lost.attempts > 0 {
-            try await Task.sleep(for: .milliseconds(min(3_000, 100 << min(lost.attempts, 6))))
+        switch state.withLock({ $0.engine.search(at: .now) }) {
+        case .found: return .resumed
+        case .end: return nil
+        case .giveUp(let error): throw error
+        case .attach(let pause, let position, let size):
+            if pause > .zero { try await Task.sleep(for: pause) }
+            // Whoever left meanwhile looks for nothing.
+            guard state.withLock({ $0.engine.isInterrupted }) else { return nil }
+            input.position = position
+            input.size = size
         }
-        if state.withLock({ $0.isClosed }) { return nil }
-        guard ContinuousClock.now - lost.since < returning.patience else {
-            throw KithError(
-                .closed, "The device could not be reached for as long as it keeps the shell.", cause: lost.error)
-        }
-        input.position = state.withLock { $0.position }
-        input.size = state.withLock { $0.size }
         do {
             let opened = try await returning.client.open(
                 Shell.Attach.self, input, on: returning.device, options: CallOptions(timeout: .seconds(15)))
@@ -372,9 +295,9 @@ public final class ShellSession: Sendable {
         } catch let error as KithError where error.code == .notFound {
             throw KithError(
                 .closed, "The shell there has ended meanwhile: the device restarted, or ended it.", cause: error)
-        } catch let error as KithError where Self.isPassing(error) || error.code == .cancelled {
+        } catch let error as KithError where ShellSessionEngine.isPassing(error) || error.code == .cancelled {
             try Task.checkCancellation()
-            state.withLock { $0.lost?.attempts += 1 }
+            state.withLock { $0.engine.searchFailed() }
             return .stillInterrupted(error)
         }
     }
@@ -385,16 +308,12 @@ public final class ShellSession: Sendable {
         await lock.lock()
         defer { lock.unlock() }
         let link = Link(opened.stream.bytes)
-        let arrived = opened.output.inputPosition
-        let (rest, hasEndedInput, isClosed) = state.withLock { state -> ([UInt8], Bool, Bool) in
+        let again = state.withLock { state in
             state.link = link
-            state.position = opened.output.position
-            state.told = opened.output.position
-            state.sentAt = []
-            let count = min(Int(clamping: arrived - min(arrived, state.unsentFrom)), state.unsent.count)
-            return (Array(state.unsent.dropFirst(count)), state.hasEndedInput, state.isClosed)
+            return state.engine.attached(
+                position: opened.output.position, inputPosition: opened.output.inputPosition)
         }
-        if isClosed { return link.stream.abort(.cancelled) }
+        guard let (rest, hasEndedInput) = again else { return link.stream.abort(.cancelled) }
         do {
             for start in stride(from: 0, to: rest.count, by: 32 << 10) {
                 try await link.sink.send(.input(Array(rest[start..<min(rest.count, start + 32 << 10)])))
@@ -404,16 +323,16 @@ public final class ShellSession: Sendable {
             link.stream.abort(.closed)
             throw error
         }
-        state.withLock { $0.lost = nil }
+        state.withLock { $0.engine.resumed() }
     }
 
     // MARK: - In
 
     /// The number of bytes typed or written so far.
-    public var inputPosition: UInt64 { state.withLock { $0.unsentFrom + UInt64($0.unsent.count) } }
+    public var inputPosition: UInt64 { state.withLock { $0.engine.inputPosition } }
 
     /// Since when input waits to be echoed; known only with ``Shell/Viewer/wantsEchoes``.
-    public var unansweredSince: ContinuousClock.Instant? { state.withLock { $0.sentAt.first?.at } }
+    public var unansweredSince: ContinuousClock.Instant? { state.withLock { $0.engine.unansweredSince } }
 
     /// Writes to standard input, or types on the terminal; waits while the process does not read.
     ///
@@ -428,13 +347,7 @@ public final class ShellSession: Sendable {
             rest = rest.dropFirst(count)
             await lock.lock()
             defer { lock.unlock() }
-            let link = state.withLock { state -> Link? in
-                state.unsent += part
-                if state.sentAt.count < 64 {
-                    state.sentAt.append((state.unsentFrom + UInt64(state.unsent.count), .now))
-                }
-                return state.lost == nil ? state.link : nil
-            }
+            let link = state.withLock { $0.engine.typed(part, at: .now) ? $0.link : nil }
             try await send(.input(part), over: link)
         }
         return inputPosition
@@ -444,21 +357,13 @@ public final class ShellSession: Sendable {
     public func endInput() async throws {
         await lock.lock()
         defer { lock.unlock() }
-        let link = state.withLock { state -> Link? in
-            if state.hasExited { return nil }
-            // On a terminal it is one key among others, which must not be typed twice.
-            if !isTerminal { state.hasEndedInput = true }
-            return state.lost == nil ? state.link : nil
-        }
+        let link = state.withLock { $0.engine.endInput() ? $0.link : nil }
         try await send(.endOfInput, over: link)
     }
 
     /// Tells the terminal's new size.
     public func resize(_ size: Shell.Size) async throws {
-        let link = state.withLock { state -> Link? in
-            state.size = size
-            return state.hasExited || state.lost != nil ? nil : state.link
-        }
+        let link = state.withLock { $0.engine.resize(size) ? $0.link : nil }
         try await send(.resize(size), over: link)
     }
 
@@ -466,7 +371,7 @@ public final class ShellSession: Sendable {
     ///
     /// One that meets a lost connection is lost with it.
     public func signal(_ signal: ShellSignal) async throws {
-        let link = state.withLock { $0.hasExited || $0.lost != nil ? nil : $0.link }
+        let link = state.withLock { $0.engine.canSend ? $0.link : nil }
         try await send(.signal(signal), over: link)
     }
 
@@ -475,7 +380,7 @@ public final class ShellSession: Sendable {
         guard let link else { return }
         do {
             try await link.sink.send(frame)
-        } catch let error as KithError where returning != nil && Self.isPassing(error) {
+        } catch let error as KithError where returning != nil && ShellSessionEngine.isPassing(error) {
             // What was typed is kept, and sent again over the next stream.
         }
     }
@@ -510,10 +415,7 @@ public final class ShellSession: Sendable {
     /// Lets nobody write any more; the link to end, unless that has happened.
     private func leave() -> Link? {
         allowance.finish()
-        return state.withLock { state -> Link? in
-            defer { state.isClosed = true }
-            return state.hasExited || state.isClosed ? nil : state.link
-        }
+        return state.withLock { $0.engine.leave() ? $0.link : nil }
     }
 
     /// The events of a session as a sequence.

@@ -17,7 +17,7 @@ import Testing
             let key = DeviceKey()
             var configuration = QUICConfiguration(credentials: [.rawPublicKey(seed: key.seed)], alpn: ["kith/1"])
             configuration.verify = { _ in true }
-            // One datagram is all it takes to be a raw.
+            // One datagram is all it takes to be unknown.
             configuration.offersPostQuantumKeyShare = false
             engine = try QUICConnection.client(configuration, remote: server.localAddresses[0], at: .now())
         }

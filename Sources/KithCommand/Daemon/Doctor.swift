@@ -190,7 +190,8 @@ struct DoctorCommand: AsyncParsableCommand {
         if isUFW {
             let rules = try? String(contentsOfFile: "/etc/ufw/user.rules", encoding: .utf8)
             report(
-                "ufw", port, rules.map { FirewallRules.ufw($0, letsIn: port) ? .letsIn : .keepsOut } ?? .isSilent,
+                "ufw", port,
+                rules.map { FirewallRules.ufw($0, letsIn: port) ? FirewallAnswer.letsIn : .keepsOut } ?? .isSilent,
                 remedy: "sudo ufw allow \(port)/udp", record)
         } else if FileManager.default.fileExists(atPath: "/run/firewalld.pid") {
             report(

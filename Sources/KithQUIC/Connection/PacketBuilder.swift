@@ -62,7 +62,8 @@ extension QUICConnection {
     /// Starts a packet with the space's next number at the front of `buffer`.
     ///
     /// - Parameters:
-    ///   - space: its number space; decides the header with `isEarly`, which makes it a 0-RTT packet.
+    ///   - space: its number space.
+    ///   - isEarly: whether it is a 0-RTT packet.
     ///   - destination: the peer's id it is sent to, if not that of the path in use.
     ///   - fixedBit: of a short header (RFC 9287).
     ///   - room: how many bytes must be left after a long header, whose length is the peer's choice in part.
