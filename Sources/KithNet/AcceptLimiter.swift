@@ -86,7 +86,7 @@ struct AnswerLimiter {
         began = now
     }
 
-    /// Whether one more answer may go out now.
+    /// Returns whether one more answer may go out now.
     mutating func allows(at now: Timestamp) -> Bool {
         if now - began >= 1_000_000_000 {
             began = now

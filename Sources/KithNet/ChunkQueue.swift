@@ -8,7 +8,7 @@ struct ChunkQueue {
     /// How many bytes there are.
     private(set) var count = 0
 
-    /// Whether there are none.
+    /// Indicates whether there are none.
     var isEmpty: Bool { count == 0 }
 
     /// The oldest chunk, and where its untaken bytes begin.

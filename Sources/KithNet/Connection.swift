@@ -30,7 +30,7 @@ public final class Connection: Sendable {
     public let peer: Peer
     /// Unique among the connections of this process, for logs and tables.
     public let id: UInt64
-    /// Whether this end dialed.
+    /// Indicates whether this end dialed.
     public let isDialed: Bool
     /// The application protocol both ends agreed on.
     public let negotiatedALPN: String
@@ -74,7 +74,7 @@ public final class Connection: Sendable {
         driver.loop.execute { driver.watch(closely: closely) }
     }
 
-    /// Whether streams can still be opened.
+    /// Indicates whether streams can still be opened.
     public var isOpen: Bool { state.withLock { $0.reason == nil } }
 
     /// Whether the handshake is complete; before, the connection carries early data only, see ``handshakeCompleted()``.

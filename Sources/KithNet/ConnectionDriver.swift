@@ -36,11 +36,11 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         var purpose: Purpose?
         /// The public face, when a session is resumed.
         var early: Connection?
-        /// Whether the endpoint's owner got to know it already.
+        /// Indicates whether the endpoint's owner got to know it already.
         var isOffered = false
     }
 
-    /// Whether streams may begin.
+    /// Indicates whether streams may begin.
     private enum StreamIntake {
         case open
         /// None may; these wait until there are none.
@@ -55,7 +55,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     /// Whom it was dialed to reach; nil when the peer dialed.
     let target: Dial.Target?
     var isDialed: Bool { target != nil }
-    /// Whether there was no way to the peer when it was last looked for.
+    /// Indicates whether there was no way to the peer when it was last looked for.
     private var isCutOff = false
     /// The peer's addresses, as they were known when it was dialed; the next to try first.
     private var peerAddresses: [NetworkAddress] = []
@@ -648,7 +648,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     /// The number the engine knows a socket by: another one whenever another address stands behind it.
     func local(of number: UInt32) -> UInt32 { localPath.number(of: number) }
 
-    /// Whether what the engine sends from `local` leaves by the connection's own socket.
+    /// Returns whether what the engine sends from `local` leaves by the connection's own socket.
     func isOwn(_ local: UInt32) -> Bool { localPath.isOwn(local) }
 
     /// Looks whether the way to the peer has changed, and goes the new one.

@@ -27,9 +27,9 @@ public struct ConnectionStatistics: Hashable, Sendable {
     public var openStreams: Int
     /// The ways to the other device that are held now, the one in use first.
     public var paths: [Path]
-    /// Whether the session resumes an earlier one, so that neither end had to show its key again.
+    /// Indicates whether the session resumes an earlier one, so that neither end had to show its key again.
     public var isResumed: Bool
-    /// Whether the dialed end has taken what came in the first flight (0-RTT).
+    /// Indicates whether the dialed end has taken what came in the first flight (0-RTT).
     public var isEarlyDataAccepted: Bool
     /// What protects the packets, by its name in TLS, such as `TLS_AES_128_GCM_SHA256`; nil before that is agreed.
     public var cipherSuite: String?
@@ -42,9 +42,9 @@ public struct ConnectionStatistics: Hashable, Sendable {
     public struct Path: Hashable, Sendable {
         /// The other end of it.
         public var remoteAddress: NetworkAddress
-        /// Whether packets go this way now.
+        /// Indicates whether packets go this way now.
         public var isActive: Bool
-        /// Whether the other device has proven that it receives there.
+        /// Indicates whether the other device has proven that it receives there.
         public var isValidated: Bool
         /// The round-trip time; nil before anything was measured.
         public var roundTrip: Duration?

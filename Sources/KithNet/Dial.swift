@@ -53,7 +53,7 @@ final class Dial: @unchecked Sendable {
     /// Ends the race when nothing else has come of it.
     private var grace: Scheduled<Void>?
     private(set) var isOver = false
-    /// Whether somebody wants to ask before the handshake is complete.
+    /// Indicates whether somebody wants to ask before the handshake is complete.
     var isEarly: Bool { waiters.contains { $0.isEarly } }
     /// The attempt that can be asked already.
     private var early: Connection?

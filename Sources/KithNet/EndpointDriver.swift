@@ -388,7 +388,7 @@ import Synchronization
         closedPorts[address] = now
     }
 
-    /// Whether a machine has just said that nobody listens there.
+    /// Returns whether a machine has just said that nobody listens there.
     func wasJustClosed(_ address: NetworkAddress) -> Bool {
         closedPorts[address].map { .now() - $0 < Self.closedPortMemory } ?? false
     }
@@ -577,6 +577,6 @@ import Synchronization
 final class AdmissionVerdict: Sendable {
     let value = Mutex(Endpoint.Admission.refused)
 
-    /// Whether the device is held to little.
+    /// Indicates whether the device is held to little.
     var isLimited: Bool { value.withLock { $0 != .full } }
 }

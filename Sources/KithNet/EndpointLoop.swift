@@ -15,7 +15,7 @@ final class EndpointLoop: TaskExecutor {
     let eventLoop: any EventLoop
     private let group: MultiThreadedEventLoopGroup
     private let lock = Mutex<Void>(())
-    /// Whether the thread has the lock.
+    /// Indicates whether the thread has the lock.
     private let isThreadLocked = Atomic(false)
 
     init() {

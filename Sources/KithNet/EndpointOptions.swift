@@ -58,7 +58,7 @@ extension Endpoint {
         public var limitedStreams: Int = 8
         /// How many connections one device may have at once; beyond it the oldest that is not in use gives way.
         public var maxConnectionsPerPeer: Int = 8
-        /// Whether peers that are no devices may connect.
+        /// Indicates whether peers that are no devices may connect.
         public var foreign: ForeignPeers = .refuse
         /// The wished size of each socket's kernel buffers, in bytes.
         public var socketBuffer: Int = 4 << 20
@@ -66,7 +66,7 @@ extension Endpoint {
         public var congestionController: CongestionControllerKind = .bbr
         /// Which AEAD the connections use, where both ends have a choice.
         public var cipherPreference: CipherPreference = .automatic
-        /// Whether connections are dialed with X25519MLKEM768 first, a first flight of two datagrams.
+        /// Indicates whether connections are dialed with X25519MLKEM768 first, a first flight of two datagrams.
         public var offersPostQuantumKeyShare = true
         /// Opens the qlog of one connection, asked with the client's first destination id, the same at both ends.
         ///

@@ -53,7 +53,7 @@ enum LocalAddresses {
 }
 
 extension NetworkAddress {
-    /// Whether both are of one host, whatever the port.
+    /// Returns whether both are of one host, whatever the port.
     func hasSameIP(as other: NetworkAddress) -> Bool {
         isIPv6 == other.isIPv6 && halves == other.halves
     }

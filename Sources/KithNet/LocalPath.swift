@@ -21,7 +21,7 @@ struct LocalPath {
         self.source = source
     }
 
-    /// Whether the engine has to move as soon as it may.
+    /// Indicates whether the engine has to move as soon as it may.
     var awaitsMove: Bool { awaitedSocket != nil || pendingPath != nil }
 
     /// The number of the path through the socket, as it is now.
@@ -32,7 +32,7 @@ struct LocalPath {
         socket == self.socket.number ? pendingPath ?? number : socket << 16
     }
 
-    /// Whether what the engine sends from `local` leaves by the socket.
+    /// Returns whether what the engine sends from `local` leaves by the socket.
     func isOwn(_ local: UInt32) -> Bool { local >> 16 == socket.number || local == pendingPath }
 
     /// Takes in from which address the peer is reached now; true when it was another one, and the path is a new one.

@@ -14,7 +14,7 @@ struct NetworkState {
     var sleep = SleepWatch(kith_network_suspended())
     var heartbeat: RepeatedTask?
     var watch: (any Channel)?
-    /// Whether the system tells of changes; else they are looked for.
+    /// Indicates whether the system tells of changes; else they are looked for.
     var isWatched = false
     var isExaminationScheduled = false
     /// When a failed send last led to an examination.
@@ -28,7 +28,7 @@ struct SleepWatch {
     /// Begins with the time asleep so far, in nanoseconds.
     init(_ suspended: Int64) { self.suspended = suspended }
 
-    /// Whether the machine has slept since last asked, for half a second at least.
+    /// Returns whether the machine has slept since last asked, for half a second at least.
     mutating func hasSlept(_ now: Int64) -> Bool {
         defer { suspended = now }
         return now - suspended > 500_000_000
@@ -137,7 +137,7 @@ extension EndpointDriver {
         for driver in Array(drivers.values) { driver.networkChanged(isNews: hasChanged, interfaces: interfaces) }
     }
 
-    /// Whether an address is of this very machine.
+    /// Returns whether an address is of this very machine.
     func isOwn(_ address: NetworkAddress) -> Bool {
         address.isLoopback || network.interfaces.contains { $0.hasSameIP(as: address) }
     }

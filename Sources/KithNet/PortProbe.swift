@@ -47,10 +47,10 @@ final class PortProbe: @unchecked Sendable {
     private var looks = 0
     /// The look at which the next byte is sent.
     private var next: Int
-    /// Whether a byte has been sent since the last refusal.
+    /// Indicates whether a byte has been sent since the last refusal.
     private var isWaiting = true
     private var refusals = 0
-    /// Whether it still asks.
+    /// Indicates whether it still asks.
     var isAsking: Bool { timer != nil }
 
     /// Begins to ask; nil where there is no way to `address` at all.

@@ -11,7 +11,7 @@ struct PortWatch {
     /// The path it is about; nil when the machine was not asked while the peer was there.
     private var path: PathAddress?
     private var probe: PortProbe?
-    /// Whether the probe is the one made while the peer was there.
+    /// Indicates whether the probe is the one made while the peer was there.
     private var isFirst = true
     /// When the newest probe for a silent peer began, and how many packets had come by then.
     private var asked: (time: Timestamp, packets: UInt64)?

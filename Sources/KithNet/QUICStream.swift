@@ -18,7 +18,7 @@ public final class QUICStream: ByteStream {
     /// connection was last used, or its machine says that it runs no more, and nothing was heard from it after the
     /// stream was opened.
     public var isUndelivered: Bool { core.isUndelivered }
-    /// Whether the other end opened it before the handshake was complete.
+    /// Indicates whether the other end opened it before the handshake was complete.
     ///
     /// What it asks may be a repetition of what it asked before, by somebody who listened (RFC 9001 §9.2). For anything
     /// that must not be done twice, wait for ``Connection/handshakeCompleted()`` first.

@@ -66,7 +66,7 @@ struct SessionCache {
         entries[peer].flatMap { $0.tickets.isEmpty ? nil : $0.address }
     }
 
-    /// Whether there is a token of `peer`.
+    /// Returns whether there is a token of `peer`.
     func hasToken(of peer: Dial.Target) -> Bool { entries[peer]?.tokens.isEmpty == false }
 
     /// Takes the newest ticket and token for an attempt to reach `peer` at `address`.

@@ -8,7 +8,7 @@ public struct QUICConfiguration: Sendable {
     public var serverName: String?
     /// Whether a peer that has proven `PeerCredential` may connect; called during the handshake, must not wait.
     public var verify: @Sendable (PeerCredential) -> Bool = { _ in false }
-    /// Whether the peer must prove itself; a client always requires it of the server.
+    /// Indicates whether the peer must prove itself; a client always requires it of the server.
     public var requirePeerCredential = true
     /// Whether a client offers X25519MLKEM768 first, which what is recorded today and decrypted in the future resists.
     ///
@@ -90,9 +90,9 @@ public struct QUICConfiguration: Sendable {
     public var usesECN = true
     /// Decides which of several validated paths a client uses.
     public var pathChooser: any PathChooser = ShortestPathChooser()
-    /// Whether clients are asked not to move to other addresses (`disable_active_migration`, RFC 9000 §18.2).
+    /// Indicates whether clients are asked not to move to other addresses (`disable_active_migration`, RFC 9000 §18.2).
     public var disablesActiveMigration = false
-    /// Whether a server may move to another address as a client may, if both ends say so.
+    /// Indicates whether a server may move to another address as a client may, if both ends say so.
     ///
     /// Where both have agreed by a transport parameter (0x4B495448, empty), a client follows its server by the rules for
     /// servers. RFC 9000 §9 lets only clients move: Documentation/Deviations.md.

@@ -18,7 +18,7 @@ public struct Timestamp: Hashable, Comparable, Sendable {
     /// Later than anything that will happen.
     public static var distantFuture: Timestamp { Timestamp(nanoseconds: .max) }
 
-    /// Whether `left` is the earlier one.
+    /// Returns whether `left` is the earlier one.
     @inlinable
     public static func < (left: Timestamp, right: Timestamp) -> Bool { left.nanoseconds < right.nanoseconds }
 

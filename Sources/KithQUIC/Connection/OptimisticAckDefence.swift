@@ -9,7 +9,7 @@ struct OptimisticAckDefence {
 
     init(random: UInt64) { next = random % span }
 
-    /// Whether the number after `number` is to be left out.
+    /// Returns whether the number after `number` is to be left out.
     @inline(__always)
     mutating func isDue(after number: UInt64, random: () -> UInt64) -> Bool {
         guard number >= next else { return false }

@@ -6,7 +6,7 @@
 struct PacketBuilder {
     /// Its number space.
     let space: PacketSpace
-    /// Whether it is a 0-RTT packet.
+    /// Indicates whether it is a 0-RTT packet.
     let isEarly: Bool
     let number: UInt64
     let numberLength: Int
@@ -20,7 +20,7 @@ struct PacketBuilder {
     var isAckEliciting = false
     var hasAck = false
 
-    /// Whether no frame has been written.
+    /// Indicates whether no frame has been written.
     @inline(__always)
     var isEmpty: Bool { writer.count == headerLength }
 

@@ -7,7 +7,7 @@ struct PacketSpaceState {
     var writeKeys: PacketKeys?
     /// How many ack-eliciting packets have to go at once, whatever the congestion window says.
     var probes = 0
-    /// Whether its keys are gone for good (RFC 9001 §4.9).
+    /// Indicates whether its keys are gone for good (RFC 9001 §4.9).
     var isDiscarded = false
 
     init(_ space: PacketSpace) {

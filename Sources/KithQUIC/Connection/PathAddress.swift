@@ -20,9 +20,9 @@ public struct PathStatus: Hashable, Sendable {
     public var address: PathAddress
     /// Which paths it gives way to.
     public var rank: PathRank
-    /// Whether packets go this way now.
+    /// Indicates whether packets go this way now.
     public var isActive: Bool
-    /// Whether the peer has shown that it receives there (RFC 9000 §8.2).
+    /// Indicates whether the peer has shown that it receives there (RFC 9000 §8.2).
     public var isValidated: Bool
     /// The round-trip time, in nanoseconds; nil before anything was measured.
     public var roundTrip: Int64?
@@ -39,7 +39,7 @@ public enum PathRank: Int, Hashable, Sendable, Comparable {
     /// A path used while there is no ordinary one, as through a relay.
     case backup
 
-    /// Whether `left` is to be preferred.
+    /// Returns whether `left` is to be preferred.
     public static func < (left: PathRank, right: PathRank) -> Bool { left.rawValue < right.rawValue }
 }
 

@@ -5,9 +5,9 @@ struct PathState {
     /// Where it lies.
     var address: PathAddress
     var rank = PathRank.primary
-    /// Whether the peer has shown that it receives there (RFC 9000 §8).
+    /// Indicates whether the peer has shown that it receives there (RFC 9000 §8).
     var isValidated: Bool
-    /// Whether this end may send before that: a client to its server, at its own wish.
+    /// Indicates whether this end may send before that: a client to its server, at its own wish.
     var isTrusted = false
     /// What was received and sent, for the limit before validation and for statistics.
     var bytesReceived: UInt64 = 0
@@ -20,11 +20,11 @@ struct PathState {
     var validation: PathValidation?
     /// The round trip of the newest challenge.
     var challengeDelay: Int64?
-    /// Whether to move here once it is validated.
+    /// Indicates whether to move here once it is validated.
     var movesWhenValidated = false
-    /// Whether it was left on purpose, and is returned to only when others fail.
+    /// Indicates whether it was left on purpose, and is returned to only when others fail.
     var isLeft = false
-    /// Whether it is in use and nothing has come along it since this end moved to it.
+    /// Indicates whether it is in use and nothing has come along it since this end moved to it.
     var awaitsPeer = false
     /// Probe time-outs in a row without an answer, while it is in use.
     var consecutiveProbes = 0

@@ -13,7 +13,7 @@ struct PeerConnectionIDs {
         var sequence: UInt64
         var id: ConnectionID
         var token: ResetToken?
-        /// Whether packets have been sent to it.
+        /// Indicates whether packets have been sent to it.
         var isUsed = false
     }
 
@@ -67,13 +67,13 @@ struct PeerConnectionIDs {
     /// How many of them have not been used.
     var unused: Int { entries.reduce(0) { $0 + ($1.isUsed ? 0 : 1) } }
 
-    /// Whether the peer wants to be addressed without an id, on every path alike.
+    /// Indicates whether the peer wants to be addressed without an id, on every path alike.
     var isEmptyID: Bool { current.count == 0 }
 
     /// The id of a sequence number, while it is held.
     func id(of sequence: UInt64) -> ConnectionID? { entries.first { $0.sequence == sequence }?.id }
 
-    /// Whether the peer could say that it has forgotten the connection, in answer to packets to that id.
+    /// Returns whether the peer could say that it has forgotten the connection, in answer to packets to that id.
     func hasToken(_ sequence: UInt64) -> Bool { entries.contains { $0.sequence == sequence && $0.token != nil } }
 
     /// Takes the oldest id no packet has been sent to; answers its sequence number.
@@ -113,7 +113,7 @@ struct PeerConnectionIDs {
         tokenChanges.isEmpty ? nil : tokenChanges.removeFirst()
     }
 
-    /// Whether `token` proves that the peer has forgotten this connection.
+    /// Returns whether `token` proves that the peer has forgotten this connection.
     ///
     /// Only the tokens of ids in use can be meant (RFC 9000 §10.3.1).
     func isReset(_ token: ResetToken) -> Bool {

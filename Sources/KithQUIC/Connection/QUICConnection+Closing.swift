@@ -8,7 +8,7 @@ struct ClosingState {
     }
 
     var frame = Frame.none
-    /// Whether the frame has to be sent, again.
+    /// Indicates whether the frame has to be sent, again.
     var isPending = false
     /// When to forget everything.
     var end: Timestamp?

@@ -21,7 +21,7 @@ struct EarlyData {
     /// Client: how many tickets were handed out; servers give one or two, and not for ever.
     var ticketsTaken = 0
 
-    /// Whether streams can be used although the handshake is not complete.
+    /// Indicates whether streams can be used although the handshake is not complete.
     var isUsable: Bool { state == .possible || state == .accepted }
 
     /// Sets a TLS session up to resume an earlier one, or to be resumed.
@@ -55,10 +55,10 @@ struct EarlyData {
 
 // 0-RTT (RFC 9000 §7.4.1, §12.3, §17.2.3; RFC 9001 §4.6, §4.9.3, §5.6).
 extension QUICConnection {
-    /// Whether streams can be opened and written: the handshake is complete, or early data is possible.
+    /// Indicates whether streams can be opened and written: the handshake is complete, or early data is possible.
     public var canUseStreams: Bool { phase == .established || phase == .handshaking && early.isUsable }
 
-    /// Whether the session resumes an earlier one; true of a client before the server has agreed.
+    /// Indicates whether the session resumes an earlier one; true of a client before the server has agreed.
     public var isResumed: Bool { tls.isResumed }
 
     /// What becomes of early data (RFC 9001 §4.6).
@@ -140,7 +140,7 @@ extension QUICConnection {
         settleLost(at: now)
     }
 
-    /// Whether a 0-RTT packet would carry anything.
+    /// Indicates whether a 0-RTT packet would carry anything.
     var hasEarlyFrames: Bool {
         isClient && early.keys != nil && spaces[.application].writeKeys == nil && early.isUsable && streams.hasPending
     }
@@ -166,7 +166,7 @@ extension PeerStreamLimits {
 }
 
 extension Frame {
-    /// Whether the frame may stand in a 0-RTT packet (RFC 9000 §12.4 table 3, §12.5).
+    /// Indicates whether the frame may stand in a 0-RTT packet (RFC 9000 §12.4 table 3, §12.5).
     var isAllowedEarly: Bool {
         switch self {
         case .acknowledgement, .crypto, .handshakeDone, .newToken, .pathResponse, .retireConnectionID: false

@@ -3,7 +3,7 @@ import KithWire
 /// What the frames of one packet amount to.
 struct FrameSummary {
     var isAckEliciting = false
-    /// Whether there are only frames that may probe another path.
+    /// Indicates whether there are only frames that may probe another path.
     var isProbing = true
 }
 

@@ -94,16 +94,16 @@ extension QUICConnection {
             bytesReceived: state.bytesReceived)
     }
 
-    /// Whether both ends let the server move, too.
+    /// Indicates whether both ends let the server move, too.
     private var eitherEndMoves: Bool { configuration.eitherEndMoves && (peerParameters?.eitherEndMoves ?? false) }
 
-    /// Whether the peer follows where this end goes.
+    /// Indicates whether the peer follows where this end goes.
     private var isLeading: Bool { isClient || eitherEndMoves }
 
-    /// Whether this end goes where its peer's packets come from.
+    /// Indicates whether this end goes where its peer's packets come from.
     private var isFollowing: Bool { !isClient || eitherEndMoves }
 
-    /// Whether this end may go over to another path now.
+    /// Indicates whether this end may go over to another path now.
     ///
     /// A client may when its handshake is confirmed, and not against the server's wish (RFC 9000 §9,
     /// `disable_active_migration`); a server only where both ends said so (``QUICConfiguration/eitherEndMoves``).
@@ -198,7 +198,7 @@ extension QUICConnection {
 
     // MARK: - What arrives
 
-    /// Whether a datagram from there may belong to this connection; a client knows where its server is.
+    /// Returns whether a datagram from there may belong to this connection; a client knows where its server is.
     func isExpected(_ remote: NetworkAddress) -> Bool {
         isFollowing || remote == path.remote || otherPaths.contains { $0.remote == remote }
     }
@@ -467,7 +467,7 @@ extension QUICConnection {
 
     // MARK: - Sending
 
-    /// Whether some path is owed a datagram of its own.
+    /// Returns whether some path is owed a datagram of its own.
     @inline(__always)
     func isPathDatagramDue(at now: Timestamp) -> Bool { !pathAnswers.isEmpty || pathDeadline <= now }
 

@@ -51,7 +51,7 @@ extension QUICConnection {
         if !heldPackets.isEmpty { replayHeldPackets(at: now) }
     }
 
-    /// Whether packets are still processed.
+    /// Indicates whether packets are still processed.
     @inline(__always)
     var isOpen: Bool { phase == .handshaking || phase == .established }
 

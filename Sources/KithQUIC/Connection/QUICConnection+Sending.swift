@@ -118,7 +118,7 @@ extension QUICConnection {
         return noteSent(offset, segment: min(size, offset), at: now)
     }
 
-    /// Whether a 1-RTT packet would carry anything besides an acknowledgement.
+    /// Indicates whether a 1-RTT packet would carry anything besides an acknowledgement.
     private var hasApplicationFrames: Bool {
         streams.hasPending && canUseStreams || isHandshakeDonePending || isPingPending
             || outgoingDatagrams.count > 0 || !localIDs.pending.isEmpty || !peerIDs.pending.isEmpty
@@ -363,7 +363,7 @@ extension QUICConnection {
         return noteSent(offset, segment: offset, at: now)
     }
 
-    /// Whether 1-RTT was usable when the connection was closed.
+    /// Indicates whether 1-RTT was usable when the connection was closed.
     private var phaseBeforeClose: Phase { tls.isComplete ? .established : .handshaking }
 
     private func writeCloseFrame(_ packet: inout PacketBuilder) {

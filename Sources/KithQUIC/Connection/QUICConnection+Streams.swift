@@ -75,11 +75,11 @@ extension QUICConnection {
 
 // What the application can ask.
 extension QUICConnection {
-    /// Whether the handshake is complete and the connection has not ended.
+    /// Indicates whether the handshake is complete and the connection has not ended.
     public var isConnected: Bool { phase == .established }
-    /// Whether the connection has ended.
+    /// Indicates whether the connection has ended.
     public var isClosed: Bool { !isOpen }
-    /// Whether there is nothing left to do for it.
+    /// Indicates whether there is nothing left to do for it.
     public var isDrained: Bool { phase == .drained }
     /// The peer's address.
     public var remote: NetworkAddress { path.remote }

@@ -19,7 +19,7 @@ public struct QUICConnection: ~Copyable {
     }
 
     let configuration: QUICConfiguration
-    /// Whether this end dialed.
+    /// Indicates whether this end dialed.
     public let isClient: Bool
     let tls: TLSSession
     var phase = Phase.handshaking
@@ -254,6 +254,6 @@ struct HeldPacket {
     var address: PathAddress
     var ecn: UInt8
     var space: PacketSpace
-    /// Whether it is a 0-RTT packet.
+    /// Indicates whether it is a 0-RTT packet.
     var isEarly = false
 }

@@ -15,7 +15,7 @@ public struct SessionTickets: Sendable {
     static let window: Duration = .seconds(150)
 
     let key: SecretBytes
-    /// Whether what a client sends with its first flight is read; if not, the client sends it again later.
+    /// Indicates whether what a client sends with its first flight is read; if not, the client sends it again later.
     public var acceptsEarlyData: Bool
     let seen: SeenHandshakes
 
@@ -59,7 +59,7 @@ final class SeenHandshakes: Sendable {
         self.capacity = max(0, capacity)
     }
 
-    /// Whether one more could be remembered now.
+    /// Returns whether one more could be remembered now.
     func hasRoom(at now: Timestamp) -> Bool {
         state.withLock { state in
             Self.turn(&state, at: now)

@@ -60,7 +60,7 @@ package struct TLSConfiguration: Sendable {
     /// Which cipher suites, and which first.
     package var ciphers: CipherPreference = .automatic
 
-    /// Whether key log lines are kept.
+    /// Indicates whether key log lines are kept.
     ///
     /// ``TLSSession/nextKeyLogLine()`` hands them out. Whoever reads them can read the whole connection.
     package var wantsKeyLog = false
@@ -71,7 +71,7 @@ package struct TLSConfiguration: Sendable {
     /// Client: a ticket of an earlier session with the same server.
     package var ticket: [UInt8]?
 
-    /// Whether early data is offered or accepted in a resumed session (0-RTT).
+    /// Indicates whether early data is offered or accepted in a resumed session (0-RTT).
     ///
     /// `verify` is asked before it flows, about the peer of the resumed session. An attacker can repeat it.
     package var earlyData = false

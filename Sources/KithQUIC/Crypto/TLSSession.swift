@@ -324,7 +324,7 @@ extension TLSConfiguration.KeyExchange {
 }
 
 extension CipherPreference {
-    /// Whether this machine's processor does AES-GCM itself, fast and in constant time.
+    /// Indicates whether this machine's processor does AES-GCM itself, fast and in constant time.
     public static var isAESFast: Bool { kith_has_aes_hardware() == 1 }
 
     fileprivate var code: Int32 {

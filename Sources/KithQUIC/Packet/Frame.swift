@@ -214,7 +214,7 @@ extension Frame {
                 largest: largest, delay: delay, firstRange: firstRange, ranges: ranges, counts: counts))
     }
 
-    /// Whether a packet with this frame asks for an acknowledgement (RFC 9002 §2).
+    /// Indicates whether a packet with this frame asks for an acknowledgement (RFC 9002 §2).
     @inline(__always)
     var isAckEliciting: Bool {
         switch self {
@@ -223,7 +223,7 @@ extension Frame {
         }
     }
 
-    /// Whether the frame may stand in an Initial or Handshake packet (RFC 9000 §12.4 table 3).
+    /// Indicates whether the frame may stand in an Initial or Handshake packet (RFC 9000 §12.4 table 3).
     var isAllowedInHandshake: Bool {
         switch self {
         case .padding, .ping, .acknowledgement, .crypto, .connectionClose: true
@@ -231,7 +231,7 @@ extension Frame {
         }
     }
 
-    /// Whether a packet of only such frames keeps the path unchanged (RFC 9000 §9.1).
+    /// Indicates whether a packet of only such frames keeps the path unchanged (RFC 9000 §9.1).
     @inline(__always)
     var isProbing: Bool {
         switch self {

@@ -20,7 +20,7 @@ struct Truncated: Error {}
     @inline(__always)
     var remaining: Int { unsafe end - position }
 
-    /// Whether nothing is left.
+    /// Indicates whether nothing is left.
     @inline(__always)
     var isAtEnd: Bool { unsafe position == end }
 

@@ -23,9 +23,9 @@ struct TransportParameters: Hashable {
     var maxDatagramFrameSize: UInt64 = 0
     /// Which versions of QUIC the sender speaks (RFC 9368 §3).
     var versions: VersionInformation?
-    /// Whether the fixed bit of packets to the sender may have any value (RFC 9287 §3).
+    /// Indicates whether the fixed bit of packets to the sender may have any value (RFC 9287 §3).
     var greaseQUICBit = false
-    /// Whether the sender lets a server move as a client may; a parameter of our own.
+    /// Indicates whether the sender lets a server move as a client may; a parameter of our own.
     var eitherEndMoves = false
 
     private enum Identifier: UInt64, CaseIterable {
@@ -52,7 +52,7 @@ struct TransportParameters: Hashable {
         /// "KITH", from the range nobody registers in (RFC 9000 §22.3).
         case eitherEndMoves = 0x4B49_5448
 
-        /// Whether only a server may send it.
+        /// Indicates whether only a server may send it.
         var isServerOnly: Bool {
             switch self {
             case .originalDestination, .statelessResetToken, .preferredAddress, .retrySource: true

@@ -52,7 +52,7 @@ extension BBR {
         maximumRate = rateFilter.previous
     }
 
-    /// Whether the last round lost more than a path that is not full does.
+    /// Returns whether the last round lost more than a path that is not full does.
     private func isLossHeavy(_ sample: AckSample) -> Bool {
         let delivered = Double(sample.totalDelivered - min(deliveredAtRoundStart, sample.totalDelivered))
         return lostInRound > Self.lossTolerance * datagramSize

@@ -16,7 +16,7 @@ package protocol CongestionController: Sendable {
     var congestionWindow: Int { get }
     /// Bytes a second to send at.
     var pacingRate: Int64 { get }
-    /// Whether it holds back on purpose now, so that delivery rates say nothing about the path.
+    /// Indicates whether it holds back on purpose now, so that delivery rates say nothing about the path.
     var isHoldingBack: Bool { get }
 
     /// A packet was sent; `inFlight` counts it already.

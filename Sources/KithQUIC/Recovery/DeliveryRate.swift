@@ -14,7 +14,7 @@ package struct AckSample: Hashable, Sendable {
     package var now = Timestamp.zero
     /// The round trip it measured, or nil.
     package var rtt: Int64?
-    /// Whether smaller round trips measured before were false, because packets overtook each other.
+    /// Indicates whether smaller round trips measured before were false, because packets overtook each other.
     package var forgetsMinimum = false
     /// Bytes newly acknowledged.
     package var acknowledged = 0
@@ -36,7 +36,7 @@ package struct AckSample: Hashable, Sendable {
     package var delivered: UInt64 = 0
     /// Bytes a second over that time; 0 when unknown.
     package var rate: Int64 = 0
-    /// Whether the sender had nothing to send then, so that the rate says little.
+    /// Indicates whether the sender had nothing to send then, so that the rate says little.
     package var isApplicationLimited = false
     /// When the newest acknowledged packet was sent.
     package var sentTime = Timestamp.zero
@@ -58,11 +58,11 @@ package struct LossSample: Hashable, Sendable {
     package var lostSinceSent: UInt64 = 0
     /// Bytes the connection has delivered in all.
     package var totalDelivered: UInt64 = 0
-    /// Whether the sender had nothing else to send then.
+    /// Indicates whether the sender had nothing else to send then.
     package var isApplicationLimited = false
-    /// Whether the number before it was not lost too, so that a new run of losses begins.
+    /// Indicates whether the number before it was not lost too, so that a new run of losses begins.
     package var startsRun = true
-    /// Whether it is the first since the controller last had a reason to slow down.
+    /// Indicates whether it is the first since the controller last had a reason to slow down.
     package var startsRecoveryPeriod = true
 }
 

@@ -14,7 +14,7 @@ package struct ECNCounts: Hashable, Sendable {
     }
 }
 
-/// Whether a path carries ECN marks faithfully (RFC 9000 §13.4.2 and appendix A.4).
+/// Indicates whether a path carries ECN marks faithfully (RFC 9000 §13.4.2 and appendix A.4).
 ///
 /// ```
 ///  testing ──10 packets sent──▶ unknown ──counts add up──▶ capable
@@ -34,7 +34,7 @@ struct ECNValidation: Sendable {
     static let testPackets = 10
 
     private(set) var state: State
-    /// Whether the packets written now are sent as ECT(0).
+    /// Indicates whether the packets written now are sent as ECT(0).
     private(set) var isMarking: Bool
     private var since = Timestamp(nanoseconds: .min)
     private var sentOnPath = 0

@@ -27,7 +27,7 @@ package enum AckViolation: Error, Hashable, Sendable {
     case unsentPacket
 }
 
-/// Whether, and how much, may be sent now.
+/// Indicates whether, and how much, may be sent now.
 package enum SendPermission: Hashable, Sendable {
     /// So many bytes, at least one full datagram.
     case bytes(Int)

@@ -35,7 +35,7 @@ struct PathMTUDiscovery {
     /// The smallest size known to fail, one more than the limit without any.
     private var ceiling = PathMTUDiscovery.smallest + 1
 
-    /// Whether a larger size may still be found.
+    /// Indicates whether a larger size may still be found.
     var isComplete: Bool { state == .complete }
 
     /// The size to send a probe of; nil when none is wanted now.

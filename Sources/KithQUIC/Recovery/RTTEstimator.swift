@@ -11,7 +11,7 @@ package struct RTTEstimator: Hashable, Sendable {
     package private(set) var variance: Int64
     /// The smallest sample of this path, without the peer's delay taken off.
     package private(set) var minimum: Int64 = 0
-    /// Whether there has been any sample.
+    /// Indicates whether there has been any sample.
     package private(set) var hasSample = false
 
     /// Starts from a guess, used until the first sample.

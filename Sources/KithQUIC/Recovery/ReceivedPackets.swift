@@ -32,7 +32,7 @@ package struct ReceivedPackets: Sendable {
     /// How many ranges are remembered.
     package var rangeCount: Int { ranges.count }
 
-    /// Whether a packet was received before, or is so old that this is no longer known.
+    /// Returns whether a packet was received before, or is so old that this is no longer known.
     package func isDuplicate(_ number: UInt64) -> Bool {
         number < floor || ranges.contains(number)
     }
@@ -62,13 +62,13 @@ package struct ReceivedPackets: Sendable {
         if deadline == nil { deadline = now.advanced(nanoseconds: isImmediate ? 0 : maxAckDelay) }
     }
 
-    /// Whether an acknowledgement should go now even if nothing else does.
+    /// Returns whether an acknowledgement should go now even if nothing else does.
     package func shouldAcknowledgeNow(at now: Timestamp) -> Bool {
         guard unacknowledged > 0 else { return false }
         return isDue || deadline.map { $0 <= now } ?? false
     }
 
-    /// Whether a packet that goes out anyway should carry an acknowledgement.
+    /// Indicates whether a packet that goes out anyway should carry an acknowledgement.
     package var hasUnacknowledged: Bool { unacknowledged > 0 }
 
     /// Writes an ACK frame, with fewer ranges if there is little room.

@@ -19,7 +19,7 @@ struct RecentRoundTrips: Sendable {
         }
     }
 
-    /// Whether there are enough of them.
+    /// Indicates whether there are enough of them.
     var isMeaningful: Bool { samples.count >= Self.capacity / 2 }
 
     /// The sample a quarter of the others are below; nil without any.

@@ -18,14 +18,14 @@ extension Recovery {
         var reordering = Reordering()
         /// Probe time-outs in a row.
         var probeCount = 0
-        /// Whether it keeps congestion marks.
+        /// Indicates whether it keeps congestion marks.
         var ecn: ECNValidation
         /// How large datagrams may be.
         var mtu = PathMTUDiscovery()
         /// The size of a full datagram's UDP payload now.
         private(set) var datagramSize: Int
         var blackHole = BlackHoleDetection()
-        /// Whether a server must not send until the client's address is validated (RFC 9000 §8.1).
+        /// Indicates whether a server must not send until the client's address is validated (RFC 9000 §8.1).
         var isAmplificationBlocked = false
 
         /// The path a connection begins on.
@@ -86,7 +86,7 @@ struct Reordering: Sendable {
     private var epoch: UInt64 = 0
     private var quietRounds = 0
 
-    /// Whether packets have been seen to overtake each other: only time counts then.
+    /// Indicates whether packets have been seen to overtake each other: only time counts then.
     var isSeen: Bool { threshold == .max }
 
     /// Waits longer from now on: a packet of that age, declared lost, has arrived (as in RFC 8985 §6.2).

@@ -10,7 +10,7 @@ package struct RecoveryConfiguration: Sendable {
     package var controller = CongestionControllerKind.bbr
     /// Where the controller's random choices start.
     package var seed: UInt64 = 0
-    /// Whether packets are sent as able to carry congestion marks, as long as the path keeps them.
+    /// Indicates whether packets are sent as able to carry congestion marks, as long as the path keeps them.
     package var marksECN = true
 
     package init() {}
@@ -89,7 +89,7 @@ package struct Recovery: Sendable {
     /// The round-trip time.
     package var rtt: RTTEstimator { path.rtt }
 
-    /// Whether a server must not send until the client's address is validated; no probe is due while so.
+    /// Indicates whether a server must not send until the client's address is validated; no probe is due while so.
     package var isAmplificationBlocked: Bool {
         get { path.isAmplificationBlocked }
         set { path.isAmplificationBlocked = newValue }
@@ -183,7 +183,7 @@ package struct Recovery: Sendable {
         spaces[space.rawValue].skip()
     }
 
-    /// Whether packets that are counted against the window may be sent now, and how many bytes of them.
+    /// Returns whether packets that are counted against the window may be sent now, and how many bytes of them.
     package mutating func permission(at now: Timestamp) -> SendPermission {
         let room = path.congestion.congestionWindow - bytesInFlight
         guard room >= path.datagramSize else { return .congestionBlocked }
@@ -196,7 +196,7 @@ package struct Recovery: Sendable {
     /// Whether large packets have stopped arriving while small ones do; ``setMaxDatagramSize(_:)`` answers it.
     package var isBlackHole: Bool { path.blackHole.isFound }
 
-    /// Whether the datagrams written now are to be sent as ECT(0), and their packets noted so.
+    /// Indicates whether the datagrams written now are to be sent as ECT(0), and their packets noted so.
     package var isMarkingECN: Bool { path.ecn.isMarking }
 
     /// Says that a batch of datagrams, all marked alike, has been written.

@@ -34,7 +34,7 @@ package struct StreamRange: Hashable, Sendable {
     package var offset: UInt64
     /// Its length in bytes; 0 for a bare FIN.
     package var length: Int
-    /// Whether the frame carried the FIN bit.
+    /// Indicates whether the frame carried the FIN bit.
     package var isFinished: Bool
 
     package init(id: StreamID, offset: UInt64, length: Int, isFinished: Bool) {
@@ -98,7 +98,7 @@ package struct SentContent: Hashable, Sendable {
         set { acknowledged = newValue ?? Self.none }
     }
 
-    /// Whether nothing in it would ever be sent again or needs to be forgotten.
+    /// Indicates whether nothing in it would ever be sent again or needs to be forgotten.
     package var isEmpty: Bool {
         control.isEmpty && streamID == Self.none && cryptoOffset == Self.none && acknowledged == Self.none
             && items.isEmpty

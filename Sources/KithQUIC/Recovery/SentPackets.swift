@@ -11,7 +11,7 @@ struct SentPacket: Sendable {
     var state = State.empty
     var isInFlight = false
     var isAckEliciting = false
-    /// Whether it was sent as ECT(0).
+    /// Indicates whether it was sent as ECT(0).
     var isMarkable = false
     var size: UInt16 = 0
     var time = Timestamp.zero
@@ -79,7 +79,7 @@ struct SentPackets: Sendable {
         mask = newMask
     }
 
-    /// Whether a packet is waited for.
+    /// Returns whether a packet is waited for.
     func isOutstanding(_ number: UInt64) -> Bool {
         number >= base && number < next && slots[Int(number & mask)].state == .outstanding
     }

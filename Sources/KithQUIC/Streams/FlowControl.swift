@@ -33,7 +33,7 @@ struct ReceiveWindow: Sendable {
     /// What the limit moves on with.
     private var credited: UInt64 { max(consumed, min(arrived, consumed + allowance)) }
 
-    /// Whether a new limit is worth a frame.
+    /// Indicates whether a new limit is worth a frame.
     var needsUpdate: Bool { limit - credited <= window / 2 }
 
     /// Moves the limit up, widening the window if it was used up fast, by readers that keep up.

@@ -12,7 +12,7 @@ package struct OffsetRanges: Hashable, Sendable {
     /// How many ranges there are.
     package var count: Int { storage.count - head }
 
-    /// Whether no number is in the set.
+    /// Indicates whether no number is in the set.
     package var isEmpty: Bool { storage.count == head }
 
     /// The lowest range.
@@ -44,14 +44,14 @@ package struct OffsetRanges: Hashable, Sendable {
         return low
     }
 
-    /// Whether `value` is in the set.
+    /// Returns whether `value` is in the set.
     package func contains(_ value: UInt64) -> Bool {
         guard value != .max else { return false }
         let index = firstIndex(endingAtOrAfter: value + 1)
         return index < storage.count && storage[index].contains(value)
     }
 
-    /// Whether all of `range` is in the set.
+    /// Returns whether all of `range` is in the set.
     package func contains(_ range: Range<UInt64>) -> Bool {
         guard !range.isEmpty else { return true }
         let index = firstIndex(endingAtOrAfter: range.upperBound)

@@ -22,13 +22,13 @@ package struct ReceiveBuffer: Sendable {
     /// How many bytes can be read now.
     package var readableCount: Int { Int(contiguousEnd - readOffset) }
 
-    /// Whether every byte up to the end has been read.
+    /// Indicates whether every byte up to the end has been read.
     package var isFinished: Bool { finalSize == readOffset }
 
-    /// Whether every byte up to the end has arrived.
+    /// Indicates whether every byte up to the end has arrived.
     package var isComplete: Bool { finalSize == contiguousEnd }
 
-    /// Whether there are bytes, or an end, the reader has not seen.
+    /// Indicates whether there are bytes, or an end, the reader has not seen.
     package var isReadable: Bool { contiguousEnd > readOffset || isComplete }
 
     /// How many separate runs are held, for tests of bounds.

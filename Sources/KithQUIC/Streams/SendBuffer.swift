@@ -4,7 +4,7 @@ package struct PendingRange: Hashable, Sendable {
     package var offset: UInt64
     /// Its length; 0 for a bare FIN.
     package var length: Int
-    /// Whether the frame ends the stream.
+    /// Indicates whether the frame ends the stream.
     package var isFinished: Bool
 }
 
@@ -46,16 +46,16 @@ package struct SendBuffer: Sendable {
     /// How many written bytes have never been sent.
     package var unsent: UInt64 { end - next }
 
-    /// Whether the writer has said that no more comes.
+    /// Indicates whether the writer has said that no more comes.
     package var isFinished: Bool { finState != .open }
 
-    /// Whether all bytes and the FIN have been acknowledged.
+    /// Indicates whether all bytes and the FIN have been acknowledged.
     package var isComplete: Bool { finState == .acknowledged && base == end }
 
-    /// Whether there is something to send, flow control aside.
+    /// Indicates whether there is something to send, flow control aside.
     package var hasPending: Bool { !lostRanges.isEmpty || next < end || finState == .pending }
 
-    /// Whether there is something to send when new bytes must stay below `limit`.
+    /// Returns whether there is something to send when new bytes must stay below `limit`.
     package func hasPending(below limit: UInt64) -> Bool {
         !lostRanges.isEmpty || (next < end ? next < limit : finState == .pending)
     }
@@ -63,7 +63,7 @@ package struct SendBuffer: Sendable {
     /// Where the next run to send starts.
     package var pendingOffset: UInt64 { lostRanges.first?.lowerBound ?? next }
 
-    /// Whether something was lost and waits to be sent again; that needs no flow control.
+    /// Indicates whether something was lost and waits to be sent again; that needs no flow control.
     package var hasLost: Bool { !lostRanges.isEmpty }
 
     /// Takes bytes to send, as many as there is room for.

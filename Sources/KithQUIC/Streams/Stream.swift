@@ -46,11 +46,11 @@ struct Stream: Sendable {
     var stopCode: UInt64 = 0
     /// The code the peer stopped us with.
     var stoppedBy: UInt64?
-    /// Whether the application was told that something can be read.
+    /// Indicates whether the application was told that something can be read.
     var isReadableTold = false
-    /// Whether bytes were written or arrived since the last look at who keeps memory for nothing.
+    /// Indicates whether bytes were written or arrived since the last look at who keeps memory for nothing.
     var isBusy = true
-    /// Whether a write was cut short and the application waits for room.
+    /// Indicates whether a write was cut short and the application waits for room.
     var wantsWritable = false
 
     // The scheduler's and the table's own links.
@@ -67,7 +67,7 @@ struct Stream: Sendable {
         receiveWindow = window
     }
 
-    /// Whether nothing will happen on this stream any more.
+    /// Indicates whether nothing will happen on this stream any more.
     var isOver: Bool {
         guard sendState == .done else { return false }
         switch receiveState {
@@ -76,6 +76,6 @@ struct Stream: Sendable {
         }
     }
 
-    /// Whether a STREAM frame could go, the connection's limit aside.
+    /// Indicates whether a STREAM frame could go, the connection's limit aside.
     var canSendFrame: Bool { sendState == .open && send.hasPending(below: sendWindow.limit) }
 }

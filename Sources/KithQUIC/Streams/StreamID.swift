@@ -1,4 +1,4 @@
-/// Whether a stream carries bytes both ways or only from the end that opened it.
+/// Indicates whether a stream carries bytes both ways or only from the end that opened it.
 public enum StreamDirection: Hashable, Sendable, CaseIterable {
     /// Both ends send.
     case bidirectional
@@ -21,7 +21,7 @@ public struct StreamID: Hashable, Comparable, Sendable {
         rawValue = index << 2 | (direction == .unidirectional ? 2 : 0) | (isClientInitiated ? 0 : 1)
     }
 
-    /// Whether the client opened it.
+    /// Indicates whether the client opened it.
     public var isClientInitiated: Bool { rawValue & 1 == 0 }
 
     /// Which ways it carries bytes.
@@ -52,7 +52,7 @@ public enum StreamError: Error, Hashable, Sendable {
 public struct ReadResult: Hashable, Sendable {
     /// How many bytes were stored.
     public var count: Int
-    /// Whether these were the last: the peer finished its direction and everything has been read.
+    /// Indicates whether these were the last: the peer finished its direction and everything has been read.
     public var isFinished: Bool
 
     /// Makes a result.

@@ -7,7 +7,7 @@ struct StreamScheduler: Sendable {
     /// One bit for each priority with a queue.
     private var occupied: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
 
-    /// Whether no stream waits.
+    /// Indicates whether no stream waits.
     var isEmpty: Bool { occupied.0 | occupied.1 | occupied.2 | occupied.3 == 0 }
 
     /// The most urgent priority with a stream waiting.

@@ -3,7 +3,7 @@ extension StreamTable {
     /// A STREAM frame smaller than this is left for the next packet when there is more to send.
     private static let smallestFragment = 48
 
-    /// Whether there is something to send.
+    /// Indicates whether there is something to send.
     package var hasPending: Bool { !pendingControl.isEmpty || !controlQueue.isEmpty || !scheduler.isEmpty }
 
     /// Writes as many frames as fit, the most urgent first.
