@@ -245,7 +245,8 @@ extension EndpointDriver {
         let closed = await loop.answer {
             let channels = self.sockets.map(\.channel)
             self.stopAccepting()
-            for driver in Array(self.drivers.values) { driver.abandon() }
+            let reason = CloseReason(origin: .local, code: .closed, message: "The process is gone.")
+            for driver in Array(self.drivers.values) { driver.abandon(reason) }
             self.terminate()
             return channels
         }

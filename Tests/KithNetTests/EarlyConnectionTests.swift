@@ -159,10 +159,10 @@ private let unhurried: Endpoint.Options = {
         func memory() -> SessionCache {
             var sessionCache = SessionCache(limit: 4)
             for peer in peers + [.foreign(serverName: "a.test")] {
-                for ticket in tickets { memory.remember(ticket: ticket, of: peer, at: place) }
-                memory.remember(token: [1], of: peer, at: place)
+                for ticket in tickets { sessionCache.remember(ticket: ticket, of: peer, at: place) }
+                sessionCache.remember(token: [1], of: peer, at: place)
             }
-            return memory
+            return sessionCache
         }
         func restored(_ bytes: [UInt8], at time: Int64, limit: Int = 4) -> SessionCache {
             var fresh = SessionCache(limit: limit)
@@ -283,24 +283,24 @@ private let unhurried: Endpoint.Options = {
         let tickets = (0..<6).map { number in
             SessionTicket([1, 0, 0, 0, 1, 0, 0] + [UInt8](repeating: UInt8(number), count: 40))
         }
-        for ticket in tickets { memory.remember(ticket: try #require(ticket), of: peers[0], at: here) }
-        for number in 0..<3 as Range<UInt8> { memory.remember(token: [number], of: peers[0], at: here) }
-        #expect(memory.address(of: peers[0]) == here)
+        for ticket in tickets { sessionCache.remember(ticket: try #require(ticket), of: peers[0], at: here) }
+        for number in 0..<3 as Range<UInt8> { sessionCache.remember(token: [number], of: peers[0], at: here) }
+        #expect(sessionCache.address(of: peers[0]) == here)
         #expect(sessionCache.take(for: peers[0], at: there).ticket == nil)
         var taken: [SessionTicket?] = []
         for _ in 0..<5 { taken.append(sessionCache.take(for: peers[0], at: here).ticket) }
         // The newest first, the four newest at all.
         #expect(taken == [tickets[5], tickets[4], tickets[3], tickets[2], nil])
-        #expect(memory.address(of: peers[0]) == nil)
-        memory.remember(token: [9], of: peers[0], at: there)
+        #expect(sessionCache.address(of: peers[0]) == nil)
+        sessionCache.remember(token: [9], of: peers[0], at: there)
         #expect(sessionCache.take(for: peers[0], at: there).token == [9])
         // The longest unused gives way.
-        memory.remember(token: [1], of: peers[1], at: here)
-        memory.remember(token: [2], of: peers[2], at: here)
-        #expect(memory.count == 2)
+        sessionCache.remember(token: [1], of: peers[1], at: here)
+        sessionCache.remember(token: [2], of: peers[2], at: here)
+        #expect(sessionCache.count == 2)
         #expect(sessionCache.take(for: peers[2], at: here).token == [2])
-        memory.forget(peers[1])
-        #expect(memory.count == 1)
+        sessionCache.forget(peers[1])
+        #expect(sessionCache.count == 1)
     }
 }
 
