@@ -371,7 +371,7 @@ extension Endpoint {
         for _ in 0..<250 {
             let answer = Promise<Bool>()
             let driver = self.driver
-            driver.loop.execute { answer.fulfil(driver.memory.entries.values.contains { !$0.tickets.isEmpty }) }
+            driver.loop.execute { answer.fulfil(driver.sessionCache.entries.values.contains { !$0.tickets.isEmpty }) }
             if await answer.value() { return }
             try await Task.sleep(for: .milliseconds(20))
         }
