@@ -53,6 +53,9 @@ public final class SocketCarrier: Carrier {
         reader.cancel()
     }
 
+    /// Whether the device has not gone, as far as is known.
+    var isOpen: Bool { core.isOpen }
+
     /// Calls a query or an action and waits for its answer.
     public func call<M: Method>(
         _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
@@ -74,7 +77,7 @@ public final class SocketCarrier: Carrier {
             id: .number("1"), method: M.name, input: try JSONText.encode(input), on: device, options: options,
             isRaw: true)
         guard let descriptor = try SocketDescriptor.connect(to: path) else {
-            throw KithError(.closed, "The device at \(path) has stopped.")
+            throw KithError(.closed, "The device at \(path) has stopped.", cause: NotSent())
         }
         let connection = LineConnection(descriptor, poller: poller, lineLimit: 4 * LineFramer.defaultLimit)
         do {
@@ -150,6 +153,8 @@ public final class SocketCarrier: Carrier {
 
         init(_ connection: LineConnection) { self.connection = connection }
 
+        var isOpen: Bool { state.withLock { $0.closed == nil } }
+
         func makeIdentifier() -> RPCIdentifier {
             state.withLock { state in
                 state.next += 1
@@ -212,13 +217,19 @@ public final class SocketCarrier: Carrier {
         func exchange(_ request: RPCRequest, id: RPCIdentifier) async throws -> RPCResponse {
             let reply = Promise<Result<RPCResponse, any Error>>()
             try state.withLock { state throws in
-                if let closed = state.closed { throw closed }
+                if let closed = state.closed { throw KithError(closed.code, closed.message, cause: NotSent()) }
                 state.waiting[id] = reply
             }
             defer { state.withLock { _ = $0.waiting.removeValue(forKey: id) } }
             let connection = connection
             return try await withTaskCancellationHandler {
-                try await connection.send(request.json)
+                do throws(KithError) {
+                    try await connection.send(request.json)
+                } catch {
+                    // Whatever comes after half a line makes no sense.
+                    state.withLock { if $0.closed == nil { $0.closed = error } }
+                    throw error
+                }
                 return try await reply.value().get()
             } onCancel: {
                 guard reply.fulfil(.failure(KithError(.cancelled, "The call was cancelled."))) else { return }
@@ -228,3 +239,6 @@ public final class SocketCarrier: Carrier {
         }
     }
 }
+
+/// The cause of a failure before anything was said.
+struct NotSent: Error {}

@@ -35,6 +35,10 @@ enum Wait: Plain {
     typealias Output = Nothing
     static let header = MethodHeader.query("test.wait", by: .owner, "")
 }
+enum Act: Plain {
+    typealias Output = Nothing
+    static let header = MethodHeader.action("test.act", by: .owner, "")
+}
 enum Loop: PlainStream {
     typealias Output = String
     static let header = MethodHeader.stream("test.loop", by: .owner, "")
@@ -104,7 +108,7 @@ final class FakeDispatcher: Dispatcher {
         case Fail.name:
             guard let input = try AnyMethod(Fail.self).input.decode(call.input) as? Fail.Input else { throw Odd() }
             throw KithError(input.code, "As asked.")
-        case Hang.name:
+        case Hang.name, Act.name:
             started.open()
             do { try await Task.sleep(for: .seconds(3600)) } catch {
                 cancelled.open()
