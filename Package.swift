@@ -106,6 +106,17 @@ let floors: [[Target]] = [
                 .product(name: "Logging", package: "swift-log"),
             ]),
         .target(name: "KithBrowser", dependencies: ["KithWire", "KithCommandLine", "KithAPI", "KithTerminal"]),
+        // Of its own, so that who embeds a device without it builds neither metrics nor tracing.
+        .target(
+            name: "KithTelemetry",
+            dependencies: [
+                "KithWire", "KithIdentity", "KithAPI", "KithNet", "KithNode",
+                .product(name: "CoreMetrics", package: "swift-metrics"),
+                .product(name: "Tracing", package: "swift-distributed-tracing"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ]),
         .target(
             name: "KithForward",
             dependencies: [
@@ -131,7 +142,7 @@ let floors: [[Target]] = [
                 "KithIO", "Kith", "KithWire", "KithIdentity", "KithRPC", "KithAPI", "KithSocket", "KithShell",
                 "KithFiles",
                 "KithForward", "KithBrowser", "KithCommandLine", "KithTerminal", "KithMLS", "KithMLSVectors",
-                "KithGroups", "KithStore", "CKithSystem",
+                "KithGroups", "KithStore", "KithTelemetry", "CKithSystem",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
@@ -186,7 +197,12 @@ let tests: [Target] = [
     test("Kith", "KithTesting"),
     test("KithShell", "KithTesting", "KithIdentity", "KithAPI", "KithNode", "CKithSystem", logging),
     test("KithFiles", "CKithSystem", "KithIdentity", "KithAPI", "KithNode", "KithTesting", crypto, logging),
-    test("KithGroups", "KithMLS", "KithIdentity", "KithStore", "KithTesting"),
+    test(
+        "KithTelemetry", "Kith", "KithTesting",
+        .product(name: "InMemoryTracing", package: "swift-distributed-tracing"),
+        .product(name: "Tracing", package: "swift-distributed-tracing"),
+        .product(name: "CoreMetrics", package: "swift-metrics"), logging),
+    test("KithGroups", "KithMLS", "KithIdentity", "KithStore", "KithTesting", crypto),
     test("KithBrowser", "KithAPI", "KithTerminal", "KithTesting"),
     test("KithForward", "KithIdentity", "KithAPI", "KithNode", "KithTesting", logging),
     .testTarget(name: "KithCommandLineTests", dependencies: ["KithCommandLine"]),
@@ -280,6 +296,7 @@ let package = Package(
         .library(name: "Kith", targets: ["Kith"]),
         .library(name: "KithClient", targets: ["KithClient"]),
         .library(name: "KithNode", targets: ["KithNode"]),
+        .library(name: "KithTelemetry", targets: ["KithTelemetry"]),
         .library(name: "KithNet", targets: ["KithNet"]),
         .library(name: "KithStore", targets: ["KithStore"]),
         .library(name: "KithQUIC", targets: ["KithQUIC"]),
@@ -302,6 +319,8 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-asn1", from: "1.7.4"),
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
+        .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.7.3"),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"),

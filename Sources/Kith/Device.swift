@@ -65,6 +65,8 @@ public final class Device: Sendable {
         /// What the device decides itself is not taken from here: the port (but that of an address to listen at, where it
         /// is not 0), the application protocol, who is admitted, what is remembered of peers, and both logs.
         public var endpoint = Endpoint.Options()
+        /// What stands around the calls of its node, the first outermost.
+        public var interceptors: [any CallInterceptor] = []
         /// Where it says what happens; never a secret.
         public var logger = Logger(label: "kith", factory: { _ in SwiftLogNoOpLogHandler() })
 

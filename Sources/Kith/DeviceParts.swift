@@ -58,7 +58,8 @@ struct DeviceParts: Sendable {
         self.endpoint = endpoint
         let protection = try ProtectedFiles(directory: store.directory)
         let node = Node(
-            id: key.id, store: store, protection: protection, options: options.node, logger: options.logger)
+            id: key.id, store: store, protection: protection, interceptors: options.interceptors,
+            options: options.node, logger: options.logger)
         self.node = node
 
         let now: @Sendable () -> Int64 = { Int64(time(nil)) }
@@ -95,11 +96,16 @@ struct DeviceParts: Sendable {
         self.stopping = stopping
         try node.add(
             ThisDeviceService(
-                status: {
-                    ThisDevice.Status.Output(
+                status: { [unowned node] in
+                    let health = Health(
+                        directory: store.directory, listens: options.listens, addresses: endpoint.localAddresses,
+                        auditProblem: node.auditProblem, keyLogFile: options.keyLogFile,
+                        unlockedSecrets: SecretBytes.unlockedCount,
+                        freeBytes: Health.freeBytes(in: store.directory))
+                    return try ThisDevice.Status.Output(
                         name: ownName, id: key.id, addresses: endpoint.localAddresses,
                         ticket: Ticket(id: key.id, addresses: endpoint.localAddresses).text, version: kithVersion,
-                        pid: getpid(), devices: try store.devices().count)
+                        pid: getpid(), devices: store.devices().count, problems: health.problems)
                 },
                 stop: { stopping.continuation.yield() }))
     }

@@ -80,6 +80,8 @@ public struct TraceContext: Hashable, Sendable, Codable {
 public struct Client: Sendable {
     /// How the calls travel.
     public let carrier: any Carrier
+    /// The trace its calls belong to, unless their options name another.
+    public var trace: TraceContext?
 
     /// Makes a client over `carrier`.
     public init(_ carrier: any Carrier) { self.carrier = carrier }
@@ -90,14 +92,14 @@ public struct Client: Sendable {
     public func call<M: Method>(
         _ method: M.Type, _ input: M.Input, on device: String? = nil, options: CallOptions = CallOptions()
     ) async throws -> M.Output {
-        try await carrier.call(method, input, on: device, options: options)
+        try await carrier.call(method, input, on: device, options: traced(options))
     }
 
     /// Opens a stream of `method`.
     public func open<M: StreamMethod>(
         _ method: M.Type, _ input: M.Input, on device: String? = nil, options: CallOptions = CallOptions()
     ) async throws -> OpenedStream<M> {
-        try await carrier.open(method, input, on: device, options: options)
+        try await carrier.open(method, input, on: device, options: traced(options))
     }
 
     /// Opens a stream of `method` for a caller that has much to say first: what it writes need not wait for the service.
@@ -107,6 +109,11 @@ public struct Client: Sendable {
     public func begin<M: StreamMethod>(
         _ method: M.Type, _ input: M.Input, on device: String? = nil, options: CallOptions = CallOptions()
     ) async throws -> OpeningStream<M.Output> {
-        try await carrier.begin(method, input, on: device, options: options)
+        try await carrier.begin(method, input, on: device, options: traced(options))
+    }
+
+    private func traced(_ options: CallOptions) -> CallOptions {
+        guard let trace, options.trace == nil else { return options }
+        return CallOptions(timeout: options.timeout, trace: trace)
     }
 }

@@ -13,3 +13,14 @@ package final class Locked<Value: Sendable>: Sendable {
     /// Changes the value.
     package func set(_ value: Value) { mutex.withLock { $0 = value } }
 }
+
+/// Something that may be done once.
+package final class Once: Sendable {
+    private let isTaken = Atomic(false)
+
+    /// Nothing is done yet.
+    package init() {}
+
+    /// Takes the one turn; false when it is taken.
+    package func take() -> Bool { !isTaken.exchange(true, ordering: .relaxed) }
+}

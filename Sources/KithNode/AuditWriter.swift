@@ -18,6 +18,8 @@ final class AuditWriter: Sendable {
         var (added, written): (UInt64, UInt64) = (0, 0)
         /// Who waits for so many to be written.
         var waiters: [(count: UInt64, promise: Promise<Void>)] = []
+        /// How many lines were lost, and why the last of them.
+        var lost: (lines: Int, why: String)?
     }
 
     private let directory: any DeviceDirectory
@@ -30,6 +32,9 @@ final class AuditWriter: Sendable {
         self.directory = directory
         self.logger = logger
     }
+
+    /// How many lines were lost since the log could last be written, and why; `nil` when it can.
+    var lost: (lines: Int, why: String)? { state.withLock { $0.lost } }
 
     /// Adds a record, which is written soon.
     func write(_ record: AuditRecord) {
@@ -79,7 +84,9 @@ final class AuditWriter: Sendable {
             guard !records.isEmpty else { return }
             do {
                 try directory.record(records)
+                state.withLock { $0.lost = nil }
             } catch {
+                state.withLock { $0.lost = (($0.lost?.lines ?? 0) + records.count, "\(error)") }
                 logger.error(
                     "the audit log could not be written",
                     metadata: ["lines": "\(records.count)", "error": "\(error)"])

@@ -14,6 +14,14 @@ extension Node {
 
     /// A call to another device, with its input and output as CBOR.
     func call(_ method: AnyMethod, _ input: [UInt8], on device: String, options: CallOptions) async throws -> [UInt8] {
+        try await observed(method.name, method.kind, on: device, options) { options in
+            try await self.ask(method, input, on: device, options: options)
+        }
+    }
+
+    private func ask(
+        _ method: AnyMethod, _ input: [UInt8], on device: String, options: CallOptions
+    ) async throws -> [UInt8] {
         let target = try resolve(device)
         return try await within(options.timeout, method.name) { deadline in
             // An unpaired device that asks for an echo is refused, and may still call what is open to it.
@@ -30,11 +38,13 @@ extension Node {
     func open(_ method: AnyMethod, _ input: [UInt8], on device: String, options: CallOptions) async throws
         -> (output: [UInt8], stream: any ByteStream)
     {
-        let target = try resolve(device)
-        return try await within(options.timeout, method.name) { deadline in
-            let answer = try await self.request(
-                method.header, input, of: target, deadline: deadline, trace: options.trace)
-            return (answer.output, answer.stream)
+        try await observed(method.name, .stream, on: device, options) { options in
+            let target = try self.resolve(device)
+            return try await self.within(options.timeout, method.name) { deadline in
+                let answer = try await self.request(
+                    method.header, input, of: target, deadline: deadline, trace: options.trace)
+                return (answer.output, answer.stream)
+            }
         }
     }
 
@@ -42,16 +52,19 @@ extension Node {
     func begin(_ name: String, _ input: [UInt8], on device: String, options: CallOptions) async throws
         -> any ByteStream
     {
-        let target = try resolve(device)
-        return try await within(options.timeout, name) { deadline in
-            let (_, stream) = try await self.freshStream(to: target, isEarly: false, deadline: deadline)
-            do {
-                try await stream.write(Self.header(name, input, deadline: deadline, trace: options.trace).encoded())
-            } catch {
-                stream.abort(.cancelled)
-                throw error
+        try await observed(name, .stream, on: device, options) { options in
+            let target = try self.resolve(device)
+            return try await self.within(options.timeout, name) { deadline in
+                let (_, stream) = try await self.freshStream(to: target, isEarly: false, deadline: deadline)
+                do {
+                    try await stream.write(
+                        Self.header(name, input, deadline: deadline, trace: options.trace).encoded())
+                } catch {
+                    stream.abort(.cancelled)
+                    throw error
+                }
+                return stream
             }
-            return stream
         }
     }
 
@@ -68,16 +81,18 @@ extension Node {
         let coding = AnyMethod(method)
         guard case .cbor(let bytes) = try coding.input.encode(input, .cbor) else { throw Self.otherForm }
         let target = KnownDevice(id: device, name: device.short, grants: [], addresses: addresses)
-        let (link, output, stream) = try await within(options.timeout, M.name) { deadline in
-            do {
-                return try await self.request(
-                    M.header, bytes, of: target, deadline: deadline, trace: options.trace)
-            } catch let error as KithError where error.code == .unpaired {
-                // It refuses the handshakes of those it does not know, unless it waits for somebody.
-                throw KithError(
-                    .unpaired,
-                    "No invitation waits there: it has expired, was used, or was taken back. Ask for a new one.",
-                    cause: error)
+        let (link, output, stream) = try await observed(M.name, .stream, on: device.short, options) { options in
+            try await self.within(options.timeout, M.name) { deadline in
+                do {
+                    return try await self.request(
+                        M.header, bytes, of: target, deadline: deadline, trace: options.trace)
+                } catch let error as KithError where error.code == .unpaired {
+                    // It refuses the handshakes of those it does not know, unless it waits for somebody.
+                    throw KithError(
+                        .unpaired,
+                        "No invitation waits there: it has expired, was used, or was taken back. Ask for a new one.",
+                        cause: error)
+                }
             }
         }
         let opened = OpenedStream<M>(output: try Self.output(of: method, coding, .cbor(output)), stream: stream)

@@ -20,7 +20,9 @@ extension Node {
         defer { handler.calls?.leave(scope) }
         let context = ownContext(options)
         do {
-            let output = try await scope.run(name, until: context.deadline) { try await body(value, context) }
+            let output = try await scope.run(name, until: context.deadline) {
+                try await self.observed(handler.method, context) { try await body(value, $0) }
+            }
             return try handler.method.output.encode(output, input.format)
         } catch {
             throw Self.outward(error)
@@ -80,16 +82,18 @@ extension Node {
         defer { acceptance.cancel() }
         do {
             try await scope.run(handler.method.name, until: nil) {
-                try await body(input, context) { output in
-                    guard accepted.value == nil else {
-                        throw KithError(.internal, "\(handler.method.name) accepted its stream twice.")
+                try await self.observed(handler.method, context) { context in
+                    try await body(input, context) { output in
+                        guard accepted.value == nil else {
+                            throw KithError(.internal, "\(handler.method.name) accepted its stream twice.")
+                        }
+                        if let reason = scope.reason { throw reason }
+                        let stream = try await accept(output)
+                        accepted.set(stream)
+                        acceptance.cancel()
+                        try scope.attach(stream)
+                        return stream
                     }
-                    if let reason = scope.reason { throw reason }
-                    let stream = try await accept(output)
-                    accepted.set(stream)
-                    acceptance.cancel()
-                    try scope.attach(stream)
-                    return stream
                 }
             }
             guard let stream = accepted.value else {

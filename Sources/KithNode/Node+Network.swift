@@ -17,14 +17,15 @@ extension Node {
     /// Makes the node of the device `id`, whose friends and audit log are in `store`.
     ///
     /// `methods` are those it passes on to other devices without serving them itself. `protection`: what no other
-    /// device reaches, which is the store's directory at the least.
+    /// device reaches, which is the store's directory at the least. `interceptors` stand around its calls, the first
+    /// outermost.
     public convenience init(
         id: DeviceID, store: Store, protection: ProtectedFiles? = nil, methods: [AnyMethod] = [],
-        options: Options = Options(), logger: Logger
+        interceptors: [any CallInterceptor] = [], options: Options = Options(), logger: Logger
     ) {
         self.init(
             id: id, directory: StoreDirectory(store: store), protection: protection, methods: methods,
-            options: options, logger: logger)
+            interceptors: interceptors, options: options, logger: logger)
     }
 
     /// Makes calls to other devices through `endpoint`, whether or not its connections are served yet.
@@ -89,6 +90,7 @@ private final class ConnectionLink: PeerLink {
     func nextStream() async -> (any ByteStream)? { await incoming.iterator.next() }
     var pathChanges: AsyncStream<Void> { connection.pathChanges }
     func close(_ code: KithError.Code, reason: String) { connection.close(code: code, reason: reason) }
+    func closeReason() async -> CloseReason? { await connection.closed() }
     func drain(_ limit: Duration) async { await connection.drain(deadline: limit) }
 
     func status() async -> LinkStatus? {

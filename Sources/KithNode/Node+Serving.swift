@@ -53,6 +53,7 @@ extension Node {
             return
         }
         defer { dismiss(session) }
+        noteBeginning(session)
         await withTaskCancellationHandler {
             await withDiscardingTaskGroup { group in
                 let record = Task(name: "kith record") { await self.keepRecord(session) }
@@ -69,6 +70,7 @@ extension Node {
             session.end(Self.stopping)
             link.close(.closed, reason: Self.stopping.message)
         }
+        await noteEnding(session)
         await noteEnd(session)
     }
 
@@ -167,6 +169,7 @@ extension Node {
                 reply.noteRefusal()
                 audit(session, (try? self.handler(header.method))?.method.name ?? "-", isAllowed: false, "not paired")
             }
+            noteRefusal((try? self.handler(header.method))?.method.name, in: session, Self.outward(error))
             throw error
         }
         await audit.room()
@@ -183,6 +186,7 @@ extension Node {
             audit(
                 session, handler.method.name, isAllowed: false,
                 isLimit ? "\(access.reason): \(error.message)" : access.reason)
+            noteRefusal(handler.method.name, in: session, error)
             throw error
         }
         let note = CallNote(access, handler.method.kind) { self.audit(session, header.method, isAllowed: $0, $1) }
@@ -243,7 +247,7 @@ extension Node {
         switch handler.body {
         case .call(let body):
             let output = try await scope.run(header.method, until: admission.deadline) {
-                try await body(input, context)
+                try await self.observed(handler.method, context) { try await body(input, $0) }
             }
             note.allowed()
             guard case .cbor(let bytes) = try handler.method.output.encode(output, .cbor) else { return }

@@ -60,6 +60,7 @@ public final class Node: Sendable {
 
     let directory: any DeviceDirectory
     let protection: ProtectedFiles?
+    let interceptors: [any CallInterceptor]
     let logger: Logger
     let audit: AuditWriter
     let deviceCalls = DeviceCalls()
@@ -90,11 +91,12 @@ public final class Node: Sendable {
 
     package init(
         id: DeviceID, directory: any DeviceDirectory, protection: ProtectedFiles? = nil, methods: [AnyMethod] = [],
-        options: Options = Options(), logger: Logger
+        interceptors: [any CallInterceptor] = [], options: Options = Options(), logger: Logger
     ) {
         self.id = id
         self.directory = directory
         self.protection = protection
+        self.interceptors = interceptors
         self.options = options
         self.logger = logger
         audit = AuditWriter(directory, logger: logger)
@@ -217,6 +219,13 @@ public final class Node: Sendable {
     }
 
     func knownMethod(_ name: String) -> AnyMethod? { state.withLock { $0.methods[name] } }
+
+    /// What of the audit log could not be written, in words; `nil` when all of it was.
+    package var auditProblem: String? {
+        audit.lost.map { lost in
+            "\(lost.lines == 1 ? "A line" : "\(lost.lines) lines") of the audit log could not be written: \(lost.why)"
+        }
+    }
 
     // MARK: - Who is connected
 

@@ -59,6 +59,8 @@ package protocol PeerLink: AnyObject, Sendable {
     func drain(_ limit: Duration) async
     /// How it does now.
     func status() async -> LinkStatus?
+    /// Waits for the link to end; why it did, where that is known.
+    func closeReason() async -> CloseReason?
     /// Exports 32 bytes of keying material (RFC 8446 §7.5).
     func exportKeyingMaterial(label: String, context: [UInt8]) async throws -> [UInt8]
 }
@@ -76,6 +78,8 @@ extension PeerLink {
     package func handshakeCompleted() async -> Bool { true }
     /// No.
     package func isEarly(_ stream: any ByteStream) -> Bool { false }
+    /// Unknown: most links do not say.
+    package func closeReason() async -> CloseReason? { nil }
     /// None: most links stay where they are.
     package var pathChanges: AsyncStream<Void> { AsyncStream { $0.finish() } }
 }

@@ -62,8 +62,10 @@ public struct CallContext: Sendable {
     public var grants: [Grant]
     /// When the caller stops waiting.
     public var deadline: ContinuousClock.Instant?
-    /// The trace the call belongs to.
-    public var trace: TraceContext?
+    /// The trace the call belongs to; the calls of ``client`` continue it.
+    public var trace: TraceContext? {
+        didSet { client.trace = trace }
+    }
     /// Of a call from another device: keeps a further check with the call, see ``narrow(_:by:)``.
     var narrowing: (@Sendable (_ purpose: String, _ check: @escaping @Sendable ([Grant]) -> KithError?) throws -> Void)?
     /// Calls methods as this device: on itself (`on: nil`) and on the devices it is paired with.
@@ -94,6 +96,7 @@ public struct CallContext: Sendable {
         self.deadline = deadline
         self.trace = trace
         self.client = client
+        self.client.trace = trace
         self.exportKeyingMaterial = exportKeyingMaterial
         self.calledOff = calledOff
     }

@@ -193,7 +193,9 @@ struct Friends {
     let laptopID: DeviceID
 
     /// The phone calls, the laptop serves; the phone holds `grants` there, or is not paired at all.
-    init(grants: [Grant]?, options: Node.Options = Node.Options()) throws {
+    init(
+        grants: [Grant]?, options: Node.Options = Node.Options(), interceptors: [any CallInterceptor] = []
+    ) throws {
         laptopID = try Self.id(1)
         phoneID = try Self.id(2)
         let address = NetworkAddress(ipv4: (127, 0, 0, 1), port: 4433)
@@ -201,14 +203,16 @@ struct Friends {
         if let grants {
             laptopDirectory.set(KnownDevice(id: phoneID, name: "phone", grants: grants, addresses: []))
         }
-        laptop = Node(id: laptopID, directory: laptopDirectory, options: options, logger: .quiet)
+        laptop = Node(
+            id: laptopID, directory: laptopDirectory, interceptors: interceptors, options: options, logger: .quiet)
         service = TestService()
         try laptop.add(service)
         phone = Node(
             id: phoneID,
             directory: MemoryDirectory(
                 KnownDevice(id: laptopID, name: "laptop", grants: [], addresses: [address])),
-            methods: TestService().handlers.map(\.method), options: options, logger: .quiet)
+            methods: TestService().handlers.map(\.method), interceptors: interceptors, options: options,
+            logger: .quiet)
         dialer = PipeDialer(phoneID, peers: [laptopID: laptop])
         phone.use(dialer)
     }

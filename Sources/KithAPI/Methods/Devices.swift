@@ -168,11 +168,13 @@ public enum ThisDevice {
             public var pid: Int32
             /// How many devices it is paired with.
             public var devices: Int
+            /// What is wrong with it, a sentence each; empty when nothing is, `nil` from a version that does not say.
+            public var problems: [String]?
 
             /// Makes a status.
             public init(
                 name: String, id: DeviceID, addresses: [NetworkAddress], ticket: String, version: String, pid: Int32,
-                devices: Int
+                devices: Int, problems: [String]? = nil
             ) {
                 self.name = name
                 self.id = id
@@ -181,6 +183,7 @@ public enum ThisDevice {
                 self.version = version
                 self.pid = pid
                 self.devices = devices
+                self.problems = problems
             }
         }
 

@@ -29,13 +29,16 @@ struct StatusCommand: AsyncParsableCommand {
         var addresses: [NetworkAddress]?
         var ticket: String?
         var pid: Int32?
+        var problems: [String]?
 
         init(_ status: ThisDevice.Status.Output, isUp: Bool) {
             self.isUp = isUp
             (name, id, devices, version) = (status.name, status.id, status.devices, status.version)
             // One that is down is looked at from inside this process, which ends at once: where it listened and who
             // answered is of use to nobody.
-            if isUp { (addresses, ticket, pid) = (status.addresses, status.ticket, status.pid) }
+            if isUp {
+                (addresses, ticket, pid, problems) = (status.addresses, status.ticket, status.pid, status.problems)
+            }
         }
     }
 
@@ -59,6 +62,7 @@ struct StatusCommand: AsyncParsableCommand {
         printLine("  devices    \(status.devices)")
         if let ticket = status.ticket { printLine("  ticket     \(ticket)") }
         printLine("  data       \(globals.directory)")
+        for problem in status.problems ?? [] { printLine("  \(styled("problem", .red))    \(printable(problem))") }
         waiting.show()
     }
 }

@@ -5,6 +5,7 @@ import Kith
 import KithAPI
 import KithCommandLine
 import KithIdentity
+import KithTelemetry
 import KithWire
 import ServiceLifecycle
 import UnixSignals
@@ -48,6 +49,22 @@ struct UpCommand: AsyncParsableCommand {
     @Flag(name: .shortAndLong, help: "Do not ask before pairing: whoever holds the printed invitation gets in.")
     var yes = false
 
+    @Option(
+        help: ArgumentHelp(
+            "Show metrics for Prometheus at http://ADDRESS/metrics, without a password; a port alone is this machine's own.",
+            valueName: "address"),
+        transform: UpCommand.metricsAddress)
+    var metrics: NetworkAddress?
+
+    /// Reads where the metrics are to be shown.
+    static func metricsAddress(_ argument: String) throws -> NetworkAddress {
+        if let port = UInt16(argument) { return NetworkAddress(ipv4: (127, 0, 0, 1), port: port) }
+        guard let address = NetworkAddress(argument) else {
+            throw ValidationError("--metrics takes an address and a port, such as 127.0.0.1:9464.")
+        }
+        return address
+    }
+
     @Flag(help: "Run in the background and return when the device is up.")
     var detach = false
 
@@ -64,6 +81,8 @@ struct UpCommand: AsyncParsableCommand {
         options.port = port
         globals.trace(&options)
         options.passphrase = try globals.passphrase()
+        var page: MetricsPage?
+        if let metrics { page = try await Self.showMetrics(at: metrics, of: &options) }
         let device = try await Device.open(directory: globals.directory, options: options)
         // The key is open: nobody needs it any more.
         options.passphrase = nil
@@ -84,7 +103,21 @@ struct UpCommand: AsyncParsableCommand {
                 gracefulShutdownSignals: [.sigterm, .sigint, .sighup],
                 logger: globals.logger))
         try await group.run()
+        await page?.close()
         if !globals.json { note("Stopped.") }
+    }
+
+    /// Opens the page with the metrics of the device that is opened with `options`.
+    private static func showMetrics(
+        at address: NetworkAddress, of options: inout Device.Options
+    ) async throws -> MetricsPage {
+        let metrics = PrometheusMetrics()
+        let calls = CallMetrics(factory: metrics)
+        options.interceptors.append(calls)
+        return try await MetricsPage.open(at: address) {
+            await calls.refresh()
+            return metrics.text
+        }
     }
 
     /// Says who this device is, and how another one can join it.
@@ -135,6 +168,7 @@ struct UpCommand: AsyncParsableCommand {
         var arguments = ["up", "--data", globals.directory, "--no-invite", "--detach=no"]
         if let name { arguments += ["--name", name] }
         if let port { arguments += ["--port", String(port)] }
+        if let metrics { arguments += ["--metrics", metrics.description] }
         arguments += globals.traceArguments
         if globals.verbose { arguments.append("--verbose") }
         let passphrase = try globals.passphrase()

@@ -117,6 +117,7 @@ public final class PairingService: Service {
             ticket: Ticket(id: node.id, addresses: addresses), name: name(), expiresAt: now + input.lifetimeSeconds)
         let record = InvitationRecord(invitation, grants: input.grants, isAutomatic: input.isAutomatic)
         try store.add(record, now: now)
+        node.logger.debug("made an invitation", metadata: ["invitation": "\(record.id)"])
         var info = Invitations.Info(record)
         info.warnings = try store.overlaps(of: input.grants, to: nil, called: "The invited device")
         return Invitations.Create.Output(text: invitation.text, info: info)
@@ -224,10 +225,12 @@ public final class PairingService: Service {
                 throw error
             }
         } catch let error as KithError where error.code != .closed {
+            log("refused an invitation that was presented", channel.joiner, outcome: error.code.rawValue)
             try noteRefusal(of: channel.joiner, address, error.message)
             throw Refusal(error: error)
         }
         defer { end(by: invitation.id) }
+        log("an invitation is presented", channel.joiner)
 
         let shown = Locked<PairingMethods.Request?>(nil)
         let ready = inviter
@@ -245,6 +248,7 @@ public final class PairingService: Service {
                 left = 0  // it was counted when it began; the people are told all the same
             }
             if ending.isBreach { state.withLock { $0.limiter.brokeOff(channel.joiner, at: .now) } }
+            log("a pairing ended", channel.joiner, outcome: "\(ending.here)")
             let reason = "\(ending.here). \(PairingEnding.rest(left))"
             if let request = shown.value {
                 desk.report(.ended(request, reason: reason))
@@ -257,10 +261,18 @@ public final class PairingService: Service {
         state.withLock { $0.limiter.paired(channel.joiner) }
         if let request = shown.value { desk.report(.paired(request)) }
         node.paired(device.id)
+        log("paired", device.id, outcome: "done")
         try await messages.send(PairingMethods.FromInviter.verdict(Pairing.Verdict(accept: true)))
         try await messages.finish()
         // The other end closes when it has stored the pairing, too; that this is heard changes nothing.
         _ = try? await withDeadline(limits.message) { try await messages.receive() }
+    }
+
+    /// Logs a step of a pairing; never the code, nor what the invitation says.
+    private func log(_ what: Logger.Message, _ device: DeviceID, outcome: String? = nil) {
+        var metadata: Logger.Metadata = ["peer": "\(device.short)"]
+        if let outcome { metadata["outcome"] = "\(outcome)" }
+        node.logger.debug(what, metadata: metadata)
     }
 
     private func reportBroken(_ device: DeviceID, _ address: NetworkAddress?, _ invitation: String, _ reason: String) {
@@ -298,6 +310,7 @@ public final class PairingService: Service {
         wanted.warnings = try store.overlaps(of: wanted.grants, to: channel.joiner, called: name)
         let request = wanted
         showing(request)
+        log("the codes are compared", channel.joiner)
         // It stops counting when it expires, also under the eyes of the two people.
         let lifetime = Duration.seconds(max(0, invitation.expiresAt - now()))
         try await Self.within(min(limits.verdict, lifetime), else: lifetime < limits.verdict ? .expired : .undecided) {
@@ -423,6 +436,7 @@ public final class PairingService: Service {
         let remote = try await node.open(
             PairingMethods.Present.self, Nothing(), at: invitation.ticket.id, addresses: invitation.ticket.addresses)
         let there = remote.opened.stream
+        log("presents an invitation", invitation.ticket.id)
         node.watch(invitation.ticket.id, closely: true)
         defer { node.watch(invitation.ticket.id, closely: false) }
         let channel = Pairing.Channel(
@@ -435,8 +449,10 @@ public final class PairingService: Service {
             try? await there.finish()
             var info = await Devices.Info(device, node: node)
             info.warnings = try store.overlaps(of: input.grants, to: device.id, called: device.name)
+            log("paired", device.id, outcome: "done")
             try await here.send(PairingMethods.JoinEvent.paired(info))
         } catch let error as KithError {
+            log("a pairing ended", invitation.ticket.id, outcome: error.code.rawValue)
             there.abort(error.code)
             try await here.send(PairingMethods.JoinEvent.failed(code: error.code, message: error.message))
         } catch {

@@ -1,0 +1,126 @@
+import KithWire
+
+/// The header of a call as its caller makes it: nothing of its content.
+public struct OutgoingCall: Hashable, Sendable {
+    /// The method's name.
+    public let method: String
+    /// How it is called.
+    public let kind: MethodKind
+    /// The device asked, as the caller names it; `nil` for this one.
+    public let device: String?
+    /// How long the answer may take, and the trace.
+    public var options: CallOptions
+
+    /// Makes a header.
+    public init(method: String, kind: MethodKind, device: String?, options: CallOptions = CallOptions()) {
+        self.method = method
+        self.kind = kind
+        self.device = device
+        self.options = options
+    }
+}
+
+/// Work around each call of a client: a log, a time limit, a count, a trace.
+///
+/// ```swift
+/// struct Patience: ClientInterceptor {
+///     func intercept(
+///         _ call: OutgoingCall, next: @escaping @Sendable (OutgoingCall) async throws -> Void
+///     ) async throws {
+///         var call = call
+///         call.options.timeout = call.options.timeout ?? .seconds(10)
+///         try await next(call)
+///     }
+/// }
+/// let client = device.client.intercepted(by: [Patience()])
+/// ```
+///
+/// The first of several is the outermost. All run in the caller's task: when that is cancelled, `next` throws, and an
+/// interceptor need only let it.
+public protocol ClientInterceptor: Sendable {
+    /// Makes a call by `next`, at most once, or refuses it by throwing.
+    ///
+    /// `next` returns when the call is answered or, of a stream, when the service has accepted it: the stream that follows is
+    /// the caller's alone. What it throws may be replaced; a call whose `next` is not called must be refused.
+    func intercept(
+        _ call: OutgoingCall, next: @escaping @Sendable (OutgoingCall) async throws -> Void
+    ) async throws
+}
+
+extension Client {
+    /// The same client, with `interceptors` around each of its calls; the first is the outermost.
+    public func intercepted(by interceptors: [any ClientInterceptor]) -> Client {
+        guard !interceptors.isEmpty else { return self }
+        var client = Client(InterceptedCarrier(base: carrier, interceptors: interceptors))
+        client.trace = trace
+        return client
+    }
+}
+
+/// Runs a chain of interceptors around `body`, and gives what it returned.
+///
+/// - Throws: what the chain throws; `KithError` `.internal` where it neither called `body` nor threw.
+package func intercepted<Call: Sendable, Interceptor: Sendable, Result: Sendable>(
+    _ call: Call, by interceptors: [Interceptor],
+    with intercept:
+        @escaping @Sendable (
+            Interceptor, Call, _ next: @escaping @Sendable (Call) async throws -> Void
+        ) async throws -> Void,
+    _ body: @escaping @Sendable (Call) async throws -> Result
+) async throws -> Result {
+    if interceptors.isEmpty { return try await body(call) }
+    let result = Locked<Result?>(nil)
+    let isCalled = Once()
+    var next: @Sendable (Call) async throws -> Void = { call in
+        guard isCalled.take() else { throw KithError(.internal, "An interceptor made one call twice.") }
+        result.set(try await body(call))
+    }
+    for interceptor in interceptors.reversed() {
+        next = { [next] call in try await intercept(interceptor, call, next) }
+    }
+    try await next(call)
+    guard let result = result.value else {
+        throw KithError(.internal, "An interceptor neither made the call nor refused it.")
+    }
+    return result
+}
+
+/// A carrier with interceptors around its calls.
+struct InterceptedCarrier: Carrier {
+    let base: any Carrier
+    let interceptors: [any ClientInterceptor]
+
+    func call<M: Method>(
+        _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
+    ) async throws -> M.Output {
+        try await around(method, device, options) { [base] in
+            try await base.call(method, input, on: device, options: $0)
+        }
+    }
+
+    func open<M: StreamMethod>(
+        _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
+    ) async throws -> OpenedStream<M> {
+        try await around(method, device, options) { [base] in
+            try await base.open(method, input, on: device, options: $0)
+        }
+    }
+
+    func begin<M: StreamMethod>(
+        _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
+    ) async throws -> OpeningStream<M.Output> {
+        try await around(method, device, options) { [base] in
+            try await base.begin(method, input, on: device, options: $0)
+        }
+    }
+
+    private func around<M: Method, Result: Sendable>(
+        _ method: M.Type, _ device: String?, _ options: CallOptions,
+        _ body: @escaping @Sendable (CallOptions) async throws -> Result
+    ) async throws -> Result {
+        try await intercepted(
+            OutgoingCall(method: M.name, kind: M.header.kind, device: device, options: options), by: interceptors,
+            with: { try await $0.intercept($1, next: $2) }
+        ) { try await body($0.options) }
+    }
+}
