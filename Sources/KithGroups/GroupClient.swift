@@ -66,11 +66,21 @@ public final class GroupClient: Sendable {
 
     /// Opens a client: with the key that is in the storage, or a new one.
     ///
-    /// `credential` is by default the name, which somebody must vouch for: see `AuthenticationService`.
+    /// `credential` is by default the name, which somebody must vouch for: see `AuthenticationService`. With a `signer`, its
+    /// key is the client's, and the storage never sees the private half.
+    ///
+    /// - Throws: ``GroupError/otherSignatureKey`` when the client had another key before, ``GroupError/storage(_:)``.
     public init(
-        name: ClientID, credential: Credential? = nil, storage: any GroupStorage, delivery: any GroupDelivery,
-        options: Options
+        name: ClientID, credential: Credential? = nil, signer: (any GroupSigner)? = nil, storage: any GroupStorage,
+        delivery: any GroupDelivery, options: Options
     ) throws(GroupError) {
+        var options = options
+        if let signer {
+            let suite = SignerSuite(base: options.suite, signer: signer)
+            guard suite.isValidSignatureKey(signer.publicKey) else { throw .refused(.invalidPublicKey) }
+            options.suite = suite
+            options.configuration.suites = [suite] + options.configuration.suites.filter { $0.id != suite.id }
+        }
         self.name = name
         self.storage = storage
         self.delivery = delivery
@@ -88,6 +98,7 @@ public final class GroupClient: Sendable {
             guard let item = try storage.item(key) else { throw .itemMissing }
             signatureKey = try item.identity(options.configuration.suites).key
         } catch { throw .storage(error) }
+        if let signer, signer.publicKey != signatureKey.publicKey { throw .otherSignatureKey }
     }
 
     // MARK: Groups

@@ -127,6 +127,8 @@ public enum GroupError: Error, Hashable, Sendable {
     case noKeyPackage(ClientID)
     /// No key package of this client's is named by the Welcome.
     case notForUs
+    /// The storage is of a client with another signature key than the signer's.
+    case otherSignatureKey
     /// The client was closed.
     case closed
 }
