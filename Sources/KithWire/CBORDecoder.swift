@@ -41,10 +41,12 @@ private struct ItemDecoder: Decoder {
     var codingPath: [any CodingKey] { table.path(to: item).map { PathKey(stringValue: $0) } }
 
     func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
-        if type == ByteString.self, table.head(of: item) >> 5 == 2,
-            let value = ByteString(Array(table.body(at: item.offset))) as? Value
-        {
-            return value
+        if table.head(of: item) >> 5 == 2 {
+            let bytes = { Array(table.body(at: item.offset)) }
+            if type == ByteString.self, let value = ByteString(bytes()) as? Value { return value }
+            if let type = type as? any CBORByteString.Type, let value = type.init(cborBytes: bytes()) as? Value {
+                return value
+            }
         }
         return try Value(from: self)
     }

@@ -1,6 +1,6 @@
 /// Writes `Encodable` values as deterministic CBOR (RFC 8949 §4.2): shortest lengths, keys in bytewise order.
 ///
-/// Structs and string-keyed dictionaries become maps, arrays arrays, ``ByteString`` a byte string, `nil` null,
+/// Structs and string-keyed dictionaries become maps, arrays arrays, ``ByteString`` and `Data` byte strings, `nil` null,
 /// floating-point numbers the shortest of 16, 32 and 64 bits that holds them.
 public struct CBOREncoder: Sendable {
     /// Makes an encoder.
@@ -11,10 +11,11 @@ public struct CBOREncoder: Sendable {
     /// - Throws: ``KithError`` `.invalid` when a type encodes nothing; whatever the type's own `encode(to:)` throws.
     public func encode(_ value: some Encodable) throws -> [UInt8] {
         var bytes: [UInt8] = []
-        if let value = value as? ByteString {
+        let run = EncodingRun()
+        if let value = run.byteString(value) {
             bytes.byteString(value)
         } else {
-            let node = EncodingNode(EncodingRun())
+            let node = EncodingNode(run)
             try node.fill(with: value)
             node.buffer.write(to: &bytes)
         }
@@ -85,6 +86,31 @@ extension [UInt8] {
 private final class EncodingRun {
     /// The keys, from the outermost; a container that is filled later has a path of its own.
     var keys: [any CodingKey] = []
+    /// Of each type that was met, whether its values are byte strings: a message has few, and asking the runtime costs more.
+    private var kinds: [(type: ObjectIdentifier, isByteString: Bool)] = []
+
+    /// The bytes of a value that is written as a byte string; `nil` for any other.
+    func byteString<Value>(_ value: Value) -> ByteString? {
+        if Value.self == ByteString.self { return value as? ByteString }
+        let type = ObjectIdentifier(Value.self)
+        let isByteString: Bool
+        if let known = kinds.first(where: { $0.type == type }) {
+            isByteString = known.isByteString
+        } else {
+            isByteString = Value.self is any CBORByteString.Type
+            kinds.append((type, isByteString))
+        }
+        guard isByteString, let value = value as? any CBORByteString else { return nil }
+        return ByteString(value.cborBytes)
+    }
+}
+
+/// A type from elsewhere whose values are byte strings in CBOR.
+package protocol CBORByteString {
+    /// Makes a value of its bytes.
+    init(cborBytes: [UInt8])
+    /// The bytes.
+    var cborBytes: [UInt8] { get }
 }
 
 /// A value on its way into CBOR.
@@ -129,7 +155,7 @@ private final class EncodingNode {
 
     /// Makes what a value encodes the value.
     func set<Value: Encodable>(_ value: Value) throws {
-        if let value = ByteString(ifOne: value) { return buffer.set { $0.byteString(value) } }
+        if let value = run.byteString(value) { return buffer.set { $0.byteString(value) } }
         var node = try node(of: value, at: path)
         buffer.begin(.value)
         add(&node)
@@ -137,7 +163,7 @@ private final class EncodingNode {
 
     /// Appends a value to an array.
     func append<Value: Encodable>(_ value: Value) throws {
-        if let value = ByteString(ifOne: value) { return buffer.append { $0.byteString(value) } }
+        if let value = run.byteString(value) { return buffer.append { $0.byteString(value) } }
         var node = try node(of: value, at: path)
         buffer.beginItem()
         add(&node)
@@ -145,7 +171,7 @@ private final class EncodingNode {
 
     /// Writes a member of a map.
     func write<Value: Encodable>(_ value: Value, for key: some CodingKey) throws {
-        if let value = ByteString(ifOne: value) { return buffer.write(key.stringValue) { $0.byteString(value) } }
+        if let value = run.byteString(value) { return buffer.write(key.stringValue) { $0.byteString(value) } }
         var node = try member(value, key)
         buffer.beginMember(key.stringValue)
         add(&node)
@@ -180,13 +206,6 @@ private final class EncodingNode {
         node.buffer.write(to: &buffer.bytes)
         node.buffer.clear()
         spare = node
-    }
-}
-
-extension ByteString {
-    fileprivate init?<Value>(ifOne value: Value) {
-        guard Value.self == ByteString.self, let value = value as? ByteString else { return nil }
-        self = value
     }
 }
 
