@@ -16,6 +16,7 @@ let package = Package(
             dependencies: [
                 "CountingAllocator",
                 .product(name: "Kith", package: "kith"),
+                .product(name: "KithClient", package: "kith"),
                 .product(name: "KithQUIC", package: "kith"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),

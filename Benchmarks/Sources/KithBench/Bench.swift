@@ -7,7 +7,7 @@ import Logging
 
 /// Both ends in this process, over real sockets on loopback.
 enum Bench {
-    private struct Pair {
+    struct Pair {
         let client: Endpoint
         let server: Endpoint
         let outgoing: Connection
@@ -25,7 +25,7 @@ enum Bench {
         return try await Endpoint.bind(key: DeviceKey(), options: options, logger: logger)
     }
 
-    private static func pair(maxIncomingStreams: Int? = nil) async throws -> Pair {
+    static func pair(maxIncomingStreams: Int? = nil) async throws -> Pair {
         let client = try await endpoint()
         let server = try await endpoint(maxIncomingStreams: maxIncomingStreams)
         let outgoing = try await client.connect(to: server.id, at: server.localAddresses)
@@ -34,7 +34,7 @@ enum Bench {
         return Pair(client: client, server: server, outgoing: outgoing, incoming: incoming)
     }
 
-    private static func close(_ pair: Pair) async {
+    static func close(_ pair: Pair) async {
         await pair.client.shutdown()
         await pair.server.shutdown()
     }

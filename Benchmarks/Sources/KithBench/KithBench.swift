@@ -8,7 +8,7 @@ import Foundation
         """
 
     private enum Part: String, CaseIterable {
-        case bulk, engine, connect, first, echo, streams, idle, coding
+        case bulk, engine, connect, first, echo, streams, idle, coding, calls
     }
 
     static func main() async throws {
@@ -41,6 +41,7 @@ import Foundation
             case .idle:
                 try await Bench.idleStreams(10_000, into: &report)
                 try Bench.idleConnections(500, into: &report)
+            case .calls: try await Bench.calls(rounds: 10_000, into: &report)
             case .coding: try Bench.coding(files: 50_000, into: &report)
             }
         }
