@@ -9,27 +9,27 @@ import Musl
 import Darwin
 #endif
 
-/// What is looked at to say whether a device is well.
+/// The facts that say whether a device is well.
 struct Health {
     /// Its data directory.
     var directory: String
-    /// Whether it is to be found by others.
+    /// True when it is to be found by others.
     var listens: Bool
-    /// Where it is.
+    /// The addresses it has.
     var addresses: [NetworkAddress]
-    /// What of the audit log was lost.
+    /// The loss of lines of the audit log, in words.
     var auditProblem: String?
-    /// Where the secrets of its connections are written.
+    /// The file that the secrets of its connections are written to.
     var keyLogFile: String?
-    /// How many secrets may reach the disk.
+    /// The number of secrets that may reach the disk.
     var unlockedSecrets = 0
-    /// How much room its disk has, in bytes; `nil` where that is not known.
+    /// The room its disk has, in bytes; `nil` where that is not known.
     var freeBytes: UInt64?
 
     /// Less than this, and the database soon cannot be written.
     private static let enoughBytes: UInt64 = 32 << 20
 
-    /// What is wrong, a sentence each, with what to do about it.
+    /// The problems, a sentence each, with what to do about it.
     var problems: [String] {
         var problems: [String] = []
         if listens, addresses.isEmpty {

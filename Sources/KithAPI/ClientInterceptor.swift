@@ -4,11 +4,11 @@ import KithWire
 public struct OutgoingCall: Hashable, Sendable {
     /// The method's name.
     public let method: String
-    /// How it is called.
+    /// The kind of the method.
     public let kind: MethodKind
     /// The device asked, as the caller names it; `nil` for this one.
     public let device: String?
-    /// How long the answer may take, and the trace.
+    /// The time the answer may take, and the trace.
     public var options: CallOptions
 
     /// Makes a header.

@@ -56,6 +56,7 @@ public protocol StreamMethod: Method {
 }
 
 /// How a method is called.
+@frozen
 public enum MethodKind: String, Hashable, Sendable, Codable, CaseIterable {
     /// One answer, no effect: may be asked for again.
     case query
@@ -66,6 +67,7 @@ public enum MethodKind: String, Hashable, Sendable, Codable, CaseIterable {
 }
 
 /// Who may call a method.
+@nonexhaustive
 public enum Access: Hashable, Sendable {
     /// Anyone who completed the handshake, paired or not. Only the presentation of an invitation is this.
     case anyone

@@ -7,6 +7,7 @@ public import KithIdentity
 /// ```
 public struct MethodHeader: Hashable, Sendable {
     /// Who may call a method, whatever its input.
+    @nonexhaustive
     public enum Callers: Hashable, Sendable {
         /// Any device that completes a handshake, paired or not: ours only lets invitations be presented.
         case anyone

@@ -9,6 +9,7 @@ public protocol StreamContent: Sendable {
 }
 
 /// How one way of a stream is carried.
+@frozen
 public enum StreamForm: String, Hashable, Sendable, Codable, CaseIterable {
     /// Only its end.
     case nothing

@@ -3,6 +3,7 @@ public import KithWire
 
 extension Forward.Rule {
     /// The options of ssh whose words a rule can be written in.
+    @nonexhaustive
     public enum Option: String, Hashable, Sendable {
         /// `-L [BIND:]PORT:HOST:HOSTPORT`: this device listens.
         case local = "-L"

@@ -41,6 +41,7 @@ public protocol GroupDelivery: Sendable {
 public typealias ClientID = String
 
 /// The delivery service's answer to a message.
+@nonexhaustive
 public enum DeliveryAnswer: Hashable, Sendable {
     /// It has a place among the group's messages.
     case accepted(position: UInt64)

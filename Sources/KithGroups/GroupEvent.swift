@@ -1,6 +1,7 @@
 public import KithMLS
 
 /// Something that happened in a group.
+@nonexhaustive
 public enum GroupEvent: Hashable, Sendable {
     /// This client is a member now, from this epoch on.
     case joined(epoch: UInt64)
@@ -108,6 +109,7 @@ extension GroupEvent: TLSCodable {
 }
 
 /// The reason a client could not do something with a group; the group is as before, here and in storage.
+@nonexhaustive
 public enum GroupError: Error, Hashable, Sendable {
     /// There is no group of that name here.
     case unknownGroup

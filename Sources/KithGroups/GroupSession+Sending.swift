@@ -24,6 +24,7 @@ public struct WaitingMessage: Hashable, Sendable {
 }
 
 /// The outcome of a commit.
+@nonexhaustive
 public enum CommitOutcome: Hashable, Sendable {
     /// It was accepted: the group is in the next epoch.
     case confirmed(EpochChange)

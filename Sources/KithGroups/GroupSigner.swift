@@ -25,7 +25,7 @@ struct SignerSuite: CipherSuite {
     let base: any CipherSuite
     let signer: any GroupSigner
 
-    /// What stands before the public key where a private one would be stored.
+    /// The bytes before the public key where a private one would be stored.
     ///
     /// No suite takes it for a private key: it is longer than all.
     private static let mark = Array("a signer keeps the private half of the key: ".utf8)

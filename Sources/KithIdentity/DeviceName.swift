@@ -55,6 +55,7 @@ public enum DeviceName {
     }
 
     /// Why a device may not have a name.
+    @nonexhaustive
     public enum Conflict: Hashable, Sendable {
         /// It is a word of the command line.
         case reserved

@@ -30,6 +30,7 @@ import Darwin
 /// opens the folder next, after a kill at any moment, first puts the new files in their places.
 public struct FileKeyStore: KeyStore {
     /// What seals the files.
+    @nonexhaustive
     public enum Seal: Sendable {
         /// A key in `machine.key` beside them.
         case machineKey
@@ -38,6 +39,7 @@ public struct FileKeyStore: KeyStore {
     }
 
     /// The kinds of ``Seal``, as a file's byte 8 has them.
+    @nonexhaustive
     public enum SealKind: UInt8, Sendable {
         /// A key in `machine.key` beside it.
         case machineKey = 1

@@ -11,6 +11,7 @@ public import KithWire
 /// | `localhost:80` | the device itself: 127.0.0.0/8 and ::1 |
 /// | `*:*` | any name and address out there, see ``isOrdinary(_:)`` |
 /// | `unix:/run/app.sock` | a Unix socket |
+@nonexhaustive
 public enum ForwardPattern: Hashable, Sendable {
     /// Hosts and ports; the ports as they are numbered, 1…65,535.
     case hosts(Hosts, ports: ClosedRange<UInt16>)
@@ -18,6 +19,7 @@ public enum ForwardPattern: Hashable, Sendable {
     case socket(path: String)
 
     /// The hosts a pattern stands for.
+    @nonexhaustive
     public enum Hosts: Hashable, Sendable {
         /// Every ordinary one.
         case any

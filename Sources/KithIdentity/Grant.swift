@@ -6,6 +6,7 @@ public import KithWire
 /// (which includes reading), `screen:view`, `screen:control` (which includes viewing), `forward`,
 /// `forward:to=HOST:PORT`, `forward:listen=ADDRESS:PORT` (``ForwardPattern``), `library`, `node:PATTERN` for what
 /// services from outside this package ask for.
+@nonexhaustive
 public enum Grant: Hashable, Sendable {
     /// Run commands and shells as this device's user.
     case shell
@@ -36,6 +37,7 @@ public enum Grant: Hashable, Sendable {
     case node(pattern: String)
 
     /// What may be done with files.
+    @nonexhaustive
     public enum FileAccess: String, Hashable, Sendable, Codable {
         /// List and read.
         case read
@@ -44,6 +46,7 @@ public enum Grant: Hashable, Sendable {
     }
 
     /// What may be done with the screen.
+    @nonexhaustive
     public enum ScreenAccess: String, Hashable, Sendable, Codable {
         /// See it.
         case view
@@ -52,6 +55,7 @@ public enum Grant: Hashable, Sendable {
     }
 
     /// A kind of grant, whatever it is limited to.
+    @nonexhaustive
     public enum Kind: String, Hashable, Sendable, Codable {
         case shell, files, screen, forward, library, node
     }

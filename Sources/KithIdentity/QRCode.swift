@@ -7,6 +7,7 @@ public import KithWire
 /// either case, so that ``Ticket/text`` in capitals makes a code a fifth smaller.
 public struct QRCode: Hashable, Sendable {
     /// How much of the code may be unreadable.
+    @frozen
     public enum Correction: Hashable, Sendable, CaseIterable {
         /// About 7 %: enough for a screen.
         case low

@@ -1,6 +1,7 @@
 /// The reason an operation of the engine was refused; the group is then as it was before.
 ///
 /// One case for each rule of RFC 9420 that can be broken. No case carries a secret, or anything a peer sent.
+@nonexhaustive
 public enum MLSError: Error, Hashable, Sendable {
     // MARK: Bytes (§2.1)
 

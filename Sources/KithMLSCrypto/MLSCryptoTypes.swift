@@ -3,6 +3,7 @@ public import Foundation
 /// The reason a call of ``MLSCrypto`` failed; the groups are as before.
 ///
 /// No text holds a secret, or anything that a peer sent.
+@nonexhaustive
 public enum MLSCryptoError: Error, LocalizedError, Hashable, Sendable {
     /// The context could not be made.
     case initializationFailed(String)

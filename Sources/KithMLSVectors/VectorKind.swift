@@ -1,4 +1,5 @@
 /// One of the kinds of official test vectors, named as its file is (mlswg/mls-implementations, `test-vectors.md`).
+@nonexhaustive
 public enum VectorKind: String, CaseIterable, Sendable {
     /// Node numbers of full trees.
     case treeMath = "tree-math"

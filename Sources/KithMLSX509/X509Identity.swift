@@ -24,6 +24,7 @@ public struct X509Identity: Hashable, Sendable {
 }
 
 /// The reason a chain of certificates is not trusted.
+@nonexhaustive
 public enum X509Refusal: Error, Hashable, Sendable {
     /// The chain has no certificate.
     case empty

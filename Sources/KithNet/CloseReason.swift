@@ -4,6 +4,7 @@ public import KithWire
 /// Why a connection ended.
 public struct CloseReason: Hashable, Sendable {
     /// Which side, or what, ended it.
+    @nonexhaustive
     public enum Origin: Hashable, Sendable {
         /// This device closed it.
         case local

@@ -11,6 +11,7 @@ import Synchronization
 /// holding it, or letting it go, changes nothing.
 public final class Connection: Sendable {
     /// Who is at the other end, as proven by the handshake.
+    @nonexhaustive
     public enum Peer: Hashable, Sendable {
         /// A device.
         case device(DeviceID)

@@ -89,6 +89,7 @@ extension Endpoint {
     }
 
     /// What becomes of a device that connects.
+    @nonexhaustive
     public enum Admission: Hashable, Sendable {
         /// It is refused during the handshake, and learns nothing but that.
         case refused
@@ -99,6 +100,7 @@ extension Endpoint {
     }
 
     /// What to do with a peer that presents a certificate, or nothing, in place of a device key.
+    @nonexhaustive
     public enum ForeignPeers: Hashable, Sendable {
         /// Refuse it during the handshake.
         case refuse

@@ -6,9 +6,9 @@ public import KithWire
 public struct ServedCall: Sendable {
     /// The method's name.
     public let method: String
-    /// How it is called.
+    /// The kind of the method.
     public let kind: MethodKind
-    /// Who calls, what they hold, the deadline and the trace; the service gets it as the last interceptor leaves it.
+    /// The caller, what they hold, the deadline and the trace; the service gets it as the last interceptor leaves it.
     public var context: CallContext
 
     /// Makes a call to be served.
@@ -25,7 +25,7 @@ public struct ObservedConnection: Identifiable, Sendable {
     public let id: UInt64
     /// The other device, proven by its key; not always a paired one.
     public let device: DeviceID
-    /// How it does now; `nil` where that is not known.
+    /// Its status now; `nil` where that is not known.
     public let status: @Sendable () async -> LinkStatus?
 
     /// Describes a connection.

@@ -38,6 +38,7 @@ extension Service {
 }
 
 /// Who makes a call.
+@nonexhaustive
 public enum Caller: Hashable, Sendable {
     /// This device's own person, through a local door: holds every grant.
     case owner

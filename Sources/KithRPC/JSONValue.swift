@@ -1,4 +1,5 @@
 /// Any JSON value, for looking into text whose type is not known.
+@frozen
 public enum JSONValue: Hashable, Sendable {
     case null
     case bool(Bool)

@@ -1,6 +1,7 @@
 public import KithWire
 
 /// What pairs a JSON-RPC answer with its request.
+@frozen
 public enum RPCIdentifier: Hashable, Sendable {
     /// A string.
     case string(String)
@@ -147,6 +148,7 @@ public struct RPCResponse: Hashable, Sendable {
 }
 
 /// One thing that came in.
+@frozen
 public enum RPCMessage: Hashable, Sendable {
     /// A request or a notification.
     case request(RPCRequest)
@@ -157,6 +159,7 @@ public enum RPCMessage: Hashable, Sendable {
 }
 
 /// One line of the door: a message, or several at once.
+@frozen
 public enum RPCPacket: Hashable, Sendable {
     /// One message.
     case single(RPCMessage)

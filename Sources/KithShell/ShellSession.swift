@@ -25,6 +25,7 @@ import Synchronization
 /// leaves them running. A session that is released is closed.
 public final class ShellSession: Sendable {
     /// An event from the other device, or of the connection.
+    @nonexhaustive
     public enum Event: Sendable {
         /// Bytes from standard output, or from the terminal.
         case output([UInt8])

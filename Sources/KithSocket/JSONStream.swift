@@ -8,6 +8,7 @@ import KithWire
 /// One task may send while another receives. One that nobody holds any more is called off.
 public final class JSONStream: Sendable {
     /// What comes on a stream.
+    @nonexhaustive
     public enum Item: Hashable, Sendable {
         /// A message, one JSON value in one line.
         case message([UInt8])

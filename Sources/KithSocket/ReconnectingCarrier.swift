@@ -6,7 +6,7 @@ import Synchronization
 /// Calls to a device that runs in another process, whichever process that is by then: a daemon that was restarted is
 /// connected to again.
 ///
-/// What may be asked twice (``MethodHeader/isIdempotent``) is asked again when the daemon went meanwhile. Anything else may
+/// What may be asked twice (`MethodHeader.isIdempotent`) is asked again when the daemon went meanwhile. Anything else may
 /// have been done: it fails with `.closed`, and says so. A stream ends with `.closed`. What begins while no daemon is there
 /// waits for one, looking for it ever less often, as long as ``Options/patience`` and its own time limit allow.
 ///
@@ -14,13 +14,13 @@ import Synchronization
 /// let client = Client(ReconnectingCarrier(directory: Device.defaultDirectory(environment: environment)))
 /// ```
 public final class ReconnectingCarrier: Carrier {
-    /// How a daemon that is gone is waited for.
+    /// The patience with a daemon that is gone.
     public struct Options: Hashable, Sendable {
-        /// How long the first wait is; each is twice the one before.
+        /// The first wait; each is twice the one before.
         public var firstWait = Duration.milliseconds(20)
-        /// How long a wait is at most.
+        /// The longest wait.
         public var longestWait = Duration.seconds(2)
-        /// How long a call waits for a daemon in all.
+        /// The time a call waits for a daemon in all.
         public var patience = Duration.seconds(30)
 
         /// The defaults.

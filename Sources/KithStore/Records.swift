@@ -122,6 +122,7 @@ public struct PairingAttempt: Hashable, Sendable {
 /// One line of the audit log.
 public struct AuditEntry: Hashable, Sendable {
     /// The node's decision.
+    @nonexhaustive
     public enum Decision: String, Hashable, Sendable {
         /// It was let through.
         case allowed

@@ -10,6 +10,7 @@ extension Store {
     public static let attemptLimit = 1_000
 
     /// The treatment of a device that connects.
+    @nonexhaustive
     public enum Reception: Hashable, Sendable {
         /// It is paired.
         case paired

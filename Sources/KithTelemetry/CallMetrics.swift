@@ -23,7 +23,7 @@ import Synchronization
 /// `outcome` is `done` or the code of an error. `method` is a name of the table, or `other`: behind ``methodLimit`` names, and
 /// for those that nothing here serves. No other device chooses a value, and none is named.
 public final class CallMetrics: CallInterceptor {
-    /// How many methods are told apart.
+    /// The number of methods that are told apart.
     public static let methodLimit = 512
 
     private struct Series: Hashable {
@@ -36,7 +36,7 @@ public final class CallMetrics: CallInterceptor {
         var methods: Set<String> = []
         var counters: [Series: Counter] = [:]
         var timers: [Series: Timer] = [:]
-        /// What was counted of the connections that stand.
+        /// The bytes counted of the connections that stand.
         var connections: [UInt64: (connection: ObservedConnection, sent: UInt64, received: UInt64)] = [:]
     }
 

@@ -11,12 +11,12 @@ import NIOPosix
 public final class MetricsPage: Sendable {
     private let channel: any Channel
 
-    /// How many readers there may be at once; one more is hung up on.
+    /// The readers there may be at once; one more is hung up on.
     static let readerLimit = 16
-    /// How long a reader may take to ask, and to take the answer.
+    /// The time a reader has to ask, and to take the answer.
     static let patience = TimeAmount.seconds(10)
 
-    /// Where it is.
+    /// The address it is shown at.
     public let address: NetworkAddress
 
     /// Opens the page at `address`; `text` gives what it says, as ``PrometheusMetrics/text`` does.

@@ -3,7 +3,7 @@ import NIOCore
 import NIOHTTP1
 import Synchronization
 
-/// How many read the page.
+/// The number of those that read the page.
 final class Readers: Sendable {
     private let count = Mutex(0)
 
@@ -63,7 +63,7 @@ final class PageHandler: ChannelInboundHandler {
         }
     }
 
-    /// Why a request is not answered; `nil` for one that is.
+    /// The reason a request is not answered; `nil` for one that is.
     static func refusal(of head: HTTPRequestHead) -> (status: HTTPResponseStatus, reason: String)? {
         let host = head.headers["host"]
         // Another site's name that leads here is how a browser would be made to read it.

@@ -7,7 +7,7 @@ import Synchronization
 /// they prefer. A name or a label that Prometheus does not allow is changed until it does; what is made under a name that stands
 /// for another kind already is counted and not shown.
 ///
-/// Counters never go down: ``CoreMetrics/Counter/reset()`` does nothing to them.
+/// Counters never go down: `Counter.reset()` does nothing to them.
 public final class PrometheusMetrics: MetricsFactory {
     /// The media type of ``text``.
     public static let contentType = "text/plain; version=0.0.4; charset=utf-8"
@@ -209,7 +209,7 @@ private final class Series: CounterHandler, FloatingPointCounterHandler, MeterHa
 }
 
 extension CallMetrics {
-    /// What each metric is, for ``PrometheusMetrics``.
+    /// A sentence about each metric, for ``PrometheusMetrics``.
     public static let help = [
         "kith_calls_served_total": "Calls that came to a service of this device.",
         "kith_call_served_seconds": "How long served calls took; streams, until they were over.",

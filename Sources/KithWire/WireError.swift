@@ -1,4 +1,5 @@
 /// Why bytes could not be read as what they should be.
+@nonexhaustive
 public enum WireError: Error, Hashable, Sendable {
     /// The bytes end too early.
     case truncated(needed: Int, left: Int)

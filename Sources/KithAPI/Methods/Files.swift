@@ -3,6 +3,7 @@ public import KithWire
 
 extension Files {
     /// What a name in a folder stands for.
+    @nonexhaustive
     public enum Kind: String, Codable, Hashable, Sendable, CaseIterable {
         /// A regular file.
         case file
@@ -15,6 +16,7 @@ extension Files {
     }
 
     /// What something is that is neither a file, a folder nor a link.
+    @nonexhaustive
     public enum Special: String, Codable, Hashable, Sendable, CaseIterable {
         /// A pipe with a name.
         case pipe

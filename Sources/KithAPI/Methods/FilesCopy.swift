@@ -96,6 +96,7 @@ extension Files {
     }
 
     /// When contents are compressed on their way.
+    @nonexhaustive
     public enum Compression: String, Codable, Hashable, Sendable, CaseIterable {
         /// Where they shrink, and the link is slower than the compressor.
         case auto
@@ -355,6 +356,7 @@ extension Files {
     /// Something a copy changed at the destination, or would.
     public struct Change: Codable, Hashable, Sendable {
         /// What happens to it.
+        @nonexhaustive
         public enum Kind: String, Codable, Hashable, Sendable, CaseIterable {
             /// It was not there.
             case new

@@ -107,6 +107,7 @@ extension Files {
     /// What has been added to a file, or happened to it.
     public struct Followed: StreamMessage, Hashable {
         /// What happened to a file that is followed.
+        @nonexhaustive
         public enum Event: String, Codable, Hashable, Sendable, CaseIterable {
             /// What was there at first has been sent.
             case reachedEnd

@@ -9,6 +9,7 @@ extension Forward {
     /// `KithError` stays for what lies between the devices: `.denied` without the grant, `.exhausted` at a limit.
     public struct Opening: Codable, Hashable, Sendable {
         /// What became of it.
+        @nonexhaustive
         public enum Outcome: String, Hashable, Sendable, Codable, CaseIterable {
             /// It stands.
             case connected

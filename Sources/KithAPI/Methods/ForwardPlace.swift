@@ -4,6 +4,7 @@ public import KithWire
 /// Connections and datagrams carried between devices, and on to others.
 public enum Forward {
     /// What is carried.
+    @nonexhaustive
     public enum Transport: String, Hashable, Sendable, Codable, CaseIterable {
         /// Connections: TCP, or those of a Unix socket.
         case tcp
@@ -15,6 +16,7 @@ public enum Forward {
     ///
     /// As text: `192.0.2.1:80`, `[2001:db8::1]:80`, `example.org:80`, `*:80` (every address of the device, for
     /// listening), `unix:/run/app.sock`.
+    @nonexhaustive
     public enum Place: Hashable, Sendable {
         /// An address; with port 0, for listening, whichever the system chooses.
         case address(NetworkAddress)

@@ -6,6 +6,7 @@ extension Forward {
     /// One forward: where it listens, and where what arrives goes.
     public struct Rule: Codable, Hashable, Sendable {
         /// Which way it goes.
+        @frozen
         public enum Direction: String, Hashable, Sendable, Codable, CaseIterable {
             /// This device listens, the other connects (`-L`, and `-D` without a target).
             case local

@@ -27,6 +27,7 @@ public enum Offers {
     }
 
     /// How far an offer is.
+    @nonexhaustive
     public enum State: String, Codable, Hashable, Sendable, CaseIterable {
         /// Nobody has decided yet.
         case waiting
@@ -281,6 +282,7 @@ public enum Inbox {
     /// What happens to the offers of one device without asking.
     public struct Rule: Codable, Hashable, Sendable {
         /// What is done.
+        @nonexhaustive
         public enum Action: String, Codable, Hashable, Sendable, CaseIterable {
             /// A person decides: what happens without a rule.
             case ask

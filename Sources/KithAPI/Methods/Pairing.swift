@@ -102,6 +102,7 @@ public enum Invitations {
 /// How two devices come to trust each other.
 public enum PairingMethods {
     /// What the joining end's own person sees and says while pairing, as messages on the stream of ``Join``.
+    @nonexhaustive
     public enum JoinEvent: StreamMessage, Hashable {
         /// Compare this code with the one the other device shows.
         ///
@@ -193,6 +194,7 @@ public enum PairingMethods {
     }
 
     /// What happens to pairings at the inviting end.
+    @nonexhaustive
     public enum Event: StreamMessage, Hashable {
         /// A device presented a good invitation; compare the code and decide.
         case requested(Request)
@@ -290,6 +292,7 @@ public enum PairingMethods {
     }
 
     /// What the joining device sends on the stream of ``Present``: these three, in this order.
+    @nonexhaustive
     public enum FromJoiner: StreamMessage, Hashable {
         /// 16 KiB: the other end need not be paired.
         public static var sizeLimit: Int { 16 << 10 }
@@ -303,6 +306,7 @@ public enum PairingMethods {
     }
 
     /// What the inviting device sends on the stream of ``Present``.
+    @nonexhaustive
     public enum FromInviter: StreamMessage, Hashable {
         /// 16 KiB: the other end need not be paired.
         public static var sizeLimit: Int { 16 << 10 }

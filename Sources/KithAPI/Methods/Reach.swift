@@ -4,6 +4,7 @@ public import KithWire
 /// Whether and how well other devices are reached: looking for what is wrong, and measuring.
 public enum Reach {
     /// How a step of an examination came out.
+    @nonexhaustive
     public enum Outcome: String, Codable, Hashable, Sendable, CaseIterable {
         /// As it should be.
         case ok
@@ -130,6 +131,7 @@ public enum Reach {
     }
 
     /// Which way bytes go.
+    @frozen
     public enum Direction: String, Codable, Hashable, Sendable, CaseIterable {
         /// From the caller to the device asked.
         case up

@@ -7,6 +7,7 @@ import Darwin
 #endif
 
 /// How a shell or a command ended.
+@frozen
 public enum ShellExit: Hashable, Sendable {
     /// It returned this status, 0…255.
     case status(Int32)

@@ -26,6 +26,7 @@ public import KithWire
 /// input that are not `taken`, so input nobody reads never stands in the way of a resize or a signal. The device sends
 /// output for a terminal only so far beyond what was `received` as the link takes in a moment: an interrupt key is
 /// never answered behind seconds of old output. A frame of an unknown type is skipped.
+@nonexhaustive
 public enum ShellFrame: Hashable, Sendable {
     /// Bytes for standard input.
     case input([UInt8])

@@ -2,6 +2,7 @@ import KithIdentity
 
 extension Shell {
     /// Who besides the device that opened a session may attach to it.
+    @nonexhaustive
     public enum Sharing: String, Codable, Hashable, Sendable, CaseIterable {
         /// Nobody but this device's own person.
         case none

@@ -1,4 +1,5 @@
 /// Any JSON value, as a schema needs it: for defaults, examples and the schema itself.
+@frozen
 public enum JSONValue: Hashable, Sendable {
     /// `null`.
     case null

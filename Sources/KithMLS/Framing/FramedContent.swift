@@ -1,4 +1,5 @@
 /// The sender of a message (RFC 9420 §6).
+@nonexhaustive
 public enum Sender: Hashable, Sendable {
     /// The member at a leaf.
     case member(UInt32)
@@ -37,6 +38,7 @@ extension Sender: TLSCodable {
 }
 
 /// The kind of content of a message (RFC 9420 §6).
+@nonexhaustive
 public enum ContentType: UInt8, Hashable, Sendable {
     /// The application's own.
     case application = 1

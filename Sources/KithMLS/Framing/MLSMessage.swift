@@ -1,4 +1,5 @@
 /// Anything that one client sends to others (RFC 9420 §6).
+@nonexhaustive
 public enum MLSMessage: Hashable, Sendable {
     /// A message that is signed and not encrypted.
     case publicMessage(PublicMessage)

@@ -166,6 +166,7 @@ extension PrivateMessage {
 }
 
 /// The padding that hides a message's length (RFC 9420 §15.1).
+@nonexhaustive
 public enum PaddingPolicy: Hashable, Sendable {
     /// Nothing.
     case none

@@ -1,4 +1,5 @@
 /// The occasion on which a credential is checked (RFC 9420 §5.3.1).
+@nonexhaustive
 public enum CredentialEvent: Hashable, Sendable {
     /// It stands in a key package that is to be added.
     case keyPackage

@@ -28,6 +28,7 @@ public struct GroupObserver: Sendable {
     }
 
     /// The kind of message that was observed.
+    @nonexhaustive
     public enum Observed: Hashable, Sendable {
         /// A proposal, now queued.
         case proposal(QueuedProposal)

@@ -29,6 +29,7 @@ public struct ApplicationMessage: Hashable, Sendable {
 /// A message that came back to its sender.
 public struct OwnMessage: Hashable, Sendable {
     /// The kind of the message, with its content.
+    @nonexhaustive
     public enum Kind: Hashable, Sendable {
         /// The commit that awaits its confirmation: it was accepted.
         case pendingCommit

@@ -1,4 +1,5 @@
 /// The identity a member presents (RFC 9420 §5.3).
+@nonexhaustive
 public enum Credential: Hashable, Sendable {
     /// A bare identity, whose form the application defines.
     case basic(identity: [UInt8])

@@ -1,6 +1,7 @@
 /// A member, as it stands in the group's tree (RFC 9420 §7.2).
 public struct LeafNode: Hashable, Sendable {
     /// The way a leaf came into the tree.
+    @frozen
     public enum Source: Hashable, Sendable {
         /// It came in a key package, valid for a time.
         case keyPackage(Lifetime)

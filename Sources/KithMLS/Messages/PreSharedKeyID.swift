@@ -1,6 +1,7 @@
 /// The name of a pre-shared key, and the chance value it is used with (RFC 9420 §8.4).
 public struct PreSharedKeyID: Hashable, Sendable {
     /// The purpose of a resumption key.
+    @nonexhaustive
     public enum Usage: UInt8, Hashable, Sendable {
         /// Whatever the application wants.
         case application = 1
@@ -11,6 +12,7 @@ public struct PreSharedKeyID: Hashable, Sendable {
     }
 
     /// The key that is meant.
+    @nonexhaustive
     public enum Key: Hashable, Sendable {
         /// One the application provides.
         case external(id: [UInt8])

@@ -1,4 +1,5 @@
 /// A change of a group that somebody wants (RFC 9420 §12.1).
+@nonexhaustive
 public enum Proposal: Hashable, Sendable {
     /// Adds the client of a key package (§12.1.1).
     case add(KeyPackage)

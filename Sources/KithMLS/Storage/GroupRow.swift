@@ -5,6 +5,7 @@ public struct GroupRow: Sendable {
     /// The kind of a row.
     ///
     /// Kinds below 64 belong to the group as a whole, the others to one epoch and go with it.
+    @nonexhaustive
     public enum Kind: UInt8, Hashable, Sendable, CaseIterable {
         /// The member: its signature key, whether it was removed, the group that follows.
         case member = 1

@@ -31,6 +31,7 @@ extension GroupStorage {
 }
 
 /// The reason storage did not do what it was asked.
+@nonexhaustive
 public enum GroupStorageError: Error, Hashable, Sendable {
     /// The group has changed since it was loaded, or is there where none should be: load it again.
     case conflict
@@ -76,6 +77,7 @@ public struct StorageChanges: Sendable {
 /// A key that belongs to no group yet, or to many.
 public struct StorageItem: Sendable {
     /// The kind of an item.
+    @nonexhaustive
     public enum Kind: UInt8, Hashable, Sendable, CaseIterable {
         /// A published key package with its private keys, by its reference; used once.
         case keyPackage = 1

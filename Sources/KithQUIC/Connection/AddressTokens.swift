@@ -11,6 +11,7 @@ public import KithWire
 /// NEW_TOKEN, which a later connection from another port presents.
 public struct AddressTokens: Sendable {
     /// What a client's first datagram proves about its address.
+    @nonexhaustive
     public enum Proof: Hashable, Sendable {
         /// Nothing: the address is not validated, and at most three times what came may be sent to it.
         case none

@@ -33,6 +33,7 @@ public struct PathStatus: Hashable, Sendable {
 }
 
 /// Which paths a path gives way to.
+@nonexhaustive
 public enum PathRank: Int, Hashable, Sendable, Comparable {
     /// An ordinary path.
     case primary

@@ -62,6 +62,7 @@ extension QUICConnection {
     public var isResumed: Bool { tls.isResumed }
 
     /// What becomes of early data (RFC 9001 §4.6).
+    @nonexhaustive
     public enum EarlyDataState: Hashable, Sendable {
         /// There is none.
         case none

@@ -1,5 +1,6 @@
 extension QUICConnection {
     /// What happened on a connection.
+    @nonexhaustive
     public enum Event: Hashable, Sendable {
         /// Datagrams to this id belong to this connection from now on.
         case connectionIDAdded(ConnectionID)
@@ -62,6 +63,7 @@ extension QUICConnection {
     }
 
     /// Why a connection ended.
+    @nonexhaustive
     public enum CloseReason: Hashable, Sendable {
         /// An application closed it.
         case application(code: UInt64, reason: [UInt8], isRemote: Bool)

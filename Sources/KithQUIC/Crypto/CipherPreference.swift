@@ -2,6 +2,7 @@
 ///
 /// All are as safe; they differ in speed. A processor without AES instructions does ChaCha20 several times as fast as
 /// AES, and in constant time.
+@nonexhaustive
 public enum CipherPreference: Hashable, Sendable {
     /// AES where the processor does it itself, ChaCha20 elsewhere; a server for which both are fast follows its client.
     case automatic

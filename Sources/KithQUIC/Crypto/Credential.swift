@@ -1,6 +1,7 @@
 public import KithWire
 
 /// What one end of a connection proves its identity with.
+@nonexhaustive
 public enum Credential: Sendable {
     /// An Ed25519 key shown without a certificate (RFC 7250), from its 32-byte seed.
     case rawPublicKey(seed: SecretBytes)
@@ -41,6 +42,7 @@ extension Credential: CustomReflectable {
 ///
 /// The handshake proves possession of the private key. Whether the key is a *known* one is for
 /// the `verify` closure of the configuration to say.
+@nonexhaustive
 public enum PeerCredential: Hashable, Sendable {
     /// It showed nothing, or has not yet.
     case none

@@ -1,6 +1,7 @@
 /// What can be read of a datagram without any keys: enough to find its connection, or to answer without one.
 public struct DatagramHeader: Hashable, Sendable {
     /// What the first packet of the datagram is.
+    @frozen
     public enum Form: Hashable, Sendable {
         /// It asks for a connection, or continues to.
         case initial

@@ -4,6 +4,7 @@ internal import CQUICCrypto
 ///
 /// Both use the same frames and the same handshake; they differ in what protects the first packets, in the labels of
 /// keys and in the numbers of the packet types (RFC 9369 §3), so that neither can ossify.
+@nonexhaustive
 public enum QUICVersion: UInt32, Hashable, Sendable, CaseIterable {
     /// QUIC version 1 (RFC 9000).
     case one = 0x0000_0001

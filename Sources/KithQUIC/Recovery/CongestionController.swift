@@ -1,4 +1,5 @@
 /// Which congestion controller a connection uses.
+@nonexhaustive
 public enum CongestionControllerKind: Hashable, Sendable, CaseIterable {
     /// BBR version 3 (draft-ietf-ccwg-bbr): models the path's rate and delay; the default.
     case bbr

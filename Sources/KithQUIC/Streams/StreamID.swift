@@ -1,4 +1,5 @@
 /// Indicates whether a stream carries bytes both ways or only from the end that opened it.
+@frozen
 public enum StreamDirection: Hashable, Sendable, CaseIterable {
     /// Both ends send.
     case bidirectional
@@ -35,6 +36,7 @@ public struct StreamID: Hashable, Comparable, Sendable {
 }
 
 /// Why a call on a stream was refused.
+@nonexhaustive
 public enum StreamError: Error, Hashable, Sendable {
     /// There is no such stream, or no longer.
     case unknown

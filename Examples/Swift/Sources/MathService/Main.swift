@@ -45,6 +45,7 @@ import Kith
             case .compare: try await joining.send(.init(accept: true))
             case .paired(let device): return print("paired with", device.name)
             case .failed(let code, let message): throw KithError(code, message)
+            @unknown default: throw KithError(.unsupported, "The other device is of a later version.")
             }
         }
     }
