@@ -48,12 +48,20 @@ final class CallScope: Sendable {
 
     /// Runs the work in a task of its own, until it ends or is called off.
     ///
+    /// With `isImmediate` the task begins on the caller's thread, where that may wait for it: no other has to be woken for
+    /// what is done at once.
+    ///
     /// - Throws: the reason, when it was called off; else what the work throws.
     func run<Result: Sendable>(
-        _ name: String, until deadline: ContinuousClock.Instant?,
+        _ name: String, until deadline: ContinuousClock.Instant?, isImmediate: Bool = false,
         _ work: @escaping @Sendable () async throws -> Result
     ) async throws -> Result {
-        let task = Task(name: name) { try await work() }
+        let task: Task<Result, any Error>
+        if isImmediate, #available(macOS 26, iOS 26, *) {
+            task = Task.immediate(name: name) { try await work() }
+        } else {
+            task = Task(name: name) { try await work() }
+        }
         let isCancelled = state.withLock { state in
             state.cancel = { task.cancel() }
             return state.reason != nil

@@ -6,11 +6,10 @@ extension Node: Carrier {
     public func call<M: Method>(
         _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
     ) async throws -> M.Output {
-        let coding = AnyMethod(method)
         guard let device else {
-            return try Self.output(
-                of: method, coding, try await callHere(M.name, .value(input), options: options))
+            return try Self.value(of: method, try await callHere(M.name, .value(input), options: options))
         }
+        let coding = AnyMethod(method)
         guard case .cbor(let bytes) = try coding.input.encode(input, .cbor) else { throw Self.otherForm }
         return try Self.output(
             of: method, coding, .cbor(try await call(coding, bytes, on: device, options: options)))
@@ -20,11 +19,11 @@ extension Node: Carrier {
     public func open<M: StreamMethod>(
         _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
     ) async throws -> OpenedStream<M> {
-        let coding = AnyMethod(method)
         guard let device else {
             let (output, stream) = try await openHere(M.name, .value(input), options: options)
-            return OpenedStream(output: try Self.output(of: method, coding, output), stream: stream)
+            return OpenedStream(output: try Self.value(of: method, output), stream: stream)
         }
+        let coding = AnyMethod(method)
         guard case .cbor(let bytes) = try coding.input.encode(input, .cbor) else { throw Self.otherForm }
         let (output, stream) = try await open(coding, bytes, on: device, options: options)
         return OpenedStream(output: try Self.output(of: method, coding, .cbor(output)), stream: stream)
@@ -39,6 +38,14 @@ extension Node: Carrier {
         guard case .cbor(let bytes) = try coding.input.encode(input, .cbor) else { throw Self.otherForm }
         let stream = try await begin(M.name, bytes, on: device, options: options)
         return OpeningStream(asked: M.name, over: stream) { try Self.output(of: method, coding, .cbor($0)) }
+    }
+}
+
+extension Node {
+    /// The answer of a call that never left this process.
+    private static func value<M: Method>(of method: M.Type, _ payload: Payload) throws -> M.Output {
+        guard case .value(let value) = payload, let output = value as? M.Output else { throw otherForm }
+        return output
     }
 }
 

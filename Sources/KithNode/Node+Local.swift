@@ -20,13 +20,22 @@ extension Node {
         defer { handler.calls?.leave(scope) }
         let context = ownContext(options)
         do {
-            let output = try await scope.run(name, until: context.deadline) {
+            let output = try await scope.run(
+                name, until: context.deadline, isImmediate: Self.mayBlock(#isolation)
+            ) {
                 try await self.observed(handler.method, context) { try await body(value, $0) }
             }
             return try handler.method.output.encode(output, input.format)
         } catch {
             throw Self.outward(error)
         }
+    }
+
+    /// Whether the caller's thread is one of the task pool: not an actor's, such as the main one, nor one that a network
+    /// waits for.
+    private static func mayBlock(_ isolation: (any Actor)?) -> Bool {
+        guard isolation == nil else { return false }
+        return unsafe withUnsafeCurrentTask { task in unsafe task?.unownedTaskExecutor == nil }
     }
 
     /// Serves a stream here until it is over.
