@@ -231,7 +231,7 @@ struct ShellSessionEngine {
         return (Array(unsent.dropFirst(arrived(upTo: inputPosition))), hasEndedInput)
     }
 
-    /// What was to be sent again is sent.
+    /// Notes that everything to be sent again was sent.
     mutating func resumed() {
         if case .interrupted = phase { phase = .open }
     }

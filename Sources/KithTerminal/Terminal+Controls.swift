@@ -211,7 +211,7 @@ extension Terminal {
         }
     }
 
-    /// What DECRQM answers of a mode; the values are those of its report.
+    /// The answer of DECRQM about a mode; the values are those of its report.
     enum ModeState: Int {
         /// It does not exist here.
         case unknown = 0
