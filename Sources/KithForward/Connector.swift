@@ -1,13 +1,14 @@
 import CKithSystem
 import Foundation
 import KithAPI
+import KithIO
 import KithIdentity
 import KithNode
 import KithWire
 
 /// Opens connections from this device.
 struct Connector: Sendable {
-    let loop: SocketLoop
+    let reactor: Reactor
     let resolver: Resolver
     /// Which sockets are not connected to; `nil`: for this device's own person.
     var protection: ProtectedFiles?
@@ -125,7 +126,7 @@ struct Connector: Sendable {
         var remote = kith_udp_address(address)
         let descriptor = unsafe kith_stream_connect(&remote)
         guard descriptor >= 0 else { throw SystemError(-descriptor) }
-        let stream = try SocketStream(owning: descriptor, on: loop)
+        let stream = try SocketStream(owning: descriptor, on: reactor)
         try await stream.connected()
         return stream
     }
@@ -142,7 +143,7 @@ struct Connector: Sendable {
             if descriptor >= 0 {
                 return Connection(
                     opening: Forward.Opening(outcome: .connected, address: place),
-                    stream: try SocketStream(owning: descriptor, on: loop))
+                    stream: try SocketStream(owning: descriptor, on: reactor))
             }
             if descriptor == -Int32(KITH_ERROR_PROTECTED) { throw ForwardService.isKithsOwn(place) }
             let error = SystemError(-descriptor)

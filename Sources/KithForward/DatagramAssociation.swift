@@ -44,7 +44,7 @@ final class DatagramAssociation: Sendable {
         for isIPv6 in [false, true] where fixed?.first.map({ $0.isIPv6 == isIPv6 }) ?? true {
             do throws(KithError) {
                 let any = isIPv6 ? NetworkAddress(ipv6: 0, 0, port: 0) : NetworkAddress(ipv4: 0, port: 0)
-                sockets.append(try DatagramSocket(at: any, on: connector.loop))
+                sockets.append(try DatagramSocket(at: any, on: connector.reactor))
             } catch {
                 // A device without one of the families has the other.
                 failure = error

@@ -1,5 +1,6 @@
 import CKithSystem
 import Foundation
+import KithIO
 import KithWire
 
 /// A UDP socket.
@@ -7,17 +8,15 @@ final class DatagramSocket: Sendable {
     /// Where it is bound, with the actual port.
     let address: NetworkAddress
     private let descriptor: Int32
-    private let token: UInt64
-    private let loop: SocketLoop
-    private let readiness = Readiness()
+    private let watch: Watch
 
     /// Opens a socket at an address.
-    init(at wanted: NetworkAddress, on loop: SocketLoop) throws(KithError) {
+    init(at wanted: NetworkAddress, on reactor: Reactor) throws(KithError) {
         var address = kith_udp_address(wanted)
         let descriptor = unsafe kith_datagram_open(&address)
         guard descriptor >= 0 else { throw SocketListener.failure(SystemError(-descriptor), "\(wanted)") }
         do {
-            token = try loop.add(descriptor, readiness)
+            watch = try reactor.watch(socket: descriptor)
         } catch {
             kith_socket_close(descriptor)
             throw error
@@ -25,11 +24,10 @@ final class DatagramSocket: Sendable {
         _ = unsafe kith_udp_local(descriptor, &address)
         self.address = NetworkAddress(address)
         self.descriptor = descriptor
-        self.loop = loop
     }
 
     deinit {
-        loop.remove(descriptor, token)
+        watch.close()
         kith_socket_close(descriptor)
     }
 
@@ -39,7 +37,6 @@ final class DatagramSocket: Sendable {
     func receive() async throws -> (payload: [UInt8], from: NetworkAddress) {
         while true {
             try Task.checkCancellation()
-            readiness.expect(.reading)
             var from = kith_udp_address()
             var count = 0
             let bytes = unsafe [UInt8](unsafeUninitializedCapacity: DatagramFrame.longestPayload) {
@@ -51,7 +48,7 @@ final class DatagramSocket: Sendable {
             if count >= 0 { return (Array(bytes[...]), NetworkAddress(from)) }
             let error = SystemError(Int32(-count))
             switch error.number {
-            case EAGAIN, EWOULDBLOCK: await readiness.wait(.reading)
+            case EAGAIN, EWOULDBLOCK: await watch.wait(for: .reading)
             case EBADF, ENOTSOCK, EINVAL, EFAULT: throw KithError(.closed, "The socket at \(address) failed: \(error).")
             case ENOMEM, ENOBUFS: try await Task.sleep(for: .milliseconds(10))
             default: break

@@ -1,4 +1,5 @@
 import KithAPI
+import KithIO
 import KithIdentity
 import KithNode
 import KithWire
@@ -40,14 +41,14 @@ enum Listening {
     /// Of several addresses the first counts; where the system lacks the family of another, that is left out. They get
     /// one port, also where the system chooses it.
     static func open(
-        _ place: Forward.Place, _ transport: Forward.Transport, on loop: SocketLoop,
+        _ place: Forward.Place, _ transport: Forward.Transport, on reactor: Reactor,
         protecting protection: ProtectedFiles? = nil
     ) throws(KithError) -> Listening {
         guard let addresses = try addresses(of: place), let first = addresses.first else {
             guard case .socket(let path) = place, transport == .tcp else {
                 throw KithError(.invalid, "UDP needs an address to listen at, not \(place).")
             }
-            return .connections([try SocketListener(path: path, on: loop, protecting: protection)])
+            return .connections([try SocketListener(path: path, on: reactor, protecting: protection)])
         }
         var attempt = 0
         while true {
@@ -55,18 +56,18 @@ enum Listening {
             do throws(KithError) {
                 switch transport {
                 case .tcp:
-                    let listener = try SocketListener(at: first, on: loop)
+                    let listener = try SocketListener(at: first, on: reactor)
                     return .connections(
                         [listener]
                             + (try others(addresses, port: listener.place.port) { address throws(KithError) in
-                                try SocketListener(at: address, on: loop)
+                                try SocketListener(at: address, on: reactor)
                             }))
                 case .udp:
-                    let socket = try DatagramSocket(at: first, on: loop)
+                    let socket = try DatagramSocket(at: first, on: reactor)
                     return .datagrams(
                         [socket]
                             + (try others(addresses, port: socket.address.port) { address throws(KithError) in
-                                try DatagramSocket(at: address, on: loop)
+                                try DatagramSocket(at: address, on: reactor)
                             }))
                 }
             } catch {
@@ -141,7 +142,7 @@ extension ForwardService {
             try permission.checkListening(atSocket: path)
         }
         let listening = try Listening.open(
-            input.at, input.transport, on: try core.connector().loop, protecting: context.foreignProtection)
+            input.at, input.transport, on: try core.connector().reactor, protecting: context.foreignProtection)
         let listener = DeviceListener(caller: context.caller)
         core.add(listener)
         defer { core.remove(listener) }

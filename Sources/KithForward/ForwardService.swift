@@ -1,4 +1,5 @@
 import KithAPI
+import KithIO
 public import KithNode
 import KithWire
 public import Logging
@@ -129,7 +130,7 @@ extension ForwardService {
     /// What all calls share.
     final class Core: Sendable {
         private struct State {
-            var loop: SocketLoop?
+            var reactor: Reactor?
             var guests: [UInt64: Guest] = [:]
             var listeners: [[UInt8]: DeviceListener] = [:]
             var forwards: [UInt64: KeptForward] = [:]
@@ -171,10 +172,10 @@ extension ForwardService {
         /// Opens connections; its thread starts with the first.
         func connector() throws -> Connector {
             try state.withLock { state throws in
-                if let loop = state.loop { return Connector(loop: loop, resolver: resolver) }
-                let loop = try SocketLoop()
-                state.loop = loop
-                return Connector(loop: loop, resolver: resolver)
+                if let reactor = state.reactor { return Connector(reactor: reactor, resolver: resolver) }
+                let reactor = try Reactor.forForwarding()
+                state.reactor = reactor
+                return Connector(reactor: reactor, resolver: resolver)
             }
         }
 

@@ -1,5 +1,6 @@
 import Foundation
 import KithAPI
+import KithIO
 import KithWire
 
 /// One connection of a program that asks a proxy for where it wants to go: by SOCKS5, or as to an HTTP proxy.
@@ -13,7 +14,7 @@ final class ProxySession: Sendable {
     private let credentials: String?
     private let open: Open
     private let associate: (@Sendable (Forward.Place?) async throws -> any ByteStream)?
-    private let loop: SocketLoop
+    private let reactor: Reactor
     private let idle: Duration
     private let traffic: Traffic
 
@@ -22,14 +23,14 @@ final class ProxySession: Sendable {
 
     init(
         client: any ByteStream, credentials: String?, open: @escaping Open,
-        associate: (@Sendable (Forward.Place?) async throws -> any ByteStream)?, loop: SocketLoop, idle: Duration,
+        associate: (@Sendable (Forward.Place?) async throws -> any ByteStream)?, reactor: Reactor, idle: Duration,
         traffic: Traffic
     ) {
         self.client = client
         self.credentials = credentials
         self.open = open
         self.associate = associate
-        self.loop = loop
+        self.reactor = reactor
         self.idle = idle
         self.traffic = traffic
     }
@@ -265,7 +266,7 @@ final class ProxySession: Sendable {
             guard let associate else { throw KithError(.unsupported, "UDP is not carried here.") }
             var here = (client as? SocketStream)?.local ?? NetworkAddress(ipv4: 0x7F00_0001, port: 0)
             here.port = 0
-            relay = try DatagramSocket(at: here, on: loop)
+            relay = try DatagramSocket(at: here, on: reactor)
             stream = try await associate(nil)
         } catch {
             try await tell(SOCKS.reply(SOCKS.Reply(error)))

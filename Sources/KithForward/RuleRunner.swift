@@ -68,7 +68,7 @@ final class RuleRunner: Sendable {
             if rule.transport == .udp, rule.target == nil {
                 throw KithError(.invalid, "UDP is forwarded to one place: give its host and port.")
             }
-            let listening = try Listening.open(rule.listen, rule.transport, on: connector.loop)
+            let listening = try Listening.open(rule.listen, rule.transport, on: connector.reactor)
             state.withLock { state in
                 state.here = listening
                 state.listening = listening.places
@@ -164,7 +164,8 @@ final class RuleRunner: Sendable {
         guard let target = rule.target else {
             let proxy = ProxySession(
                 client: connection, credentials: rule.credentials, open: { try await self.openThere($0) },
-                associate: { try await self.associateThere($0) }, loop: connector.loop, idle: options.datagramIdle,
+                associate: { try await self.associateThere($0) }, reactor: connector.reactor,
+                idle: options.datagramIdle,
                 traffic: traffic)
             return try await proxy.run()
         }
@@ -273,7 +274,7 @@ final class RuleRunner: Sendable {
             let proxy = ProxySession(
                 client: ForwardStream(try await takeUp(), room: room), credentials: rule.credentials,
                 open: { try await self.openHere($0) },
-                associate: nil, loop: connector.loop, idle: options.datagramIdle, traffic: traffic)
+                associate: nil, reactor: connector.reactor, idle: options.datagramIdle, traffic: traffic)
             return try await proxy.run()
         }
         if rule.transport == .udp {

@@ -1,6 +1,7 @@
 import CKithSystem
 import Foundation
 import KithAPI
+import KithIO
 import KithNode
 import KithWire
 import Synchronization
@@ -11,9 +12,7 @@ import Synchronization
 /// both directions having ended, as abandoned.
 final class SocketStream: ByteStream {
     private let descriptor: Int32
-    private let token: UInt64
-    private let loop: SocketLoop
-    private let readiness: Readiness
+    private let watch: Watch
     private let state = Mutex(State())
 
     private struct State {
@@ -35,22 +34,19 @@ final class SocketStream: ByteStream {
     let peer: NetworkAddress?
 
     /// Takes over an open descriptor; it is closed when this throws.
-    init(owning descriptor: Int32, on loop: SocketLoop, peer: NetworkAddress? = nil) throws(KithError) {
+    init(owning descriptor: Int32, on reactor: Reactor, peer: NetworkAddress? = nil) throws(KithError) {
         self.peer = peer
-        let readiness = Readiness()
         do {
-            token = try loop.add(descriptor, readiness)
+            watch = try reactor.watch(socket: descriptor)
         } catch {
             kith_socket_close(descriptor)
             throw error
         }
         self.descriptor = descriptor
-        self.loop = loop
-        self.readiness = readiness
     }
 
     deinit {
-        loop.remove(descriptor, token)
+        watch.close()
         let isOver = state.withLock { $0.hasFinished && $0.hasEnded && $0.aborted == nil }
         if !isOver { kith_stream_abort_on_close(descriptor) }
         kith_socket_close(descriptor)
@@ -64,7 +60,7 @@ final class SocketStream: ByteStream {
 
     /// Waits until a connection that was begun stands.
     func connected() async throws(SystemError) {
-        await readiness.wait(.writing)
+        await watch.wait(for: .writing)
         let status = kith_stream_outcome(descriptor)
         guard status == 0 else { throw SystemError(-status) }
         if Task.isCancelled { throw SystemError(ECANCELED) }
@@ -79,7 +75,6 @@ final class SocketStream: ByteStream {
                 return state.hasEnded
             }
             if hasEnded { return nil }
-            readiness.expect(.reading)
             var count = 0
             let bytes = unsafe [UInt8](unsafeUninitializedCapacity: min(limit, room.size)) {
                 buffer, initialized in
@@ -101,7 +96,7 @@ final class SocketStream: ByteStream {
             }
             let error = SystemError(Int32(-count))
             guard error.isWouldBlock else { throw fail(error) }
-            await readiness.wait(.reading)
+            await watch.wait(for: .reading)
         }
     }
 
@@ -110,7 +105,6 @@ final class SocketStream: ByteStream {
         while offset < bytes.count {
             try Task.checkCancellation()
             if let error = state.withLock({ $0.aborted }) { throw error }
-            readiness.expect(.writing)
             let count = unsafe bytes.withUnsafeBytes { bytes in
                 let rest = unsafe UnsafeRawBufferPointer(rebasing: bytes[offset...])
                 return unsafe kith_stream_send(descriptor, rest.baseAddress, rest.count)
@@ -121,7 +115,7 @@ final class SocketStream: ByteStream {
             }
             let error = SystemError(Int32(-count))
             guard error.isWouldBlock || error.number == ENOBUFS else { throw fail(error) }
-            await readiness.wait(.writing)
+            await watch.wait(for: .writing)
         }
     }
 
@@ -143,7 +137,7 @@ final class SocketStream: ByteStream {
             state.aborted = KithError(code, "The connection was abandoned (\(code.rawValue)).")
         }
         // Whoever waits lets go of the socket, and the last to do so resets the connection.
-        readiness.close()
+        watch.close()
     }
 
     private func fail(_ error: SystemError) -> KithError {
@@ -160,27 +154,26 @@ final class SocketListener: Sendable {
     /// Where it listens, with the actual port.
     let place: Forward.Place
     private let descriptor: Int32
-    private let token: UInt64
-    private let loop: SocketLoop
-    private let readiness = Readiness()
+    private let reactor: Reactor
+    private let watch: Watch
     /// Takes the name of a Unix socket away.
     private let unlink: (@Sendable () -> Void)?
 
     /// Listens at an address.
-    convenience init(at address: NetworkAddress, on loop: SocketLoop) throws(KithError) {
+    convenience init(at address: NetworkAddress, on reactor: Reactor) throws(KithError) {
         var wanted = kith_udp_address(address)
         let descriptor = unsafe kith_stream_listen(&wanted, 512)
         guard descriptor >= 0 else { throw Self.failure(SystemError(-descriptor), "\(address)") }
         var actual = kith_udp_address()
         _ = unsafe kith_udp_local(descriptor, &actual)
-        try self.init(descriptor, .address(NetworkAddress(actual)), loop, unlink: nil)
+        try self.init(descriptor, .address(NetworkAddress(actual)), reactor, unlink: nil)
     }
 
     /// Listens at a new Unix socket.
     ///
     /// One that is left over from a process that is gone is replaced; what `protection` covers never is.
     convenience init(
-        path: String, on loop: SocketLoop, protecting protection: ProtectedFiles? = nil
+        path: String, on reactor: Reactor, protecting protection: ProtectedFiles? = nil
     ) throws(KithError) {
         let made = SocketIdentity()
         func listen() -> Int32 {
@@ -210,7 +203,7 @@ final class SocketListener: Sendable {
             throw ForwardService.isKithsOwn(.socket(path: path))
         }
         guard descriptor >= 0 else { throw Self.failure(SystemError(-descriptor), path) }
-        try self.init(descriptor, .socket(path: path), loop) {
+        try self.init(descriptor, .socket(path: path), reactor) {
             guard let protection else { return unsafe kith_socket_unlink(path) }
             // The path may lead elsewhere by now.
             unsafe protection.with { protection in
@@ -225,22 +218,22 @@ final class SocketListener: Sendable {
     }
 
     private init(
-        _ descriptor: Int32, _ place: Forward.Place, _ loop: SocketLoop, unlink: (@Sendable () -> Void)?
+        _ descriptor: Int32, _ place: Forward.Place, _ reactor: Reactor, unlink: (@Sendable () -> Void)?
     ) throws(KithError) {
         self.unlink = unlink
         do {
-            token = try loop.add(descriptor, readiness)
+            watch = try reactor.watch(socket: descriptor)
         } catch {
             kith_socket_close(descriptor)
             throw error
         }
         self.descriptor = descriptor
         self.place = place
-        self.loop = loop
+        self.reactor = reactor
     }
 
     deinit {
-        loop.remove(descriptor, token)
+        watch.close()
         // Before it is closed: until then no other file can get its inode.
         unlink?()
         kith_socket_close(descriptor)
@@ -250,16 +243,15 @@ final class SocketListener: Sendable {
     func accept() async throws -> (stream: SocketStream, from: NetworkAddress?) {
         while true {
             try Task.checkCancellation()
-            readiness.expect(.reading)
             var peer = kith_udp_address()
             let accepted = unsafe kith_stream_accept(descriptor, &peer)
             if accepted >= 0 {
                 let from: NetworkAddress? = if case .socket = place { nil } else { NetworkAddress(peer) }
-                return (try SocketStream(owning: accepted, on: loop, peer: from), from)
+                return (try SocketStream(owning: accepted, on: reactor, peer: from), from)
             }
             let error = SystemError(-accepted)
             switch error.number {
-            case EAGAIN, EWOULDBLOCK: await readiness.wait(.reading)
+            case EAGAIN, EWOULDBLOCK: await watch.wait(for: .reading)
             case ECONNABORTED, EPROTO: break
             // Nothing to take it with: others must end first.
             case EMFILE, ENFILE, ENOBUFS, ENOMEM: try await Task.sleep(for: .milliseconds(50))

@@ -1,5 +1,6 @@
 import CKithSystem
 import Foundation
+import KithIO
 import KithWire
 import Synchronization
 
@@ -29,12 +30,12 @@ final class AgentRelay: Sendable {
     private static let maximumWaiting = 512 << 10
     private static let pieceLimit = 32 << 10
 
-    private let readiness: Readiness
+    private let reactor: Reactor
     private let sink: Sink
     private let state = Mutex(State())
 
-    init(_ readiness: Readiness, sink: @escaping Sink) {
-        self.readiness = readiness
+    init(_ reactor: Reactor, sink: @escaping Sink) {
+        self.reactor = reactor
         self.sink = sink
     }
 
@@ -64,8 +65,7 @@ final class AgentRelay: Sendable {
             }
         }
 
-        func close(_ readiness: Readiness) {
-            readiness.forget(descriptor)
+        func close() {
             _ = Foundation.close(descriptor)
             unsafe kith_socket_unlink(path)
             _ = unsafe rmdir((path as NSString).deletingLastPathComponent)
@@ -74,11 +74,27 @@ final class AgentRelay: Sendable {
 
     /// Takes connections until cancelled.
     func accept(from listener: Listener) async throws {
+        let watch = try reactor.watch(terminal: listener.descriptor)
+        defer { watch.close() }
         while true {
-            try await readiness.wait(anyOf: [listener.descriptor], .reading)
+            try Task.checkCancellation()
             var peer = kith_udp_address()
             let descriptor = unsafe kith_stream_accept(listener.descriptor, &peer)
-            guard descriptor >= 0 else { continue }
+            switch -descriptor {
+            case EAGAIN, EWOULDBLOCK:
+                await watch.wait(for: .reading)
+                continue
+            // Nothing to take it with: others must end first.
+            case EMFILE, ENFILE, ENOBUFS, ENOMEM:
+                try await Task.sleep(for: .milliseconds(50))
+                continue
+            case ECONNABORTED, EPROTO, EINTR: continue
+            default: break
+            }
+            guard descriptor >= 0 else {
+                throw unsafe KithError(
+                    .closed, "The socket for the agent takes no more: \(String(cString: strerror(-descriptor))).")
+            }
             let number = state.withLock { state in
                 defer { state.next += 1 }
                 return state.next
@@ -127,29 +143,28 @@ final class AgentRelay: Sendable {
 
     private func add(_ descriptor: Int32, as number: UInt64) {
         let (chunks, outgoing) = AsyncStream.makeStream(of: [UInt8].self)
+        // Without a watch nobody can wait for it: it is refused like one too many.
+        let watch = try? reactor.watch(terminal: descriptor)
         let isTaken = state.withLock { state in
-            guard !state.isClosed, state.connections.count < Self.maximumConnections else { return false }
+            guard watch != nil, !state.isClosed, state.connections.count < Self.maximumConnections else { return false }
             state.connections[number] = Connection(descriptor: descriptor, outgoing: outgoing)
             return true
         }
-        guard isTaken else {
+        guard let watch, isTaken else {
+            watch?.close()
             _ = Foundation.close(descriptor)
             return sink(number, [])
         }
         Task(name: "kith agent \(number)") {
-            // Two descriptors, because one is never waited for by two tasks.
-            let writing = fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
             await withTaskGroup { group in
-                group.addTask { await self.read(descriptor, number) }
-                group.addTask { await self.write(chunks, to: writing, number) }
+                group.addTask { await self.read(descriptor, watch, number) }
+                group.addTask { await self.write(chunks, to: descriptor, watch, number) }
                 await group.next()
                 self.remove(number)
                 group.cancelAll()
             }
-            for end in [descriptor, writing] where end >= 0 {
-                self.readiness.forget(end)
-                _ = Foundation.close(end)
-            }
+            watch.close()
+            _ = Foundation.close(descriptor)
         }
     }
 
@@ -158,20 +173,24 @@ final class AgentRelay: Sendable {
         removed?.outgoing.finish()
     }
 
-    private func read(_ descriptor: Int32, _ number: UInt64) async {
+    private func read(_ descriptor: Int32, _ watch: Watch, _ number: UInt64) async {
         var buffer = [UInt8](repeating: 0, count: Self.pieceLimit)
-        while (try? await readiness.wait(anyOf: [descriptor], .reading)) != nil {
+        while !Task.isCancelled {
             let count = unsafe kith_read_available(descriptor, &buffer, buffer.count)
             if count > 0 {
                 sink(number, Array(buffer[..<count]))
-            } else if Int32(-count) != EAGAIN {
+            } else if Int32(-count) == EAGAIN {
+                await watch.wait(for: .reading)
+            } else {
                 break
             }
         }
         sink(number, [])
     }
 
-    private func write(_ chunks: AsyncStream<[UInt8]>, to descriptor: Int32, _ number: UInt64) async {
+    private func write(
+        _ chunks: AsyncStream<[UInt8]>, to descriptor: Int32, _ watch: Watch, _ number: UInt64
+    ) async {
         for await chunk in chunks {
             var rest = chunk[...]
             while !rest.isEmpty {
@@ -181,7 +200,8 @@ final class AgentRelay: Sendable {
                 if count >= 0 {
                     rest = rest.dropFirst(count)
                 } else if Int32(-count) == EAGAIN {
-                    guard (try? await readiness.wait(anyOf: [descriptor], .writing)) != nil else { return }
+                    await watch.wait(for: .writing)
+                    if Task.isCancelled { return }
                 } else {
                     return
                 }

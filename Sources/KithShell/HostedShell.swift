@@ -1,4 +1,5 @@
 import KithAPI
+import KithIO
 import KithIdentity
 import KithNode
 import KithTerminal
@@ -147,15 +148,15 @@ final class HostedShell: Sendable {
     /// Lets the programs of the session ask the agent of one window, which comes and goes.
     ///
     /// Returns when cancelled.
-    func offerAgent(of viewer: [UInt8], at listener: AgentRelay.Listener, _ readiness: Readiness) async {
-        let relay = AgentRelay(readiness) { [weak self] number, bytes in
+    func offerAgent(of viewer: [UInt8], at listener: AgentRelay.Listener, _ reactor: Reactor) async {
+        let relay = AgentRelay(reactor) { [weak self] number, bytes in
             self?.tellAgent(.agent(number, bytes), of: viewer, number)
         }
         agent.withLock { $0 = (relay, viewer) }
         try? await relay.accept(from: listener)
         agent.withLock { $0 = nil }
         relay.close()
-        listener.close(readiness)
+        listener.close()
     }
 
     private func tellAgent(_ frame: ShellFrame, of viewer: [UInt8], _ number: UInt64) {

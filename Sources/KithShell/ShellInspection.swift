@@ -1,13 +1,14 @@
 package import KithAPI
+import KithIO
 import KithNode
 package import KithWire
 
 /// The hosting end of a shell, with a caller that sends what somebody made up: for fuzzers.
 package struct ShellInspection: Sendable {
-    private let readiness: Readiness
+    private let reactor: Reactor
 
     /// Starts the thread that waits for the processes.
-    package init() throws(KithError) { readiness = try Readiness() }
+    package init() throws(KithError) { reactor = try .forShells() }
 
     /// Hosts `cat`, on a terminal of `size` or on pipes, for a caller that sends these bytes in pieces and hangs up.
     ///
@@ -19,7 +20,7 @@ package struct ShellInspection: Sendable {
         let plan = ShellProcess.Plan(
             path: "/bin/cat", arguments: ["cat"], environment: [:], directory: "/", terminal: size)
         let shell = HostedShell(
-            try ShellProcess(plan, readiness: readiness),
+            try ShellProcess(plan, on: reactor),
             profile: HostedShell.Profile(id: "fuzz", command: "cat", owner: .owner, opened: 0, size: size),
             sharing: .none, onEnd: { _ in })
         let (wakes, wake) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))

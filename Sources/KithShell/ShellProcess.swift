@@ -1,6 +1,7 @@
 import CKithSystem
 import Foundation
 package import KithAPI
+package import KithIO
 package import KithWire
 import Synchronization
 
@@ -43,19 +44,48 @@ package final class ShellProcess: Sendable {
     private let session: Int32
     package let isTerminal: Bool
     private let supervisor: Int32
-    private let readiness: Readiness
+    private let watches: Watches
     /// The executor on which tasks that read and write it run best.
-    package var executor: any TaskExecutor { readiness.executor }
+    package var executor: any TaskExecutor { watches.control.executor }
     private let control: Int32
     private let output: Int32
     private let errorOutput: Int32
-    private let input: Mutex<Int32>
+    private let input: Mutex<Input>
+
+    /// Where tasks wait for its descriptors.
+    private struct Watches {
+        let reactor: Reactor
+        let control: Watch
+        let output: Watch
+        let errorOutput: Watch?
+
+        init(_ spawned: kith_spawned, on reactor: Reactor) throws(KithError) {
+            self.reactor = reactor
+            control = try reactor.watch(terminal: spawned.control)
+            output = try reactor.watch(terminal: spawned.output)
+            errorOutput = spawned.error >= 0 ? try reactor.watch(terminal: spawned.error) : nil
+        }
+    }
+
+    /// Where it is written to, until that is closed.
+    private struct Input {
+        let descriptor: Int32
+        let watch: Watch
+        var isClosed = false
+
+        mutating func close() {
+            if isClosed { return }
+            isClosed = true
+            watch.close()
+            _ = Foundation.close(descriptor)
+        }
+    }
 
     /// Starts it, and returns when it runs.
     ///
     /// - Throws: `.notFound` or `.denied` for a folder or a program that cannot be used, `.exhausted` when there is
     ///   no room for another process, `.invalid` for text with a NUL.
-    package init(_ plan: Plan, readiness: Readiness) throws(KithError) {
+    package init(_ plan: Plan, on reactor: Reactor) throws(KithError) {
         let arguments = try Self.packed(plan.arguments)
         let environment = try Self.packed(plan.environment.map { "\($0.key)=\($0.value)" }.sorted())
         var options = kith_spawn_options()
@@ -81,8 +111,29 @@ package final class ShellProcess: Sendable {
         control = spawned.control
         output = spawned.output
         errorOutput = spawned.error
-        input = Mutex(spawned.input)
-        self.readiness = readiness
+        do {
+            watches = try Watches(spawned, on: reactor)
+            input = Mutex(
+                Input(
+                    descriptor: spawned.input, watch: try reactor.watch(terminal: spawned.input, reads: false)))
+        } catch {
+            Self.giveUp(spawned)
+            throw error
+        }
+    }
+
+    /// Ends what nobody can wait for.
+    private static func giveUp(_ spawned: kith_spawned) {
+        for descriptor in [spawned.input, spawned.output, spawned.error] where descriptor >= 0 {
+            _ = Foundation.close(descriptor)
+        }
+        kith_spawn_hang_up(spawned.control)
+        // As long as the graces and a little more: not here.
+        Thread.detachNewThread {
+            let isEnded = kith_spawn_reap(spawned.supervisor) != 0
+            _ = Foundation.close(spawned.control)
+            if !isEnded { kith_spawn_kill_session(spawned.session) }
+        }
     }
 
     private static func packed(_ strings: [String]) throws(KithError) -> [CChar] {
@@ -142,7 +193,12 @@ package final class ShellProcess: Sendable {
 
     /// Waits until one of the sources has something or, with `exit`, the process has ended.
     package func wait(for sources: [Source], exit: Bool) async throws {
-        try await readiness.wait(anyOf: sources.map(descriptor) + (exit ? [control] : []), .reading)
+        var waited = exit ? [watches.control] : []
+        for source in sources {
+            if let watch = source == .output ? watches.output : watches.errorOutput { waited.append(watch) }
+        }
+        await watches.reactor.wait(for: .reading, ofAny: waited)
+        try Task.checkCancellation()
     }
 
     private func descriptor(_ source: Source) -> Int32 { source == .output ? output : errorOutput }
@@ -155,15 +211,16 @@ package final class ShellProcess: Sendable {
     package func write(_ bytes: [UInt8]) async throws {
         var rest = bytes[...]
         while !rest.isEmpty {
-            let descriptor = input.withLock { $0 }
-            guard descriptor >= 0 else { return }
+            let (descriptor, watch, isClosed) = input.withLock { ($0.descriptor, $0.watch, $0.isClosed) }
+            guard !isClosed else { return }
             let count = unsafe rest.withUnsafeBytes {
                 unsafe write($0, to: descriptor)
             }
             if count >= 0 {
                 rest = rest.dropFirst(count)
             } else if Int32(-count) == EAGAIN {
-                try await readiness.wait(anyOf: [descriptor], .writing)
+                await watch.wait(for: .writing)
+                try Task.checkCancellation()
             } else {
                 return endInputNow()
             }
@@ -178,10 +235,10 @@ package final class ShellProcess: Sendable {
 
     /// Writes what is taken at once; returns how much that was, and whether it interrupts, quits or stops what runs.
     package func writeNow(_ bytes: [UInt8]) -> (count: Int, interrupts: Bool) {
-        input.withLock { descriptor in
-            guard descriptor >= 0 else { return (0, false) }
+        input.withLock { input in
+            guard !input.isClosed else { return (0, false) }
             let interrupts = interrupts(bytes)
-            let count = unsafe bytes.withUnsafeBytes { unsafe write($0, to: descriptor) }
+            let count = unsafe bytes.withUnsafeBytes { unsafe write($0, to: input.descriptor) }
             return count > 0 ? (count, interrupts) : (0, false)
         }
     }
@@ -204,12 +261,7 @@ package final class ShellProcess: Sendable {
 
     private func endInputNow() {
         guard !isTerminal else { return }
-        input.withLock { descriptor in
-            guard descriptor >= 0 else { return }
-            readiness.forget(descriptor)
-            _ = Foundation.close(descriptor)
-            descriptor = -1
-        }
+        input.withLock { $0.close() }
     }
 
     /// Tells it the new size of its terminal; without one it does nothing.
@@ -232,26 +284,22 @@ package final class ShellProcess: Sendable {
     ///
     /// Call it once, after the last use. Does not react to cancellation; takes at most the two graces and two seconds.
     package func close() async {
-        let input = self.input.withLock { descriptor in
-            defer { descriptor = -1 }
-            return descriptor
-        }
-        for descriptor in [input, output, errorOutput] where descriptor >= 0 {
-            readiness.forget(descriptor)
-            _ = Foundation.close(descriptor)
+        input.withLock { $0.close() }
+        watches.output.close()
+        _ = Foundation.close(output)
+        if let watch = watches.errorOutput {
+            watch.close()
+            _ = Foundation.close(errorOutput)
         }
         // Half-closing tells the supervisor; its own exit then shows as the end of what can be read.
         kith_spawn_hang_up(control)
         var end = kith_spawn_end()
         var status = unsafe kith_spawn_ended(control, &end)
         while status >= 0 {
-            // Only a lost poller throws here; then there is nothing left to wait with.
-            guard (try? await readiness.wait(anyOf: [control], .reading, ignoringCancellation: true)) != nil else {
-                break
-            }
+            await watches.control.wait(for: .reading, isCancellable: false)
             status = unsafe kith_spawn_ended(control, &end)
         }
-        readiness.forget(control)
+        watches.control.close()
         _ = Foundation.close(control)
         if kith_spawn_reap(supervisor) == 0 { kith_spawn_kill_session(session) }
     }

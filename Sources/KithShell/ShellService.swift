@@ -1,5 +1,6 @@
 import Foundation
 import KithAPI
+import KithIO
 public import KithIdentity
 public import KithNode
 import KithWire
@@ -128,7 +129,7 @@ public struct ShellService: Service {
                 protected = try context.protection?.protect(listener.path)
                 plan.environment["SSH_AUTH_SOCK"] = listener.path
             }
-            let process = try ShellProcess(plan, readiness: try running.readiness())
+            let process = try ShellProcess(plan, on: try running.reactor())
             shell = HostedShell(
                 process,
                 profile: HostedShell.Profile(
@@ -138,16 +139,16 @@ public struct ShellService: Service {
                 sharing: input.sharing,
                 onEnd: { [running] in running.remove($0) })
         } catch {
-            if let agent { try agent.close(running.readiness()) }
+            agent?.close()
             if let protected { context.protection?.release(protected) }
             running.release(device)
             throw error
         }
         running.insert(shell)
         if let agent {
-            let (viewer, readiness) = (input.viewer.id, try running.readiness())
+            let (viewer, reactor) = (input.viewer.id, try running.reactor())
             let offering = Task(name: "kith agent of \(shell.profile.id)") {
-                await shell.offerAgent(of: viewer, at: agent, readiness)
+                await shell.offerAgent(of: viewer, at: agent, reactor)
             }
             let (entry, protection) = (protected, context.protection)
             Task(name: "kith agent end") {
@@ -316,7 +317,7 @@ final class RunningShells: Sendable {
         /// The number of sessions of each device.
         var counts: [DeviceID: Int] = [:]
         var shells: [String: HostedShell] = [:]
-        var readiness: Readiness?
+        var reactor: Reactor?
     }
 
     private let state = Mutex(State())
@@ -370,12 +371,12 @@ final class RunningShells: Sendable {
     }
 
     /// The waiting thread, started with the first shell.
-    func readiness() throws -> Readiness {
+    func reactor() throws -> Reactor {
         try state.withLock { state in
-            if let readiness = state.readiness { return readiness }
-            let readiness = try Readiness()
-            state.readiness = readiness
-            return readiness
+            if let reactor = state.reactor { return reactor }
+            let reactor = try Reactor.forShells()
+            state.reactor = reactor
+            return reactor
         }
     }
 }

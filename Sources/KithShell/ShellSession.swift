@@ -247,7 +247,7 @@ public final class ShellSession: Sendable {
     ///
     /// Call it once, before the first event is asked for.
     public func forwardAgent(at path: String) throws {
-        let relay = AgentRelay(try Readiness()) { [weak self] number, bytes in
+        let relay = AgentRelay(try .forShells()) { [weak self] number, bytes in
             guard let self else { return }
             self.agentAnswers.yield((number, bytes))
         }

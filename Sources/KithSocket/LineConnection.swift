@@ -7,7 +7,8 @@ import Synchronization
 /// A socket connection that speaks JSON-RPC, one packet a line: one task reads, any number write.
 final class LineConnection: Sendable {
     let descriptor: SocketDescriptor
-    let poller: Poller
+    /// Where tasks wait for it.
+    let watch: Watch
     private let reading: Reading
     private let turn = AsyncMutex()
     /// For what was read and is not taken yet.
@@ -20,9 +21,9 @@ final class LineConnection: Sendable {
         init(limit: Int) { framer = LineFramer(limit: limit) }
     }
 
-    init(_ descriptor: SocketDescriptor, poller: Poller, lineLimit: Int) {
+    init(_ descriptor: SocketDescriptor, on reactor: Reactor, lineLimit: Int) throws(KithError) {
         self.descriptor = descriptor
-        self.poller = poller
+        watch = try reactor.watch(descriptor)
         reading = Reading(limit: lineLimit)
     }
 
@@ -36,7 +37,7 @@ final class LineConnection: Sendable {
             switch try descriptor.receive(upTo: 64 << 10) {
             case .bytes(let bytes): reading.framer.append(bytes)
             case .end: return nil
-            case .wouldBlock: await poller.wait(for: .read, of: descriptor)
+            case .wouldBlock: await watch.wait(for: .reading)
             }
         }
     }
@@ -49,8 +50,8 @@ final class LineConnection: Sendable {
     func whileThere(_ body: @escaping @Sendable () async throws -> Void) async throws {
         try await withThrowingTaskGroup { group in
             group.addTask { try await body() }
-            group.addTask { [poller, descriptor] in
-                await poller.wait(for: .hangUp, of: descriptor)
+            group.addTask { [watch] in
+                await watch.wait(for: .hangUp)
                 try Task.checkCancellation()
                 throw KithError(.closed, "The caller is gone.")
             }
@@ -75,7 +76,7 @@ final class LineConnection: Sendable {
         while offset < line.count {
             let count = try descriptor.send(line, from: offset)
             offset += count
-            if count == 0 { await poller.wait(for: .write, of: descriptor, isCancellable: false) }
+            if count == 0 { await watch.wait(for: .writing, isCancellable: false) }
         }
     }
 }

@@ -1,8 +1,7 @@
 #if canImport(Darwin)
 import Darwin
-import KithWire
 
-/// What sockets and threads are called on Apple's systems.
+/// What sockets are called on Apple's systems.
 enum Platform {
     /// Flags of every send; the socket option set by ``configure(_:)`` keeps signals away.
     static let sendFlags: Int32 = 0
@@ -21,23 +20,6 @@ enum Platform {
         var user: uid_t = 0
         var group: gid_t = 0
         return unsafe getpeereid(descriptor, &user, &group) == 0 ? user : nil
-    }
-
-    /// Runs `body` on a thread of its own.
-    static func startThread(_ body: @escaping @Sendable () -> Void) throws(KithError) {
-        var thread: pthread_t?
-        let box = unsafe Unmanaged.passRetained(ThreadBody(body))
-        let status = unsafe pthread_create(
-            &thread, nil,
-            { argument in
-                unsafe Unmanaged<ThreadBody>.fromOpaque(argument).takeRetainedValue().run()
-                return nil
-            }, unsafe box.toOpaque())
-        guard status == 0, let thread = unsafe thread else {
-            unsafe box.release()
-            throw KithError(.exhausted, "Could not start a thread (error \(status)).")
-        }
-        unsafe pthread_detach(thread)
     }
 }
 #endif

@@ -4,9 +4,8 @@ import Glibc
 #else
 import Musl
 #endif
-import KithWire
 
-/// What sockets and threads are called on Linux.
+/// What sockets are called on Linux.
 enum Platform {
     /// Flags of every send: a vanished reader is an error to handle, not a signal.
     static let sendFlags = Int32(MSG_NOSIGNAL)
@@ -30,25 +29,6 @@ enum Platform {
             credentials.uid != UInt32.max
         else { return nil }
         return credentials.uid
-    }
-
-    /// Runs `body` on a thread of its own.
-    static func startThread(_ body: @escaping @Sendable () -> Void) throws(KithError) {
-        var thread = pthread_t()
-        let box = unsafe Unmanaged.passRetained(ThreadBody(body))
-        let status = unsafe pthread_create(
-            &thread, nil,
-            { argument in
-                if let argument = unsafe argument {
-                    unsafe Unmanaged<ThreadBody>.fromOpaque(argument).takeRetainedValue().run()
-                }
-                return nil
-            }, unsafe box.toOpaque())
-        guard status == 0 else {
-            unsafe box.release()
-            throw KithError(.exhausted, "Could not start a thread (error \(status)).")
-        }
-        pthread_detach(thread)
     }
 }
 #endif

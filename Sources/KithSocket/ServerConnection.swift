@@ -1,4 +1,5 @@
 import KithAPI
+import KithIO
 import KithRPC
 import KithWire
 import Logging
@@ -29,10 +30,11 @@ final class ServerConnection: Sendable {
     }
 
     init(
-        _ descriptor: SocketDescriptor, poller: Poller, mayHalfClose: Bool, dispatcher: any Dispatcher, logger: Logger
-    ) {
+        _ descriptor: SocketDescriptor, on reactor: Reactor, mayHalfClose: Bool, dispatcher: any Dispatcher,
+        logger: Logger
+    ) throws(KithError) {
         self.mayHalfClose = mayHalfClose
-        connection = LineConnection(descriptor, poller: poller, lineLimit: LineFramer.defaultLimit)
+        connection = try LineConnection(descriptor, on: reactor, lineLimit: LineFramer.defaultLimit)
         self.dispatcher = dispatcher
         self.logger = logger
     }
@@ -127,7 +129,7 @@ final class ServerConnection: Sendable {
             state.isDraining = true
             return state.running == 0
         }
-        if !isIdle { await connection.poller.wait(for: .hangUp, of: connection.descriptor) }
+        if !isIdle { await connection.watch.wait(for: .hangUp) }
     }
 
     // MARK: - Calls
@@ -331,8 +333,7 @@ final class ServerConnection: Sendable {
                         guard case .json(let result) = output else {
                             throw KithError(.internal, "The answer has another form than the request.")
                         }
-                        let stream = SocketStream(
-                            connection.descriptor, poller: connection.poller, ahead: connection.takeRest())
+                        let stream = SocketStream(connection)
                         accepted.set(stream)
                         try await connection.send(
                             RPCResponse(id: id, result: .success(JSONText(scanned: result))).json)
@@ -341,7 +342,7 @@ final class ServerConnection: Sendable {
                     return true
                 }
                 group.addTask {
-                    await connection.poller.wait(for: .hangUp, of: connection.descriptor)
+                    await connection.watch.wait(for: .hangUp)
                     return false
                 }
                 // A caller that closes after both directions ended well has got what it wanted: let the service end.

@@ -9,7 +9,7 @@ import Synchronization
 /// All calls share one connection; each stream gets its own.
 public final class SocketCarrier: Carrier {
     private let path: String
-    private let poller: Poller
+    private let reactor: Reactor
     private let core: Core
     private let reader: Task<Void, Never>
 
@@ -36,9 +36,9 @@ public final class SocketCarrier: Carrier {
 
     private init(path: String, descriptor: SocketDescriptor) throws(KithError) {
         self.path = path
-        poller = try Poller()
+        reactor = try .forSockets()
         // Our own device answers: it may say more than a caller may.
-        let core = Core(LineConnection(descriptor, poller: poller, lineLimit: 4 * LineFramer.defaultLimit))
+        let core = Core(try LineConnection(descriptor, on: reactor, lineLimit: 4 * LineFramer.defaultLimit))
         self.core = core
         reader = Task(name: "kith socket") { await core.run() }
     }
@@ -79,7 +79,7 @@ public final class SocketCarrier: Carrier {
         guard let descriptor = try SocketDescriptor.connect(to: path) else {
             throw KithError(.closed, "The device at \(path) has stopped.", cause: NotSent())
         }
-        let connection = LineConnection(descriptor, poller: poller, lineLimit: 4 * LineFramer.defaultLimit)
+        let connection = try LineConnection(descriptor, on: reactor, lineLimit: 4 * LineFramer.defaultLimit)
         do {
             return try await withDeadline(options.timeout.map { $0 + Self.grace }) {
                 try await connection.send(request.json)
@@ -90,7 +90,7 @@ public final class SocketCarrier: Carrier {
                     throw KithError(.corrupt, "The device at \(self.path) answered with something else.")
                 }
                 let output = try Self.output(of: method, from: response)
-                let stream = SocketStream(descriptor, poller: connection.poller, ahead: connection.takeRest())
+                let stream = SocketStream(connection)
                 return OpenedStream(output: output, stream: stream)
             }
         } catch {

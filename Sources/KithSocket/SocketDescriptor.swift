@@ -7,12 +7,6 @@ import Darwin
 #endif
 import KithWire
 
-/// What a thread runs.
-final class ThreadBody: Sendable {
-    let run: @Sendable () -> Void
-    init(_ run: @escaping @Sendable () -> Void) { self.run = run }
-}
-
 /// A non-blocking stream socket, closed when the last reference goes.
 ///
 /// ``shutDown()`` ends it for both ends at once while others may still be inside a call: the number stays

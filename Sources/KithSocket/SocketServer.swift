@@ -1,4 +1,5 @@
 package import KithAPI
+import KithIO
 import KithRPC
 package import KithWire
 package import Logging
@@ -17,7 +18,8 @@ public final class SocketServer: Sendable {
     private let dispatcher: any Dispatcher
     private let logger: Logger
     private let listener: SocketListener
-    private let poller: Poller
+    private let reactor: Reactor
+    private let watch: Watch
     private let state = Mutex(State())
 
     private struct State {
@@ -34,7 +36,8 @@ public final class SocketServer: Sendable {
         self.connectionLimit = connectionLimit
         self.dispatcher = dispatcher
         self.logger = logger
-        poller = try Poller()
+        reactor = try .forSockets()
+        watch = try reactor.watch(listener.descriptor)
     }
 
     /// Begins to listen at the socket of a data directory, as ``SocketListener/unix(directory:)``.
@@ -70,9 +73,7 @@ public final class SocketServer: Sendable {
 
     /// Waits in a task that ``beginGracefulShutdown()`` can cancel.
     private func waitForCaller() async {
-        let poller = poller
-        let listener = listener.descriptor
-        let waiting = Task(name: "kith socket accept") { await poller.wait(for: .read, of: listener) }
+        let waiting = Task(name: "kith socket accept") { [watch] in await watch.wait(for: .reading) }
         let isClosing = state.withLock { state in
             state.waiting = waiting
             return state.isShuttingDown
@@ -102,8 +103,14 @@ public final class SocketServer: Sendable {
             logger.warning("refused a caller", metadata: ["at": "\(listener.name)"])
             return
         }
-        let connection = ServerConnection(
-            descriptor, poller: poller, mayHalfClose: listener.mayHalfClose, dispatcher: dispatcher, logger: logger)
+        let connection: ServerConnection
+        do {
+            connection = try ServerConnection(
+                descriptor, on: reactor, mayHalfClose: listener.mayHalfClose, dispatcher: dispatcher, logger: logger)
+        } catch {
+            logger.warning("refused a caller: \(error.message)", metadata: ["at": "\(listener.name)"])
+            return
+        }
         let isAdmitted = state.withLock { state -> Bool in
             guard !state.isShuttingDown, state.connections.count < connectionLimit else { return false }
             state.connections[ObjectIdentifier(connection)] = connection

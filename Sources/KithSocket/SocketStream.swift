@@ -1,4 +1,5 @@
 import KithAPI
+import KithIO
 import KithWire
 import Synchronization
 
@@ -15,7 +16,7 @@ import Synchronization
 /// A connection that closes without the last two was `.closed`.
 final class SocketStream: ByteStream {
     private let descriptor: SocketDescriptor
-    private let poller: Poller
+    private let watch: Watch
     private let reading: Reading
     private let state = Mutex(State())
 
@@ -33,7 +34,7 @@ final class SocketStream: ByteStream {
         var left = 0
         /// Bytes received beyond what was asked for.
         var ahead: [UInt8]
-        /// Whether so little was received last that there is no more, as a rule.
+        /// Whether less was received last than was asked for: there was no more.
         var isDrained = false
         init(ahead: [UInt8]) { self.ahead = ahead }
     }
@@ -43,16 +44,16 @@ final class SocketStream: ByteStream {
     /// Keys, not a file.
     private static let fewBytes = 256
 
-    /// Takes over a connection; `ahead` came in with the last line.
-    init(_ descriptor: SocketDescriptor, poller: Poller, ahead: [UInt8]) {
-        self.descriptor = descriptor
-        self.poller = poller
-        reading = Reading(ahead: ahead)
+    /// Takes over a connection, with what came in behind its last line.
+    init(_ connection: LineConnection) {
+        descriptor = connection.descriptor
+        watch = connection.watch
+        reading = Reading(ahead: connection.takeRest())
     }
 
     deinit { descriptor.shutDown() }
 
-    var executor: (any TaskExecutor)? { poller.executor }
+    var executor: (any TaskExecutor)? { watch.executor }
 
     /// Whether both directions have ended well.
     var isOver: Bool { state.withLock { $0.hasFinished && $0.hasEnded } }
@@ -69,7 +70,7 @@ final class SocketStream: ByteStream {
             if hasEnded { return nil }
             if reading.isDrained, reading.ahead.isEmpty {
                 reading.isDrained = false
-                await poller.wait(for: .read, of: descriptor)
+                await watch.wait(for: .reading)
             } else if reading.left > 0 {
                 if let bytes = try await readBody(upTo: limit) { return bytes }
             } else if let bytes = try await readHead(upTo: limit) {
@@ -88,7 +89,7 @@ final class SocketStream: ByteStream {
         }
         switch try descriptor.receive(upTo: min(limit, max(reading.left, 4096))) {
         case .wouldBlock:
-            await poller.wait(for: .read, of: descriptor)
+            await watch.wait(for: .reading)
             return nil
         case .end: throw ended()
         case .bytes(let bytes): return keep(bytes)
@@ -114,7 +115,7 @@ final class SocketStream: ByteStream {
             let (received, count) = try descriptor.receive(head: &head, upTo: limit)
             switch received {
             case .wouldBlock:
-                await poller.wait(for: .read, of: descriptor)
+                await watch.wait(for: .reading)
                 return nil
             case .end: throw ended()
             case .bytes(let bytes):
@@ -123,7 +124,7 @@ final class SocketStream: ByteStream {
                     reading.ahead = Array(parts[..<count])
                     return nil
                 }
-                reading.isDrained = bytes.count < Self.fewBytes
+                reading.isDrained = bytes.count < min(limit, Self.fewBytes)
                 try begin(parts)
                 guard reading.left > 0, !bytes.isEmpty else {
                     reading.ahead = bytes
@@ -139,7 +140,7 @@ final class SocketStream: ByteStream {
             return nil
         }
         switch try descriptor.receive(upTo: 4096) {
-        case .wouldBlock: await poller.wait(for: .read, of: descriptor)
+        case .wouldBlock: await watch.wait(for: .reading)
         case .end: throw ended()
         case .bytes(let bytes): reading.ahead += bytes
         }
@@ -209,7 +210,7 @@ final class SocketStream: ByteStream {
             }
             offset += count
             if count == 0 {
-                await poller.wait(for: .write, of: descriptor)
+                await watch.wait(for: .writing)
                 if let error = state.withLock({ $0.aborted }) { throw error }
                 // A frame begun cannot be taken back: the stream is good only for abort() now.
                 if Task.isCancelled {

@@ -1,5 +1,6 @@
 import Foundation
 import KithAPI
+import KithIO
 import KithIdentity
 import KithTesting
 import KithWire
@@ -89,8 +90,8 @@ import Testing
         ("forward:listen=*:*", "127.0.0.1"),
     ])
     func `without a grant no packet leaves`(grant: String, host: String) async throws {
-        let loop = try SocketLoop()
-        let listener = try SocketListener(at: NetworkAddress(ipv4: 0x7F00_0001, port: 0), on: loop)
+        let reactor = try Reactor.forForwarding()
+        let listener = try SocketListener(at: NetworkAddress(ipv4: 0x7F00_0001, port: 0), on: reactor)
         let port = try #require(listener.place.port)
         let carrier = try LocalCarrier(grant, names: ["inside.example": ["127.0.0.1:0"]])
         await #expect(throws: KithError(.denied, "")) { try await Client(carrier).connect("\(host):\(port)") }
@@ -216,9 +217,9 @@ import Testing
         }
         while carrier.laptop.core.count > 0 { await Task.yield() }
         // Tasks that still let go of their sockets.
-        let loop = try carrier.laptop.core.connector().loop
-        for _ in 0..<1_000 where loop.count > 0 { try await Task.sleep(for: .milliseconds(5)) }
-        #expect(loop.count == 0)
+        let reactor = try carrier.laptop.core.connector().reactor
+        for _ in 0..<1_000 where reactor.count > 0 { try await Task.sleep(for: .milliseconds(5)) }
+        #expect(reactor.count == 0)
     }
 }
 

@@ -1,5 +1,6 @@
 import Foundation
 import KithAPI
+import KithIO
 import KithTesting
 import KithWire
 import Testing
@@ -163,7 +164,7 @@ import Testing
 }
 
 private func loopbackSocket() throws -> DatagramSocket {
-    try DatagramSocket(at: NetworkAddress(ipv4: 0x7F00_0001, port: 0), on: try SocketLoop())
+    try DatagramSocket(at: NetworkAddress(ipv4: 0x7F00_0001, port: 0), on: try .forForwarding())
 }
 
 /// Sends a datagram and waits for the answer.

@@ -1,5 +1,6 @@
 import Foundation
 import KithAPI
+import KithIO
 import KithIdentity
 import KithTesting
 import KithWire
@@ -145,7 +146,7 @@ import Testing
         let place = try #require(opened.output.places.first)
         try await opened.stream.finish()
         while carrier.laptop.core.count > 0 { await Task.yield() }
-        let connector = Connector(loop: try SocketLoop(), resolver: Resolver())
+        let connector = Connector(reactor: try .forForwarding(), resolver: Resolver())
         var outcome = Forward.Opening.Outcome.connected
         // The last task lets go of the socket a moment later.
         for _ in 0..<1_000 where outcome == .connected {
@@ -174,7 +175,7 @@ import Testing
     private func unusedPlace() throws -> Forward.Place {
         for _ in 0..<100 {
             let address = NetworkAddress(ipv4: 0x7F00_0001, port: .random(in: 20_000..<32_000))
-            if let listener = try? SocketListener(at: address, on: try SocketLoop()) { return listener.place }
+            if let listener = try? SocketListener(at: address, on: try .forForwarding()) { return listener.place }
         }
         throw KithError(.conflict, "No port is free.")
     }
@@ -204,7 +205,7 @@ import Testing
         let carrier = try LocalCarrier("forward")
         let count = 1_000
         let matching = try await forwarding(.local, "0:127.0.0.1:\(peer.port)", carrier) { place in
-            let connector = Connector(loop: try SocketLoop(), resolver: Resolver())
+            let connector = Connector(reactor: try .forForwarding(), resolver: Resolver())
             var streams: [any ByteStream] = []
             for _ in 0..<count {
                 let connection = try await connector.connect(to: place, permission: OwnersPermission())

@@ -1,5 +1,6 @@
 import Foundation
 import KithAPI
+import KithIO
 import KithIdentity
 import KithNode
 import KithTesting
@@ -135,7 +136,7 @@ extension Client {
 
 /// A connection of this process's own, to what is forwarded.
 func dial(_ place: Forward.Place) async throws -> any ByteStream {
-    let connector = Connector(loop: try SocketLoop(), resolver: Resolver())
+    let connector = Connector(reactor: try .forForwarding(), resolver: Resolver())
     let connection = try await connector.connect(to: place, permission: OwnersPermission())
     return try #require(connection.stream, "\(connection.opening)")
 }

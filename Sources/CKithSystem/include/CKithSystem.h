@@ -12,5 +12,6 @@
 #include "KithTerminal.h"
 #include "KithMemory.h"
 #include "KithSockets.h"
+#include "KithReactor.h"
 
 #endif

@@ -63,23 +63,4 @@ void kith_raise_descriptor_limit(void);
 /// Gives a child, between fork and exec, the limit this process was started with.
 void kith_restore_descriptor_limit(void);
 
-// One thread told of all its sockets at once: each is added once, and reported whenever it has become ready.
-
-enum {
-    KITH_READY_TO_READ = 1,
-    KITH_READY_TO_WRITE = 2
-};
-
-/// Makes a reactor (epoll, kqueue). Returns its descriptor.
-int kith_reactor_open(void);
-
-/// Has `descriptor` reported as `token` each time there is something new to read, or room to write again; also at once.
-int kith_reactor_add(int reactor, int descriptor, uint64_t token);
-
-/// Must come before a descriptor that was added is closed.
-void kith_reactor_remove(int reactor, int descriptor);
-
-/// Waits for at least one report. Returns how many were written to `tokens` and `ready`.
-int kith_reactor_wait(int reactor, uint64_t *tokens, uint8_t *ready, int capacity);
-
 #endif

@@ -107,28 +107,4 @@ typedef struct kith_account {
 /// Reads the account from the user database. Returns 0 or the negated errno.
 int kith_account_read(kith_account *account);
 
-// One thread waiting for many descriptors.
-
-/// Makes a poller (epoll, kqueue). Returns its descriptor or the negated errno.
-int kith_poller_open(void);
-
-/// Reports `token` once, when `descriptor` can be read (or written). Returns 0 or the negated errno.
-int kith_poller_arm(int poller, int descriptor, int writing, uint64_t token);
-
-/// Forgets a descriptor; needed before closing it.
-void kith_poller_forget(int poller, int descriptor);
-
-/// Makes what wakes a poller from its wait, which then reports the token 0. Returns a handle for `kith_poller_wake` and
-/// `kith_poller_wakeable_close`, or the negated errno.
-int kith_poller_wakeable(int poller);
-
-/// Ends the poller's wait, or the next one.
-void kith_poller_wake(int poller, int handle);
-
-/// Lets go of a handle.
-void kith_poller_wakeable_close(int handle);
-
-/// Waits for at least one report. Returns how many were written to `tokens`, or the negated errno.
-int kith_poller_wait(int poller, uint64_t *tokens, int capacity);
-
 #endif

@@ -1,5 +1,6 @@
 import CKithSystem
 import Foundation
+import KithIO
 import KithShell
 import KithTerminal
 import KithWire
@@ -27,11 +28,11 @@ final class BrowserTerminal: Sendable {
     private static let farewell = Array(
         "\u{1B}[0m\u{1B}[?2026l\u{1B}[?2004l\u{1B}[?1006l\u{1B}[?1000l\u{1B}[?7h\u{1B}[?25h\u{1B}[?1049l".utf8)
 
-    private let readiness: Readiness
+    private let reactor: Reactor
     private let signals: Int32
 
     init() throws {
-        readiness = try Readiness()
+        reactor = try .forShells()
         signals = kith_terminal_signals(0)
         guard signals >= 0 else { throw KithError(.internal, "Cannot follow the size of the terminal.") }
     }
@@ -87,17 +88,14 @@ final class BrowserTerminal: Sendable {
 
     /// Reads what is typed until the task is cancelled; what has not been read then is left for another program.
     func readInput(_ report: (Event) -> Void) async {
+        guard let watch = try? reactor.watch(terminal: STDIN_FILENO) else { return report(.ended) }
+        defer { watch.close() }
         var buffer = [UInt8](repeating: 0, count: 4_096)
-        while true {
-            do {
-                try await readiness.wait(anyOf: [STDIN_FILENO], .reading)
-            } catch is CancellationError {
-                return
-            } catch {
-                return report(.ended)
+        while !Task.isCancelled {
+            guard Self.canRead(STDIN_FILENO) else {
+                await watch.wait(for: .reading)
+                continue
             }
-            var ready = pollfd(fd: STDIN_FILENO, events: Int16(POLLIN), revents: 0)
-            guard unsafe poll(&ready, 1, 0) > 0 else { continue }
             let count = unsafe read(STDIN_FILENO, &buffer, buffer.count)
             if count > 0 {
                 report(.typed(Array(buffer[..<count])))
@@ -110,8 +108,14 @@ final class BrowserTerminal: Sendable {
     /// Tells of new sizes, and of being stopped and continued, until the task is cancelled.
     func readSignals(_ report: (Event) -> Void) async {
         // Only cancellation ends it: the descriptor is the process's own.
-        while (try? await readiness.wait(anyOf: [signals], .reading)) != nil {
+        guard let watch = try? reactor.watch(terminal: signals) else { return }
+        defer { watch.close() }
+        while !Task.isCancelled {
             var number: UInt8 = 0
+            guard Self.canRead(signals) else {
+                await watch.wait(for: .reading)
+                continue
+            }
             guard unsafe read(signals, &number, 1) == 1 else { continue }
             switch Int32(number) {
             case SIGWINCH: report(.resized)
@@ -122,6 +126,12 @@ final class BrowserTerminal: Sendable {
         }
     }
 
+    /// Whether a read would not wait.
+    private static func canRead(_ descriptor: Int32) -> Bool {
+        var ready = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        return unsafe poll(&ready, 1, 0) > 0
+    }
+
     /// Writes all of it, without ever blocking a thread other tasks need.
     ///
     /// - Throws: `.closed` when there is no terminal any more.
@@ -130,7 +140,10 @@ final class BrowserTerminal: Sendable {
         while !rest.isEmpty {
             var ready = pollfd(fd: STDOUT_FILENO, events: Int16(POLLOUT), revents: 0)
             if unsafe poll(&ready, 1, 0) == 0 {
-                try await readiness.wait(anyOf: [STDOUT_FILENO], .writing)
+                let watch = try reactor.watch(terminal: STDOUT_FILENO, reads: false)
+                defer { watch.close() }
+                await watch.wait(for: .writing)
+                try Task.checkCancellation()
                 continue
             }
             // What poll promises is room for this much.

@@ -60,7 +60,7 @@ final class ShellDisplay: Sendable {
     private let policy: OutputFilter.Policy
     private let state: Mutex<State>
     private let recording: ShellRecording?
-    private let readiness: Readiness
+    private let reactor: Reactor
     private let writeLock = AsyncMutex()
     private let start = ContinuousClock.now
     private let offers = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
@@ -70,7 +70,7 @@ final class ShellDisplay: Sendable {
 
     /// - Throws: `KithError` `.exhausted` when there is no room for the recording.
     init(isRaw: Bool, size: (columns: Int, rows: Int)?, options: Options) throws {
-        readiness = try Readiness()
+        reactor = try .forShells()
         var state = State()
         let (columns, rows) = size ?? (80, 24)
         policy = options.clipboard
@@ -266,7 +266,10 @@ final class ShellDisplay: Sendable {
         while !rest.isEmpty, !state.withLock({ $0.isClosed }) {
             var ready = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
             if unsafe poll(&ready, 1, 0) == 0 {
-                try await readiness.wait(anyOf: [descriptor], .writing)
+                let watch = try reactor.watch(terminal: descriptor, reads: false)
+                defer { watch.close() }
+                await watch.wait(for: .writing)
+                try Task.checkCancellation()
                 continue
             }
             // What poll promises is room for this much.
