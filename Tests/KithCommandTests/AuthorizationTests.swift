@@ -1,4 +1,5 @@
 import Foundation
+import KithTesting
 import Testing
 
 @Suite struct AuthorizationTests {
@@ -74,11 +75,7 @@ import Testing
 
 extension Machine {
     /// Waits until a file exists.
-    func waitForFile(_ path: String, seconds: Double = 15) async throws {
-        let deadline = ContinuousClock.now + .seconds(seconds)
-        while !FileManager.default.fileExists(atPath: path) {
-            try #require(ContinuousClock.now < deadline, "\(path) did not appear")
-            try await Task.sleep(for: .milliseconds(20))
-        }
+    func waitForFile(_ path: String) async throws {
+        try await eventually { FileManager.default.fileExists(atPath: path) }
     }
 }

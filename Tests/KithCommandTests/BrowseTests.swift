@@ -1,4 +1,5 @@
 import Foundation
+import KithTesting
 import Testing
 
 @Suite struct BrowseTests {
@@ -186,7 +187,7 @@ import Testing
             try browser.press("Tab", "R")
             try await browser.show("listing, Esc stops")
             try browser.press("F10")
-            while try browser.value("#{alternate_on}") == "1" { try await Task.sleep(for: .milliseconds(20)) }
+            try await eventually { try browser.value("#{alternate_on}") != "1" }
         }
     }
 
@@ -205,7 +206,7 @@ import Testing
             try browser.send("\u{1B}[<0;5;4M\u{1B}[<0;5;4m\u{1B}[<0;5;4M\u{1B}[<0;5;4m")
             try await browser.show("deep.txt")
             try browser.send("\u{1B}[<0;76;24M\u{1B}[<0;76;24m")
-            while try browser.value("#{alternate_on}") == "1" { try await Task.sleep(for: .milliseconds(20)) }
+            try await eventually { try browser.value("#{alternate_on}") != "1" }
         }
     }
 
@@ -380,7 +381,7 @@ import Testing
             if signal == SIGTSTP { #expect(try modes() == "0 0 1") }
             try terminal.type("fg")
             try await terminal.show("10Quit")
-            while try modes() != "1 1 0" { try await Task.sleep(for: .milliseconds(20)) }
+            try await eventually { try modes() == "1 1 0" }
         }
         try terminal.press("q")
         try await terminal.show("ready>")

@@ -220,12 +220,7 @@ import Testing
             try await laptop.killDaemon()
             try await laptop.up()
             for port in [local, remote] {
-                var isBack = false
-                for _ in 0..<300 where !isBack {
-                    isBack = try await get(port)
-                    if !isBack { try await Task.sleep(for: .milliseconds(200)) }
-                }
-                #expect(isBack)
+                try await eventually { try await get(port) }
             }
         }
     }
@@ -245,13 +240,13 @@ import Testing
             #expect(try await phone.kith(["forward", "--stop", "\(id)"]).status == 3)
 
             let foreground = try phone.start(["forward", "laptop", "-L", "0:localhost:80", "-D", "0"])
-            try await waitUntil { try await !running().isEmpty }
+            try await eventually { try await !running().isEmpty }
             #expect(try await running().first?.rules.count == 2)
             kill(foreground.process.processIdentifier, SIGINT)
             let outcome = try await foreground.outcome(seconds: 20)
             #expect(outcome.status == 0, "\(outcome)")
             #expect(outcome.output.contains("→ localhost:80\n"), "\(outcome)")
-            try await waitUntil { try await running().isEmpty }
+            try await eventually { try await running().isEmpty }
             #expect(try await running().isEmpty)
         }
     }
@@ -265,7 +260,7 @@ import Testing
             let ask = "curl -s --unix-socket \(there) http://localhost/through-the-shell; exit 7"
             let outcome = try await phone.kith(["shell", "laptop", "-R", rule, "--", ask])
             #expect(outcome.status == 7 && outcome.output.contains("/through-the-shell"), "\(outcome)")
-            try await waitUntil { !FileManager.default.fileExists(atPath: there) }
+            try await eventually { !FileManager.default.fileExists(atPath: there) }
             #expect(!FileManager.default.fileExists(atPath: there))
 
             let refused = try await phone.kith(["shell", "laptop", "-R", "\(there)2:127.0.0.1:1", "--", "echo ran"])
@@ -340,14 +335,6 @@ import Testing
             #expect(text.hasPrefix("there: "), "\(text)")
             #expect(Int(text.dropFirst(7).trimmingCharacters(in: .whitespacesAndNewlines)) ?? 0 > 100)
         }
-    }
-}
-
-/// Asks again and again, for long enough.
-private func waitUntil(_ condition: () async throws -> Bool) async throws {
-    for _ in 0..<500 {
-        if try await condition() { return }
-        try await Task.sleep(for: .milliseconds(20))
     }
 }
 

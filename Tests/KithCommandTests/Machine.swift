@@ -1,4 +1,5 @@
 import Foundation
+import KithTesting
 import Synchronization
 import Testing
 
@@ -92,13 +93,7 @@ final class Machine: Sendable {
     /// Ends the daemon as a power cut would, and waits until the kernel has taken its lock and its socket back.
     func killDaemon() async throws {
         kill(try await daemonPID(), SIGKILL)
-        let deadline = ContinuousClock.now + .seconds(10)
-        while ContinuousClock.now < deadline {
-            let state = try await kith(["down"])
-            if state.status == 3 { return }
-            try await Task.sleep(for: .milliseconds(20))
-        }
-        Issue.record("the daemon of \(name) outlived SIGKILL")
+        try await eventually { try await kith(["down"]).status == 3 }
     }
 
     /// Pairs `other` with this machine: `other` may then do here what `grants` say.

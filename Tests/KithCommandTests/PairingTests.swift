@@ -1,4 +1,5 @@
 import Foundation
+import KithTesting
 import Testing
 
 @Suite struct PairingTests {
@@ -248,13 +249,13 @@ import Testing
 
 extension Machine {
     /// Waits until the daemon's log matches, and returns the first capture.
-    func waitForLog(_ pattern: Regex<(Substring, Substring)>, seconds: Double = 20) async throws -> String {
-        let deadline = ContinuousClock.now + .seconds(seconds)
-        while ContinuousClock.now < deadline {
+    func waitForLog(_ pattern: Regex<(Substring, Substring)>) async throws -> String {
+        var found: String?
+        try await eventually {
             let log = (try? String(contentsOfFile: data + "/kith.log", encoding: .utf8)) ?? ""  // not written yet
-            if let match = log.firstMatch(of: pattern) { return String(match.1) }
-            try await Task.sleep(for: .milliseconds(20))
+            found = log.firstMatch(of: pattern).map { String($0.1) }
+            return found != nil
         }
-        throw CocoaError(.fileReadNoSuchFile, userInfo: [NSFilePathErrorKey: data + "/kith.log"])
+        return try #require(found)
     }
 }

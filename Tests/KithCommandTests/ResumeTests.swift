@@ -1,4 +1,5 @@
 import Foundation
+import KithTesting
 import Testing
 
 @Suite struct ResumeTests {
@@ -16,7 +17,7 @@ import Testing
                 let outcome = try await copy.outcome(seconds: 20)
                 #expect(outcome.status != 0)
                 // Until the kernel has taken its lock and its socket back.
-                while try await phone.kith(["down"]).status != 3 { try await Task.sleep(for: .milliseconds(20)) }
+                try await eventually { try await phone.kith(["down"]).status == 3 }
                 try await phone.up()
             }
             let report = try await phone.expect("cp", "--json", "-q", source, "laptop:\(served)/")
@@ -95,7 +96,7 @@ import Testing
                 try await arrived(round * 1_000_000, in: served + "/tree")
                 kill(daemon, SIGKILL)
                 #expect(try await copy.outcome(seconds: 20).status != 0)
-                while try await phone.kith(["down"]).status != 3 { try await Task.sleep(for: .milliseconds(20)) }
+                try await eventually { try await phone.kith(["down"]).status == 3 }
                 #expect(FileManager.default.fileExists(atPath: served + "/tree/old"))
                 try await phone.up()
             }
@@ -138,16 +139,13 @@ import Testing
 
     /// Waits until so much of the file is there.
     private func arrived(_ count: Int, in folder: String) async throws {
-        let deadline = ContinuousClock.now + .seconds(60)
-        while ContinuousClock.now < deadline {
-            for name in try FileManager.default.contentsOfDirectory(atPath: folder) {
+        try await eventually {
+            try FileManager.default.contentsOfDirectory(atPath: folder).contains { name in
                 // It may have got its name since.
                 let attributes = try? FileManager.default.attributesOfItem(atPath: folder + "/" + name)
-                if let size = attributes?[.size] as? NSNumber, size.intValue >= count { return }
+                return (attributes?[.size] as? NSNumber)?.intValue ?? 0 >= count
             }
-            try await Task.sleep(for: .milliseconds(5))
         }
-        Issue.record("\(count) bytes did not arrive")
     }
 }
 

@@ -1,5 +1,6 @@
 import CKithSystem
 import Foundation
+import KithTesting
 import Testing
 
 #if canImport(Glibc)
@@ -41,15 +42,14 @@ import Darwin
     /// Waits until the newest offer has this state, and returns its number.
     @discardableResult
     private func wait(for state: String, on machine: Machine, count: Int = 1) async throws -> String {
-        let deadline = ContinuousClock.now + .seconds(30)
-        while true {
+        var id: String?
+        try await eventually {
             let all = try await entries(machine)
-            if all.count >= count, let last = all.last, last["state"] as? String == state {
-                return try #require(last["id"] as? String)
-            }
-            try #require(ContinuousClock.now < deadline, "\(all)")
-            try await Task.sleep(for: .milliseconds(50))
+            guard all.count >= count, let last = all.last, last["state"] as? String == state else { return false }
+            id = try #require(last["id"] as? String)
+            return true
         }
+        return try #require(id)
     }
 
     private func write(_ bytes: Data, to path: String) throws {
@@ -199,18 +199,11 @@ import Darwin
             try await phone.killDaemon()
             _ = try await sending.outcome(seconds: 30)
             // The other end learns of it when the connection is given up, after a minute and a half.
-            let deadline = ContinuousClock.now + .seconds(200)
-            while try await entries(laptop).last?["state"] as? String == "receiving" {
-                try #require(ContinuousClock.now < deadline)
-                try await Task.sleep(for: .milliseconds(200))
-            }
+            try await eventually { try await entries(laptop).last?["state"] as? String != "receiving" }
             let ended = try await entries(laptop).last?["state"] as? String ?? ""
             #expect(["failed", "withdrawn"].contains(ended), "\(ended)")
             // Its stream may be told of that a moment later than the offer's.
-            while !names(folder).isEmpty {
-                try #require(ContinuousClock.now < deadline, "\(names(folder))")
-                try await Task.sleep(for: .milliseconds(50))
-            }
+            try await eventually { names(folder).isEmpty }
             try await phone.up()
             try write(Data("x".utf8), to: phone.path("small"))
             try await phone.expect("send", phone.path("small"), "laptop")

@@ -1,4 +1,5 @@
 import Foundation
+import KithTesting
 import Testing
 
 @Suite struct ShellTests {
@@ -76,9 +77,9 @@ import Testing
             try second.press("C-d")
             try await laptop.waitForFile(laptop.path("note"))
             var note = ""
-            while !note.hasSuffix("second\n") {
+            try await eventually {
                 note = try String(contentsOfFile: laptop.path("note"), encoding: .utf8)
-                try await Task.sleep(for: .milliseconds(20))
+                return note.hasSuffix("second\n")
             }
             #expect(note == "typed in the first\ntyped in the second\n")
             try second.press("Enter")

@@ -1,6 +1,7 @@
 import Foundation
 import KithAPI
 import KithIdentity
+import KithTesting
 import KithWire
 import Synchronization
 import Testing
@@ -133,7 +134,7 @@ import Darwin
         try TransferFrame.data([UInt8](content.prefix(1_000_000))[...]).append(to: &data)
         try await hanging.write(data)
         func arrived() throws -> Int { try folders.names("srv").first.map { try folders.data("srv/" + $0).count } ?? 0 }
-        while try arrived() < 512 << 10 { try await Task.sleep(for: .milliseconds(5)) }
+        try await eventually { try arrived() >= 512 << 10 }
         let (summary, _) = try await client.copy([here(folders.local + "/file")], to: there(folders.srv))
         #expect(try folders.data("srv/file") == content)
         #expect(summary.sent < 3_000_000, "\(summary.sent)")

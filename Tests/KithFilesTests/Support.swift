@@ -3,6 +3,7 @@ import KithAPI
 import KithFiles
 import KithIdentity
 import KithNode
+import KithTesting
 import KithWire
 import Logging
 import Synchronization
@@ -115,7 +116,7 @@ final class Running: Sendable {
 
     /// Waits until both ends of every stream have seen its end.
     func end() async throws {
-        while count.load(ordering: .relaxed) > 0 { try await Task.sleep(for: .milliseconds(1)) }
+        try await eventually { count.load(ordering: .relaxed) <= 0 }
     }
 }
 

@@ -63,10 +63,7 @@ import Testing
             try await stream.finish()
             #expect(try await stream.readText() == "hello")
         }
-        for _ in 0..<1_000 where FileManager.default.fileExists(atPath: front) {
-            try await Task.sleep(for: .milliseconds(5))
-        }
-        #expect(!FileManager.default.fileExists(atPath: front))
+        try await eventually { !FileManager.default.fileExists(atPath: front) }
     }
 
     @Test func `a connection that cannot be opened is reset, and what listens stays`() async throws {

@@ -1,6 +1,7 @@
 import CoreFoundation
 import Foundation
 import Glibc
+import KithTesting
 import KithWire
 import Testing
 
@@ -129,10 +130,10 @@ import Testing
         process.standardError = FileHandle.nullDevice
         try process.run()
         func sleepers() -> Bool { Program.succeeds(["pgrep", "-f", "^sleep \(mark)"]) }
-        while !sleepers() { try await Task.sleep(for: .milliseconds(20)) }
+        try await eventually { sleepers() }
         kill(process.processIdentifier, SIGKILL)
         process.waitUntilExit()
-        while sleepers() { try await Task.sleep(for: .milliseconds(20)) }
+        try await eventually { !sleepers() }
     }
 
     private func sockets(_ link: Link) async throws -> (left: Socket, right: Socket) {
@@ -150,11 +151,12 @@ import Testing
 
     /// Waits until the link has seen `packets` from the left end and nothing is under way.
     private func settled(_ link: Link, packets: Int) async throws -> Link.Direction {
-        while true {
-            let up = try await link.statistics().up
-            if up.packets >= packets, up.delivered + up.lost + up.overflowed + up.blackholed >= packets { return up }
-            try await Task.sleep(for: .milliseconds(10))
+        var up = try await link.statistics().up
+        try await eventually {
+            up = try await link.statistics().up
+            return up.packets >= packets && up.delivered + up.lost + up.overflowed + up.blackholed >= packets
         }
+        return up
     }
 }
 

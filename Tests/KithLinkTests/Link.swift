@@ -1,6 +1,7 @@
 import Foundation
 import KithNet
 import KithIdentity
+import KithTesting
 import KithWire
 import Logging
 
@@ -126,7 +127,7 @@ final class Link: Sendable {
             return end == .left ? statistics.up.delivered : statistics.down.delivered
         }
         let start = try await delivered()
-        while try await delivered() < start + count { try await Task.sleep(for: .milliseconds(10)) }
+        try await eventually { try await delivered() >= start + count }
     }
 
     /// Ends the link, so that everything it recorded is on the disk.

@@ -3,6 +3,7 @@ import Foundation
 import KithIO
 import KithIdentity
 import KithQUIC
+import KithTesting
 import KithWire
 import Synchronization
 import Testing
@@ -329,9 +330,9 @@ import Testing
         let limited = try await withThrowingTaskGroup { group in
             group.addTask { try await conversation() }
             var statistics = try await link.statistics()
-            while statistics.up.blackholed < 3 {
-                try await Task.sleep(for: .milliseconds(100))
+            try await eventually {
                 statistics = try await link.statistics()
+                return statistics.up.blackholed >= 3
             }
             try await link.set("up-first=1000000")
             try await group.waitForAll()

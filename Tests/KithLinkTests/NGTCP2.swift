@@ -1,6 +1,7 @@
 import Foundation
 import KithIdentity
 import KithNet
+import KithTesting
 
 /// The programs that come with libngtcp2 (Debian: ngtcp2-client and ngtcp2-server); they speak HTTP/3.
 enum NGTCP2 {
@@ -66,7 +67,7 @@ enum NGTCP2 {
     static func listens(on link: Link) async throws {
         let hex = String(port, radix: 16, uppercase: true)
         let command = link.command(at: .right, ["grep", "-q", ":\(hex) ", "/proc/net/udp", "/proc/net/udp6"])
-        while !Program.succeeds(command) { try await Task.sleep(for: .milliseconds(20)) }
+        try await eventually { Program.succeeds(command) }
     }
 
     private static func pem(_ label: String, _ bytes: [UInt8]) -> String {

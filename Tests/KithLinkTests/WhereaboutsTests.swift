@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import KithTesting
 import Testing
 
 /// Two devices, each the real `kith` in a network of its own.
@@ -88,13 +89,9 @@ import Testing
 
             // One after the other, as no two devices find each other that lose each other at once.
             try laptop.move(from: "10.7.0.1/16", to: "10.7.0.11/24")
-            while try phone.known().first?.hasPrefix("10.7.0.11:") != true {
-                try await Task.sleep(for: .milliseconds(50))
-            }
+            try await eventually { try phone.known().first?.hasPrefix("10.7.0.11:") == true }
             try phone.move(from: "10.7.0.2/16", to: "10.7.0.12/24")
-            while try laptop.known().first?.hasPrefix("10.7.0.12:") != true {
-                try await Task.sleep(for: .milliseconds(50))
-            }
+            try await eventually { try laptop.known().first?.hasPrefix("10.7.0.12:") == true }
 
             for pid in [try laptop.pid(), try phone.pid()] { kill(pid, SIGKILL) }
             try laptop.up()
@@ -118,9 +115,7 @@ import Testing
             try phone.kith("ping", "laptop", "--count", "1")
             // The connection does not go that way.
             _ = try laptop.run(["ip", "address", "add", "10.8.0.1/24", "dev", "link0"])
-            while try !phone.known().contains(where: { $0.hasPrefix("10.8.0.1:") }) {
-                try await Task.sleep(for: .milliseconds(50))
-            }
+            try await eventually { try phone.known().contains(where: { $0.hasPrefix("10.8.0.1:") }) }
         }
     }
 }

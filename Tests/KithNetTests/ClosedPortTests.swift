@@ -1,6 +1,7 @@
 import CKithSystem
 import KithIO
 import KithIdentity
+import KithTesting
 import KithWire
 import Logging
 import NIOCore
@@ -39,7 +40,7 @@ import Testing
                     cable.cut()
                     async let dialed = client.connect(to: server.id, at: [closed, address])
                     // The closed one is dialed first: it has been given up when only the other is still tried.
-                    while await client.dialed != [address] { try await Task.sleep(for: .milliseconds(5)) }
+                    try await eventually { await client.dialed == [address] }
                     cable.mend()
                     #expect(try await dialed.statistics().remoteAddress == address)
                 }
@@ -99,9 +100,9 @@ import Testing
                 try await server.listen(onlyTo: NetworkAddress(ipv4: (127, 0, 0, 1), port: 9))
                 let probes = await open.outgoing.statistics().packetsSent + 10
                 try await open.near.write([2])
-                while await open.outgoing.statistics().packetsSent < probes {
+                try await eventually {
                     try #require(open.outgoing.isOpen)
-                    try await Task.sleep(for: .milliseconds(5))
+                    return await open.outgoing.statistics().packetsSent >= probes
                 }
                 try await server.listen(onlyTo: client.localAddresses[0])
                 #expect(try await open.far.read(upTo: 1) == [2])
@@ -163,7 +164,7 @@ import Testing
                     })
             }
             let probe = try #require(await made.value())
-            while await loop.answer({ probe.isAsking }) { try await Task.sleep(for: .milliseconds(5)) }
+            try await eventually { await !loop.answer({ probe.isAsking }) }
             #expect(listener.withLock { $0 } != nil)
             #expect(refusals.withLock { $0 } == 1)
         }
@@ -183,7 +184,7 @@ import Testing
                 open = try await survivor.connect(to: key.id, at: [address])
             }
             // Neither end says anything that the other could still have to hear.
-            while await open.statistics().quiet < .milliseconds(200) { try await Task.sleep(for: .milliseconds(20)) }
+            try await eventually { await open.statistics().quiet >= .milliseconds(200) }
             let stream = try await open.openStream()
             await old.driver.vanish()
             let new = try await Endpoint.bind(key: key, options: patient(at: address), logger: .quiet)

@@ -1,4 +1,5 @@
 import KithQUIC
+import KithTesting
 import KithWire
 import NIOCore
 import Testing
@@ -63,7 +64,7 @@ import Testing
                 try await withEndpoint { client in
                     cable.hold()
                     async let dialed = client.connect(to: server.id, at: [address])
-                    while try await cable.clientIP() == nil { try await Task.sleep(for: .milliseconds(1)) }
+                    try await eventually { try await cable.clientIP() != nil }
                     try await client.rebind(to: [Self.elsewhere])
                     cable.release(deafens: false)
                     let outgoing = try await dialed

@@ -1,6 +1,7 @@
 import KithAPI
 import KithIdentity
 import KithNode
+import KithTesting
 import KithWire
 import Logging
 import Synchronization
@@ -341,7 +342,7 @@ final class TestService: Service {
         hasStarted.set(true)
         started.open()
         do {
-            try await Task.sleep(for: .seconds(3600))
+            try await untilCancelled()
         } catch {
             cancelled.open()
             throw error
@@ -430,7 +431,7 @@ final class Pausing: Service {
                 self.course.set(self.course.value + ["begun"])
                 self.begun.open()
                 // Only cancelling ends it.
-                try? await Task.sleep(for: .seconds(3_600))
+                try? await untilCancelled()
                 self.course.set(self.course.value + ["ended"])
                 try Task.checkCancellation()
                 return Nothing()

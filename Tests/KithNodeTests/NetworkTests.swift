@@ -195,10 +195,10 @@ private func withMachines(
             }
             #expect(laptop.service.served.value == 2)
             // It is written down behind the call.
-            while try !laptop.store.audit(limit: 10).contains(where: {
-                $0.decision == .denied && $0.device == phone.key.id.description
-            }) {
-                try await Task.sleep(for: .milliseconds(10))
+            try await eventually {
+                try laptop.store.audit(limit: 10).contains {
+                    $0.decision == .denied && $0.device == phone.key.id.description
+                }
             }
         }
     }
@@ -240,10 +240,10 @@ private func withMachines(
             for (moving, other) in [(phone, laptop), (laptop, phone)] {
                 try await moving.endpoint.rebind(to: [there])
                 let address = try #require(moving.endpoint.localAddresses.first)
-                while try other.store.device(moving.key.id)?.addresses.first != address {
+                try await eventually {
                     // What is sent shows where it comes from.
                     _ = try await phone.node.client.call(Ask.self, "hi", on: "laptop")
-                    try await Task.sleep(for: .milliseconds(10))
+                    return try other.store.device(moving.key.id)?.addresses.first == address
                 }
                 let entry = try #require(try other.store.addressBook(of: moving.key.id).entries.first)
                 #expect(entry.lastGood != nil)

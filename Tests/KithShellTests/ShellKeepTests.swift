@@ -227,11 +227,10 @@ struct ShellKeepTests {
         try await Conversation(other).expect("begun")
         await other.detach()
         var size: Shell.Size?
-        for _ in 0..<500 where size != Self.terminal.size {
+        try await eventually {
             size = try await Client(carrier).call(Shell.Sessions.self, Nothing()).first?.size
-            try await Task.sleep(for: .milliseconds(10))
+            return size == Self.terminal.size
         }
-        #expect(size == Self.terminal.size)
         session.close()
     }
 
@@ -282,9 +281,7 @@ struct ShellKeepTests {
         let asking = "awk 'BEGIN { for (i = 0; i < 100000; i++) printf \"\\033[c\" }'"
         try await talk.type("\(asking); : >'\(folder.path)/asked'; sleep 60\n")
         await session.detach()
-        while !FileManager.default.fileExists(atPath: folder.path + "/asked") {
-            try await Task.sleep(for: .milliseconds(20))
-        }
+        try await eventually { FileManager.default.fileExists(atPath: folder.path + "/asked") }
         #expect(try #require(service.running.all.first).held.input <= 128 << 10)
         session.close()
     }
@@ -293,7 +290,7 @@ struct ShellKeepTests {
         let carrier = CuttableCarrier(service)
         let session = try await open(carrier, "exec sleep 1000", terminal: Self.terminal, keep: 1)
         await session.detach()
-        while isAlive(session.process) { try await Task.sleep(for: .milliseconds(20)) }
+        try await eventually { !isAlive(session.process) }
         while !(try await Client(carrier).call(Shell.Sessions.self, Nothing()).isEmpty) { await Task.yield() }
     }
 
@@ -305,7 +302,7 @@ struct ShellKeepTests {
         service.grantsChanged(for: id, to: [.shell, .library])
         #expect(isAlive(kept.process))
         service.grantsChanged(for: id, to: [.shellView])
-        while isAlive(kept.process) { try await Task.sleep(for: .milliseconds(20)) }
+        try await eventually { !isAlive(kept.process) }
     }
 
     @Test func `every kept shell ends when the device stops`() async throws {
@@ -323,7 +320,7 @@ struct ShellKeepTests {
         let session = try await open(carrier, "echo $$; sleep 1000")
         _ = try await session.next()
         session.close()
-        while isAlive(session.process) { try await Task.sleep(for: .milliseconds(20)) }
+        try await eventually { !isAlive(session.process) }
     }
 
     @Test func `an interrupt key is answered before an hour of old output`() async throws {
@@ -333,7 +330,7 @@ struct ShellKeepTests {
         try await talk.type("PS1=; echo rea''dy; seq 1 100000000\n")
         try await talk.expect("ready\r\n")
         // Nobody reads while output piles up.
-        while (service.running.all.first?.backlog ?? 0) < 64 << 10 { try await Task.sleep(for: .milliseconds(5)) }
+        try await eventually { (service.running.all.first?.backlog ?? 0) >= 64 << 10 }
         try await session.write([3])
         try await session.write(Array("echo en''d\n".utf8))
         let before = try await talk.expect("end\r\n")
@@ -424,7 +421,7 @@ struct AgentTests {
         agent.standardError = FileHandle.nullDevice
         try agent.run()
         defer { agent.end() }
-        while !FileManager.default.fileExists(atPath: socket) { try await Task.sleep(for: .milliseconds(5)) }
+        try await eventually { FileManager.default.fileExists(atPath: socket) }
 
         let service = ShellService(
             options: Harness.options(), logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
@@ -449,6 +446,6 @@ struct AgentTests {
         #expect(result.exit == .status(0), "\(String(decoding: result.error, as: UTF8.self))")
         #expect(output.contains("ssh-ed25519 ") && output.contains("BEGIN SSH SIGNATURE") && output.contains("700\n"))
         let there = try #require(output.split(separator: "\n").last)
-        while FileManager.default.fileExists(atPath: String(there)) { try await Task.sleep(for: .milliseconds(5)) }
+        try await eventually { !FileManager.default.fileExists(atPath: String(there)) }
     }
 }

@@ -110,7 +110,7 @@ final class FakeDispatcher: Dispatcher {
             throw KithError(input.code, "As asked.")
         case Hang.name, Act.name:
             started.open()
-            do { try await Task.sleep(for: .seconds(3600)) } catch {
+            do { try await untilCancelled() } catch {
                 cancelled.open()
                 throw error
             }
@@ -148,13 +148,13 @@ final class FakeDispatcher: Dispatcher {
         case Idle.name:
             let stream = try await accept(.json(Array("{}".utf8)))
             try await stream.write([1])
-            do { try await Task.sleep(for: .seconds(3600)) } catch {
+            do { try await untilCancelled() } catch {
                 cancelled.open()
                 stream.abort(.cancelled)
             }
         case NeverAccept.name:
             started.open()
-            do { try await Task.sleep(for: .seconds(3600)) } catch {
+            do { try await untilCancelled() } catch {
                 cancelled.open()
                 throw error
             }
