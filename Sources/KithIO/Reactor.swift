@@ -56,8 +56,10 @@ package final class Reactor: Sendable {
     /// It must stay open as long as the watch does. A regular file is always ready.
     ///
     /// - Parameters:
+    ///   - descriptor: Its number.
     ///   - reads: Whether anybody will wait to read from it.
     ///   - owner: Kept until the watch has ended: what closes the descriptor when it goes.
+    /// - Returns: what tasks wait at; it ends with the last reference.
     /// - Throws: when the system watches no more.
     package func watch(
         _ descriptor: Int32, reads: Bool = true, keeping owner: (any AnyObject & Sendable)? = nil
