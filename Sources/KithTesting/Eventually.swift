@@ -3,6 +3,7 @@ import KithIO
 /// Says that what ``eventually(within:_:)`` waits for did not come.
 public struct NotInTime: Error, CustomStringConvertible {
     let limit: Duration
+    /// A sentence for a person.
     public var description: String { "What a test waits for did not come within \(limit)." }
 }
 

@@ -250,7 +250,8 @@ import Testing
                 try bash.type("fg")
                 try await bash.show("there")
                 try bash.type("word\(round)")
-                try await bash.show("got word\(round)")
+                // Only at its prompt does the shell read again what is typed.
+                try await bash.show("got word\(round) here:")
                 try bash.type("clear; stty -a | grep -o ' -*icanon\\| -*echo '")
                 try await bash.show("icanon echo")
             }
