@@ -36,7 +36,7 @@ let floors: [[Target]] = [
                 .product(name: "CryptoExtras", package: "swift-crypto"),
             ]),
         .target(name: "KithAPI", dependencies: ["KithIO", "KithWire", "KithIdentity", "KithRPC"]),
-        .target(name: "KithTerminal", dependencies: ["KithWire"]),
+        .target(name: "KithTerminal", dependencies: ["KithWire", "KithRPC"]),
         .target(name: "KithMLS", dependencies: [.product(name: "Crypto", package: "swift-crypto")]),
     ],
     // 3 Drivers
@@ -179,7 +179,8 @@ let tests: [Target] = [
     test("KithRPC"),
     test("KithQUIC", "KithTesting", crypto),
     .testTarget(
-        name: "KithAPITests", dependencies: ["KithAPI", "KithIdentity", "KithTesting", "KithWire"], exclude: ["Golden"]),
+        name: "KithAPITests", dependencies: ["KithAPI", "KithIdentity", "KithRPC", "KithTesting", "KithWire"],
+        exclude: ["Golden"]),
     test("KithTerminal", "KithTesting"),
     .testTarget(
         name: "KithMLSTests", dependencies: ["KithMLS", "KithWire", "KithMLSVectors"], exclude: ["Golden"]),
@@ -196,7 +197,7 @@ let tests: [Target] = [
     test("KithStore", "KithIdentity", "KithMLS", "KithTesting", logging, .product(name: "GRDB", package: "GRDB.swift")),
     test("KithSocket", "KithTesting", "KithRPC", "KithAPI", logging),
     test("KithNode", "KithTesting", "KithIdentity", "KithAPI", "KithNet", "KithStore", logging),
-    test("Kith", "KithTesting"),
+    test("Kith", "KithTesting", "KithSocket"),
     test("KithShell", "KithTesting", "KithIdentity", "KithAPI", "KithNode", "CKithSystem", logging),
     test("KithFiles", "CKithSystem", "KithIdentity", "KithAPI", "KithNode", "KithTesting", crypto, logging),
     test(

@@ -57,9 +57,11 @@ struct DeviceParts: Sendable {
         let endpoint = try await Self.bind(key, store, memory, options)
         self.endpoint = endpoint
         let protection = try ProtectedFiles(directory: store.directory)
+        var nodeOptions = options.node
+        nodeOptions.version = kithVersion
         let node = Node(
             id: key.id, store: store, protection: protection, interceptors: options.interceptors,
-            options: options.node, logger: options.logger)
+            options: nodeOptions, logger: options.logger)
         self.node = node
 
         let now: @Sendable () -> Int64 = { Int64(time(nil)) }

@@ -44,6 +44,8 @@ public struct AnyMethod: Sendable {
     package let access: @Sendable (any Sendable) throws -> Access
     /// Itself as an entry of a document, whose types the probe learns.
     package let described: @Sendable (SchemaProbe) -> OpenRPC.Method
+    /// The type of its input.
+    package let inputType: any Sendable.Type
     /// Some input that it takes, made up.
     package let sampleInput: @Sendable (SchemaProbe) -> (any Sendable)?
 
@@ -63,7 +65,14 @@ public struct AnyMethod: Sendable {
             decode = { payload in
                 do {
                     switch payload {
-                    case .cbor(let bytes): return try CBORDecoder().decode(type, from: bytes)
+                    case .cbor(let bytes):
+                        do {
+                            return try CBORDecoder().decode(type, from: bytes)
+                        } catch {
+                            // Those of this version leave nothing out.
+                            guard let omissible = type as? any OmissibleInput.Type else { throw error }
+                            return try CBORDecoder().decode(type, from: omissible.completed(bytes))
+                        }
                     case .json(let bytes):
                         let completed = try (type as? any OmissibleInput.Type)?.completed(JSONText(bytes)).bytes
                         return try Self.decode(type, from: completed ?? bytes)
@@ -151,6 +160,7 @@ public struct AnyMethod: Sendable {
         input = Coding(M.Input.self, what: "The input of \(M.name)")
         output = Coding(M.Output.self, what: "The answer of \(M.name)")
         described = { Self.describe(method, upstream: upstream, downstream: downstream, $0) }
+        inputType = M.Input.self
         sampleInput = { $0.sample(of: M.Input.self) }
         access = { value in
             guard let input = value as? M.Input else {

@@ -16,9 +16,9 @@ package enum HeaderExchange {
         } catch let error as KithError {
             // The other end may have answered without hearing us out; its answer says more.
             guard let early = try? await stream.read(upTo: 64 << 10),  // no answer either: the first failure it is
-                case .failure(let code, let message)? = try ResponseHead.parse(early)?.head
+                case .failure(let code, let message, let detail)? = try ResponseHead.parse(early)?.head
             else { throw error }
-            throw KithError(code, message)
+            throw KithError(code, message, detail: detail)
         }
         var answer = AnswerReader(method: header.method)
         while true {
@@ -79,7 +79,7 @@ struct AnswerReader {
             return nil
         }
         switch head {
-        case .failure(let code, let message): throw KithError(code, message)
+        case .failure(let code, let message, let detail): throw KithError(code, message, detail: detail)
         case .success(let output): return (output, Array(bytes[count...]))
         }
     }

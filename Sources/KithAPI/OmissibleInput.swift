@@ -1,10 +1,10 @@
 import KithRPC
 import KithWire
 
-/// An input of which some members may be left out where it is written as JSON.
+/// An input of which some members may be left out where it is written, in JSON or in CBOR.
 ///
-/// People and scripts write JSON; between devices an input travels whole, so that no member means two things to two
-/// versions.
+/// The conformance stands with the input type, and its values are the defaults of the initialiser. A member that is
+/// optional has no other default than `nil`: leaving it out is how `nil` is written.
 public protocol OmissibleInput: Codable, Sendable {
     /// An input in which every member that may be left out has the value that stands for it then.
     static var usual: Self { get }
@@ -17,6 +17,11 @@ extension OmissibleInput {
     static func completed(_ text: JSONText) throws -> JSONText {
         let usual = try JSONText(encoding: Self.usual).members() ?? []
         return merged(text, over: JSONText(members: usual.filter { !Self.required.contains($0.name) }))
+    }
+
+    /// CBOR with what was left out of it; unchanged when it is no map.
+    static func completed(_ bytes: [UInt8]) throws -> [UInt8] {
+        try CBORDecoder().completed(bytes, over: CBOREncoder().encode(Self.usual), except: Self.required)
     }
 
     /// What is given, over what stands for it; objects in objects likewise.

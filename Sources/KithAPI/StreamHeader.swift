@@ -107,25 +107,35 @@ package struct StreamHeader: Hashable, Sendable {
 /// What the service answers first: that it did the call or accepted the stream, or why not.
 ///
 /// A status byte, 0 for done and 1 for an error, then CBOR with its varint length ≤ 4 MiB:
-/// the output, or a map of `code` and `message`.
+/// the output, or a map of `code` and `message`, and of an application's own `detail` (a map of `code` and CBOR `data`).
 package enum ResponseHead: Hashable, Sendable {
     /// Done; the output as CBOR.
     case success([UInt8])
     /// Refused or failed.
-    case failure(code: KithError.Code, message: String)
+    case failure(code: KithError.Code, message: String, detail: KithError.Detail? = nil)
 
     package static let outputLimit = 4 << 20
     package static let messageLimit = 4096
 
+    /// A body with a detail is no longer than one without: the message gives way.
+    private static let bodyLimit = messageLimit + 128
+
     private struct Failure: Codable {
+        struct Detail: Codable {
+            var code: String
+            var data: ByteString?
+        }
+
         var code: String
         var message: String
+        var detail: Detail?
     }
 
     /// The head for an error, whatever it is; what lay beneath it stays here.
     package init(_ error: any Error) {
         switch error {
-        case let error as KithError: self = .failure(code: error.code, message: error.message)
+        case let error as KithError:
+            self = .failure(code: error.code, message: error.message, detail: error.detail)
         case is CancellationError: self = .failure(code: .cancelled, message: "The call was cancelled.")
         case is WireError: self = .failure(code: .invalid, message: "The request is malformed.")
         default: self = .failure(code: .internal, message: "The service failed.")
@@ -144,12 +154,13 @@ package enum ResponseHead: Hashable, Sendable {
             writer = ByteWriter(capacity: output.count + 9)
             writer.integer(UInt8(0))
             writer.prefixedBytes(output)
-        case .failure(let code, let message):
+        case .failure(let code, let message, let detail):
+            let own = detail.map { Failure.Detail(code: $0.code, data: $0.data.map { ByteString($0) }) }
+            let size = detail.map { 64 + $0.code.utf8.count + ($0.data?.count ?? 0) } ?? 0
             // Whole characters only, so that what arrives is a string.
-            var text = message
-            while text.utf8.count > Self.messageLimit { text.removeLast(max(1, text.count / 8)) }
+            let text = message.prefix(bytes: Self.messageLimit - size)
             writer.integer(UInt8(1))
-            writer.prefixedBytes(try CBOREncoder().encode(Failure(code: code.rawValue, message: text)))
+            writer.prefixedBytes(try CBOREncoder().encode(Failure(code: code.rawValue, message: text, detail: own)))
         }
         return writer.bytes
     }
@@ -166,14 +177,16 @@ package enum ResponseHead: Hashable, Sendable {
             switch status {
             case 0: head = .success(try reader.prefixedBytes(limit: outputLimit))
             case 1:
-                let body = try reader.prefixedBytes(limit: messageLimit + 128)
+                let body = try reader.prefixedBytes(limit: bodyLimit)
                 let failure: Failure
                 do {
                     failure = try CBORDecoder().decode(Failure.self, from: body)
                 } catch {
                     throw WireError.invalid("error body")
                 }
-                head = .failure(code: KithError.Code(rawValue: failure.code) ?? .internal, message: failure.message)
+                head = .failure(
+                    code: KithError.Code(rawValue: failure.code) ?? .internal, message: failure.message,
+                    detail: failure.detail.flatMap { KithError.Detail(code: $0.code, cbor: $0.data?.bytes) })
             default: throw WireError.invalid("status \(status)")
             }
             return (head, bytes.count - reader.remaining)

@@ -56,7 +56,7 @@ struct Root: AsyncParsableCommand {
                     ConfigCommand.self, CompletionsCommand.self, CompleteCommand.self, ManualCommand.self,
                     DoctorCommand.self, BenchCommand.self, ServiceCommand.self,
                 ]),
-            CommandGroup(name: "For programs", subcommands: [CallCommand.self, MLSCommand.self]),
+            CommandGroup(name: "For programs", subcommands: [CallCommand.self, APICommand.self, MLSCommand.self]),
         ]
     )
 

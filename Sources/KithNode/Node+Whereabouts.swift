@@ -85,7 +85,9 @@ extension Node {
         do {
             let answer = try await withDeadline(.seconds(5)) {
                 let coding = AnyMethod(Reach.Standing.self)
-                guard case .cbor(let input) = try coding.input.encode(Reach.Standing.Input(addresses: announced), .cbor)
+                guard
+                    case .cbor(let input) = try coding.input.encode(
+                        Reach.Standing.Input(addresses: announced, hello: self.hello), .cbor)
                 else { throw Self.otherForm }
                 let header = StreamHeader(method: coding.name, millisecondsLeft: 5_000, trace: nil, input: input)
                 let stream = try await session.link.openStream()
@@ -111,13 +113,28 @@ extension Node {
     /// Asks a device what this one may do there, and remembers the answer.
     func askStanding(on device: DeviceID, timeout: Duration) async throws {
         let answer = try await client.call(
-            Reach.Standing.self, Reach.Standing.Input(addresses: announced), on: device.description,
+            Reach.Standing.self, Reach.Standing.Input(addresses: announced, hello: hello), on: device.description,
             options: CallOptions(timeout: timeout))
         await learn(answer, from: device)
     }
 
+    /// What this device says of its software.
+    var hello: Reach.Hello { .own(version: options.version) }
+
+    /// What a device that is connected said of its software; `nil` when it did not, or is not connected.
+    func hello(of device: DeviceID) -> Reach.Hello? {
+        sessions(with: device).last { $0.hello != nil && $0.link.isOpen }?.hello
+    }
+
+    /// Takes what a device says of its software.
+    func learn(_ hello: Reach.Hello, from device: DeviceID) {
+        for session in sessions(with: device) where session.isPaired { session.hello = hello }
+    }
+
     /// Takes what a device says of itself and of this one.
     func learn(_ standing: Reach.Standing.Output, from device: DeviceID) async {
+        // One of an earlier version says no more than that.
+        learn(standing.hello ?? Reach.Hello(version: standing.version, protocol: 1, capabilities: []), from: device)
         do {
             try directory.standing(device, standing.grants)
         } catch {

@@ -48,6 +48,8 @@ public final class Node: Sendable {
         public var connectTimeout = Duration.seconds(10)
         /// How long running calls are waited for on a graceful shutdown.
         public var drain = Duration.seconds(5)
+        /// The version of the software, which other devices are told.
+        public var version = ""
 
         /// The defaults.
         public init() {}

@@ -19,6 +19,7 @@ final class Session: Sendable {
         var told: [NetworkAddress]?
         var lastTold: [NetworkAddress]?
         var isIntroduced = false
+        var hello: Reach.Hello?
         var ended: KithError?
         var isDisplaced = false
     }
@@ -79,6 +80,12 @@ final class Session: Sendable {
             return true
         }
         if isNew { newsSignal.continuation.yield() }
+    }
+
+    /// What the other end said of its software; `nil` while it did not.
+    var hello: Reach.Hello? {
+        get { state.withLock { $0.hello } }
+        set { state.withLock { $0.hello = newValue?.bounded } }
     }
 
     /// Where the other end said that it listens, once.

@@ -101,17 +101,50 @@ public struct RPCError: Error, Hashable, Sendable {
     /// The JSON is no request.
     public static let invalidRequest = RPCError(code: -32600, message: "Invalid Request")
 
+    private struct Detail: Codable {
+        var code: String
+        var data: JSONValue?
+    }
+
     /// The same failure as it leaves this door; the cause stays behind.
+    ///
+    /// An application's own code is in `data`, as `{"code", "data"}`; one that is a number, of a failure that is not of
+    /// another kind, is the `code` itself.
     public init(_ error: KithError) {
         self.init(code: error.code.rpcCode, message: error.message)
+        guard let detail = error.detail else { return }
+        // What cannot be written as JSON, as a number that is none, does not come through this door.
+        let value = try? detail.value(as: JSONValue.self)
+        if error.code == .internal, let number = Int(detail.code), Self.isOwn(number) {
+            code = number
+            data = try? value.map { try JSONText(encoding: $0) }
+        } else {
+            data =
+                (try? JSONText(encoding: Detail(code: detail.code, data: value)))
+                ?? (try? JSONText(encoding: Detail(code: detail.code, data: nil)))
+        }
     }
 
     /// The same failure inside the house.
     public var kithError: KithError {
         switch code {
-        case Self.parseError.code, Self.invalidRequest.code: KithError(.invalid, message)
-        default: KithError(.init(rpcCode: code), message)
+        case Self.parseError.code, Self.invalidRequest.code: return KithError(.invalid, message)
+        case let number where Self.isOwn(number):
+            return KithError(.internal, message, detail: Self.detail("\(number)", try? data?.value()))
+        default:
+            // The data of one that is not ours may be anything.
+            let own = try? data?.decode(Detail.self)
+            return KithError(
+                .init(rpcCode: code), message, detail: own.map { Self.detail($0.code, $0.data) })
         }
+    }
+
+    /// Whether an application may give this number a meaning: JSON-RPC keeps −32768…−32000 for itself and us.
+    private static func isOwn(_ code: Int) -> Bool { !(-32768 ... -32000).contains(code) }
+
+    private static func detail(_ code: String, _ data: JSONValue?) -> KithError.Detail {
+        // Data beyond the limit are left out; the code still says what happened.
+        data.flatMap { try? KithError.Detail(code, data: $0) } ?? KithError.Detail(code)
     }
 
     package var json: [UInt8] {

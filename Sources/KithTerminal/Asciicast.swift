@@ -1,3 +1,4 @@
+import KithRPC
 package import KithWire
 
 /// Recordings of terminals in asciicast v2 (docs.asciinema.org/manual/asciicast/v2): a line of JSON that describes the
@@ -242,9 +243,9 @@ extension Asciicast {
             if header != nil, line.isEmpty { return }
             let value: JSONValue
             do {
-                value = try JSONValue(parsing: line)
+                value = try JSONText(line).value()
             } catch {
-                throw failure(error.reason)
+                throw failure("is not JSON")
             }
             if header == nil {
                 header = try readHeader(value)
@@ -254,14 +255,14 @@ extension Asciicast {
         }
 
         private func readHeader(_ value: JSONValue) throws(KithError) -> Header {
-            guard case .object(let fields) = value, case .number(2) = fields["version"] else {
+            guard case .object(let fields) = value, fields["version"] == 2 else {
                 throw failure("does not say version 2")
             }
             var header = Header(columns: try side(fields["width"]), rows: try side(fields["height"]))
-            if case .number(let number) = fields["timestamp"], number.magnitude < 1e15 {
+            if let number = number(fields["timestamp"]), number.magnitude < 1e15 {
                 header.timestamp = Int(number)
             }
-            if case .number(let number) = fields["idle_time_limit"], number >= 0 { header.idleTimeLimit = number }
+            if let number = number(fields["idle_time_limit"]), number >= 0 { header.idleTimeLimit = number }
             if case .string(let text) = fields["command"] { header.command = text }
             if case .string(let text) = fields["title"] { header.title = text }
             if case .object(let variables) = fields["env"] {
@@ -270,14 +271,22 @@ extension Asciicast {
             return header
         }
 
+        private func number(_ value: JSONValue?) -> Double? {
+            switch value {
+            case .integer(let number): Double(number)
+            case .number(let number): number
+            default: nil
+            }
+        }
+
         private func side(_ value: JSONValue?) throws(KithError) -> Int {
-            guard case .number(let number) = value, let side = Int(exactly: number), (1...Asciicast.sizeLimit) ~= side
+            guard let number = number(value), let side = Int(exactly: number), (1...Asciicast.sizeLimit) ~= side
             else { throw failure("has no width and height from 1 to \(Asciicast.sizeLimit)") }
             return side
         }
 
         private mutating func readEvent(_ value: JSONValue) throws(KithError) -> Event? {
-            guard case .array(let parts) = value, parts.count == 3, case .number(let seconds) = parts[0],
+            guard case .array(let parts) = value, parts.count == 3, let seconds = number(parts[0]),
                 case .string(let code) = parts[1], case .string(let text) = parts[2]
             else { throw failure("is not an event of time, kind and text") }
             guard seconds >= last, seconds <= Asciicast.timeLimit else {

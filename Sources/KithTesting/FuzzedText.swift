@@ -23,7 +23,9 @@ enum FuzzedText {
                     precondition(messages.count <= RPCPacket.batchLimit, "A batch is bounded")
                     for message in messages { check(message) }
                 }
-                if let text = try? JSONText(line) { _ = (text.value, text.integer, text.string, text.members()?.count) }
+                if let text = try? JSONText(line) {
+                    _ = (try? text.value(), text.integer, text.string, text.members()?.count)
+                }
             }
         }
         _ = framer.takeRest()

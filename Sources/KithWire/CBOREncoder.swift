@@ -25,7 +25,7 @@ public struct CBOREncoder: Sendable {
 
 extension [UInt8] {
     /// Appends the head of a CBOR item.
-    fileprivate mutating func head(_ major: UInt8, _ argument: UInt64) {
+    mutating func head(_ major: UInt8, _ argument: UInt64) {
         let major = major << 5
         let size: Int
         switch argument {

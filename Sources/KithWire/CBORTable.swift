@@ -105,6 +105,22 @@ final class CBORTable: Sendable {
         }
     }
 
+    /// Where an item ends.
+    func end(of item: CBORItem) -> Int {
+        let (value, end) = argument(at: item.offset)
+        switch bytes[Int(item.offset)] >> 5 {
+        case 2, 3: return end + Int(value)
+        case 4, 5: return value == 0 ? end : self.end(of: child(Int(value) - 1, of: item).item)
+        default: return end
+        }
+    }
+
+    /// The bytes of a child's key, in full.
+    func key(_ child: Child) -> ArraySlice<UInt8> { bytes[Int(child.key)..<body(at: child.key).endIndex] }
+
+    /// The bytes of an item, in full.
+    func encoding(of item: CBORItem) -> ArraySlice<UInt8> { bytes[Int(item.offset)..<end(of: item)] }
+
     /// The keys on the way to an item.
     func path(to item: CBORItem) -> [String] {
         var path: [String] = []

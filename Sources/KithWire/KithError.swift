@@ -1,7 +1,7 @@
 /// Why an operation failed, in a form that crosses every door of the house.
 ///
 /// Switch on ``code`` to react; show ``message`` to a person. The same value travels between
-/// devices (code and message), out of the JSON-RPC doors (``Code/rpcCode``) and out of the
+/// devices (code, message and ``detail``), out of the JSON-RPC doors (``Code/rpcCode``) and out of the
 /// `kith` command (``Code/exitStatus``).
 ///
 /// A message says what was attempted, on what, and what to do next. It never holds a secret.
@@ -37,17 +37,68 @@ public struct KithError: Error, Sendable {
         case `internal`
     }
 
+    /// What an application says of its own failure, for its own programs.
+    ///
+    /// It reaches the caller as it is, over any number of hops.
+    public struct Detail: Hashable, Sendable {
+        /// The most bytes of ``code``.
+        public static let codeLimit = 128
+        /// The most bytes of ``data``.
+        public static let dataLimit = 2048
+
+        /// The application's own code: `lamp.tooHot`.
+        public let code: String
+        /// More, as CBOR; `nil` when the code says all.
+        package let data: [UInt8]?
+
+        /// Makes a detail of a code alone; it is cut to ``codeLimit``.
+        public init(_ code: String) {
+            self.code = code.prefix(bytes: Self.codeLimit)
+            data = nil
+        }
+
+        /// Makes a detail that carries a value.
+        ///
+        /// - Throws: `KithError` `.exhausted` when `data` has more than ``dataLimit`` bytes as CBOR.
+        public init(_ code: String, data: some Encodable) throws {
+            let bytes = try CBOREncoder().encode(data)
+            guard bytes.count <= Self.dataLimit else {
+                throw KithError(
+                    .exhausted, "An error carries at most \(Self.dataLimit) bytes of data; these are \(bytes.count).")
+            }
+            self.code = code.prefix(bytes: Self.codeLimit)
+            self.data = bytes
+        }
+
+        /// Takes over what another device has sent; `nil` for more than may be.
+        package init?(code: String, cbor: [UInt8]?) {
+            guard code.utf8.count <= Self.codeLimit, (cbor?.count ?? 0) <= Self.dataLimit else { return nil }
+            self.code = code
+            data = cbor
+        }
+
+        /// The value it carries; `nil` when it carries none.
+        ///
+        /// - Throws: what the decoder throws when the value is of another type.
+        public func value<Value: Decodable>(as type: Value.Type) throws -> Value? {
+            try data.map { try CBORDecoder().decode(type, from: $0) }
+        }
+    }
+
     /// The kind of failure.
     public var code: Code
     /// One sentence for a person.
     public var message: String
+    /// What the application that failed says of it; `nil` of our own methods.
+    public var detail: Detail?
     /// What lay beneath, for a log on this device; it does not travel.
     public var cause: (any Error)?
 
     /// Makes an error.
-    public init(_ code: Code, _ message: String, cause: (any Error)? = nil) {
+    public init(_ code: Code, _ message: String, detail: Detail? = nil, cause: (any Error)? = nil) {
         self.code = code
         self.message = message
+        self.detail = detail
         self.cause = cause
     }
 }

@@ -1,6 +1,7 @@
 import Foundation
 import KithAPI
 import KithIdentity
+import KithRPC
 import KithWire
 import Testing
 
@@ -42,7 +43,7 @@ import Testing
         func header(_ name: String) throws -> MethodHeader {
             try #require(API.methods.first { $0.name == name }).header
         }
-        #expect(try header("devices.grant").isIdempotent)
+        #expect(try header("devices.rename").isIdempotent)
         #expect(try !header("files.delete").isIdempotent)
         #expect(try !header("shell.open").isIdempotent)
         #expect(try header("pairing.present").isOpenToUnpaired)
@@ -56,6 +57,26 @@ import Testing
         #expect(access(.grant(.files, "read")) == .owner)
         #expect(access(.grant(.shell)) == .holding(.shell))
         #expect(access(.grant(.node)) == .granted(.node(pattern: "lamp.get")))
+    }
+
+    /// Renew it as the golden file, with `KITH_RENEW_GOLDEN=1`.
+    @Test func `the reference is up to date`() throws {
+        let page = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent().appending(path: "Documentation/Methods.md")
+        if ProcessInfo.processInfo.environment["KITH_RENEW_GOLDEN"] == "1" {
+            try Self.document.reference.write(to: page, atomically: true, encoding: .utf8)
+        }
+        #expect(try String(contentsOf: page, encoding: .utf8) == Self.document.reference)
+    }
+
+    @Test func `a method's example can be called as it stands`() throws {
+        for name in ["files.list", "files.copy", "devices.rename", "inbox.decide", "reach.examine", "files.delete"] {
+            let entry = try #require(Self.document.methods.first { $0.name == name })
+            let line = Self.document.exampleCall(of: entry)
+            let json = line.split(separator: "'").dropFirst().first ?? "{}"
+            let method = try #require(API.methods.first { $0.name == name })
+            #expect(throws: Never.self, "\(line)") { try method.input.decode(.json(Array(json.utf8))) }
+        }
     }
 
     /// Renew it with `KITH_RENEW_GOLDEN=1 swift test --filter KithAPITests`, and read what has changed: a member that is
@@ -76,6 +97,104 @@ import Testing
         let limit = try #require(list.params.first { $0.name == "limit" })
         #expect(limit.required == false)
         #expect(limit.schema["default"] == .integer(Int64(Files.List.Input(path: "/").limit)))
+    }
+
+    @Test func `what may be left out of an input in JSON may be left out in CBOR`() throws {
+        let probe = SchemaProbe()
+        var tried = 0
+        for method in API.methods {
+            guard let sample = method.sampleInput(probe),
+                case .cbor(let whole) = try method.input.encode(sample, .cbor),
+                var members = try? CBORDecoder().decode([String: Anything].self, from: whole),
+                let entry = Self.document.methods.first(where: { $0.name == method.name })
+            else { continue }
+            for param in entry.params where param.required != true { members[param.name] = nil }
+            let short = try CBOREncoder().encode(members)
+            let json = try JSONEncoder().encode(members)
+            tried += 1
+            guard case .json(let fromCBOR) = try method.input.convert(.cbor(short), to: .json),
+                case .json(let fromJSON) = try method.input.encode(method.input.decode(.json(Array(json))), .json)
+            else { throw KithError(.internal, "Another form.") }
+            // What is drawn by lot differs.
+            if method.name != "shell.attach", method.name != "shell.open" {
+                #expect(fromCBOR == fromJSON, "\(method.name)")
+            }
+        }
+        #expect(tried > 40)
+    }
+
+    @Test func `a member left out has its default, and one that is given does not`() throws {
+        let method = AnyMethod(Files.List.self)
+        let bytes = try CBOREncoder().encode(["path": "/srv"])
+        let input = try #require(try method.input.decode(.cbor(bytes)) as? Files.List.Input)
+        #expect(input == Files.List.Input(path: "/srv"))
+        let given = try CBOREncoder().encode(["limit": 3])
+        // The path must be given.
+        #expect(throws: KithError(.invalid, "")) { try method.input.decode(.cbor(given)) }
+    }
+
+    @Test func `an optional member has no other default than nil`() throws {
+        let probe = SchemaProbe()
+        for method in API.methods {
+            guard let type = method.inputType as? any OmissibleInput.Type else { continue }
+            guard case .object(let usual) = try JSONText(encoding: type.usual).value() else { continue }
+            for member in Self.members(of: type, probe) where !member.isRequired {
+                #expect(usual[member.name] == nil, "\(method.name): \(member.name)")
+            }
+        }
+    }
+
+    private static func members<Input: OmissibleInput>(
+        of type: Input.Type, _ probe: SchemaProbe
+    ) -> [SchemaProbe.Member] {
+        probe.members(of: type) ?? []
+    }
+
+    /// A value of any type, as it was.
+    private enum Anything: Codable {
+        case null
+        case boolean(Bool)
+        case integer(Int64)
+        case number(Double)
+        case text(String)
+        case bytes(ByteString)
+        case array([Anything])
+        case map([String: Anything])
+
+        init(from decoder: any Decoder) throws {
+            let container = try decoder.singleValueContainer()
+            if container.decodeNil() {
+                self = .null
+            } else if let value = try? container.decode(Bool.self) {
+                self = .boolean(value)
+            } else if let value = try? container.decode(Int64.self) {
+                self = .integer(value)
+            } else if let value = try? container.decode(Double.self) {
+                self = .number(value)
+            } else if let value = try? container.decode(String.self) {
+                self = .text(value)
+            } else if let value = try? container.decode(ByteString.self) {
+                self = .bytes(value)
+            } else if let value = try? container.decode([Anything].self) {
+                self = .array(value)
+            } else {
+                self = .map(try container.decode([String: Anything].self))
+            }
+        }
+
+        func encode(to encoder: any Encoder) throws {
+            var container = encoder.singleValueContainer()
+            switch self {
+            case .null: try container.encodeNil()
+            case .boolean(let value): try container.encode(value)
+            case .integer(let value): try container.encode(value)
+            case .number(let value): try container.encode(value)
+            case .text(let value): try container.encode(value)
+            case .bytes(let value): try container.encode(value)
+            case .array(let value): try container.encode(value)
+            case .map(let value): try container.encode(value)
+            }
+        }
     }
 
     @Test func `what is drawn by lot may be left out, and is not told as a default`() throws {

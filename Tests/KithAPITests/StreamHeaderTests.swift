@@ -87,11 +87,36 @@ private let trace = TraceContext(
 
     @Test func `a long message is cut, whole characters`() throws {
         let bytes = try ResponseHead.failure(code: .invalid, message: String(repeating: "ü", count: 5000)).encoded()
-        guard case .failure(.invalid, let message)? = try ResponseHead.parse(bytes)?.head else {
+        guard case .failure(.invalid, let message, _)? = try ResponseHead.parse(bytes)?.head else {
             Issue.record("not read")
             return
         }
         #expect(message.utf8.count <= 4096 && message.allSatisfy { $0 == "ü" })
+    }
+
+    @Test func `an application's own code and data arrive`() throws {
+        let detail = try KithError.Detail("lamp.tooHot", data: ["degrees": 91])
+        for message in ["It is too hot.", String(repeating: "é", count: 9_000)] {
+            let bytes = try ResponseHead(KithError(.conflict, message, detail: detail)).encoded()
+            // A device of an earlier version takes no more than this, and overlooks the detail.
+            #expect(bytes.count <= 1 + 2 + ResponseHead.messageLimit + 128)
+            guard case .failure(.conflict, let text, let read)? = try ResponseHead.parse(bytes)?.head else {
+                Issue.record("no failure")
+                return
+            }
+            #expect(message.hasPrefix(text) && !text.isEmpty)
+            #expect(read == detail)
+            #expect(try read?.value(as: [String: Int].self) == ["degrees": 91])
+        }
+        let full = try KithError.Detail(String(repeating: "c", count: 200), data: String(repeating: "d", count: 2_000))
+        let bytes = try ResponseHead(KithError(.conflict, String(repeating: "m", count: 9_000), detail: full)).encoded()
+        guard case .failure(_, _, full)? = try ResponseHead.parse(bytes)?.head else {
+            Issue.record("the detail is not the same")
+            return
+        }
+        #expect(throws: KithError(.exhausted, "")) {
+            try KithError.Detail("lamp.tooHot", data: String(repeating: "d", count: 3_000))
+        }
     }
 
     @Test func `what lies beneath an error stays here`() {

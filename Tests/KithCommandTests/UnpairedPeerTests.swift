@@ -155,7 +155,7 @@ import Testing
                 try await stream.write(Array(whole.prefix(64)))
                 var answer: [UInt8] = []
                 while let more = try await stream.read(upTo: 4_096) { answer += more }
-                guard case .failure(let code, _)? = try ResponseHead.parse(answer)?.head else {
+                guard case .failure(let code, _, _)? = try ResponseHead.parse(answer)?.head else {
                     Issue.record("a header of 8 KiB was taken from an unpaired device")
                     return
                 }

@@ -72,7 +72,7 @@ import Testing
         let action = try await ask(Guarded.self, .init(rule: .paired), over: near)
         while far.waitingCount < 2 { await Task.yield() }
         far.endEarly(false)
-        guard case .failure(.closed, _)? = try await head(action) else {
+        guard case .failure(.closed, _, _)? = try await head(action) else {
             Issue.record("the action was answered")
             return
         }
@@ -90,7 +90,7 @@ import Testing
         while far.waitingCount < 2 { await Task.yield() }
         #expect(friends.laptopDirectory.audit.isEmpty)
         far.endEarly(true)
-        guard case .failure(.unpaired, _)? = try await head(query) else {
+        guard case .failure(.unpaired, _, _)? = try await head(query) else {
             Issue.record("the query was answered")
             return
         }

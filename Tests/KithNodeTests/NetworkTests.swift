@@ -314,12 +314,15 @@ private func withMachines(
         let address = NetworkAddress(ipv4: (192, 0, 2, 1), port: 7)
         #expect(try passed(Nothing(), from: before.input, to: now.input) as? Reach.Standing.Input == .init())
         #expect(
-            try passed(Reach.Standing.Input(addresses: [address]), from: now.input, to: before.input) is Nothing)
+            try passed(
+                Reach.Standing.Input(addresses: [address], hello: .own(version: "0.1.0")), from: now.input,
+                to: before.input) is Nothing)
         let old = FormerStanding.Output(grants: [.shell], version: "0.1.0", time: 5)
         #expect(
             try passed(old, from: before.output, to: now.output) as? Reach.Standing.Output
                 == .init(grants: [.shell], version: "0.1.0", time: 5))
-        let new = Reach.Standing.Output(grants: [.shell], version: "0.1.0", time: 5, addresses: [address])
+        let new = Reach.Standing.Output(
+            grants: [.shell], version: "0.1.0", time: 5, addresses: [address], hello: .own(version: "0.1.0"))
         #expect(try passed(new, from: now.output, to: before.output) as? FormerStanding.Output == old)
     }
 }

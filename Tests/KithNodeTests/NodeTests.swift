@@ -478,7 +478,7 @@ private func untilStarted(_ body: (Duration) async throws -> TestService) async 
     ])
     func `a malformed header is answered, not served`(bytes: [UInt8], code: KithError.Code) async throws {
         let friends = try Friends(grants: [.shell])
-        guard case .failure(code, _)? = try await exchange(bytes, with: friends) else {
+        guard case .failure(code, _, _)? = try await exchange(bytes, with: friends) else {
             Issue.record("another answer")
             return
         }
@@ -488,7 +488,7 @@ private func untilStarted(_ body: (Duration) async throws -> TestService) async 
         let friends = try Friends(grants: [.shell])
         for input: [UInt8] in [[], [0xFF], [0x01], [0xA1, 0x61, 0x61]] {
             let header = try StreamHeader(method: Guarded.name, input: input).encoded()
-            guard case .failure(.invalid, _)? = try await exchange(header, with: friends) else {
+            guard case .failure(.invalid, _, _)? = try await exchange(header, with: friends) else {
                 Issue.record("another answer")
                 return
             }
@@ -505,7 +505,7 @@ private func untilStarted(_ body: (Duration) async throws -> TestService) async 
         try await stream.write([1, 4])
         var answer: [UInt8] = []
         while let more = try await stream.read(upTo: 4096) { answer += more }
-        guard case .failure(.timedOut, _)? = try ResponseHead.parse(answer)?.head else {
+        guard case .failure(.timedOut, _, _)? = try ResponseHead.parse(answer)?.head else {
             Issue.record("another answer")
             return
         }

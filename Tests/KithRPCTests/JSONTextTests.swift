@@ -22,13 +22,27 @@ private func json(_ text: String) throws -> JSONText { try JSONText(Array(text.u
     @Test func `what it allows is read`() throws {
         let text = #" {"a": [1, -0.5e+3, true, false, null, {}], "\u0062": "\ud83d\ude00\n\"\\\/é"} "#
         #expect(
-            try json(text).value
+            try json(text).value()
                 == .object([
                     "a": .array([
-                        .number("1"), .number("-0.5e+3"), .bool(true), .bool(false), .null, .object([:]),
+                        1, .number(-500), true, false, .null, .object([:]),
                     ]),
                     "b": .string("\u{1F600}\n\"\\/é"),
                 ]))
+    }
+
+    @Test func `a number beyond all bounds is refused`() throws {
+        #expect(throws: KithError(.invalid, "")) { try json("[1e999]").value() }
+        #expect(try json("9223372036854775807").value() == .integer(.max))
+        #expect(try json("9223372036854775808").value() == .number(0x1p63))
+    }
+
+    @Test func `a value is the same in CBOR as in JSON`() throws {
+        let value = try json(#"{"a": [1, -0.5, true, null, {}], "b": "x"}"#).value()
+        #expect(try CBORDecoder().decode(JSONValue.self, from: CBOREncoder().encode(value)) == value)
+        #expect(try JSONText(encoding: value).value() == value)
+        let bytes = try CBOREncoder().encode(["key": ByteString([0, 255])])
+        #expect(try CBORDecoder().decode(JSONValue.self, from: bytes) == ["key": "AP8="])
     }
 
     @Test func `nesting is bounded`() throws {
@@ -53,7 +67,7 @@ private func json(_ text: String) throws -> JSONText { try JSONText(Array(text.u
             let bytes = (0..<Int.random(in: 0..<40, using: &random)).map { _ in
                 alphabet[Int.random(in: 0..<alphabet.count, using: &random)]
             }
-            if let text = try? JSONText(bytes) { _ = text.value }  // most are refused, which is the point
+            if let text = try? JSONText(bytes) { _ = try? text.value() }  // most are refused, which is the point
             _ = RPCPacket(parsing: bytes)
         }
     }

@@ -23,7 +23,7 @@ private func json(_ text: String) throws -> JSONText { try JSONText(Array(text.u
             return
         }
         #expect(request.id == .number("3"))
-        #expect(request.params?.value == .object(["subtrahend": .number("23"), "minuend": .number("42")]))
+        #expect(try request.params?.value() == ["subtrahend": 23, "minuend": 42])
     }
 
     @Test func `a notification`() throws {
@@ -133,6 +133,24 @@ private func json(_ text: String) throws -> JSONText { try JSONText(Array(text.u
         #expect(RPCPacket(parsing: request.json) == .single(.request(request)))
         let scalar = RPCPacket(parsing: Array(#"{"jsonrpc":"2.0","id":1,"method":"m","params":7}"#.utf8))
         #expect(scalar == .single(.request(RPCRequest(id: .number("1"), method: "m", params: try json("7")))))
+    }
+
+    @Test func `an application's own code and data cross the door, both ways`() throws {
+        let detail = try KithError.Detail("lamp.tooHot", data: ["degrees": 91])
+        let error = RPCError(KithError(.conflict, "It is too hot.", detail: detail))
+        #expect(error.code == -32002)
+        #expect(error.data?.description == #"{"code":"lamp.tooHot","data":{"degrees":91}}"#)
+        #expect(error.kithError == KithError(.conflict, ""))
+        #expect(error.kithError.detail == detail)
+        // A program that knows nothing of us numbers its errors.
+        let foreign = RPCError(code: 1001, message: "Too hot.", data: try JSONText(Array("[91,\"C\"]".utf8)))
+        #expect(foreign.kithError == KithError(.internal, ""))
+        #expect(foreign.kithError.detail?.code == "1001")
+        #expect(RPCError(foreign.kithError) == foreign)
+        // What JSON-RPC keeps for itself is not an application's.
+        #expect(RPCError(code: -32050, message: "", data: nil).kithError.detail == nil)
+        let long = RPCError(code: 7, message: "", data: try JSONText(encoding: String(repeating: "d", count: 3_000)))
+        #expect(long.kithError.detail == KithError.Detail("7"))
     }
 
     @Test func `an error keeps its code across the door`() {

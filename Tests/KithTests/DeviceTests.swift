@@ -37,7 +37,14 @@ final class MathService: Service {
 
     var handlers: [Handler] {
         [
-            .call(Math.Add.self) { input, _ in input.a + input.b },
+            .call(Math.Add.self) { input, _ in
+                let (sum, isTooLarge) = input.a.addingReportingOverflow(input.b)
+                guard !isTooLarge else {
+                    throw KithError(
+                        .conflict, "The sum is too large.", detail: try KithError.Detail("math.overflow", data: input))
+                }
+                return sum
+            },
             .stream(Math.Running.self) { _, _, pending in
                 let stream = try await pending.accept()
                 var sum = 0
@@ -59,7 +66,7 @@ private let onLoopback: Device.Options = {
 }()
 
 /// Pairs `phone` with `laptop`, where it may do what `grants` say.
-private func pair(_ phone: Device, with laptop: Device, grants: [Grant]) async throws {
+func pair(_ phone: Device, with laptop: Device, grants: [Grant]) async throws {
     let invitation = try await laptop.client.call(
         Invitations.Create.self, .init(grants: grants, lifetimeSeconds: 60, isAutomatic: true))
     let joining = try await phone.client.open(

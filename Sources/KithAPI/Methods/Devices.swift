@@ -38,6 +38,11 @@ public enum Devices {
         /// After a change of grants, what a person should know of it: folders that one device may change for another.
         public var warnings: [String]?
 
+        /// The version of its software, as it said on the connection that stands; `nil` when it did not.
+        public var version: String?
+        /// What more it understands, as ``Reach/Hello/capabilities``.
+        public var capabilities: [String]?
+
         /// Makes a description of a device.
         public init(
             name: String, id: DeviceID, isOnline: Bool, path: String?, roundTripMilliseconds: Double?,
@@ -144,7 +149,7 @@ public enum Devices {
         public typealias Output = Info
         /// The stable name on every wire.
         public static let header = MethodHeader.action(
-            "devices.grant", by: .owner, isIdempotent: true, "Gives grants to a paired device, or takes them away.")
+            "devices.grant", by: .owner, "Gives grants to a paired device, or takes them away.")
     }
 }
 
@@ -271,4 +276,25 @@ public enum Audit {
             "audit.list", by: .owner, "Lists what was changed here, what other devices did, and what they were refused."
         )
     }
+}
+
+extension Devices.List.Input: OmissibleInput {
+    /// As they are known to be, without trying to reach them.
+    public static var usual: Self { Self(probe: false) }
+    /// None.
+    public static var required: Set<String> { [] }
+}
+
+extension Devices.ChangeGrants.Input: OmissibleInput {
+    /// Nothing is given, nothing taken away.
+    public static var usual: Self { Self(device: "", add: [], remove: []) }
+    /// The device.
+    public static var required: Set<String> { ["device"] }
+}
+
+extension Audit.List.Input: OmissibleInput {
+    /// The newest fifty.
+    public static var usual: Self { Self(limit: 50) }
+    /// None.
+    public static var required: Set<String> { [] }
 }

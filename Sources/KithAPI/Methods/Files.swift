@@ -386,3 +386,52 @@ extension Files {
         public static func access(for input: Input) -> Access { input.path.access(.write) }
     }
 }
+
+extension Files.List.Input: OmissibleInput {
+    /// A thousand entries from the first.
+    public static var usual: Self { Self(path: "/") }
+    /// The folder.
+    public static var required: Set<String> { ["path"] }
+}
+
+extension Files.Stat.Input: OmissibleInput {
+    /// The thing itself, a link as one.
+    public static var usual: Self { Self(path: "/") }
+    /// Which one.
+    public static var required: Set<String> { ["path"] }
+}
+
+extension Files.MakeFolder.Input: OmissibleInput {
+    /// One folder, with the usual permissions.
+    public static var usual: Self { Self(path: "/") }
+    /// Which one.
+    public static var required: Set<String> { ["path"] }
+}
+
+extension Files.Rename.Input: OmissibleInput {
+    /// Nothing is replaced.
+    public static var usual: Self { Self(from: "/", to: "/") }
+    /// Both paths.
+    public static var required: Set<String> { ["from", "to"] }
+}
+
+extension Files.Delete.Input: OmissibleInput {
+    /// Without what is in it.
+    public static var usual: Self { Self(path: "/") }
+    /// Which one.
+    public static var required: Set<String> { ["path"] }
+}
+
+extension Files.Read.Input: OmissibleInput {
+    /// From the beginning to the end.
+    public static var usual: Self { Self(path: "/") }
+    /// The file.
+    public static var required: Set<String> { ["path"] }
+}
+
+extension Files.Write.Input: OmissibleInput {
+    /// The whole file, in place of one of that name.
+    public static var usual: Self { Self(path: "/") }
+    /// The file.
+    public static var required: Set<String> { ["path"] }
+}

@@ -457,3 +457,10 @@ extension Files {
         }
     }
 }
+
+extension Files.Copy.Input: OmissibleInput {
+    /// As `kith cp` does without options.
+    public static var usual: Self { Self(sources: [], destination: Files.Location(device: nil, path: "/")) }
+    /// From where to where.
+    public static var required: Set<String> { ["sources", "destination"] }
+}

@@ -47,3 +47,10 @@ extension Files {
         public static func access(for input: Input) -> Access { input.destination.access(.write) }
     }
 }
+
+extension Files.Duplicate.Input: OmissibleInput {
+    /// As `kith cp` does without options.
+    public static var usual: Self { Self(sources: [], destination: "/") }
+    /// From where to where.
+    public static var required: Set<String> { ["sources", "destination"] }
+}

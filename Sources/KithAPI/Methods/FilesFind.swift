@@ -254,3 +254,17 @@ extension Files {
         }
     }
 }
+
+extension Files.Find.Input: OmissibleInput {
+    /// Everything in it, at all depths.
+    public static var usual: Self { Self(path: "/") }
+    /// The folder.
+    public static var required: Set<String> { ["path"] }
+}
+
+extension Files.Usage.Input: OmissibleInput {
+    /// Folders at all depths.
+    public static var usual: Self { Self(path: "/") }
+    /// The folder.
+    public static var required: Set<String> { ["path"] }
+}

@@ -134,3 +134,10 @@ extension Files {
         }
     }
 }
+
+extension Files.Follow.Input: OmissibleInput {
+    /// The last ten lines.
+    public static var usual: Self { Self(path: "/") }
+    /// The file.
+    public static var required: Set<String> { ["path"] }
+}

@@ -330,3 +330,10 @@ public enum Inbox {
             "inbox.rule", by: .owner, isIdempotent: true, "Says what happens to the offers of a device without asking.")
     }
 }
+
+extension Offers.Deliver.Input: OmissibleInput {
+    /// Ten minutes are waited.
+    public static var usual: Self { Self(paths: [], device: "") }
+    /// What, and to whom.
+    public static var required: Set<String> { ["paths", "device"] }
+}

@@ -334,3 +334,17 @@ public enum PairingMethods {
         public typealias Downstream = FromInviter
     }
 }
+
+extension Invitations.Create.Input: OmissibleInput {
+    /// For ten minutes, for nothing yet, and a person is asked.
+    public static var usual: Self { Self(grants: [], lifetimeSeconds: 600, isAutomatic: false) }
+    /// None.
+    public static var required: Set<String> { [] }
+}
+
+extension PairingMethods.Join.Input: OmissibleInput {
+    /// The other device may do nothing here.
+    public static var usual: Self { Self(invitation: "", grants: []) }
+    /// The invitation.
+    public static var required: Set<String> { ["invitation"] }
+}

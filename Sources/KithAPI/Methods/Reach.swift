@@ -57,6 +57,37 @@ public enum Reach {
         public typealias Downstream = Step
     }
 
+    /// What devices say to each other of their software when they meet.
+    public struct Hello: Codable, Hashable, Sendable {
+        /// The version of the software, for people.
+        public var version: String
+        /// The version of what streams between devices begin with.
+        public var `protocol`: Int
+        /// What more it understands: words that `Documentation/Evolution.md` lists.
+        public var capabilities: [String]
+
+        /// Makes a greeting.
+        public init(version: String, protocol: Int, capabilities: [String]) {
+            self.version = version
+            self.protocol = `protocol`
+            self.capabilities = capabilities
+        }
+
+        /// What this version says.
+        package static func own(version: String) -> Hello {
+            Hello(
+                version: version, protocol: Int(StreamHeader.version),
+                capabilities: ["error-detail", "input-defaults", "openrpc"])
+        }
+
+        /// The same, no longer than anyone needs: it comes from elsewhere.
+        package var bounded: Hello {
+            Hello(
+                version: version.prefix(bytes: 64), protocol: `protocol`,
+                capabilities: capabilities.prefix(64).map { $0.prefix(bytes: 64) })
+        }
+    }
+
     /// Tells a paired device what it may do, where this one listens, and what time and version it is here.
     ///
     /// The addresses either end gives are where the other will look for it once their connection is gone.
@@ -65,9 +96,14 @@ public enum Reach {
         public struct Input: Codable, Hashable, Sendable {
             /// Where it listens now, at most `Ticket.maxAddresses`; `nil` when it does not, or does not say.
             public var addresses: [NetworkAddress]?
+            /// What software it is; `nil` of one that does not say.
+            public var hello: Hello?
 
             /// Makes the input.
-            public init(addresses: [NetworkAddress]? = nil) { self.addresses = addresses }
+            public init(addresses: [NetworkAddress]? = nil, hello: Hello? = nil) {
+                self.addresses = addresses
+                self.hello = hello
+            }
         }
 
         /// What holds for the caller.
@@ -80,13 +116,18 @@ public enum Reach {
             public var time: Int64
             /// Where this device listens now; `nil` when it does not, or does not say.
             public var addresses: [NetworkAddress]?
+            /// What software this device is; `nil` of one that says its version only.
+            public var hello: Hello?
 
             /// Makes an answer.
-            public init(grants: [Grant], version: String, time: Int64, addresses: [NetworkAddress]? = nil) {
+            public init(
+                grants: [Grant], version: String, time: Int64, addresses: [NetworkAddress]? = nil, hello: Hello? = nil
+            ) {
                 self.grants = grants
                 self.version = version
                 self.time = time
                 self.addresses = addresses
+                self.hello = hello
             }
         }
 
@@ -240,4 +281,11 @@ public enum Reach {
         /// What is measured.
         public typealias Downstream = Report
     }
+}
+
+extension Reach.Standing.Input: OmissibleInput {
+    /// Nothing said of the caller.
+    public static var usual: Self { Self() }
+    /// Nothing.
+    public static var required: Set<String> { [] }
 }

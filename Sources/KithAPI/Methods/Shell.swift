@@ -118,3 +118,10 @@ public enum Shell {
         public typealias Downstream = ShellFrame
     }
 }
+
+extension Shell.Open.Input: OmissibleInput {
+    /// The person's own shell, without a terminal, shared with nobody.
+    public static var usual: Self { Self() }
+    /// None.
+    public static var required: Set<String> { [] }
+}

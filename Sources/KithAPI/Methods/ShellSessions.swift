@@ -179,3 +179,17 @@ extension Shell {
             "shell.change", by: .grant(.shell), "Ends a shell, or changes who may attach to it.")
     }
 }
+
+extension Shell.Attach.Input: OmissibleInput {
+    /// To type into it, with two thousand lines of what was there.
+    public static var usual: Self { Self(session: "") }
+    /// The session.
+    public static var required: Set<String> { ["session"] }
+}
+
+extension Shell.Change.Input: OmissibleInput {
+    /// It goes on, shared as it is.
+    public static var usual: Self { Self(session: "") }
+    /// The session.
+    public static var required: Set<String> { ["session"] }
+}

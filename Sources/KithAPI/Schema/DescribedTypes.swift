@@ -1,4 +1,5 @@
 public import KithIdentity
+public import KithRPC
 public import KithWire
 
 // What is written by hand, as JSON.

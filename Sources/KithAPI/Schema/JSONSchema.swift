@@ -1,3 +1,5 @@
+public import KithRPC
+
 /// What a JSON value must look like: a JSON Schema of the draft 2020-12, by its keywords.
 ///
 /// It says what is to be written. Whoever reads is more lenient: members it does not know are skipped, and `null` stands

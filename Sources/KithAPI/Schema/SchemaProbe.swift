@@ -1,4 +1,4 @@
-import KithRPC
+package import KithRPC
 import KithWire
 
 /// Learns what `Codable` types look like as JSON, by decoding them from a decoder that has an answer to every question.

@@ -99,6 +99,7 @@ struct DeviceText {
             ("DeviceID", device.id.description), ("state", state), ("paired", Self.ago(device.pairedAt)),
             ("may do here", grantsHere.joined(separator: " ")), ("you may there", grantsThere.joined(separator: " ")),
         ]
+        if let version = device.version { lines.insert(("version", "Kith \(printable(version))"), at: 2) }
         if let path = device.path { lines.insert(("path", path), at: 2) }
         if let failure = device.failure { lines.insert(("reason", printable(failure)), at: 2) }
         for (index, address) in device.addresses.enumerated() {

@@ -15,12 +15,12 @@ struct CallCommand: AsyncParsableCommand {
             """
             The same table of methods stands behind every command and every door.
 
-              kith call api.describe
+              kith call device.status
               kith call files.list '{"path": "/srv"}' --on laptop
               kith call files.find '{"path": "/srv"}' --on laptop | jq .entries
               echo '{"input": "bHMKZXhpdAo="}' | kith call shell.open '{}' --on laptop
 
-            Members of the input that have a default may be left out.
+            `kith api show METHOD` says what goes in and out. Members of the input that have a default may be left out.
 
             Of a stream, the first line is what the service answered, and each further one a message; bytes are lines \
             {"bytes": "…"} in base64. Where the service takes messages or bytes, each line of standard input is one. \
@@ -30,7 +30,7 @@ struct CallCommand: AsyncParsableCommand {
 
     @OptionGroup var globals: GlobalOptions
 
-    @Argument(help: "The method, as `kith call api.describe` lists them.")
+    @Argument(help: "The method, as `kith api methods` lists them.", completion: .list(API.methods.map(\.name)))
     var method: String
 
     @Argument(help: "Its input, a JSON object.")

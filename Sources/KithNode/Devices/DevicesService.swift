@@ -171,5 +171,8 @@ extension Devices.Info {
             name: device.name, id: device.id, isOnline: link != nil, path: link?.address.description,
             roundTripMilliseconds: link.map { $0.roundTrip / .milliseconds(1) }, grants: device.grants,
             addresses: device.addresses, pairedAt: device.pairedAt, lastSeen: device.lastSeen)
+        let hello = node.hello(of: device.id)
+        version = hello?.version
+        capabilities = hello?.capabilities
     }
 }

@@ -35,11 +35,12 @@ public struct ReachService: Service {
     public var handlers: [Handler] {
         [
             .call(Reach.Standing.self) { input, context in
-                if let addresses = input.addresses, case .device(let device, _, paired: true) = context.caller {
-                    await node.heard(addresses, from: device)
+                if case .device(let device, _, paired: true) = context.caller {
+                    if let hello = input.hello { node.learn(hello, from: device) }
+                    if let addresses = input.addresses { await node.heard(addresses, from: device) }
                 }
                 return Reach.Standing.Output(
-                    grants: context.grants, version: version, time: now(), addresses: node.announced)
+                    grants: context.grants, version: version, time: now(), addresses: node.announced, hello: node.hello)
             },
             .stream(Reach.Examine.self) { input, context, pending in
                 let steps = try await pending.accept()
@@ -247,7 +248,7 @@ public struct ReachService: Service {
         do {
             let start = now()
             let standing = try await context.client.call(
-                Reach.Standing.self, Reach.Standing.Input(), on: known.id.description,
+                Reach.Standing.self, Reach.Standing.Input(hello: node.hello), on: known.id.description,
                 options: CallOptions(timeout: .seconds(10)))
             let skew = Self.skew(of: standing.time, askedAt: start, answeredAt: now())
             await node.learn(standing, from: known.id)
