@@ -13,15 +13,15 @@ struct Connector: Sendable {
     /// Which sockets are not connected to; `nil`: for this device's own person.
     var protection: ProtectedFiles?
 
-    /// What came of an attempt.
+    /// The outcome of an attempt.
     struct Connection: Sendable {
-        /// What to tell the caller.
+        /// The answer for the caller.
         var opening: Forward.Opening
         /// The connection, when it stands.
         var stream: SocketStream?
     }
 
-    /// How long opening may take when the caller does not say.
+    /// The time opening may take when the caller does not say.
     static let patience = Duration.seconds(30)
 
     /// Opens a connection on behalf of somebody.
@@ -159,7 +159,7 @@ struct Connector: Sendable {
         do { return .success(try await body()) } catch { return .failure(error) }
     }
 
-    /// What a caller is told of a failure; one of ours is thrown.
+    /// The answer to a caller about a failure; one of ours is thrown.
     static func opening(_ error: any Error, _ place: Forward.Place) throws -> Forward.Opening {
         guard let error = error as? SystemError else { throw error }
         switch error.number {
@@ -189,7 +189,7 @@ extension Forward.Place {
     }
 }
 
-/// What somebody may connect to.
+/// The places somebody may connect to.
 protocol ForwardPermission: Sendable {
     /// Whom lookups are counted for.
     var caller: String { get }

@@ -12,7 +12,7 @@ final class DatagramAssociation: Sendable {
     private let state = Mutex(State())
 
     private struct State {
-        /// Where datagrams were sent to lately, and so may come from.
+        /// The addresses datagrams were sent to lately, and so may come from.
         var partners: [NetworkAddress: ContinuousClock.Instant] = [:]
         var names: [Forward.Place: Name] = [:]
     }
@@ -21,15 +21,15 @@ final class DatagramAssociation: Sendable {
     private struct Name {
         var addresses: [NetworkAddress] = []
         var until: ContinuousClock.Instant?
-        /// What waits for the lookup; the oldest goes first.
+        /// The datagrams that wait for the lookup; the oldest is dropped first.
         var waiting: [[UInt8]] = []
     }
 
-    /// How many partners, and names, are remembered; the longest unused go.
+    /// The most partners, and names, that are remembered; the longest unused go.
     private static let partnerLimit = 1_024
     private static let nameLimit = 64
     private static let waitingLimit = 16
-    /// How long a lookup counts.
+    /// The time a lookup counts.
     private static let nameLifetime = Duration.seconds(30)
 
     /// Opens the ports.

@@ -4,7 +4,7 @@ import Synchronization
 
 /// UDP sockets that talk with any number of partners, each of which gets a queue of its own.
 final class DatagramListener: Sendable {
-    /// Where it listens.
+    /// The places it listens at.
     var places: [Forward.Place] { sockets.map { .address($0.address) } }
     private let sockets: [DatagramSocket]
     private let limit: Int
@@ -56,7 +56,7 @@ final class DatagramListener: Sendable {
 /// Somebody who sends datagrams to a listener.
 final class DatagramPartner: Sendable {
     let address: NetworkAddress
-    /// What it sent; the oldest goes first when nobody takes it.
+    /// The datagrams it sent; the oldest is dropped first when nobody takes them.
     let queue = DatagramQueue<[UInt8]>(limit: 256, byteLimit: 512 << 10)
     private let socket: DatagramSocket
     private let forget: @Sendable () -> Void

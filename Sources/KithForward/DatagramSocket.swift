@@ -5,7 +5,7 @@ import KithWire
 
 /// A UDP socket.
 final class DatagramSocket: Sendable {
-    /// Where it is bound, with the actual port.
+    /// The address it is bound to, with the actual port.
     let address: NetworkAddress
     private let descriptor: Int32
     private let watch: Watch

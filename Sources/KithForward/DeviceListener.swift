@@ -5,12 +5,12 @@ import KithNode
 import KithWire
 import Synchronization
 
-/// Where this device listens: for another device, or for its own person.
+/// The sockets this device listens on: for another device, or for its own person.
 enum Listening {
     case connections([SocketListener])
     case datagrams([DatagramSocket])
 
-    /// Where, with the actual ports.
+    /// The places it listens at, with the actual ports.
     var places: [Forward.Place] {
         switch self {
         case .connections(let listeners): listeners.map(\.place)
@@ -102,17 +102,17 @@ final class DeviceListener: Sendable {
         case partner(DatagramPartner)
     }
 
-    /// What the listener is named by: nobody guesses it.
+    /// The secret name of the listener, which nobody can guess.
     let token: [UInt8] = (0..<16).map { _ in .random(in: .min ... .max) }
     let caller: Caller
     private let waiting = Mutex<(last: UInt64, arrived: [UInt64: Arrived])>((0, [:]))
 
-    /// How many may wait to be taken up; more wait in the system's queue, or are not heard.
+    /// The most that may wait to be taken up; more wait in the system's queue, or are not heard.
     static let waitingLimit = 128
 
     init(caller: Caller) { self.caller = caller }
 
-    /// Whether there is room for one more.
+    /// True while there is room for one more.
     var hasRoom: Bool { waiting.withLock { $0.arrived.count < Self.waitingLimit } }
 
     /// Keeps what arrived; returns its number.

@@ -2,7 +2,7 @@ import Foundation
 import KithAPI
 import KithWire
 
-/// What outlives the process of a device's forwards: those that are to be up again, and who is who.
+/// The part of a device's forwards that outlives the process: those to restore, and who is who.
 public struct ForwardMemory: Sendable {
     let load: @Sendable () throws -> String?
     let save: @Sendable (String) throws -> Void
@@ -31,13 +31,13 @@ public struct ForwardMemory: Sendable {
 struct SavedForward: Codable, Hashable, Sendable {
     /// The DeviceID.
     var device: String
-    /// What the device was called.
+    /// The name the device had.
     var name: String
     var rules: [Forward.Rule]
 }
 
 extension ForwardMemory {
-    /// What was saved.
+    /// The forwards that were saved.
     ///
     /// - Throws: `.corrupt` when that cannot be read; it is not written over then.
     func forwards() throws -> [SavedForward] {

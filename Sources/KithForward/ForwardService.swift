@@ -11,15 +11,15 @@ import Synchronization
 /// to be; a grant that is taken away ends what relied on it. Each connection is a stream of its own, opened without any
 /// other waiting for it, and read no faster than the other end takes it.
 public struct ForwardService: Service {
-    /// What an owner may want otherwise.
+    /// The settings an owner may change.
     public struct Options: Sendable {
-        /// How many connections, associations and listeners one device may have here.
+        /// The most connections, associations and listeners one device may have here.
         public var limitPerCaller = 1_024
-        /// How many connections one of this device's own rules carries at once; more wait in the system's queue.
+        /// The most connections one of this device's own rules carries at once; more wait in the system's queue.
         public var limitPerRule = 1_024
-        /// How long something that arrived at a listener waits to be taken up.
+        /// The time something that arrived at a listener waits to be taken up.
         public var arrivalPatience = Duration.seconds(30)
-        /// How long partners of datagrams may be silent.
+        /// The time partners of datagrams may be silent.
         public var datagramIdle = Duration.seconds(120)
 
         /// Makes the default options.
@@ -43,7 +43,7 @@ public struct ForwardService: Service {
         core = Core(resolver)
     }
 
-    /// What is served: the methods of ``Forward``.
+    /// The handlers of the methods of ``Forward``.
     public var handlers: [Handler] {
         [
             .stream(Forward.Connect.self) { try await connect($0, $1, $2) },
@@ -122,12 +122,12 @@ extension ForwardService {
 }
 
 extension CallContext {
-    /// What the caller may not reach; `nil` for this device's own person.
+    /// The files the caller may not reach; `nil` for this device's own person.
     var foreignProtection: ProtectedFiles? { caller == .owner ? nil : protection }
 }
 
 extension ForwardService {
-    /// What all calls share.
+    /// The state that all calls share.
     final class Core: Sendable {
         private struct State {
             var reactor: Reactor?
@@ -162,7 +162,7 @@ extension ForwardService {
             }
         }
 
-        /// What the windows of all connections may have grown by.
+        /// The room that the windows of all connections may grow by.
         let room = RoomToGrow()
         private let resolver: Resolver
         private let state = Mutex(State())

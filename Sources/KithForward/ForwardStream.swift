@@ -18,9 +18,9 @@ import Synchronization
 ///
 /// Both begin with room for ``firstWindow`` bytes. A window grows while its reader keeps up.
 package final class ForwardStream: ByteStream {
-    /// How many bytes each end may send unasked.
+    /// The number of bytes each end may send unasked.
     static let firstWindow = 128 << 10
-    /// What a window grows to at most.
+    /// The most a window grows to.
     static let largestWindow = 8 << 20
 
     private let core: Core
@@ -41,7 +41,7 @@ package final class ForwardStream: ByteStream {
     package func abort(_ code: KithError.Code) { core.abort(code) }
 }
 
-/// What the windows of several streams may have grown by together.
+/// The room that the windows of several streams may grow by together.
 package final class RoomToGrow: Sendable {
     private let left: Atomic<Int>
 
@@ -61,13 +61,13 @@ package final class RoomToGrow: Sendable {
 private final class Core: Sendable {
     private struct State {
         var window = ForwardStream.firstWindow
-        /// How much may still come.
+        /// The number of bytes that may still come.
         var granted = ForwardStream.firstWindow
-        /// How much was taken since the other end was last told.
+        /// The number of bytes taken since the other end was last notified.
         var owed = 0
-        /// How much was taken since the window grew.
+        /// The number of bytes taken since the window grew.
         var sinceGrowth = 0
-        /// How much waits to be taken.
+        /// The number of bytes waiting to be taken.
         var waiting = 0
         /// Ours: asked for, and sent.
         var hasFinished = false
@@ -81,7 +81,7 @@ private final class Core: Sendable {
     private let raw: any ByteStream
     /// Never holds more than was granted.
     private let incoming = ByteQueue(capacity: .max)
-    /// How much may be sent.
+    /// The number of bytes that may be sent.
     private let allowance = AsyncSemaphore(ForwardStream.firstWindow)
     /// One frame at a time.
     private let writing = AsyncMutex()

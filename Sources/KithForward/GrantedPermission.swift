@@ -5,7 +5,7 @@ import KithNode
 import KithWire
 import Synchronization
 
-/// What the grants of a call's caller allow, now and whenever they change.
+/// The permission that a caller's grants give, now and whenever they change.
 struct GrantedPermission: ForwardPermission {
     private let context: CallContext
 
@@ -88,7 +88,7 @@ struct GrantedPermission: ForwardPermission {
             """)
     }
 
-    /// Whether an address is one of this device's: then the system would send from it to itself.
+    /// Tells whether an address is this device's own: then the system would send from it to itself.
     static func isOwn(_ address: NetworkAddress) -> Bool {
         if address.isLoopback { return true }
         var remote = kith_udp_address(address)
@@ -103,7 +103,7 @@ extension Forward.Place {
     fileprivate var withEveryPort: String { "\(description.dropLast())*" }
 }
 
-/// What the grants of a caller allow whose datagrams each say where they go.
+/// The permission of a caller whose datagrams each say where they go.
 ///
 /// What was decided for an address counts until the grants change.
 struct RoamingPermission: ForwardPermission {

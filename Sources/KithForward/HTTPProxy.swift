@@ -3,7 +3,7 @@ import KithWire
 
 /// The head of a request to an HTTP proxy (RFC 9110 §9.3.6, RFC 9112), as far as a proxy must understand it.
 struct HTTPProxyRequest: Hashable {
-    /// How the body after the head ends.
+    /// The way the body after the head ends.
     enum Body: Hashable {
         /// There is none, or so many bytes.
         case length(UInt64)
@@ -13,21 +13,21 @@ struct HTTPProxyRequest: Hashable {
         case upgrade
     }
 
-    /// Where to.
+    /// The destination.
     var place: Forward.Place
-    /// Whether a tunnel is asked for, by CONNECT.
+    /// True when a tunnel is asked for, by CONNECT.
     var isTunnel: Bool
-    /// What the client shows for itself: `user:password` in base64.
+    /// The client's credentials: `user:password` in base64.
     var credentials: String?
-    /// What is sent to the server in place of the head received; empty for a tunnel.
+    /// The head sent to the server in place of the one received; empty for a tunnel.
     var head: [UInt8]
-    /// What follows it.
+    /// The body that follows the head.
     var body: Body
 
     /// The longest head taken.
     static let longestHead = 64 << 10
 
-    /// Where the head ends, if all of it has come.
+    /// The offset at which the head ends, if all of it has come.
     static func endOfHead(_ bytes: [UInt8]) -> Int? {
         guard bytes.count >= 4 else { return nil }
         var index = 3
@@ -117,7 +117,7 @@ struct HTTPProxyRequest: Hashable {
         self.head = head
     }
 
-    /// How the body ends (RFC 9112 §6.3); two answers to that are an attack.
+    /// The way the body ends (RFC 9112 §6.3); two answers to that are an attack.
     private static func body(lengths: [String], encodings: [String]) throws(HTTPProxyError) -> Body {
         if !encodings.isEmpty {
             guard lengths.isEmpty, encodings.count == 1, encodings[0].lowercased() == "chunked" else {
@@ -171,7 +171,7 @@ enum HTTPProxyError: Error, Hashable {
     case malformed(String)
 }
 
-/// What an HTTP proxy answers itself.
+/// An answer of the HTTP proxy itself.
 struct HTTPProxyAnswer: Hashable {
     var status: Int
     var reason: String
@@ -186,7 +186,7 @@ struct HTTPProxyAnswer: Hashable {
         self.message = message
     }
 
-    /// What a client is told of an opening that did not stand.
+    /// Makes the answer to a client about an opening that failed.
     init(_ opening: Forward.Opening) {
         let message = opening.message ?? "The connection could not be opened."
         switch opening.outcome {
@@ -195,7 +195,7 @@ struct HTTPProxyAnswer: Hashable {
         }
     }
 
-    /// What a client is told of an error.
+    /// Makes the answer to a client about an error.
     init(_ error: any Error) {
         let message = (error as? KithError)?.message ?? "Forwarding failed."
         switch (error as? KithError)?.code {
@@ -242,10 +242,10 @@ struct HTTPBodyMeter {
         }
     }
 
-    /// Whether nothing may follow.
+    /// True once nothing may follow.
     var hasEnded: Bool { if case .ended = state { true } else { false } }
 
-    /// How many of `bytes` belong to the body.
+    /// Takes bytes in and returns how many belong to the body.
     ///
     /// - Throws: ``HTTPProxyError`` for chunks that are none.
     mutating func take(_ bytes: [UInt8]) throws(HTTPProxyError) -> Int {

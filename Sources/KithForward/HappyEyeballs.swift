@@ -9,7 +9,7 @@ import KithWire
 ///        ▼
 ///     failed
 struct HappyEyeballs {
-    /// What to do next.
+    /// The next step for the caller.
     enum Action: Hashable {
         /// Try this address now.
         case attempt(NetworkAddress)
@@ -19,7 +19,7 @@ struct HappyEyeballs {
         case failed
     }
 
-    /// How long an attempt may take before the next joins it (§5: 250 ms).
+    /// The time an attempt may take before the next joins it (§5: 250 ms).
     static let attemptDelay = Duration.milliseconds(250)
 
     private var left: ArraySlice<NetworkAddress>
@@ -29,7 +29,7 @@ struct HappyEyeballs {
     /// Takes the addresses as the system orders them (RFC 6724); families take turns from the first one's on (§4).
     init(_ addresses: [NetworkAddress]) { left = Self.interleaved(addresses)[...] }
 
-    /// What to do now.
+    /// Decides the step to take at `now`.
     mutating func action(at now: ContinuousClock.Instant) -> Action {
         if let address = left.first, next.map({ $0 <= now }) ?? true {
             left.removeFirst()

@@ -11,7 +11,7 @@ final class KeptForward: Sendable {
     private let plan: Forward.Plan
     private let isAttached: Bool
     private let kept: SavedForward?
-    /// Whether it was there before this process.
+    /// True when it was there before this process.
     let isRestored: Bool
     private let runners: [RuleRunner]
     private let task = Mutex<(task: Task<Void, Never>?, isCancelled: Bool)>((nil, false))
@@ -35,7 +35,7 @@ final class KeptForward: Sendable {
         return saved
     }
 
-    /// How they do.
+    /// The rules and their current state.
     var running: Forward.Running {
         Forward.Running(
             id: id, device: plan.device, isAttached: isAttached, isKept: kept == nil ? nil : true,
@@ -213,7 +213,7 @@ extension ForwardService {
 }
 
 extension Sequence<Grant> {
-    /// Whether a connection to a place could be allowed; `nil` is a proxy's, which may go anywhere that is allowed at all.
+    /// Tells whether a connection to a place could be allowed; `nil` stands for a proxy, which has no fixed place.
     fileprivate func mightForward(to place: Forward.Place?) -> Bool {
         switch place {
         case .address(let address): allowForwarding(to: address, name: nil, isOwn: address.isLoopback)

@@ -1,7 +1,7 @@
 import KithAPI
 import KithWire
 
-/// What programs say to a local proxy, read without a connection: for fuzzers.
+/// Reads what programs send to a local proxy, without a connection: for fuzzers.
 package enum ProxyInspection {
     /// Reads bytes as each message of SOCKS.
     package static func socks(_ bytes: [UInt8]) {

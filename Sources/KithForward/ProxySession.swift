@@ -18,7 +18,7 @@ final class ProxySession: Sendable {
     private let idle: Duration
     private let traffic: Traffic
 
-    /// How long a client may take to say what it wants.
+    /// The time a client may take to say what it wants.
     private static let patience = Duration.seconds(30)
 
     init(
@@ -73,7 +73,7 @@ final class ProxySession: Sendable {
         case http(HTTPProxyRequest)
     }
 
-    /// What has come and was not yet used.
+    /// The bytes that have come and are not used yet.
     private struct Input: Sendable {
         private let stream: any ByteStream
         var bytes: [UInt8] = []

@@ -12,7 +12,7 @@ final class Resolver: Sendable {
         var total = 0
     }
 
-    /// How many lookups may run at once, and for one caller.
+    /// The most lookups that may run at once, and for one caller.
     static let limit = 64
     static let limitPerCaller = 24
 

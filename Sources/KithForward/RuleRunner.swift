@@ -40,7 +40,7 @@ final class RuleRunner: Sendable {
         self.logger = logger
     }
 
-    /// How it does.
+    /// The current state of the rule.
     var status: Forward.Status {
         var shown = rule
         if shown.credentials != nil { shown.credentials = "…" }

@@ -6,21 +6,21 @@ import KithWire
 ///
 /// Parsers take what has come so far and give the message with the count of its bytes, or `nil` while it is not whole.
 enum SOCKS {
-    /// How a client may show who it is (§3).
+    /// The ways a client may show who it is (§3).
     enum Authentication: UInt8 {
         case none = 0
         case password = 2
         case unacceptable = 0xFF
     }
 
-    /// What a client wants (§4).
+    /// The request of a client (§4).
     enum Command: UInt8 {
         case connect = 1
         case bind = 2
         case associate = 3
     }
 
-    /// What it is told (§6).
+    /// The answer to a client (§6).
     enum Reply: UInt8 {
         case succeeded = 0
         case generalFailure = 1
@@ -36,11 +36,11 @@ enum SOCKS {
 
     /// A request.
     struct Request: Hashable {
-        /// What is wanted; `nil` for a command that does not exist.
+        /// The command asked for; `nil` for one that does not exist.
         var command: Command?
-        /// Where to; `nil` for a form of address that does not exist, or a name that is none.
+        /// The destination; `nil` for an unknown form of address, or an invalid name.
         var place: Forward.Place?
-        /// Whether the address has a form that exists.
+        /// True when the address has a known form.
         var isAddressTypeKnown: Bool
     }
 
@@ -133,7 +133,7 @@ enum SOCKS {
 }
 
 extension SOCKS.Reply {
-    /// What a client is told of an opening.
+    /// Makes the answer to a client about an opening.
     init(_ opening: Forward.Opening) {
         self =
             switch opening.outcome {
@@ -144,7 +144,7 @@ extension SOCKS.Reply {
             }
     }
 
-    /// What a client is told of an error.
+    /// Makes the answer to a client about an error.
     init(_ error: any Error) {
         self =
             switch (error as? KithError)?.code {

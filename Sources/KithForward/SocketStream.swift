@@ -21,7 +21,7 @@ final class SocketStream: ByteStream {
         var hasEnded = false
     }
 
-    /// How much the next read makes room for; only the one reading task touches it.
+    /// The room the next read makes, in bytes; only the one reading task touches it.
     ///
     /// What was read may wait somewhere as it is: keystrokes must not hold the room for bulk.
     private final class Room: @unchecked Sendable {  // one reader at a time is the contract of `ByteStream`
@@ -30,7 +30,7 @@ final class SocketStream: ByteStream {
     private let room = Room()
     private static let largestRead = 256 << 10
 
-    /// Who is at the other end, of a TCP connection that was accepted.
+    /// The address of the other end of an accepted TCP connection.
     let peer: NetworkAddress?
 
     /// Takes over an open descriptor; it is closed when this throws.
@@ -151,7 +151,7 @@ final class SocketStream: ByteStream {
 
 /// A socket that takes connections.
 final class SocketListener: Sendable {
-    /// Where it listens, with the actual port.
+    /// The place it listens at, with the actual port.
     let place: Forward.Place
     private let descriptor: Int32
     private let reactor: Reactor

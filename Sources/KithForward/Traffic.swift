@@ -1,6 +1,6 @@
 import Synchronization
 
-/// How much was carried.
+/// The number of bytes carried each way.
 final class Traffic: Sendable {
     private let sentBytes = Atomic<UInt64>(0)
     private let receivedBytes = Atomic<UInt64>(0)

@@ -3,14 +3,14 @@
 /// Stricter than the RFC in two ways: nothing nests deeper than ``depthLimit``, and no object it lists the
 /// members of may repeat a name. UTF-8 is checked by the caller, once for the whole text.
 package struct JSONScanner {
-    /// How deep arrays and objects may nest.
+    /// The deepest that arrays and objects may nest.
     package static let depthLimit = 64
 
-    /// Where and why the text is not JSON.
+    /// The place where a text stops being JSON, and the reason.
     package struct Failure: Error, Hashable, Sendable {
         /// The offset of the first byte that does not fit.
         package var offset: Int
-        /// What was expected there.
+        /// The description of what was expected there.
         package var expected: String
     }
 

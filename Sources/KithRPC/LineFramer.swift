@@ -4,12 +4,12 @@ public import KithWire
 ///
 /// Feed it what comes in, take the lines out. Empty lines are skipped.
 public struct LineFramer: Sendable {
-    /// How long a line may be by default, in bytes: 4 MiB.
+    /// The longest line allowed by default, in bytes: 4 MiB.
     public static let defaultLimit = 4 << 20
 
     private let limit: Int
     private var buffer: [UInt8] = []
-    /// Where the bytes not handed out begin, and up to where no line feed stands.
+    /// The offset of the bytes not handed out, and the one up to which there is no line feed.
     private var start = 0
     private var searched = 0
 
@@ -49,7 +49,7 @@ public struct LineFramer: Sendable {
         return nil
     }
 
-    /// What came after the last line taken: the bytes of whatever follows the JSON.
+    /// Takes the bytes after the last line taken: whatever follows the JSON.
     public mutating func takeRest() -> [UInt8] {
         defer {
             buffer = []

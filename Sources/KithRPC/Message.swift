@@ -1,6 +1,6 @@
 public import KithWire
 
-/// What pairs a JSON-RPC answer with its request.
+/// The identifier that pairs a JSON-RPC answer with its request.
 @frozen
 public enum RPCIdentifier: Hashable, Sendable {
     /// A string.
@@ -30,13 +30,13 @@ public enum RPCIdentifier: Hashable, Sendable {
 
 /// A JSON-RPC 2.0 call, or, without an identifier, a notification.
 public struct RPCRequest: Hashable, Sendable {
-    /// What the answer will carry; `nil` when none is wanted.
+    /// The identifier the answer will carry; `nil` when no answer is wanted.
     public var id: RPCIdentifier?
-    /// What to do.
+    /// The name of the method to call.
     public var method: String
     /// The input: any JSON value, not only an object or an array (Documentation/Deviations.md).
     public var params: JSONText?
-    /// What stands beside the members of the standard: who is asked, how long it may take.
+    /// The members beside those of the standard: who is asked, how long it may take.
     ///
     /// Two of one name are not sent.
     public var envelope: [String: JSONText]
@@ -139,7 +139,7 @@ public struct RPCError: Error, Hashable, Sendable {
         }
     }
 
-    /// Whether an application may give this number a meaning: JSON-RPC keeps −32768…−32000 for itself and us.
+    /// Tells whether an application may define this number: −32768…−32000 is kept for JSON-RPC and us.
     private static func isOwn(_ code: Int) -> Bool { !(-32768 ... -32000).contains(code) }
 
     private static func detail(_ code: String, _ data: JSONValue?) -> KithError.Detail {
@@ -159,7 +159,7 @@ public struct RPCError: Error, Hashable, Sendable {
 public struct RPCResponse: Hashable, Sendable {
     /// Which request it answers.
     public var id: RPCIdentifier
-    /// What came of it.
+    /// The outcome of the call.
     public var result: Result<JSONText, RPCError>
 
     /// Makes an answer.
@@ -199,7 +199,7 @@ public enum RPCPacket: Hashable, Sendable {
     /// Several, answered together, in any order.
     case batch([RPCMessage])
 
-    /// How many messages one batch may hold.
+    /// The most messages one batch may hold.
     public static let batchLimit = 1000
 
     /// Reads what came in.

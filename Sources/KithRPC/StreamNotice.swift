@@ -1,6 +1,6 @@
 import KithWire
 
-/// What either end says about a stream that it shares a connection with: a notification named after it.
+/// A notification from either end about a stream on a shared connection, named after it.
 ///
 /// | method | params | from | what |
 /// | --- | --- | --- | --- |
@@ -19,7 +19,7 @@ package enum StreamNotice: Hashable, Sendable {
     case cancel
     case end(RPCError?)
 
-    /// How many messages a caller may send before the first `$/credit`.
+    /// The number of messages a caller may send before the first `$/credit`.
     ///
     /// One that sends more is not read from until there is room.
     package static let initialCredit = 32

@@ -1,8 +1,8 @@
 extension String {
-    /// How many marks one letter may have.
+    /// The most marks one letter may have.
     static let marksLimit = 256
 
-    /// Whether no letter has more marks than ``marksLimit``.
+    /// True while no letter has more marks than ``marksLimit``.
     ///
     /// Swift compares and hashes texts as people see them, whatever the order of the marks on a letter; it takes time
     /// with the square of their number for that: minutes, for a megabyte of them.
@@ -17,7 +17,7 @@ extension String {
         return true
     }
 
-    /// Whether a scalar is put in order among those behind the same letter.
+    /// Tells whether a scalar is put in order among those behind the same letter.
     private static func isMark(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.value {
         case ..<0x300: false

@@ -3,7 +3,7 @@
 /// After an error the position is where it was before the failing read.
 public struct ByteReader: ~Escapable {
     @usableFromInline let span: Span<UInt8>
-    /// How many bytes have been read.
+    /// The number of bytes read so far.
     public var position: Int { offset }
     @usableFromInline var offset: Int
 
@@ -24,10 +24,10 @@ public struct ByteReader: ~Escapable {
         self.init(unsafe _overrideLifetime(buffer.span, borrowing: bytes))
     }
 
-    /// How many bytes are left.
+    /// The number of bytes left.
     @inlinable public var remaining: Int { span.count - offset }
 
-    /// Whether nothing is left.
+    /// True once nothing is left.
     @inlinable public var isAtEnd: Bool { offset == span.count }
 
     @inlinable func need(_ count: Int) throws(WireError) {

@@ -1,6 +1,6 @@
 /// Collects bytes: big-endian integers, varints and runs of bytes.
 public struct ByteWriter: Sendable {
-    /// What was written so far.
+    /// The bytes written so far.
     public private(set) var bytes: [UInt8] = []
 
     /// Starts empty.
@@ -40,7 +40,7 @@ public struct ByteWriter: Sendable {
         bytes += more
     }
 
-    /// How many bytes ``varint(_:)`` takes for `value`: 1, 2, 4 or 8.
+    /// The number of bytes ``varint(_:)`` takes for `value`: 1, 2, 4 or 8.
     public static func varintLength(_ value: UInt64) -> Int {
         precondition(value < 1 << 62, "a varint holds at most 62 bits (RFC 9000 §16)")
         return value < 1 << 6 ? 1 : value < 1 << 14 ? 2 : value < 1 << 30 ? 4 : 8

@@ -4,7 +4,7 @@
 /// is not UTF-8, bytes after the value, nesting deeper than ``maxDepth``. Nothing is allocated for a length that the
 /// input does not hold.
 public struct CBORDecoder: Sendable {
-    /// How deep arrays and maps may nest: 32.
+    /// The deepest that arrays and maps may nest: 32.
     public var maxDepth = 32
 
     /// Makes a decoder.

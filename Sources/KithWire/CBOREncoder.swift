@@ -123,7 +123,7 @@ private final class EncodingNode {
     /// The keys on the way here; `nil`: the first ``depth`` ones of the run.
     private var path: [any CodingKey]?
     private var depth = 0
-    /// What was written.
+    /// The contents written so far.
     var buffer = EncodingBuffer()
     /// A node for the next value in this one.
     private var spare: EncodingNode?
@@ -209,7 +209,7 @@ private final class EncodingNode {
     }
 }
 
-/// What a value has written: bytes, and nodes where some of them are not known yet.
+/// The output of one value: bytes, and nodes where some of them are not known yet.
 private struct EncodingBuffer {
     enum Content {
         case nothing
@@ -227,7 +227,7 @@ private struct EncodingBuffer {
         /// Which of the held nodes is the value; −1: none.
         var held = -1
 
-        /// Whether the key comes before another in the order of their encoded bytes: by length, then by the bytes.
+        /// Tells whether the key precedes another in the order of encoded bytes: by length, then by the bytes.
         func precedes(_ other: Member, in bytes: [UInt8]) -> Bool {
             if rank != other.rank { return rank < other.rank }
             // Up to seven bytes, they are the same.
@@ -242,7 +242,7 @@ private struct EncodingBuffer {
 
     /// A node in the place of bytes.
     private struct Held {
-        /// Where in the bytes it belongs, unless it is a member.
+        /// The offset in the bytes where it belongs, unless it is a member.
         var place: Int
         var node: EncodingNode
     }
@@ -251,12 +251,12 @@ private struct EncodingBuffer {
     var bytes: [UInt8] = []
     private var items = 0
     private var members: [Member] = []
-    /// Whether the members are in order, each once.
+    /// True while the members are in order, each once.
     private var isOrdered = true
     private var held: [Held] = []
 
     var isEmpty: Bool { content == .nothing }
-    /// How many items an array has so far.
+    /// The number of items an array has so far.
     var count: Int { content == .array ? items : 0 }
 
     /// Forgets what was written, and keeps the memory.
@@ -328,7 +328,7 @@ private struct EncodingBuffer {
         held.append(Held(place: bytes.count, node: node))
     }
 
-    /// Whether nobody else holds a node in this one.
+    /// Tells whether nobody else holds a node in this one.
     mutating func isSettled() -> Bool {
         held.indices.allSatisfy { isKnownUniquelyReferenced(&held[$0].node) && held[$0].node.buffer.isSettled() }
     }

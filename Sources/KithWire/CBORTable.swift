@@ -14,7 +14,7 @@ struct CBORItem {
 final class CBORTable: Sendable {
     /// A child of an array or a map.
     struct Child {
-        /// Where its key begins; in an array nothing.
+        /// The offset of its key; unused in an array.
         var key: UInt32
         var item: CBORItem
     }
@@ -55,7 +55,7 @@ final class CBORTable: Sendable {
         return (value, end)
     }
 
-    /// What follows the head of a text or a byte string.
+    /// The contents behind the head of a text or a byte string.
     func body(at offset: UInt32) -> ArraySlice<UInt8> {
         let (count, start) = argument(at: offset)
         return bytes[start..<start + Int(count)]
@@ -76,7 +76,7 @@ final class CBORTable: Sendable {
 
     // MARK: - Children
 
-    /// How many children an array or a map has.
+    /// The number of children of an array or a map.
     func count(of item: CBORItem) -> Int { Int(argument(at: item.offset).value) }
 
     /// A child of an array or a map, by its place.
@@ -105,7 +105,7 @@ final class CBORTable: Sendable {
         }
     }
 
-    /// Where an item ends.
+    /// The offset at which an item ends.
     func end(of item: CBORItem) -> Int {
         let (value, end) = argument(at: item.offset)
         switch bytes[Int(item.offset)] >> 5 {

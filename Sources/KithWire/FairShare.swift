@@ -1,6 +1,6 @@
 /// Shares a limited room among those who use it: whoever uses most gives way first.
 public enum FairShare {
-    /// How much each of those who use `amounts` gives up, so that together they use no more than `limit`.
+    /// The amount each user of `amounts` gives up, so that together they use no more than `limit`.
     ///
     /// Nobody who uses no more than an equal share gives up anything.
     public static func cut(_ amounts: [Int], to limit: Int) -> [Int] {

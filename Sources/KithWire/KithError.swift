@@ -6,12 +6,12 @@
 ///
 /// A message says what was attempted, on what, and what to do next. It never holds a secret.
 public struct KithError: Error, Sendable {
-    /// What kind of failure it is, and so what a caller can do about it.
+    /// The kind of a failure, and so what a caller can do about it.
     @nonexhaustive
     public enum Code: String, Hashable, Sendable, Codable, CaseIterable {
         /// The request itself is wrong: an argument, a path, a name. Trying it again unchanged will not help.
         case invalid
-        /// What was asked for does not exist.
+        /// The thing asked for does not exist.
         case notFound
         /// Something of that name is already there, or changed meanwhile.
         case conflict
@@ -37,7 +37,7 @@ public struct KithError: Error, Sendable {
         case `internal`
     }
 
-    /// What an application says of its own failure, for its own programs.
+    /// An application's description of its own failure, for its own programs.
     ///
     /// It reaches the caller as it is, over any number of hops.
     public struct Detail: Hashable, Sendable {
@@ -89,9 +89,9 @@ public struct KithError: Error, Sendable {
     public var code: Code
     /// One sentence for a person.
     public var message: String
-    /// What the application that failed says of it; `nil` of our own methods.
+    /// The failed application's own description; `nil` for Kith's own methods.
     public var detail: Detail?
-    /// What lay beneath, for a log on this device; it does not travel.
+    /// The underlying error, for a log on this device; it is never sent.
     public var cause: (any Error)?
 
     /// Makes an error.

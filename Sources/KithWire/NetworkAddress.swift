@@ -11,7 +11,7 @@ public struct NetworkAddress: Hashable, Sendable {
     public let zone: UInt32
     /// The UDP port.
     public var port: UInt16
-    /// Whether it is an IPv6 address.
+    /// True for an IPv6 address.
     public let isIPv6: Bool
 
     @inlinable init(high: UInt64, low: UInt64, zone: UInt32, port: UInt16, isIPv6: Bool) {
@@ -62,7 +62,7 @@ public struct NetworkAddress: Hashable, Sendable {
         return isIPv6 ? bytes(high, 8) + bytes(low, 8) : bytes(low, 4)
     }
 
-    /// What one household or machine has for itself: an IPv4 address, or the first 64 bits of an IPv6 address.
+    /// The part that one household or machine has to itself: an IPv4 address, or 64 bits of an IPv6 address.
     ///
     /// 4 or 8 bytes. Within a /64 anybody has as many addresses as they like.
     public var place: [UInt8] { isIPv6 ? Array(ip.prefix(8)) : ip }
@@ -70,22 +70,22 @@ public struct NetworkAddress: Hashable, Sendable {
     /// The two halves of an IPv6 address, or 0 and the IPv4 address.
     @inlinable public var halves: (high: UInt64, low: UInt64) { (high, low) }
 
-    /// Whether it stays on this machine: 127.0.0.0/8, ::1.
+    /// True for an address that stays on this machine: 127.0.0.0/8, ::1.
     public var isLoopback: Bool { isIPv6 ? high == 0 && low == 1 : low >> 24 == 127 }
 
-    /// Whether it stands for every address: 0.0.0.0, ::.
+    /// True for the address that stands for every other: 0.0.0.0, ::.
     public var isUnspecified: Bool { high == 0 && low == 0 }
 
-    /// Whether it is valid on one link only: 169.254.0.0/16, fe80::/10.
+    /// True for an address valid on one link only: 169.254.0.0/16, fe80::/10.
     public var isLinkLocal: Bool { isIPv6 ? high >> 54 == 0xFE80 >> 6 : low >> 16 == 0xA9FE }
 
-    /// Whether it is of a private network: RFC 1918, RFC 6598, fc00::/7.
+    /// True for an address of a private network: RFC 1918, RFC 6598, fc00::/7.
     public var isPrivate: Bool {
         guard !isIPv6 else { return high >> 57 == 0xFC >> 1 }
         return low >> 24 == 10 || low >> 20 == 0xAC1 || low >> 16 == 0xC0A8 || low >> 22 == 0x6440 >> 6
     }
 
-    /// Whether it addresses a group: 224.0.0.0/4, ff00::/8, or the broadcast address.
+    /// True for the address of a group: 224.0.0.0/4, ff00::/8, or the broadcast address.
     public var isMulticast: Bool { isIPv6 ? high >> 56 == 0xFF : low >> 28 == 0xE || low == 0xFFFF_FFFF }
 }
 

@@ -19,7 +19,7 @@ import Darwin
     private nonisolated(unsafe) let storage: UnsafeMutableRawBufferPointer
     private let hasOwnPages: Bool
 
-    /// How many bytes there are.
+    /// The number of bytes.
     public let count: Int
 
     /// Copies `bytes`; the caller's copy is the caller's to forget.
@@ -74,7 +74,7 @@ import Darwin
         }
     }
 
-    /// How many lasting secrets of this process could not be kept from the swap (`RLIMIT_MEMLOCK`).
+    /// The number of lasting secrets of this process that could not be kept from swap (`RLIMIT_MEMLOCK`).
     public static var unlockedCount: Int { Pages.unlocked.load(ordering: .relaxed) }
 }
 
