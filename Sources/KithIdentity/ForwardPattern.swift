@@ -1,6 +1,6 @@
 public import KithWire
 
-/// What a grant of forwarding is limited to: hosts and ports, or one Unix socket.
+/// The limit of a forwarding grant: hosts and ports, or one Unix socket.
 ///
 /// | as text | stands for |
 /// | --- | --- |
@@ -85,7 +85,7 @@ public enum ForwardPattern: Hashable, Sendable {
         }
     }
 
-    /// Whether all that `other` stands for is allowed by this one.
+    /// Tells whether this pattern allows all that `other` does.
     package func covers(_ other: ForwardPattern) -> Bool {
         switch (self, other) {
         case (.socket(let path), .socket(let wanted)): path == wanted
@@ -97,7 +97,7 @@ public enum ForwardPattern: Hashable, Sendable {
 }
 
 extension ForwardPattern.Hosts {
-    /// Whether a normalised name is meant.
+    /// Tells whether a normalised name matches.
     func matches(_ name: String) -> Bool {
         switch self {
         case .name(let own): name == own
@@ -108,7 +108,7 @@ extension ForwardPattern.Hosts {
         }
     }
 
-    /// Whether an address lies in the network.
+    /// Tells whether an address lies in the network.
     func contains(_ address: NetworkAddress) -> Bool {
         guard case .network(let network, let bits) = self, network.isIPv6 == address.isIPv6 else { return false }
         return Self.masked(address, bits: bits) == Self.masked(network, bits: bits)
@@ -284,7 +284,7 @@ extension Sequence<Grant> {
         }
     }
 
-    /// Whether a connection to the Unix socket at `path` is allowed.
+    /// Tells whether a connection to the Unix socket at `path` is allowed.
     package func allowForwarding(toSocket path: String) -> Bool {
         contains { $0 == .forward || $0 == .forwardTo(.socket(path: path)) }
     }

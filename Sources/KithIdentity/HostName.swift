@@ -18,7 +18,7 @@ public enum HostName {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// Whether a normalised name stands for the device that looks it up, whatever a resolver says (RFC 6761 §6.3).
+    /// Tells whether a normalised name stands for the device that looks it up (RFC 6761 §6.3).
     public static func isLocalhost(_ name: String) -> Bool { name == "localhost" || name.hasSuffix(".localhost") }
 
     private static func isDigit(_ byte: UInt8) -> Bool { (48...57).contains(byte) }

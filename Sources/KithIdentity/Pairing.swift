@@ -25,16 +25,16 @@ public import KithWire
 /// attempt counts from the challenge on: ``attemptLimit`` of them use an invitation up, at either end, and each that
 /// came to nothing is shown to both persons.
 public enum Pairing {
-    /// How many challenges are sent, and how many nonces revealed, for one invitation.
+    /// The most challenges sent, and nonces revealed, for one invitation.
     public static let attemptLimit = 3
 
     /// The attempts to pair by an invitation before the present one.
     public struct Attempts: Codable, Hashable, Sendable {
-        /// How many came as far as a challenge, and to nothing.
+        /// The number of attempts that reached a challenge and failed.
         public var earlier: Int
-        /// How many of them were made with another key than the present one.
+        /// The number of those made with another key than the present one.
         public var byOthers: Int
-        /// How many may follow the present one.
+        /// The number of attempts that may follow the present one.
         public var left: Int
 
         /// Makes a count.
@@ -56,9 +56,9 @@ public enum Pairing {
         public var proof: ByteString
         /// 32 bytes: SHA-256 over the joiner's nonce and both keys.
         public var commitment: ByteString
-        /// What the joiner calls itself.
+        /// The name the joiner gives itself.
         public var name: String
-        /// Where the joiner listens.
+        /// The addresses the joiner listens at.
         public var addresses: [NetworkAddress]
     }
 
@@ -66,9 +66,9 @@ public enum Pairing {
     public struct Challenge: Codable, Hashable, Sendable {
         /// 16 random bytes.
         public var nonce: ByteString
-        /// What the inviter calls itself.
+        /// The name the inviter gives itself.
         public var name: String
-        /// Where the inviter listens.
+        /// The addresses the inviter listens at.
         public var addresses: [NetworkAddress]
         /// The attempts before this one; devices built before attempts were counted do not say.
         public var attempts: Attempts?
@@ -80,16 +80,16 @@ public enum Pairing {
         public var nonce: ByteString
     }
 
-    /// What the person at one end said.
+    /// The decision of the person at one end.
     public struct Verdict: Codable, Hashable, Sendable {
-        /// Whether the codes agree and the pairing is wanted.
+        /// True when the codes agree and the pairing is wanted.
         public var accept: Bool
 
         /// Makes a verdict.
         public init(accept: Bool) { self.accept = accept }
     }
 
-    /// What both ends know of the connection they pair over.
+    /// The facts both ends know of the connection they pair over.
     public struct Channel: Hashable, Sendable {
         /// The key of the inviting end, as TLS proved it.
         public var inviter: DeviceID

@@ -25,7 +25,7 @@ struct QRMatrix {
         drawVersion()
     }
 
-    /// How many modules are left for data.
+    /// The number of modules left for data.
     var freeModules: Int { fixed.reduce(0) { $0 + ($1 ? 0 : 1) } }
 
     private mutating func setFixed(_ row: Int, _ column: Int, _ isDark: Bool) {

@@ -15,14 +15,14 @@ public import KithWire
 ///
 /// As text: `kith1` and the bytes with a four-byte check, in base32.
 public struct Ticket: Hashable, Sendable {
-    /// How many addresses a ticket holds at most.
+    /// The most addresses a ticket holds.
     public static let maxAddresses = 16
-    /// How many relays a ticket holds at most.
+    /// The most relays a ticket holds.
     public static let maxRelays = 4
 
-    /// Who it is.
+    /// The key of the device.
     public var id: DeviceID
-    /// Where it listens, best first.
+    /// The addresses it listens at, best first.
     public var addresses: [NetworkAddress]
     /// The URLs of the relays it can be reached through.
     public var relays: [String]

@@ -7,9 +7,9 @@ import Synchronization
 /// The server comes to be when the client's first datagram arrives, as it would behind a socket. After each
 /// ``step()`` take the events of ``client`` and ``server`` and use their streams; then step again.
 public struct ConnectionPair: ~Copyable {
-    /// Where the client is.
+    /// The address of the client.
     public static let clientAddress = NetworkAddress(ipv4: 0xC000_0201, port: 4_001)
-    /// Where the server is.
+    /// The address of the server.
     public static let serverAddress = NetworkAddress(ipv4: 0xC000_0202, port: 4_002)
 
     /// The dialing end.
@@ -20,15 +20,15 @@ public struct ConnectionPair: ~Copyable {
     public var clientPlace = ConnectionPair.clientAddress
     /// The largest datagram the client's system sends; what is larger it refuses, as an interface does.
     public var interfaceSize = Int.max
-    /// What lies between.
+    /// The network between the two.
     public var network: SimulatedNetwork<NetworkAddress>
     /// The simulated time.
     public private(set) var now: Timestamp
-    /// Whether datagrams of the server are swallowed, as when it lost its power.
+    /// True while datagrams of the server are dropped, as when it lost its power.
     public var isServerGone = false
-    /// Whether datagrams of the client are swallowed.
+    /// True while datagrams of the client are dropped.
     public var isClientGone = false
-    /// How many calls of ``step()`` did something.
+    /// The number of calls of ``step()`` that did something.
     public private(set) var steps = 0
     private let serverConfiguration: QUICConfiguration
     private var buffer: [UInt8]

@@ -3,13 +3,13 @@ import Synchronization
 
 /// Storage that counts what is written to the one behind it.
 public final class CountingGroupStorage: GroupStorage {
-    /// What was written.
+    /// The amount that was written.
     public struct Count: Hashable, Sendable {
-        /// How many changes.
+        /// The number of changes.
         public var changes = 0
-        /// How many rows and items were put or removed.
+        /// The number of rows and items put or removed.
         public var rows = 0
-        /// How many bytes, as `StorageChanges.byteCount` counts them: contents and keys, before sealing.
+        /// The bytes, as `StorageChanges.byteCount` counts them: contents and keys, before sealing.
         public var bytes = 0
 
         /// Nothing.
@@ -22,7 +22,7 @@ public final class CountingGroupStorage: GroupStorage {
     /// Counts what goes to `base`.
     public init(_ base: any GroupStorage = MemoryGroupStorage()) { self.base = base }
 
-    /// What was written since the last call.
+    /// Returns the amount written since the last call, and starts again.
     public func takeCount() -> Count {
         count.withLock { count in
             defer { count = Count() }

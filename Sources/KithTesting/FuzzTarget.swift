@@ -25,23 +25,23 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case cbor
     /// The head of a request and of a response on a stream.
     case header
-    /// What a remote program writes to the person's terminal.
+    /// The output of a remote program to the person's terminal.
     case terminal
     /// Messages, trees and commits of secure groups.
     case mls
-    /// What a terminal sends for keys, the mouse and pastes.
+    /// The bytes a terminal sends for keys, the mouse and pastes.
     case input
     /// The beginning of a file on another device, or all of an image, as the browser previews it.
     case preview
-    /// What a sender says, landed in a folder.
+    /// The messages of a sender, received into a folder.
     case transfer
-    /// What a receiver answers to whoever sends.
+    /// The answers of a receiver to the sender.
     case answers
     /// What a device says to the caller of a shell, and what a caller acknowledges.
     case shell
     /// Datagrams on a stream.
     case datagram
-    /// What a program says to a proxy: SOCKS and HTTP.
+    /// The messages of a program to a proxy: SOCKS and HTTP.
     case proxy
     /// Inputs, outputs and messages of every method.
     case method
@@ -51,7 +51,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case recording
     /// Patterns of names, and settings.
     case pattern
-    /// What the caller of a shell sends to the device that hosts it.
+    /// The messages of a shell's caller to the device that hosts it.
     case caller
     /// A chain of X.509 certificates, as a member of a group shows it.
     case credential

@@ -7,7 +7,7 @@ enum FuzzedMethods {
     /// All there are.
     static let all = API.methods
 
-    /// What travels on streams once a method has been answered.
+    /// The messages sent on streams once a method has been answered.
     private static let messages: [any (Codable & Sendable).Type] = [
         Files.Followed.self, Files.Found.self, Files.Progress.self, Files.Used.self, Files.Write.Written.self,
         Forward.Arrival.self, Forward.Running.self, Inbox.Entry.self, Offers.Answer.self, Offers.Delivery.self,

@@ -38,7 +38,7 @@ public final class ManualClock: Clock, Sendable {
     /// One nanosecond.
     public var minimumResolution: Duration { .nanoseconds(1) }
 
-    /// How many tasks sleep on it.
+    /// The number of tasks asleep on the clock.
     public var sleeperCount: Int { state.withLock { $0.sleepers.count } }
 
     /// Moves the time on and wakes whoever's deadline has come.

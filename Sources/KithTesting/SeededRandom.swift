@@ -2,7 +2,7 @@
 ///
 /// Show the seed with a failure: `#expect(…, "\(random)")` prints it.
 public struct SeededRandom: RandomNumberGenerator, Hashable, Sendable {
-    /// Where the sequence started.
+    /// The seed the sequence started from.
     public let seed: UInt64
     private var state: (UInt64, UInt64, UInt64, UInt64) {
         get { (a, b, c, d) }
@@ -47,7 +47,7 @@ public struct SeededRandom: RandomNumberGenerator, Hashable, Sendable {
 
     private func rotate(_ value: UInt64, _ count: UInt64) -> UInt64 { value << count | value >> (64 - count) }
 
-    /// Whether something of that probability (0…1) happens.
+    /// Tells whether something of that probability (0…1) happens.
     public mutating func chance(_ probability: Double) -> Bool {
         probability > 0 && Double.random(in: 0..<1, using: &self) < probability
     }

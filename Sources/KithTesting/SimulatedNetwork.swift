@@ -1,8 +1,8 @@
 public import KithQUIC
 
-/// What a network does to datagrams on their way.
+/// The treatment of datagrams by a simulated network.
 public struct NetworkConditions: Hashable, Sendable {
-    /// How long a datagram takes at least, one way.
+    /// The least time a datagram takes, one way.
     public var delay: Duration = .milliseconds(10)
     /// By how much more it may take, evenly spread; without ``reordering`` the order is kept.
     public var jitter: Duration = .zero
@@ -23,12 +23,12 @@ public struct NetworkConditions: Hashable, Sendable {
     /// The bytes that wait for the bottleneck before the newest are dropped.
     public var queue = 256 * 1024
 
-    /// What becomes of ECN marks.
+    /// The fate of ECN marks.
     public var marks = Marks.kept
     /// The bytes waiting for the bottleneck above which datagrams that can be marked are, as congestion experienced.
     public var markingQueue: Int?
 
-    /// What a network may do to the ECN bits of what passes.
+    /// The ways a network may treat the ECN bits of what passes.
     public enum Marks: Hashable, Sendable {
         /// They arrive as they were sent.
         case kept
@@ -53,11 +53,11 @@ public struct NetworkConditions: Hashable, Sendable {
 public struct SimulatedNetwork<Address: Hashable & Sendable>: Sendable {
     /// A datagram as it arrives.
     public struct Datagram: Sendable {
-        /// Who sent it.
+        /// The address of the sender.
         public var source: Address
-        /// Who gets it.
+        /// The address of the recipient.
         public var destination: Address
-        /// What it holds.
+        /// The payload.
         public var bytes: [UInt8]
         /// Its two ECN bits.
         public var ecn: UInt8
@@ -81,13 +81,13 @@ public struct SimulatedNetwork<Address: Hashable & Sendable>: Sendable {
         var order: UInt64
     }
 
-    /// What the network does now; may be changed at any time, for datagrams sent from then on.
+    /// The present conditions; may be changed at any time, for datagrams sent from then on.
     public var conditions: NetworkConditions
-    /// How many datagrams did not make it.
+    /// The number of datagrams dropped.
     public private(set) var dropped = 0
-    /// How many datagrams were marked as having met congestion.
+    /// The number of datagrams marked as having met congestion.
     public private(set) var marked = 0
-    /// How many datagrams were delivered.
+    /// The number of datagrams delivered.
     public private(set) var delivered = 0
     private var random: SeededRandom
     private var heap: [Flight] = []
@@ -100,7 +100,7 @@ public struct SimulatedNetwork<Address: Hashable & Sendable>: Sendable {
         self.random = random
     }
 
-    /// How many datagrams are on their way.
+    /// The number of datagrams on their way.
     public var inFlight: Int { heap.count }
 
     /// When the next datagram arrives, or nil when none is on its way.

@@ -4,7 +4,7 @@ import Foundation
 ///
 /// Only this user may look into it. Its path is short enough for those of sockets.
 public final class TemporaryFolder: Sendable {
-    /// Where it is, without a slash at its end.
+    /// The path of the folder, without a slash at its end.
     public let path: String
 
     /// Throws what the file system says when it cannot be made.

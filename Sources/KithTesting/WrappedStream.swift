@@ -4,7 +4,7 @@ import Synchronization
 
 /// A stream beneath a wrapper, which notes what the wrapper passes on.
 public final class WrappedStream: ByteStream {
-    /// What a stream can be asked.
+    /// The requirements of a stream.
     public enum Requirement: String, CaseIterable, Sendable {
         /// Bytes.
         case read
