@@ -36,7 +36,7 @@ struct CompressionPolicy {
     private static let margin = 1.5
     /// Harder levels are for links slower by this factor.
     private static let ample = 8.0
-    /// What the buffers of a stream swallow before it shows how fast the link is, and a window of ``AheadWindow``.
+    /// What the buffers of a stream swallow before it shows how fast the link is, and a window of ``InFlightLimit``.
     private static let slack = 8 << 20
     private static let shortestWindow = Duration.milliseconds(50)
     private static let longestWindow = Duration.seconds(2)

@@ -13,7 +13,7 @@ public struct FilesService: Service {
     private let logger: Logger
     private let disk = DiskExecutor()
     private let active = ActivePartials()
-    private let seats = LaneSeats()
+    private let slots = SubstreamSlots()
 
     /// Makes the service.
     public init(logger: Logger) { self.logger = logger }
@@ -31,7 +31,7 @@ public struct FilesService: Service {
             .stream(Files.Write.self) { try await write($0, $1, $2) }.limited(to: 128),
             .stream(Files.Pull.self) { try await pull($0, $1, $2) }.limited(to: 128),
             .stream(Files.Push.self) { try await push($0, $1, $2) }.limited(to: 128),
-            .stream(Files.Lane.self) { try await seats.join($0, $1, $2) },
+            .stream(Files.Lane.self) { try await slots.join($0, $1, $2) },
             .stream(Files.Find.self) { try await FolderSearch($0, $1).run($2, on: disk) }.limited(to: 16),
             .stream(Files.Usage.self) { try await FolderUsage($0, $1).run($2, on: disk) }.limited(to: 16),
             .stream(Files.Follow.self) { try await FileFollowing($0, $1).run($2, on: disk) }.limited(to: 64),
@@ -242,7 +242,7 @@ public struct FilesService: Service {
         let source = try await onDisk {
             try TreeSource(try Place(input.path, .read, for: context), recursive: input.recursive)
         }
-        try await seats.with(input.lanes, from: context.caller) { lanes in
+        try await slots.with(input.lanes, from: context.caller) { lanes in
             let stream = try await pending.accept().bytes
             try await settled("pull") {
                 try await Transfer.send(
@@ -256,7 +256,7 @@ public struct FilesService: Service {
         _ input: Files.Push.Input, _ context: CallContext, _ pending: PendingStream<Files.Push>
     ) async throws {
         let place = try Place(input.path, .write, for: context)
-        try await seats.with(input.lanes, from: context.caller) { lanes in
+        try await slots.with(input.lanes, from: context.caller) { lanes in
             let stream = try await pending.accept().bytes
             try await settled("push") {
                 try await Transfer.receive(

@@ -33,10 +33,10 @@ struct ListedNames {
     /// Runs `body` for what is in the folder and was not listed, by any spelling.
     func forEachOther(in folder: Descriptor, _ body: ([UInt8]) throws(Errno) -> Void) throws(Errno) {
         // What cannot be looked at is not there.
-        let landed = Set(respelled.compactMap { try? folder.info($0).identity })
+        let received = Set(respelled.compactMap { try? folder.info($0).identity })
         try folder.forEachName { name throws(Errno) in
             guard !hashes.contains(name.hashValue) else { return }
-            if !landed.isEmpty, let info = try? folder.info(name), landed.contains(info.identity) { return }
+            if !received.isEmpty, let info = try? folder.info(name), received.contains(info.identity) { return }
             try body(name)
         }
     }

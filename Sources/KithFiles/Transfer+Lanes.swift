@@ -38,7 +38,8 @@ extension Transfer {
 
     /// Sends the files one lane is dealt.
     static func send(
-        lane: Int, of lanes: SendingLanes, over streams: LaneStreams, compress: Files.Compression, peer: PeerFeatures,
+        lane: Int, of lanes: SendingSubstreams, over streams: LaneStreams, compress: Files.Compression,
+        peer: PeerFeatures,
         beside first: AheadGate, on disk: DiskExecutor, progress: TransferProgress
     ) async throws {
         guard try await lanes.begins(lane) else { return }
@@ -101,10 +102,10 @@ extension Transfer {
 
     /// Takes the files in that come over one lane.
     static func receive(
-        lane: Int, of lanes: ReceivingLanes, over streams: LaneStreams, features: TransferFrame.Features,
+        lane: Int, of lanes: ReceivingSubstreams, over streams: LaneStreams, features: TransferFrame.Features,
         progress: TransferProgress
     ) async throws {
-        guard let landing = try await lanes.begins(lane) else { return }
+        guard let receiver = try await lanes.begins(lane) else { return }
         let stream = try await streams.stream(lane)
         do {
             var parser = TransferParser(takesCompressed: features.contains(.compression))
@@ -116,13 +117,13 @@ extension Transfer {
                 while let frame = try parser.next() {
                     if current == nil {
                         try await lanes.next(on: lane)
-                        current = try landing.with { try $0.beginNext(on: lane) }
+                        current = try receiver.with { try $0.beginNext(on: lane) }
                     }
-                    try take(frame, &current, on: lane, of: landing, progress: progress)
+                    try take(frame, &current, on: lane, of: receiver, progress: progress)
                     if current == nil { lanes.fileDone() }
                 }
                 taken += UInt64(bytes.count)
-                if taken - told >= AheadWindow.step {
+                if taken - told >= InFlightLimit.step {
                     told = taken
                     var answer: [UInt8] = []
                     try TransferFrame.taken(taken).append(to: &answer)
@@ -146,9 +147,9 @@ extension Transfer {
 
     private static func take(
         _ frame: TransferFrame, _ current: inout (contents: ArrivingContents, path: Files.Path)?, on lane: Int,
-        of landing: SharedLanding, progress: TransferProgress
+        of receiver: SharedReceiver, progress: TransferProgress
     ) throws {
-        guard case (var contents, let path)? = current else { throw TreeLanding.outOfOrder }
+        guard case (var contents, let path)? = current else { throw TreeReceiver.outOfOrder }
         // One owner only, so that the bytes of the hash are not copied.
         current = nil
         let before = contents.position
@@ -161,9 +162,9 @@ extension Transfer {
             case .hole(let length): try contents.skip(length)
             case .kept(let leaves): try contents.keep(leaves)
             case .copied(let offset, let length): try contents.copy(offset, length)
-            case .fileEnd(let root): return try landing.with { try $0.finish(contents, on: lane, root: root) }
-            case .skipped(let skipped): return try landing.with { try $0.giveUp(on: lane, skipped) }
-            default: throw TreeLanding.outOfOrder
+            case .fileEnd(let root): return try receiver.with { try $0.finish(contents, on: lane, root: root) }
+            case .skipped(let skipped): return try receiver.with { try $0.giveUp(on: lane, skipped) }
+            default: throw TreeReceiver.outOfOrder
             }
         } catch let error as Errno {
             throw ArrivingContents.failure(error, path)

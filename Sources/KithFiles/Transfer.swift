@@ -30,7 +30,7 @@ enum Transfer {
         over stream: any ByteStream, lanes streams: LaneStreams? = nil, on disk: DiskExecutor,
         progress: TransferProgress
     ) async throws -> Files.Summary {
-        let lanes = streams.map { SendingLanes(count: $0.count) }
+        let lanes = streams.map { SendingSubstreams(count: $0.count) }
         let channel = BoundedQueue<FileSender.Outgoing>(capacity: depth)
         let answers = BoundedQueue<TreeSender.Answer>(capacity: TransferFrame.maximumListed)
         let held = TreeSender.Held()
@@ -156,7 +156,7 @@ enum Transfer {
     /// Passes on what the receiver wants, until its last word.
     private static func readAnswers(
         from stream: any ByteStream, into answers: BoundedQueue<TreeSender.Answer>, held: TreeSender.Held,
-        peer: PeerFeatures, ahead: AheadGate, lanes: SendingLanes?, progress: TransferProgress
+        peer: PeerFeatures, ahead: AheadGate, lanes: SendingSubstreams?, progress: TransferProgress
     ) async throws -> Files.Summary {
         var parser = TransferParser()
         var basis = TreeSender.Basis()
@@ -229,7 +229,7 @@ enum Transfer {
         compress: Files.Compression = .auto, over stream: any ByteStream, lanes streams: LaneStreams? = nil,
         on disk: DiskExecutor, active: ActivePartials, progress: TransferProgress
     ) async throws -> Files.Summary {
-        let lanes = streams.map { ReceivingLanes(count: $0.count) }
+        let lanes = streams.map { ReceivingSubstreams(count: $0.count) }
         let isOver = BoundedQueue<Bool>(capacity: 1)
         let features = TransferFrame.Features(compress).union(lanes == nil ? [] : .lanes)
         let channel = BoundedQueue<[UInt8]>(capacity: 2 * depth)
@@ -242,7 +242,7 @@ enum Transfer {
             }
             group.addTask(executorPreference: disk) {
                 do {
-                    let summary = try await land(
+                    let summary = try await receiveTree(
                         channel, into: place, options: options, origin: origin, requested: requested,
                         features: features, answers: answers, active: active, lanes: lanes, progress: progress
                     ) {
@@ -325,14 +325,14 @@ enum Transfer {
         }
     }
 
-    private static func land(
+    private static func receiveTree(
         _ channel: BoundedQueue<[UInt8]>, into place: Place, options: Files.Landing, origin: Origin,
         requested: RequestedTree?, features: TransferFrame.Features, answers: AnswerQueue, active: ActivePartials,
-        lanes: ReceivingLanes?, progress: TransferProgress, takenOver: @escaping @Sendable () -> Void
+        lanes: ReceivingSubstreams?, progress: TransferProgress, takenOver: @escaping @Sendable () -> Void
     ) async throws -> Files.Summary {
         try answers.put(.hello(version: TransferFrame.version, features: features))
-        let landing = SharedLanding(
-            try TreeLanding(
+        let receiver = SharedReceiver(
+            try TreeReceiver(
                 place, options: options, origin: origin, requested: requested, answers: answers, active: active,
                 progress: progress, lanes: lanes, takenOver: takenOver))
         do {
@@ -340,38 +340,38 @@ enum Transfer {
             var start = ContinuousClock.now
             var (taken, told, isTelling) = (UInt64(0), UInt64(0), false)
             while let bytes = try await channel.receive() {
-                let isInContents = landing.with { $0.contents != nil }
+                let isInContents = receiver.with { $0.contents != nil }
                 parser.feed(bytes)
                 while let frame = try parser.next() {
                     if case .hello(_, let theirs) = frame {
                         isTelling = theirs.contains(.confirmation)
                         // Before anything is looked for on the disk: the sender learns how long its path is.
                         if isTelling { try answers.put(.taken(0)) }
-                        lanes?.agreed(theirs.contains(.lanes), for: landing)
+                        lanes?.agreed(theirs.contains(.lanes), for: receiver)
                     }
-                    if case .end = frame { try await lanes?.allDone(in: landing) }
-                    if let summary = try landing.with({ try $0.take(frame) ? $0.summary : nil }) { return summary }
+                    if case .end = frame { try await lanes?.allDone(in: receiver) }
+                    if let summary = try receiver.with({ try $0.take(frame) ? $0.summary : nil }) { return summary }
                 }
                 let now = ContinuousClock.now
                 let time = now - start
-                if isInContents { landing.with { $0.speed.add(bytes.count, in: time) } }
+                if isInContents { receiver.with { $0.speed.add(bytes.count, in: time) } }
                 start = now
                 taken += UInt64(bytes.count)
-                if isTelling, taken - told >= AheadWindow.step {
+                if isTelling, taken - told >= InFlightLimit.step {
                     told = taken
                     try answers.put(.taken(taken))
                 }
-                try landing.with { try $0.answer() }
+                try receiver.with { try $0.answer() }
             }
             throw StreamFailure(error: KithError(.closed, "The other end stopped in the middle of a transfer."))
         } catch {
             let isInterrupted =
                 error is StreamFailure || error is CancellationError || isPassing(error) || canBePutRight(error)
-            landing.with { $0.isInterrupted = isInterrupted }
+            receiver.with { $0.isInterrupted = isInterrupted }
             let told = (error as? Errno)?.failure("copy to", place.shown) ?? error
             guard let full = told as? KithError, (full.cause as? Errno)?.isFullDisk == true,
                 // What is sent here goes with the folder it came into.
-                let left = landing.with({ $0.leaveRoom() }), origin == .copy
+                let left = receiver.with({ $0.leaveRoom() }), origin == .copy
             else { throw told }
             throw KithError(full.code, "\(full.message) \(left)", cause: full.cause)
         }

@@ -9,18 +9,18 @@ package enum TransferInspection {
     package static func land(
         _ bytes: [UInt8], inPiecesOf size: Int, into folder: String, options: Files.Landing
     ) throws -> Files.Summary? {
-        let landing = try TreeLanding(
+        let receiver = try TreeReceiver(
             try Place(ownPath: Files.Path(folder)), options: options, answers: AnswerQueue(), active: ActivePartials(),
             progress: TransferProgress()
         ) {}
-        _ = try landing.take(.hello(version: TransferFrame.version, features: .confirmation))
+        _ = try receiver.take(.hello(version: TransferFrame.version, features: .confirmation))
         var parser = TransferParser(takesCompressed: true)
         for start in stride(from: 0, to: bytes.count, by: size) {
             parser.feed(Array(bytes[start..<min(start + size, bytes.count)]))
             while let frame = try parser.next() {
-                if try landing.take(frame) { return landing.summary }
+                if try receiver.take(frame) { return receiver.summary }
                 // A sender waits for the answer before it sends what is in a file.
-                if case .file = frame { try landing.answer() }
+                if case .file = frame { try receiver.answer() }
             }
         }
         return nil

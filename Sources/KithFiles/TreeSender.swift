@@ -55,7 +55,7 @@ final class TreeSender {
     private let held: Held
     private let walk: TreeWalk
     private let selection: Files.Selection
-    private let lanes: SendingLanes?
+    private let lanes: SendingSubstreams?
 
     private var isListed = false
     private var isComplete = true
@@ -69,7 +69,7 @@ final class TreeSender {
 
     init(
         _ sources: [TreeSource], selection: Files.Selection, output: BoundedQueue<FileSender.Outgoing>,
-        answers: BoundedQueue<Answer>, held: Held, lanes: SendingLanes? = nil, progress: TransferProgress
+        answers: BoundedQueue<Answer>, held: Held, lanes: SendingSubstreams? = nil, progress: TransferProgress
     ) throws(KithError) {
         sender = FileSender(output: output, progress: progress, tellsTotal: true)
         self.held = held
@@ -266,7 +266,7 @@ final class TreeSender {
         try put(.elsewhere(lane: UInt8(lane)))
         try await sender.flush()
         try lanes.deal(
-            SendingLanes.Job(
+            SendingSubstreams.Job(
                 file: opened, info: info, path: file.path, announced: file.info.size, basis: basis), to: lane)
         return true
     }

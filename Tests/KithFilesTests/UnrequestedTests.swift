@@ -97,7 +97,7 @@ import Testing
     func `a copy takes one thing, of the name and the kind that were asked for`(_ way: String) async throws {
         let folders = try Folders()
         let destination = way == "here" ? here(folders.local) : there(folders.srv)
-        let landed = way == "here" ? "local" : "srv"
+        let received = way == "here" ? "local" : "srv"
         let report = Self.file("report.pdf")
         for frames in [
             [Self.file(".bashrc")], [report, Self.file(".bashrc", identity: 2)], [Self.file(".bashrc"), report],
@@ -108,7 +108,7 @@ import Testing
         ] {
             let error = try await refusal(folders, "/x/report.pdf", to: destination, recursive: false, frames)
             #expect(error.code == .denied && error.message.contains("evil sent"), "\(frames): \(error)")
-            #expect(try folders.names(landed).allSatisfy { $0 == "report.pdf" || $0.hasPrefix(".kith-resume-") })
+            #expect(try folders.names(received).allSatisfy { $0 == "report.pdf" || $0.hasPrefix(".kith-resume-") })
         }
         #expect(
             try await refusal(folders, "report.pdf", to: destination, [Self.file(".bashrc")]).message.contains(
@@ -123,7 +123,7 @@ import Testing
             let destination = way == "here" ? here(folders.local) : there(folders.srv)
             let error = try await refusal(folders, source, to: destination, frames)
             #expect(error.code == .denied, "\(source) \(frames): \(error)")
-            #expect(!folders.exists("\(landed)/.ssh") && !folders.exists("\(landed)/x"))
+            #expect(!folders.exists("\(received)/.ssh") && !folders.exists("\(received)/x"))
         }
     }
 
@@ -132,16 +132,16 @@ import Testing
         for path in ["~", ".", "~/."] {
             let folders = try Folders()
             let destination = way == "here" ? here(folders.local) : there(folders.srv)
-            let landed = way == "here" ? "local" : "srv"
+            let received = way == "here" ? "local" : "srv"
             let frames = Self.folder(".ssh", [Self.file("authorized_keys")])
             try await client(folders, listing: frames).copy([evil(path)], to: destination)
-            #expect(try folders.names(landed) == ["evil"], "\(path)")
+            #expect(try folders.names(received) == ["evil"], "\(path)")
             // Again, it goes on with that; under a name of its own it gets that.
             try await client(folders, listing: frames).copy([evil(path)], to: destination)
-            #expect(try folders.text(landed + "/evil/authorized_keys") == "owned")
+            #expect(try folders.text(received + "/evil/authorized_keys") == "owned")
             try await client(folders, listing: frames).copy(
                 [evil(path)], to: Files.Location(device: destination.device, path: destination.path.appending([0x61])))
-            #expect(try folders.names(landed) == ["a", "evil"])
+            #expect(try folders.names(received) == ["a", "evil"])
         }
     }
 
@@ -191,11 +191,11 @@ import Testing
     func `a mirror takes no link as its root, nor does what has no name`(_ way: String) async throws {
         for source in ["/src/photos", "~", "."] {
             let folders = try Folders()
-            let landed = way == "here" ? "local" : "srv"
+            let received = way == "here" ? "local" : "srv"
             func at(_ path: String) -> Files.Location {
                 way == "here" ? here(folders.local + path) : there(folders.srv + path)
             }
-            try folders.write("\(landed)/victim/mine", "mine")
+            try folders.write("\(received)/victim/mine", "mine")
             let isNamed = source == "/src/photos"
             for path in isNamed ? ["/photos", "/photos/"] : ["/photos", ""] {
                 let error = try await refusal(
@@ -203,18 +203,18 @@ import Testing
                     [Self.link("photos", to: "victim")])
                 #expect(error.code == .denied && error.message.contains("a link"), "\(error)")
             }
-            #expect(try folders.names(landed) == ["victim"])
+            #expect(try folders.names(received) == ["victim"])
         }
     }
 
     @Test(arguments: ["here", "relayed"])
-    func `a link that was landed is not followed by the next copy, nor the next attempt`(_ way: String) async throws {
+    func `a link that was received is not followed by the next copy, nor the next attempt`(_ way: String) async throws {
         let folders = try Folders()
-        let landed = way == "here" ? "local" : "srv"
+        let received = way == "here" ? "local" : "srv"
         func at(_ path: String) -> Files.Location {
             way == "here" ? here(folders.local + path) : there(folders.srv + path)
         }
-        try folders.write("\(landed)/victim/mine", "mine")
+        try folders.write("\(received)/victim/mine", "mine")
         try await client(folders, listing: [Self.link("p2", to: "victim")]).copy([evil("/src/p2")], to: at("/p2"))
         let frames = Self.folder("p2", [Self.file(".bashrc")])
         for landing in [Files.Landing(), .init(exact: true), .init(exact: true, delete: true), .init(intoFolder: true)]
@@ -230,8 +230,8 @@ import Testing
         }
         // In the folder around it, too, it is not gone through.
         #expect(try await refusal(folders, "/src/p2", to: at(""), frames).code == .conflict)
-        #expect(try folders.names("\(landed)/victim") == ["mine"])
-        #expect(try folders.names(landed) == ["p2", "victim"])
+        #expect(try folders.names("\(received)/victim") == ["mine"])
+        #expect(try folders.names(received) == ["p2", "victim"])
 
         // The first attempt lands it and is cut; the second would fill it.
         var carrier = LocalCarrier(grants: [.files(.write, root: folders.srv)])
@@ -245,31 +245,31 @@ import Testing
                 return try await stream.say(Self.folder("p3", Self.folder("x")) + [.end(isComplete: true)])
             }
             try await stream.say([Self.link("p3", to: "victim")])
-            while !folders.exists("\(landed)/p3") { await Task.yield() }
+            while !folders.exists("\(received)/p3") { await Task.yield() }
         }
         let error = try await #require(throws: KithError.self) {
             try await Client(carrier).copy([evil("/src/p3")], to: at("/p3"), retrySeconds: 20)
         }
         // It is not even asked again.
         #expect(error.message.contains("/p3 is a link. Use ") && attempts.withLock { $0 } == 1, "\(error)")
-        #expect(try folders.names("\(landed)/victim") == ["mine"])
+        #expect(try folders.names("\(received)/victim") == ["mine"])
     }
 
     @Test(arguments: ["here", "relayed"])
     func `a link of this person's own is followed with a slash behind it, and for a file`(_ way: String) async throws {
         let folders = try Folders()
-        let landed = way == "here" ? "local" : "srv"
+        let received = way == "here" ? "local" : "srv"
         func at(_ path: String) -> Files.Location {
             way == "here" ? here(folders.local + path) : there(folders.srv + path)
         }
-        try folders.write("\(landed)/disk/old", "old")
-        #expect(symlink("disk", "\(folders.top)/\(landed)/link") == 0)
+        try folders.write("\(received)/disk/old", "old")
+        #expect(symlink("disk", "\(folders.top)/\(received)/link") == 0)
         try await client(folders, listing: [Self.file("a")]).copy([evil("/src/a")], to: at("/link"), recursive: false)
         try await client(folders, listing: Self.folder("d", [Self.file("b")])).copy([evil("/src/d")], to: at("/link/"))
-        #expect(try folders.names("\(landed)/disk") == ["a", "d", "old"])
+        #expect(try folders.names("\(received)/disk") == ["a", "d", "old"])
         try await client(folders, listing: Self.folder("d", [Self.file("b")])).copy(
             [evil("/src/d")], to: at("/link/"), landing: Files.Landing(exact: true, delete: true))
-        #expect(try folders.names("\(landed)/disk") == ["b"])
+        #expect(try folders.names("\(received)/disk") == ["b"])
         // A mirror of what is here asks for the slash, too: somebody else's copy may have put the link there.
         guard way == "relayed" else { return }
         try folders.write("local/own/c", "c")

@@ -3,7 +3,7 @@ import KithAPI
 import KithWire
 
 /// What is left behind when the disk is full: as much as is worth going on with, and never the last of its room.
-extension TreeLanding {
+extension TreeReceiver {
     /// Gives room back, and says what of the transfer stays and where.
     ///
     /// So much as ``DiskRoom/wanted`` says is free afterwards, as far as what this transfer has not put in place goes:
@@ -38,7 +38,7 @@ extension TreeLanding {
     }
 
     /// Cuts what has arrived of one file short.
-    private static func cut(_ contents: LandingContents, by lacking: inout UInt64) {
+    private static func cut(_ contents: ReceivedContents, by lacking: inout UInt64) {
         guard lacking > 0, let info = try? contents.arriving.descriptor.info() else { return }
         let count = min(lacking, info.size)
         // Where that cannot be done, what is there stays as it is.
@@ -63,11 +63,11 @@ extension TreeLanding {
     }
 }
 
-extension LandingFolder {
+extension ReceivedFolder {
     /// The new folder this one lies in, or is, that has no name of its own yet, and the folder around that.
-    fileprivate var outermostPartial: (around: LandingFolder, partial: Partial)? {
-        var found: (LandingFolder, Partial)?
-        var folder: LandingFolder? = self
+    fileprivate var outermostPartial: (around: ReceivedFolder, partial: Partial)? {
+        var found: (ReceivedFolder, Partial)?
+        var folder: ReceivedFolder? = self
         while let current = folder {
             if let partial = current.partial, partial.stays, let around = current.parent { found = (around, partial) }
             folder = current.parent

@@ -13,14 +13,14 @@ struct LaneStreams: Sendable {
 }
 
 /// The transfers that other devices have begun here with lanes, and wait for those.
-final class LaneSeats: Sendable {
+final class SubstreamSlots: Sendable {
     private struct Key: Hashable {
         var caller: Caller
         var token: [UInt8]
     }
 
     /// One such transfer.
-    final class Seat: Sendable {
+    final class Slot: Sendable {
         fileprivate let arrivals: [BoundedQueue<any ByteStream>]
         fileprivate let ends: [BoundedQueue<Bool>]
 
@@ -39,7 +39,7 @@ final class LaneSeats: Sendable {
         }
     }
 
-    private let seats = Mutex<[Key: Seat]>([:])
+    private let slots = Mutex<[Key: Slot]>([:])
 
     /// Runs a transfer that takes lanes as its caller asks, if it does.
     func with<Result>(
@@ -50,31 +50,31 @@ final class LaneSeats: Sendable {
             throw KithError(.invalid, "A transfer has 1 to \(CopyJob.maximumLanes) lanes.")
         }
         let key = Key(caller: caller, token: lanes.token)
-        let seat = Seat(count: Int(lanes.count))
-        let isNew = seats.withLock { seats in
-            guard seats[key] == nil else { return false }
-            seats[key] = seat
+        let slot = Slot(count: Int(lanes.count))
+        let isNew = slots.withLock { slots in
+            guard slots[key] == nil else { return false }
+            slots[key] = slot
             return true
         }
         guard isNew else { throw KithError(.conflict, "Another transfer has these lanes.") }
         defer {
-            seats.withLock { $0[key] = nil }
-            for arrival in seat.arrivals { arrival.finish() }
-            for end in seat.ends { end.finish() }
+            slots.withLock { $0[key] = nil }
+            for arrival in slot.arrivals { arrival.finish() }
+            for end in slot.ends { end.finish() }
         }
-        return try await body(seat.streams)
+        return try await body(slot.streams)
     }
 
     /// Serves the stream of a lane: it is the transfer's until that ends.
     func join(_ input: Files.Lane.Input, _ context: CallContext, _ pending: PendingStream<Files.Lane>) async throws {
         let key = Key(caller: context.caller, token: input.token)
-        guard let seat = seats.withLock({ $0[key] }), seat.arrivals.indices.contains(Int(input.lane)) else {
+        guard let slot = slots.withLock({ $0[key] }), slot.arrivals.indices.contains(Int(input.lane)) else {
             throw KithError(.notFound, "No transfer waits for this lane.")
         }
         let stream = try await pending.accept().bytes
-        guard try seat.arrivals[Int(input.lane)].offer(stream) else {
+        guard try slot.arrivals[Int(input.lane)].offer(stream) else {
             throw KithError(.conflict, "The transfer has this lane.")
         }
-        _ = try await seat.ends[Int(input.lane)].receive()
+        _ = try await slot.ends[Int(input.lane)].receive()
     }
 }

@@ -2,9 +2,9 @@ import KithAPI
 import KithWire
 
 /// A folder that is being filled: what is still to come into it, and what it becomes when all has.
-final class LandingFolder {
+final class ReceivedFolder {
     /// The folder it is in; `nil` for the destination.
-    let parent: LandingFolder?
+    let parent: ReceivedFolder?
     let name: [UInt8]
     /// From the destination on, for messages.
     let path: [UInt8]
@@ -33,7 +33,7 @@ final class LandingFolder {
     var isListedWhole = true
 
     init(
-        _ descriptor: Descriptor?, in parent: LandingFolder?, name: [UInt8], path: [UInt8], relative: [UInt8]?,
+        _ descriptor: Descriptor?, in parent: ReceivedFolder?, name: [UInt8], path: [UInt8], relative: [UInt8]?,
         isNew: Bool, isHidden: Bool
     ) {
         self.parent = parent
@@ -63,8 +63,8 @@ final class LandingFolder {
 }
 
 /// A file that was listed and is not done.
-struct LandingFile {
-    let folder: LandingFolder
+struct ReceivedFile {
+    let folder: ReceivedFolder
     /// With the name it gets here.
     let attributes: TransferFrame.Attributes
     /// Its size when it was listed.
@@ -107,13 +107,13 @@ struct LandingFile {
 }
 
 /// A file whose contents are arriving.
-struct LandingContents {
-    let file: LandingFile
+struct ReceivedContents {
+    let file: ReceivedFile
     /// `nil` for one written under its own name in a hidden folder.
     let partial: Partial?
     var arriving: ArrivingContents
 
-    init(_ file: LandingFile, descriptor: Descriptor, partial: Partial?, extent: UInt64) {
+    init(_ file: ReceivedFile, descriptor: Descriptor, partial: Partial?, extent: UInt64) {
         self.file = file
         self.partial = partial
         arriving = ArrivingContents(file, descriptor: descriptor, extent: extent)
@@ -138,7 +138,7 @@ struct ArrivingContents: Sendable {
     /// Bytes at a time that become a hole when all are zero.
     private static let block = 4_096
 
-    fileprivate init(_ file: LandingFile, descriptor: Descriptor, extent: UInt64) {
+    fileprivate init(_ file: ReceivedFile, descriptor: Descriptor, extent: UInt64) {
         self.descriptor = descriptor
         self.extent = extent
         isSparse = file.flags.contains(.sparse)

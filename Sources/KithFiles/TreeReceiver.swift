@@ -8,7 +8,7 @@ import KithWire
 /// Every name is one component in a folder held open; no link is followed. A file gets its name when all of it has
 /// arrived and its hash agrees; so does a whole new folder, which until then lies beside under a name of its own.
 /// For each file that is listed it says what of it is wanted. It runs on a ``DiskExecutor``.
-final class TreeLanding {
+final class TreeReceiver {
     let options: Files.Landing
     /// What it is received as.
     let origin: Transfer.Origin
@@ -25,7 +25,7 @@ final class TreeLanding {
     private let exactFolder: Descriptor?
     /// The new name of the one thing sent, when the destination is not a folder.
     private let newName: [UInt8]?
-    private var levels: [LandingFolder]
+    private var levels: [ReceivedFolder]
     private var folderCount = 0
     private var topCount = 0
     private var extended: [TransferFrame.ExtendedAttribute]?
@@ -36,8 +36,8 @@ final class TreeLanding {
     private var hasAbandoned = false
 
     /// The files listed and not yet answered for, and those wanted whose contents have not come yet.
-    var undecided = Ring<LandingFile>()
-    var wanted = Ring<LandingFile>()
+    var pending = Ring<ReceivedFile>()
+    var wanted = Ring<ReceivedFile>()
     var listed: UInt64 = 0
     /// Answers of one kind in a row that are not said yet.
     var toSend: UInt64 = 0
@@ -45,14 +45,14 @@ final class TreeLanding {
     /// What the sender holds for the files wanted.
     var cost = 0
     var planned = 0
-    var contents: LandingContents?
-    let lanes: ReceivingLanes?
+    var contents: ReceivedContents?
+    let lanes: ReceivingSubstreams?
     /// The files whose contents come over each lane, and the one of each that is arriving; how many they are.
-    var waitingOnLanes: [Int: Ring<LandingFile>] = [:]
-    var onLanes: [Int: LandingContents] = [:]
+    var waitingOnLanes: [Int: Ring<ReceivedFile>] = [:]
+    var onLanes: [Int: ReceivedContents] = [:]
     var laned = 0
     /// The folder of the file begun last.
-    var lastBegun: LandingFolder?
+    var lastBegun: ReceivedFolder?
     /// How fast contents have come.
     var speed = ArrivalSpeed()
 
@@ -60,23 +60,23 @@ final class TreeLanding {
     private var targets: [UInt64: LinkTarget] = [:]
     private var waitingLinks = 0
     /// What the source does not have.
-    var doomed: [(folder: LandingFolder, name: [UInt8])] = []
+    var toDelete: [(folder: ReceivedFolder, name: [UInt8])] = []
     private var isSourceComplete = true
     var summary = Files.Summary()
 
-    /// Whether what is not whole stays for a transfer that goes on with it; set before the landing goes.
+    /// Whether what is not whole stays for a transfer that goes on with it; set before the receiver goes.
     var isInterrupted: Bool {
         get { keeping.isOn }
         set { keeping.isOn = newValue }
     }
 
     private final class LinkTarget {
-        let folder: LandingFolder
+        let folder: ReceivedFolder
         let name: [UInt8]
         var isDone = false
-        var waiting: [(folder: LandingFolder, name: [UInt8])] = []
+        var waiting: [(folder: ReceivedFolder, name: [UInt8])] = []
 
-        init(_ folder: LandingFolder, _ name: [UInt8]) {
+        init(_ folder: ReceivedFolder, _ name: [UInt8]) {
             self.folder = folder
             self.name = name
         }
@@ -87,7 +87,7 @@ final class TreeLanding {
     /// Opens the destination: a folder that is there, or the parent folder of a name that is not.
     init(
         _ place: Place, options: Files.Landing, origin: Transfer.Origin = .copy, requested: RequestedTree? = nil,
-        answers: AnswerQueue, active: ActivePartials, progress: TransferProgress, lanes: ReceivingLanes? = nil,
+        answers: AnswerQueue, active: ActivePartials, progress: TransferProgress, lanes: ReceivingSubstreams? = nil,
         takenOver: @escaping @Sendable () -> Void
     ) throws {
         self.options = options
@@ -119,7 +119,7 @@ final class TreeLanding {
             (folder, newName) = try place.parent()
             exactFolder = nil
         }
-        levels = [LandingFolder(folder, in: nil, name: [], path: path, relative: nil, isNew: false, isHidden: false)]
+        levels = [ReceivedFolder(folder, in: nil, name: [], path: path, relative: nil, isNew: false, isHidden: false)]
         guard requested?.isUnnamed != true || newName != nil || exactFolder != nil else {
             throw KithError(
                 .conflict, "Cannot copy into \(place.shown): a folder has come there meanwhile. Try it again.")
@@ -168,9 +168,9 @@ final class TreeLanding {
             try beginEntry(name)
             try makeHardLink(name, to: target)
         case .end(let isComplete):
-            guard contents == nil, levels.count == 1, undecided.isEmpty, wanted.isEmpty, laned == 0, waitingLinks == 0
+            guard contents == nil, levels.count == 1, pending.isEmpty, wanted.isEmpty, laned == 0, waitingLinks == 0
             else { throw Self.outOfOrder }
-            try deleteDoomed(isComplete && isSourceComplete)
+            try deleteExtraneous(isComplete && isSourceComplete)
             if options.sync, !options.dryRun, let folder = levels[0].descriptor {
                 try attempt("sync", destination) { () throws(Errno) in try folder.sync() }
             }
@@ -192,10 +192,10 @@ final class TreeLanding {
     }
 
     /// The name something gets in the folder being filled.
-    private func landedName(_ name: [UInt8]) -> [UInt8] { levels.count == 1 ? newName ?? name : name }
+    private func receivedName(_ name: [UInt8]) -> [UInt8] { levels.count == 1 ? newName ?? name : name }
 
     /// The folder being filled.
-    var level: LandingFolder { levels[levels.count - 1] }
+    var level: ReceivedFolder { levels[levels.count - 1] }
 
     /// Notes that the source has a name, in the folder being filled.
     private func noteListed(_ name: [UInt8]) throws {
@@ -205,7 +205,7 @@ final class TreeLanding {
         }
     }
 
-    /// The extended attributes of what is listed now, counted until ``giveBack(_:)``.
+    /// The extended attributes of what is listed now, counted until ``returnBudget(_:)``.
     private func takeExtended() throws -> [TransferFrame.ExtendedAttribute]? {
         defer { extended = nil }
         // Access lists are modes by another name.
@@ -217,7 +217,7 @@ final class TreeLanding {
         return extended
     }
 
-    private func giveBack(_ extended: [TransferFrame.ExtendedAttribute]?) {
+    private func returnBudget(_ extended: [TransferFrame.ExtendedAttribute]?) {
         extendedCost -= ExtendedAttributes.cost(of: extended ?? [])
     }
 
@@ -230,15 +230,15 @@ final class TreeLanding {
         folderCount += 1
         guard folderCount <= TransferFrame.maximumFolders else { throw Self.outOfOrder }
         let parent = level
-        let name = landedName(attributes.name)
+        let name = receivedName(attributes.name)
         let extended = try takeExtended()
         parent.open += 1
         let isExact = levels.count == 1 && exactFolder != nil
         let shownPath = isExact ? Files.Path(bytes: parent.path) : shown(name, in: parent)
         @discardableResult func begin(
             _ descriptor: Descriptor?, isNew: Bool, isHidden: Bool, partial: Partial? = nil
-        ) throws -> LandingFolder {
-            let folder = LandingFolder(
+        ) throws -> ReceivedFolder {
+            let folder = ReceivedFolder(
                 descriptor, in: parent, name: name, path: shownPath.bytes,
                 relative: parent.relative(of: name) ?? [], isNew: isNew, isHidden: isHidden)
             folder.partial = partial
@@ -314,17 +314,17 @@ final class TreeLanding {
     }
 
     /// Notes that something of a folder is done; when all is, puts it in place.
-    func release(_ folder: LandingFolder) throws {
+    func release(_ folder: ReceivedFolder) throws {
         folder.open -= 1
         guard folder.open == 0 else { return }
         folderCount -= 1
         if let descriptor = folder.descriptor { try complete(folder, descriptor) }
-        giveBack(folder.extended)
+        returnBudget(folder.extended)
         folder.close()
         if let parent = folder.parent { try release(parent) }
     }
 
-    private func complete(_ folder: LandingFolder, _ descriptor: Descriptor) throws {
+    private func complete(_ folder: ReceivedFolder, _ descriptor: Descriptor) throws {
         if let listed = folder.listed, folder.isListedWhole {
             if folder.isHidden {
                 try removeOthers(than: listed, from: descriptor)
@@ -361,7 +361,7 @@ final class TreeLanding {
     private func makeLink(_ attributes: TransferFrame.Attributes, _ target: [UInt8]) throws {
         extended = nil
         let parent = level
-        let name = landedName(attributes.name)
+        let name = receivedName(attributes.name)
         let path = shown(name, in: parent)
         guard let folder = parent.descriptor else { return noteLink(parent, name, .new) }
         let existing = parent.isNew ? nil : try present(name, in: parent)
@@ -397,7 +397,7 @@ final class TreeLanding {
         noteLink(parent, name, existing == nil ? .new : .changed)
     }
 
-    private func noteLink(_ folder: LandingFolder, _ name: [UInt8], _ kind: Files.Change.Kind) {
+    private func noteLink(_ folder: ReceivedFolder, _ name: [UInt8], _ kind: Files.Change.Kind) {
         summary.links += 1
         note(folder, name, kind)
     }
@@ -407,7 +407,7 @@ final class TreeLanding {
         guard let target = targets[target] else {
             throw KithError(.invalid, "The other end sent a second name of a file that was not listed.")
         }
-        let (folder, name) = (level, landedName(name))
+        let (folder, name) = (level, receivedName(name))
         if target.isDone { return try link(target, to: name, in: folder) }
         guard waitingLinks < TransferFrame.maximumWaitingLinks else {
             throw KithError(.exhausted, "The other end lists too many further names of files it has not sent.")
@@ -418,8 +418,8 @@ final class TreeLanding {
     }
 
     /// Notes that a file is done: in place, or never to be; the further names that wait for it get their due.
-    func settle(_ file: LandingFile, isThere: Bool) throws {
-        giveBack(file.extended)
+    func settle(_ file: ReceivedFile, isThere: Bool) throws {
+        returnBudget(file.extended)
         guard let target = targets[file.index] else { return }
         target.isDone = true
         if !isThere { targets[file.index] = nil }
@@ -431,7 +431,7 @@ final class TreeLanding {
         target.waiting = []
     }
 
-    private func link(_ target: LinkTarget, to name: [UInt8], in folder: LandingFolder) throws {
+    private func link(_ target: LinkTarget, to name: [UInt8], in folder: ReceivedFolder) throws {
         let path = shown(name, in: folder)
         guard let descriptor = folder.descriptor, !options.dryRun else { return note(folder, name, .new) }
         do throws(Errno) {
@@ -460,10 +460,10 @@ final class TreeLanding {
     private func list(
         _ attributes: TransferFrame.Attributes, _ size: UInt64, _ flags: TransferFrame.FileFlags
     ) throws {
-        guard undecided.count + wanted.count < TransferFrame.maximumListed else { throw Self.outOfOrder }
+        guard pending.count + wanted.count < TransferFrame.maximumListed else { throw Self.outOfOrder }
         var attributes = attributes
-        attributes.name = landedName(attributes.name)
-        let file = LandingFile(
+        attributes.name = receivedName(attributes.name)
+        let file = ReceivedFile(
             folder: level, attributes: attributes, size: size, flags: flags, extended: try takeExtended(),
             index: listed)
         if flags.contains(.linked) {
@@ -472,12 +472,12 @@ final class TreeLanding {
         }
         level.open += 1
         listed += 1
-        undecided.append(file)
+        pending.append(file)
     }
 
     // MARK: - Words
 
-    func present(_ name: [UInt8], in folder: LandingFolder) throws(KithError) -> Files.Kind? {
+    func present(_ name: [UInt8], in folder: ReceivedFolder) throws(KithError) -> Files.Kind? {
         guard let descriptor = folder.descriptor else { return nil }
         do throws(Errno) {
             return try descriptor.info(name).kind
@@ -515,7 +515,7 @@ final class TreeLanding {
         try? answers.put(.skipped(skipped))
     }
 
-    func note(_ folder: LandingFolder, _ name: [UInt8], _ kind: Files.Change.Kind) {
+    func note(_ folder: ReceivedFolder, _ name: [UInt8], _ kind: Files.Change.Kind) {
         guard options.report else { return }
         let change = Files.Change(path: shown(name, in: folder), kind: kind)
         progress.note(change)
@@ -523,20 +523,20 @@ final class TreeLanding {
         try? answers.put(.change(change))
     }
 
-    private func path(of name: [UInt8], in folder: LandingFolder) -> [UInt8] {
+    private func path(of name: [UInt8], in folder: ReceivedFolder) -> [UInt8] {
         if folder.parent == nil, newName != nil { return folder.path }
         return folder.path + [UInt8(ascii: "/")] + name
     }
 
     /// Where something lies that has no name of its own yet.
-    func path(ofPartial partial: Partial, in folder: LandingFolder) -> Files.Path {
+    func path(ofPartial partial: Partial, in folder: ReceivedFolder) -> Files.Path {
         guard folder.parent == nil, newName != nil else { return shown(partial.name, in: folder) }
         let around = folder.path.lastIndex(of: UInt8(ascii: "/")).map { Array(folder.path[...$0]) } ?? []
         return Files.Path(bytes: around + partial.name)
     }
 
     /// The path of a name in a folder, from the destination on.
-    func shown(_ name: [UInt8], in folder: LandingFolder) -> Files.Path {
+    func shown(_ name: [UInt8], in folder: ReceivedFolder) -> Files.Path {
         Files.Path(bytes: path(of: name, in: folder))
     }
 

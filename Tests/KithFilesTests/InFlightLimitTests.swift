@@ -3,7 +3,7 @@ import Testing
 
 @testable import KithFiles
 
-@Suite struct AheadWindowTests {
+@Suite struct InFlightLimitTests {
     /// Sends for some seconds over a path; returns the most that was on its way in the second half, the least that a full
     /// window held, and the rate.
     ///
@@ -11,7 +11,7 @@ import Testing
     private func run(
         seconds: Double, isAnswered: Bool = false, rate: (Double) -> Double, delay: (Double) -> Double
     ) throws -> (most: UInt64, least: UInt64, rate: Double) {
-        var window = AheadWindow()
+        var window = InFlightLimit()
         let begin = ContinuousClock.now
         if isAnswered { window.answered(after: .seconds(delay(0)), at: begin) }
         let block = 256 << 10
@@ -53,7 +53,7 @@ import Testing
         // A block's own time on the path counts as delay; and one is written while there is room for a byte.
         let block = 262_144.0
         let full = rate * delay + 2 * block
-        let most = max(Double(AheadWindow.longMinimum), (delay < 0.02 ? 2 : 5) * full + 1_048_576) + 2 * block
+        let most = max(Double(InFlightLimit.longMinimum), (delay < 0.02 ? 2 : 5) * full + 1_048_576) + 2 * block
         #expect(Double(result.most) <= most, "\(result) \(most)")
     }
 
@@ -62,7 +62,7 @@ import Testing
         let (rate, delay) = (12.5e6, 0.05)
         let known = try run(seconds: 3, isAnswered: true, rate: { _ in rate }, delay: { _ in delay })
         let unknown = try run(seconds: 3, rate: { _ in rate }, delay: { _ in delay })
-        #expect(known.least >= AheadWindow.longMinimum - 524_288, "\(known)")
+        #expect(known.least >= InFlightLimit.longMinimum - 524_288, "\(known)")
         #expect(unknown.least < 1 << 20, "\(unknown)")
     }
 
@@ -77,7 +77,7 @@ import Testing
     }
 
     @Test func `a receiver that has more than was sent, or less than before, is refused`() throws {
-        var window = AheadWindow()
+        var window = InFlightLimit()
         let now = ContinuousClock.now
         window.wrote(1_000, at: now)
         try window.took(600, at: now)

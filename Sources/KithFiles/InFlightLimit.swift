@@ -10,7 +10,7 @@ import Synchronization
 /// long again. The buffers of the transport below may hold far more.
 ///
 /// A pure state machine: it reads no clock.
-struct AheadWindow: Sendable {
+struct InFlightLimit: Sendable {
     /// The least it is on a short path and on a long one; until a path is known it is taken for long.
     static let (minimum, longMinimum): (UInt64, UInt64) = (5 << 18, 4 << 20)
     /// From which delay on a path is long.
@@ -112,10 +112,10 @@ struct AheadWindow: Sendable {
     }
 }
 
-/// Lets a writer go on as far as its ``AheadWindow`` allows.
+/// Lets a writer go on as far as its ``InFlightLimit`` allows.
 final class AheadGate: Sendable {
     private struct State {
-        var window = AheadWindow()
+        var window = InFlightLimit()
         var isOn = false
         var isOver = false
         /// When our hello was written, until it is answered.

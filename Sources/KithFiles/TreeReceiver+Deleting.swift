@@ -2,13 +2,13 @@ import KithAPI
 import KithWire
 
 /// What goes: what has the name of something else, and what the source does not have.
-extension TreeLanding {
-    private static let maximumDoomed = 1 << 20
+extension TreeReceiver {
+    private static let maximumToDelete = 1 << 20
 
     /// Deletes the folder that has the name of something that is no folder, but for what the patterns leave out.
     ///
     /// Returns whether the name is free; when it is not, what was to have it is left out, and that has been said.
-    func makeWay(for name: [UInt8], in folder: LandingFolder, _ descriptor: Descriptor) throws -> Bool {
+    func makeWay(for name: [UInt8], in folder: ReceivedFolder, _ descriptor: Descriptor) throws -> Bool {
         guard !folder.isHidden else {
             _ = try Removal.removeTree(name, from: descriptor)
             return true
@@ -32,17 +32,17 @@ extension TreeLanding {
     }
 
     /// Notes what of a folder the source does not have.
-    func doomOthers(than listed: ListedNames, in folder: LandingFolder, _ descriptor: Descriptor) throws(Errno) {
+    func doomOthers(than listed: ListedNames, in folder: ReceivedFolder, _ descriptor: Descriptor) throws(Errno) {
         try listed.forEachOther(in: descriptor) { name throws(Errno) in
             guard !Partial.isPartial(name: name) else { return }
-            guard doomed.count < Self.maximumDoomed else { throw .tooMany }
-            doomed.append((folder, name))
+            guard toDelete.count < Self.maximumToDelete else { throw .tooMany }
+            toDelete.append((folder, name))
         }
     }
 
     /// Deletes what the source does not have, unless not all of that is known.
-    func deleteDoomed(_ isComplete: Bool) throws {
-        guard options.delete, !doomed.isEmpty else { return }
+    func deleteExtraneous(_ isComplete: Bool) throws {
+        guard options.delete, !toDelete.isEmpty else { return }
         guard isComplete else {
             return try skip(
                 Files.Skipped(
@@ -52,9 +52,9 @@ extension TreeLanding {
                         message: "Nothing was deleted, because not all of the source could be read."),
                     isHarmless: true))
         }
-        var changed: [LandingFolder] = []
+        var changed: [ReceivedFolder] = []
         defer { for folder in changed { restoreTime(of: folder) } }
-        for (folder, name) in doomed {
+        for (folder, name) in toDelete {
             try Task.checkCancellation()
             let descriptor = try folder.reopened()
             // Those of one folder follow each other.
@@ -67,7 +67,7 @@ extension TreeLanding {
     /// Deletes a name but for what the patterns leave out, and tells of it; a dry run only tells.
     ///
     /// Returns whether all of it goes.
-    private func delete(_ name: [UInt8], in folder: LandingFolder, _ descriptor: Descriptor) throws -> Bool {
+    private func delete(_ name: [UInt8], in folder: ReceivedFolder, _ descriptor: Descriptor) throws -> Bool {
         let outcome: Removal.Outcome
         do {
             outcome = try Removal.removeTree(
@@ -88,7 +88,7 @@ extension TreeLanding {
     }
 
     /// Gives a folder the source's time again, after something in it was deleted.
-    private func restoreTime(of folder: LandingFolder) {
+    private func restoreTime(of folder: ReceivedFolder) {
         guard let attributes = folder.attributes, options.preserve, !options.dryRun else { return }
         // A folder that is gone by now needs no time.
         try? folder.reopened().setModified(attributes.seconds, attributes.nanoseconds)

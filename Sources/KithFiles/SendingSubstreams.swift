@@ -7,7 +7,7 @@ import Synchronization
 ///
 /// One task deals them out. A lane has one file at a time; it is free for the next when that is read, while what was read
 /// is still on its way.
-final class SendingLanes: Sendable {
+final class SendingSubstreams: Sendable {
     /// A file to send.
     struct Job: Sendable {
         let file: Descriptor

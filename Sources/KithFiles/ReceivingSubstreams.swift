@@ -3,22 +3,22 @@ import KithIO
 import KithWire
 import Synchronization
 
-/// A landing that several tasks take part in.
-final class SharedLanding: Sendable {
-    private let landing: Mutex<TreeLanding>
+/// A receiver that several tasks take part in.
+final class SharedReceiver: Sendable {
+    private let receiver: Mutex<TreeReceiver>
 
-    init(_ landing: sending TreeLanding) { self.landing = Mutex(landing) }
+    init(_ receiver: sending TreeReceiver) { self.receiver = Mutex(receiver) }
 
-    /// Runs `body` with the landing to itself; it may block on the disk.
-    func with<Result: Sendable>(_ body: (TreeLanding) throws -> Result) rethrows -> Result {
-        try landing.withLock { try body($0) }
+    /// Runs `body` with the receiver to itself; it may block on the disk.
+    func with<Result: Sendable>(_ body: (TreeReceiver) throws -> Result) rethrows -> Result {
+        try receiver.withLock { try body($0) }
     }
 }
 
 /// The lanes of a transfer at the end that receives.
-final class ReceivingLanes: Sendable {
+final class ReceivingSubstreams: Sendable {
     let count: Int
-    private let starts: [BoundedQueue<SharedLanding>]
+    private let starts: [BoundedQueue<SharedReceiver>]
     /// For each lane, one entry per file whose contents come over it.
     private let announced: [BoundedQueue<Bool>]
     /// Has an entry when a file of a lane is done.
@@ -31,20 +31,20 @@ final class ReceivingLanes: Sendable {
     }
 
     /// Takes in whether the sender's hello says that it has lanes.
-    func agreed(_ isAgreed: Bool, for landing: SharedLanding) {
+    func agreed(_ isAgreed: Bool, for receiver: SharedReceiver) {
         for start in starts {
             // Again it changes nothing.
-            if isAgreed { _ = try? start.offer(landing) }
+            if isAgreed { _ = try? start.offer(receiver) }
             start.finish()
         }
     }
 
     /// Waits until a lane may begin; `nil` when there are to be none.
-    func begins(_ lane: Int) async throws -> SharedLanding? { try await starts[lane].receive() }
+    func begins(_ lane: Int) async throws -> SharedReceiver? { try await starts[lane].receive() }
 
     /// Notes that the contents of a file come over a lane.
     func announce(on lane: Int) throws {
-        guard try announced[lane].offer(true) else { throw TreeLanding.outOfOrder }
+        guard try announced[lane].offer(true) else { throw TreeReceiver.outOfOrder }
     }
 
     /// Waits for the announcement of the next file of a lane.
@@ -61,8 +61,8 @@ final class ReceivingLanes: Sendable {
     }
 
     /// Waits until all files that were announced are done.
-    func allDone(in landing: SharedLanding) async throws {
-        while landing.with({ $0.laned > 0 }) { _ = try await done.receive() }
+    func allDone(in receiver: SharedReceiver) async throws {
+        while receiver.with({ $0.laned > 0 }) { _ = try await done.receive() }
     }
 
     /// Lets nobody wait any more.
@@ -74,7 +74,7 @@ final class ReceivingLanes: Sendable {
 }
 
 /// Contents that arrive over lanes.
-extension TreeLanding {
+extension TreeReceiver {
     /// The next file's contents come over a lane.
     func announce(on lane: Int) throws {
         guard let lanes, lane < lanes.count, contents == nil, laned < TransferFrame.maximumListed else {

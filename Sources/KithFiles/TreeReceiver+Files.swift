@@ -18,7 +18,7 @@ struct ArrivalSpeed {
 }
 
 /// What is wanted of each file, and its contents.
-extension TreeLanding {
+extension TreeReceiver {
     /// Files smaller than this are sent whole.
     private static let minimumDifference: UInt64 = 64 << 10
     /// What the sender may have to hold of what we said of files not done, and for how many.
@@ -29,9 +29,9 @@ extension TreeLanding {
 
     /// Answers for the files listed so far, as far as the sender can hold it.
     func answer() throws {
-        while let file = undecided.first {
+        while let file = pending.first {
             guard planned == 0 || (cost < Self.maximumCost && planned < Self.maximumPlanned) else { break }
-            _ = undecided.popFirst()
+            _ = pending.popFirst()
             try decide(file)
         }
         try say()
@@ -44,7 +44,7 @@ extension TreeLanding {
         (toSend, notNeeded) = (0, 0)
     }
 
-    private func want(_ file: LandingFile) throws {
+    private func want(_ file: ReceivedFile) throws {
         if options.dryRun {
             guard try isFree(file) else { return try leave(file, isThere: false) }
             note(file.folder, file.name, file.plan.existing == nil ? .new : .changed)
@@ -57,7 +57,7 @@ extension TreeLanding {
         toSend += 1
     }
 
-    private func leave(_ file: LandingFile, isThere: Bool) throws {
+    private func leave(_ file: ReceivedFile, isThere: Bool) throws {
         progress.add(bytes: file.size, files: 1)
         if toSend > 0 { try say() }
         notNeeded += 1
@@ -65,7 +65,7 @@ extension TreeLanding {
         try release(file.folder)
     }
 
-    private func decide(_ listed: LandingFile) throws {
+    private func decide(_ listed: ReceivedFile) throws {
         var file = listed
         let folder = file.folder
         guard !folder.isNew, let around = folder.descriptor else { return try want(file) }
@@ -103,7 +103,7 @@ extension TreeLanding {
     }
 
     /// Whether the file here stays; then its mode becomes the source's.
-    private func isCurrent(_ file: LandingFile, _ existing: Descriptor.Info, _ path: Files.Path) throws -> Bool {
+    private func isCurrent(_ file: ReceivedFile, _ existing: Descriptor.Info, _ path: Files.Path) throws -> Bool {
         let attributes = file.attributes
         if options.update, !file.folder.isHidden,
             (existing.seconds, existing.nanoseconds) > (attributes.seconds, attributes.nanoseconds)
@@ -128,7 +128,7 @@ extension TreeLanding {
     }
 
     /// Looks for what an interrupted transfer has left of the file, and says which leaves it has.
-    private func findPartial(of file: inout LandingFile, in folder: Descriptor, _ path: Files.Path) throws {
+    private func findPartial(of file: inout ReceivedFile, in folder: Descriptor, _ path: Files.Path) throws {
         guard file.isKept else { return }
         guard (try? folder.info(file.key.partialName)) != nil else { return }  // nothing to go on with
         let found = file
@@ -161,7 +161,7 @@ extension TreeLanding {
         file.plan.cost += file.plan.leaves.count
     }
 
-    private func kept(_ file: LandingFile, in folder: Descriptor) throws(Errno) -> Partial {
+    private func kept(_ file: ReceivedFile, in folder: Descriptor) throws(Errno) -> Partial {
         try Partial.resume(
             file.key, in: folder, isFolder: false, mode: mode(of: file), keeping: keeping, active: active,
             takenOver: takenOver)
@@ -169,7 +169,7 @@ extension TreeLanding {
 
     /// The mode a file is made with: nobody else's until it is whole; or, less the umask, the source's, as with cp, or
     /// that of any download, which nobody can run by accident.
-    private func mode(of file: LandingFile) -> UInt32 {
+    private func mode(of file: ReceivedFile) -> UInt32 {
         switch origin {
         case .download: 0o666
         case .copy: options.preserve ? 0o600 : file.attributes.mode & 0o777
@@ -178,7 +178,7 @@ extension TreeLanding {
 
     /// Says what the version here holds.
     private func compare(
-        _ file: inout LandingFile, _ existing: Descriptor.Info, in folder: Descriptor, _ path: Files.Path
+        _ file: inout ReceivedFile, _ existing: Descriptor.Info, in folder: Descriptor, _ path: Files.Path
     ) throws {
         let mayBeSame = options.checksum && existing.size == file.size
         let isWorthIt =
@@ -251,7 +251,7 @@ extension TreeLanding {
 
     // MARK: - Contents
 
-    func nextWanted() throws -> LandingFile {
+    func nextWanted() throws -> ReceivedFile {
         guard contents == nil, let file = wanted.popFirst() else { throw Self.outOfOrder }
         if file.plan.cost > 0 {
             cost -= file.plan.cost
@@ -260,7 +260,7 @@ extension TreeLanding {
         return file
     }
 
-    func begin(_ file: LandingFile) throws -> LandingContents {
+    func begin(_ file: ReceivedFile) throws -> ReceivedContents {
         let folder = file.folder
         let path = shown(file.name, in: folder)
         progress.begin(path.bytes)
@@ -269,22 +269,22 @@ extension TreeLanding {
         let mode = mode(of: file)
         return try attempt("make", path) { () throws(Errno) in
             if let partial = file.plan.partial {
-                return LandingContents(
+                return ReceivedContents(
                     file, descriptor: partial.descriptor, partial: partial, extent: try partial.descriptor.info().size)
             }
             if file.isKept {
                 let partial = try kept(file, in: around)
-                return LandingContents(
+                return ReceivedContents(
                     file, descriptor: partial.descriptor, partial: partial,
                     extent: partial.isResumed ? try partial.descriptor.info().size : 0)
             }
             guard folder.isHidden else {
                 let partial = try Partial.make(in: around, isFolder: false, mode: mode)
-                return LandingContents(file, descriptor: partial.descriptor, partial: partial, extent: 0)
+                return ReceivedContents(file, descriptor: partial.descriptor, partial: partial, extent: 0)
             }
             if file.plan.existing != nil { try removeLeft(file.name, from: around) }
             let descriptor = try around.open(name: file.name, [.write, .create, .noFollow], mode: mode)
-            return LandingContents(file, descriptor: descriptor, partial: nil, extent: 0)
+            return ReceivedContents(file, descriptor: descriptor, partial: nil, extent: 0)
         }
     }
 
@@ -355,7 +355,7 @@ extension TreeLanding {
     }
 
     /// Leaves nothing of a file.
-    func abandon(_ current: LandingContents) throws {
+    func abandon(_ current: ReceivedContents) throws {
         if let partial = current.partial {
             partial.discard()
         } else {
@@ -384,7 +384,7 @@ extension TreeLanding {
     }
 
     /// Makes a file all that it was at the source, but for its name.
-    private func complete(_ done: LandingContents) throws(Errno) {
+    private func complete(_ done: ReceivedContents) throws(Errno) {
         let (file, descriptor) = (done.file, done.arriving.descriptor)
         try done.arriving.end()
         if let extended = file.extended { try ExtendedAttributes.write(extended, to: descriptor) }
@@ -396,12 +396,12 @@ extension TreeLanding {
     }
 
     /// Sees that no folder has the name of a file; false when one has and stays.
-    private func isFree(_ file: LandingFile) throws -> Bool {
+    private func isFree(_ file: ReceivedFile) throws -> Bool {
         guard file.plan.existing == .folder, let around = file.folder.descriptor else { return true }
         return try makeWay(for: file.name, in: file.folder, around)
     }
 
-    func finish(_ done: LandingContents, _ root: [UInt8]) throws {
+    func finish(_ done: ReceivedContents, _ root: [UInt8]) throws {
         let (file, folder) = (done.file, done.file.folder)
         let path = shown(file.name, in: folder)
         guard done.arriving.hash.root() == root else {
