@@ -84,11 +84,11 @@ let floors: [[Target]] = [
         .target(
             name: "KithNode",
             dependencies: [
-                "KithIO", "KithWire", "KithIdentity", "KithCommandLine", "KithAPI", "KithNet", "KithStore",
+                "KithIO", "KithWire", "KithIdentity", "KithRPC", "KithCommandLine", "KithAPI", "KithNet", "KithStore",
                 "CKithSystem",
                 .product(name: "Logging", package: "swift-log"),
             ]),
-        .target(name: "KithClient", dependencies: ["KithWire", "KithIdentity", "KithAPI", "KithSocket"]),
+        .target(name: "KithClient", dependencies: ["KithWire", "KithIdentity", "KithRPC", "KithAPI", "KithSocket"]),
     ],
     // 5 Services
     [
@@ -131,7 +131,7 @@ let floors: [[Target]] = [
         .target(
             name: "Kith",
             dependencies: [
-                "KithWire", "KithIdentity", "KithAPI", "KithNet", "KithStore", "KithSocket", "KithNode",
+                "KithWire", "KithIdentity", "KithRPC", "KithAPI", "KithNet", "KithStore", "KithSocket", "KithNode",
                 "KithShell", "KithFiles", "KithForward",
                 .product(name: "Logging", package: "swift-log"),
             ])

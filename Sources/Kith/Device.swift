@@ -332,6 +332,16 @@ private struct DeviceCarrier: Carrier {
         try await self.device.node.open(method, input, on: device, options: options)
     }
 
+    func call(named name: String, json: [UInt8], on device: String?, options: CallOptions) async throws -> [UInt8] {
+        try await self.device.node.call(named: name, json: json, on: device, options: options)
+    }
+
+    func open(
+        named name: String, json: [UInt8], on device: String?, options: CallOptions
+    ) async throws -> any NamedStream {
+        try await self.device.node.open(named: name, json: json, on: device, options: options)
+    }
+
     func begin<M: StreamMethod>(
         _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
     ) async throws -> OpeningStream<M.Output> {

@@ -4,5 +4,6 @@
 @_exported public import KithIdentity
 @_exported public import KithNet
 @_exported public import KithNode
+@_exported public import KithRPC
 @_exported public import KithWire
 @_exported public import Logging

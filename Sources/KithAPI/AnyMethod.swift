@@ -42,6 +42,8 @@ public struct AnyMethod: Sendable {
     package let input: Coding
     package let output: Coding
     package let access: @Sendable (any Sendable) throws -> Access
+    /// The declaration of a method that is known only at run time; `nil` of one whose types are.
+    package let dynamic: DynamicMethod?
     /// Itself as an entry of a document, whose types the probe learns.
     package let described: @Sendable (SchemaProbe) -> OpenRPC.Method
     /// The type of its input.
@@ -76,6 +78,8 @@ public struct AnyMethod: Sendable {
                     case .json(let bytes):
                         let completed = try (type as? any OmissibleInput.Type)?.completed(JSONText(bytes)).bytes
                         return try Self.decode(type, from: completed ?? bytes)
+                    case .value(let value as UntypedValue):
+                        return try CBORDecoder().decode(type, from: CBOREncoder().encode(value))
                     case .value(let value): return try Self.cast(value, to: type, what: what)
                     }
                 } catch let error as KithError where error.code != .invalid {
@@ -90,6 +94,34 @@ public struct AnyMethod: Sendable {
                 switch format {
                 case .cbor: return .cbor(try CBOREncoder().encode(value))
                 case .json: return .json(try JSONText.encode(value))
+                case .value: return .value(value)
+                }
+            }
+        }
+
+        /// Between the forms of values whose type nobody knows.
+        fileprivate init(untyped what: String) {
+            decode = { payload in
+                do {
+                    switch payload {
+                    case .cbor(let bytes): return try CBORDecoder().decode(UntypedValue.self, from: bytes)
+                    case .json(let bytes): return UntypedValue(try JSONText(bytes))
+                    case .value(let value as UntypedValue): return value
+                    case .value(let value):
+                        guard let value = value as? any Encodable else {
+                            throw KithError(.invalid, "\(what) is no value that can be written.")
+                        }
+                        return try CBORDecoder().decode(UntypedValue.self, from: CBOREncoder().encode(value))
+                    }
+                } catch {
+                    throw KithError(.invalid, "\(what) cannot be read: \(Self.reason(error))", cause: error)
+                }
+            }
+            encode = { value, format in
+                let value = try Self.cast(value, to: UntypedValue.self, what: what)
+                switch format {
+                case .cbor: return .cbor(try CBOREncoder().encode(value))
+                case .json: return .json(value.json.bytes)
                 case .value: return .value(value)
                 }
             }
@@ -126,7 +158,8 @@ public struct AnyMethod: Sendable {
             return value
         }
 
-        private static func reason(_ error: any Error) -> String {
+        /// What is wrong with text that could not be read, for a person.
+        static func reason(_ error: any Error) -> String {
             switch error {
             case let error as KithError: return error.message
             case let error as WireError: return "\(error)"
@@ -151,6 +184,20 @@ public struct AnyMethod: Sendable {
         self.init(method, upstream: M.Upstream.self, downstream: M.Downstream.self)
     }
 
+    /// Makes an entry of a method that is known only at run time.
+    public init(_ method: DynamicMethod) {
+        header = method.header
+        upstream = method.upstream.content
+        downstream = method.downstream.content
+        input = Coding(untyped: "The input of \(method.name)")
+        output = Coding(untyped: "The answer of \(method.name)")
+        dynamic = method
+        described = { _ in Self.describe(method) }
+        inputType = UntypedValue.self
+        sampleInput = { _ in nil }
+        access = { _ in method.access }
+    }
+
     private init<M: Method>(
         _ method: M.Type, upstream: any StreamContent.Type, downstream: any StreamContent.Type
     ) {
@@ -159,6 +206,7 @@ public struct AnyMethod: Sendable {
         header = M.header
         input = Coding(M.Input.self, what: "The input of \(M.name)")
         output = Coding(M.Output.self, what: "The answer of \(M.name)")
+        dynamic = nil
         described = { Self.describe(method, upstream: upstream, downstream: downstream, $0) }
         inputType = M.Input.self
         sampleInput = { $0.sample(of: M.Input.self) }
@@ -189,6 +237,10 @@ extension StreamContent {
             guard let message = try coding.decode(.json(json)) as? Message else { throw notMessages }
             var bytes: [UInt8] = []
             try message.append(to: &bytes)
+            guard bytes.count <= type.sizeLimit + 8 else {
+                throw KithError(
+                    .invalid, "The message has \(bytes.count) bytes; at most \(type.sizeLimit) may be sent.")
+            }
             return bytes
         }
         guard let type = Self.self as? any StreamMessage.Type else { throw notMessages }

@@ -1,3 +1,4 @@
+public import KithRPC
 import KithWire
 
 /// How a call travels: in this process, over a socket to a daemon, or over a connection to another device.
@@ -14,6 +15,13 @@ public protocol Carrier: Sendable {
         _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
     ) async throws -> OpenedStream<M>
 
+    /// Calls a query or an action by its name, with its input and answer as JSON, one value each.
+    func call(named name: String, json: [UInt8], on device: String?, options: CallOptions) async throws -> [UInt8]
+
+    /// Opens a stream by its name, with its input as JSON, and waits until the service accepted it.
+    func open(named name: String, json: [UInt8], on device: String?, options: CallOptions) async throws
+        -> any NamedStream
+
     /// Opens a stream without waiting for the service, when the carrier can; else as ``open(_:_:on:options:)``.
     func begin<M: StreamMethod>(
         _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
@@ -21,6 +29,20 @@ public protocol Carrier: Sendable {
 }
 
 extension Carrier {
+    /// Refuses: what travels is known by its types.
+    public func call(named name: String, json: [UInt8], on device: String?, options: CallOptions) async throws
+        -> [UInt8]
+    {
+        throw KithError(.unsupported, "\(name) cannot be called by its name over this carrier.")
+    }
+
+    /// Refuses: what travels is known by its types.
+    public func open(
+        named name: String, json: [UInt8], on device: String?, options: CallOptions
+    ) async throws -> any NamedStream {
+        throw KithError(.unsupported, "\(name) cannot be opened by its name over this carrier.")
+    }
+
     /// Waits for the service.
     public func begin<M: StreamMethod>(
         _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
@@ -93,6 +115,24 @@ public struct Client: Sendable {
         _ method: M.Type, _ input: M.Input, on device: String? = nil, options: CallOptions = CallOptions()
     ) async throws -> M.Output {
         try await carrier.call(method, input, on: device, options: traced(options))
+    }
+
+    /// Calls a query or an action by its name: any, and one that is known only at run time, here or on another device.
+    ///
+    /// - Throws: `KithError` `.unsupported` when the device that is asked does not know it; else as with a method's type.
+    public func call(
+        named name: String, _ input: JSONValue = [:], on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> JSONValue {
+        let answer = try await carrier.call(
+            named: name, json: JSONText.encode(input), on: device, options: options)
+        return try JSONText(scanned: answer).decode(JSONValue.self)
+    }
+
+    /// Opens a stream by its method's name.
+    public func open(
+        named name: String, _ input: JSONValue = [:], on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> any NamedStream {
+        try await carrier.open(named: name, json: JSONText.encode(input), on: device, options: options)
     }
 
     /// Opens a stream of `method`.

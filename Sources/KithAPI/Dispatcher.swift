@@ -1,4 +1,4 @@
-import KithWire
+package import KithWire
 
 /// A call as it comes out of a door: names and bytes, nothing checked yet.
 package struct IncomingCall: Sendable {
@@ -27,6 +27,19 @@ package protocol Dispatcher: Sendable {
     /// The entry of the table with this name; `nil` when this end does not know it.
     func entry(_ method: String) -> AnyMethod?
 
+    /// The entry of a method as the device to ask has it, for one that this end does not know, or that another device may
+    /// know otherwise.
+    ///
+    /// - Throws: `KithError` `.unsupported` when that device does not know it either.
+    func entry(_ method: String, on device: String, options: CallOptions) async throws -> AnyMethod
+
+    /// Begins to serve the methods of a service in another process.
+    ///
+    /// - Returns: what ends that again, and the calls that run with the reason given.
+    /// - Throws: `KithError` `.conflict` for a method that is served already, `.exhausted` for one service too many; nothing
+    ///   is served then.
+    func add(_ service: any ExternalService) throws -> @Sendable (KithError) async -> Void
+
     /// Serves a query or an action; the answer has the form of the input.
     func dispatch(_ call: IncomingCall) async throws -> Payload
 
@@ -35,6 +48,19 @@ package protocol Dispatcher: Sendable {
     /// `accept` is called at most once, with the answer in the form of the input; gives the bytes.
     func dispatch(stream call: IncomingCall, accept: @escaping @Sendable (Payload) async throws -> any ByteStream)
         async throws
+}
+
+extension Dispatcher {
+    /// Only what this end knows itself.
+    package func entry(_ method: String, on device: String, options: CallOptions) async throws -> AnyMethod {
+        if let entry = entry(method) { return entry }
+        throw KithError(.unsupported, "This device does not know the method \(method.prefix(128)).")
+    }
+
+    /// None.
+    package func add(_ service: any ExternalService) throws -> @Sendable (KithError) async -> Void {
+        throw KithError(.unsupported, "No service can be registered here.")
+    }
 }
 
 /// Copies what each of two streams gives into the other until both directions have ended.

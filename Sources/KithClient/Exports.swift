@@ -3,4 +3,5 @@
 @_exported public import KithAPI
 @_exported public import KithIdentity
 @_exported public import KithSocket
+@_exported public import KithRPC
 @_exported public import KithWire

@@ -1,4 +1,5 @@
 public import KithAPI
+public import KithRPC
 import KithWire
 
 /// One method of a service with the code that serves it.
@@ -79,6 +80,70 @@ public struct Handler: Sendable {
                 let pending = PendingStream<M> { output in try await acceptance(output) }
                 try await body(try Self.cast(input, for: method), context, pending)
             })
+    }
+
+    /// Serves a query or an action that is known only at run time, with JSON in and out.
+    ///
+    /// The task is cancelled when the caller goes away or its deadline passes.
+    public static func call(
+        _ method: DynamicMethod, _ body: @escaping @Sendable (JSONValue, CallContext) async throws -> JSONValue
+    ) -> Handler {
+        precondition(method.header.kind != .stream, "\(method.name) is a stream: serve it with Handler.stream")
+        return Handler(
+            method: AnyMethod(method),
+            body: .call { input, context in
+                let output = try await body(try Self.json(input, method).decode(JSONValue.self), context)
+                return UntypedValue(try JSONText(encoding: output))
+            })
+    }
+
+    /// Serves a stream that is known only at run time.
+    ///
+    /// `accept` answers and gives the service's end; call it once. As with streams whose types are known, a handler that
+    /// throws before refuses the stream, and one that throws after aborts it.
+    public static func stream(
+        _ method: DynamicMethod,
+        _ body:
+            @escaping @Sendable (
+                _ input: JSONValue, CallContext,
+                _ accept: @escaping @Sendable (JSONValue) async throws -> any NamedStream
+            ) async throws -> Void
+    ) -> Handler {
+        precondition(method.header.kind == .stream, "\(method.name) is no stream: serve it with Handler.call")
+        return Handler(
+            method: AnyMethod(method),
+            body: .stream { input, context, acceptance in
+                try await body(try Self.json(input, method).decode(JSONValue.self), context) { output in
+                    TranscodedStream(
+                        try await acceptance(UntypedValue(try JSONText(encoding: output))),
+                        incoming: method.upstream, outgoing: method.downstream)
+                }
+            })
+    }
+
+    /// Has a method served by another process.
+    static func external(_ method: DynamicMethod, by service: any ExternalService) -> Handler {
+        @Sendable func call(_ input: any Sendable, _ context: CallContext) throws -> ExternalCall {
+            var caller: (id: String, name: String)?
+            if case .device(let id, let name, _) = context.caller { caller = (id.description, name) }
+            return ExternalCall(
+                method: method, input: try json(input, method), caller: caller,
+                options: CallOptions(timeout: context.deadline.map { $0 - .now }, trace: context.trace))
+        }
+        let body: Body =
+            method.header.kind == .stream
+            ? .stream { input, context, acceptance in
+                try await service.serve(call(input, context)) { try await acceptance(UntypedValue($0)) }
+            }
+            : .call { input, context in UntypedValue(try await service.call(call(input, context))) }
+        return Handler(method: AnyMethod(method), body: body)
+    }
+
+    private static func json(_ input: any Sendable, _ method: DynamicMethod) throws -> JSONText {
+        guard let input = input as? UntypedValue else {
+            throw KithError(.invalid, "The input of \(method.name) is of another type than the method's.")
+        }
+        return input.json
     }
 
     private static func cast<M: Method>(_ input: any Sendable, for method: M.Type) throws -> M.Input {

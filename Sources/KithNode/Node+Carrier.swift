@@ -44,19 +44,75 @@ extension Node: Carrier {
 extension Node {
     /// The answer of a call that never left this process.
     private static func value<M: Method>(of method: M.Type, _ payload: Payload) throws -> M.Output {
-        guard case .value(let value) = payload, let output = value as? M.Output else { throw otherForm }
+        guard case .value(let value) = payload else { throw otherForm }
+        // Of a method that is known only at run time it has no type yet.
+        if value is UntypedValue { return try Self.output(of: method, AnyMethod(method), payload) }
+        guard let output = value as? M.Output else { throw otherForm }
         return output
+    }
+
+    /// Calls a query or an action by its name.
+    public func call(named name: String, json: [UInt8], on device: String?, options: CallOptions) async throws
+        -> [UInt8]
+    {
+        let call = IncomingCall(method: name, input: .json(json), device: device, options: options)
+        guard case .json(let answer) = try await dispatch(call) else { throw Self.otherForm }
+        return answer
+    }
+
+    /// Opens a stream by its name, and waits until the service accepted it.
+    public func open(
+        named name: String, json: [UInt8], on device: String?, options: CallOptions
+    ) async throws -> any NamedStream {
+        guard let device else {
+            let method = try method(name)
+            let (output, stream) = try await openHere(name, .json(json), options: options)
+            return try Self.named(method, output, stream)
+        }
+        return try await asked(name, on: device) {
+            let method = try await method(name, on: device, options: options)
+            guard case .cbor(let input) = try method.input.convert(.json(json), to: .cbor) else { throw Self.otherForm }
+            let (output, stream) = try await open(method, input, on: device, options: options)
+            return try Self.named(method, .cbor(output), stream)
+        }
+    }
+
+    private static func named(
+        _ method: AnyMethod, _ output: Payload, _ stream: any ByteStream
+    ) throws -> any NamedStream {
+        guard case .json(let answer) = try method.output.convert(output, to: .json) else { throw otherForm }
+        return TranscodedStream(stream, incoming: method.downstream, outgoing: method.upstream, answer: answer)
     }
 }
 
 extension Node: Dispatcher {
     package func entry(_ method: String) -> AnyMethod? { knownMethod(method) }
 
+    package func entry(_ method: String, on device: String, options: CallOptions) async throws -> AnyMethod {
+        try await self.method(method, on: device, options: options)
+    }
+
+    package func add(_ service: any ExternalService) throws -> @Sendable (KithError) async -> Void {
+        let handlers = ExternalHandlers(service)
+        try handlers.check()
+        let id = try add(handlers)
+        return { [weak self] reason in await self?.remove(id, because: reason) }
+    }
+
     package func dispatch(_ call: IncomingCall) async throws -> Payload {
         guard let device = call.device else {
             return try await callHere(call.method, call.input, options: call.options)
         }
-        let method = try method(call.method)
+        return try await asked(call.method, on: device) {
+            try await self.pass(call, to: device)
+        }
+    }
+
+    private func pass(_ call: IncomingCall, to device: String) async throws -> Payload {
+        let method = try await method(call.method, on: device, options: call.options)
+        guard method.kind != .stream else {
+            throw KithError(.invalid, "\(call.method) cannot be called: it goes on both ways until it is ended.")
+        }
         guard case .cbor(let input) = try method.input.convert(call.input, to: .cbor) else { throw Self.otherForm }
         let output = try await self.call(method, input, on: device, options: call.options)
         return try method.output.convert(.cbor(output), to: call.input.format)
@@ -68,7 +124,19 @@ extension Node: Dispatcher {
         guard let device = call.device else {
             return try await serveHere(call.method, call.input, options: call.options, accept: accept)
         }
-        let method = try method(call.method)
+        try await asked(call.method, on: device) {
+            try await self.pass(stream: call, to: device, accept: accept)
+        }
+    }
+
+    private func pass(
+        stream call: IncomingCall, to device: String,
+        accept: @escaping @Sendable (Payload) async throws -> any ByteStream
+    ) async throws {
+        let method = try await method(call.method, on: device, options: call.options)
+        guard method.kind == .stream else {
+            throw KithError(.invalid, "\(call.method) is not for opening: call it.")
+        }
         guard case .cbor(let input) = try method.input.convert(call.input, to: .cbor) else { throw Self.otherForm }
         let (output, far) = try await open(method, input, on: device, options: call.options)
         let near: any ByteStream

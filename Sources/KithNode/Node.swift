@@ -46,6 +46,8 @@ public final class Node: Sendable {
         public var headerTimeout = Duration.seconds(10)
         /// How long connecting to another device may take.
         public var connectTimeout = Duration.seconds(10)
+        /// How many services of other processes there may be; the next is refused with `.exhausted`.
+        public var externalServices = 32
         /// How long running calls are waited for on a graceful shutdown.
         public var drain = Duration.seconds(5)
         /// The version of the software, which other devices are told.
@@ -75,6 +77,8 @@ public final class Node: Sendable {
         var services: [AddedService] = []
         /// What is known, served here or not.
         var methods: [String: AnyMethod] = [:]
+        /// What other devices have said of their methods that this one does not know itself.
+        var remoteMethods: [RemoteName: AnyMethod] = [:]
         var sessions: [ObjectIdentifier: Session] = [:]
         /// How many connections have come.
         var arrivals: UInt64 = 0
@@ -142,6 +146,12 @@ public final class Node: Sendable {
     package func add(_ service: any Service, with handlers: [Handler], as id: ServiceID) throws {
         let added = AddedService(id: id, service: service)
         try state.withLock { state throws in
+            if service is ExternalHandlers {
+                guard state.services.count(where: { $0.service is ExternalHandlers }) < options.externalServices else {
+                    throw KithError(
+                        .exhausted, "More than \(options.externalServices) services of other programs are registered.")
+                }
+            }
             var names: Set<String> = []
             for handler in handlers {
                 let name = handler.method.name
@@ -165,14 +175,23 @@ public final class Node: Sendable {
     /// The calls end with `.unsupported`, as later ones do. They get ``Options/drain`` to end; then the service is
     /// stopped whether they have or not. One that is not there any more is nothing to do.
     public func remove(_ id: ServiceID) async {
+        await remove(id, because: KithError(.unsupported, "The service was removed."))
+    }
+
+    /// Removes a service, and ends those of its calls that run with `reason`.
+    func remove(_ id: ServiceID, because reason: KithError) async {
         let removed = state.withLock { state -> AddedService? in
             guard let index = state.services.firstIndex(where: { $0.id == id }) else { return nil }
             let removed = state.services.remove(at: index)
-            state.handlers = state.handlers.filter { $1.calls !== removed.calls }
+            for handler in state.handlers.values where handler.calls === removed.calls {
+                state.handlers[handler.method.name] = nil
+                // What only its service knew nobody here knows any more.
+                if handler.method.dynamic != nil { state.methods[handler.method.name] = nil }
+            }
             return removed
         }
         guard let removed else { return }
-        removed.calls.end(KithError(.unsupported, "The service was removed."))
+        removed.calls.end(reason)
         // The limit is kept by cancelling the wait.
         try? await withDeadline(options.drain) { await removed.calls.waitUntilIdle() }
         await removed.service.stop()
@@ -192,23 +211,41 @@ public final class Node: Sendable {
         }
     }
 
+    /// What another device said of one of its methods, if it is known.
+    func remoteMethod(_ name: RemoteName) -> AnyMethod? { state.withLock { $0.remoteMethods[name] } }
+
+    /// Remembers what another device said of one of its methods, or, with `nil`, that it may be otherwise now.
+    func remember(_ method: AnyMethod?, for name: RemoteName) {
+        state.withLock { state in
+            if method != nil, state.remoteMethods.count >= 256 { state.remoteMethods = [:] }
+            state.remoteMethods[name] = method
+        }
+    }
+
     private var served: [AnyMethod] { state.withLock { $0.handlers.values.map(\.method) } }
 
     /// What is served, in the order of the names.
     var table: [API.Describe.Entry] {
-        served.sorted { $0.name < $1.name }
-            .map { method in
+        let (handlers, services) = state.withLock { (Array($0.handlers.values), $0.services) }
+        return handlers.sorted { $0.method.name < $1.method.name }
+            .map { handler in
+                let method = handler.method
+                let service = services.first { $0.calls === handler.calls }?.service as? ExternalHandlers
                 let isStream = method.kind == .stream
                 return API.Describe.Entry(
                     name: method.name, kind: method.kind, summary: method.header.summary,
                     upstream: isStream ? method.upstream.form : nil,
-                    downstream: isStream ? method.downstream.form : nil)
+                    downstream: isStream ? method.downstream.form : nil, service: service?.name)
             }
     }
 
     func handler(_ name: String) throws(KithError) -> Handler {
         guard let handler = state.withLock({ $0.handlers[name] }) else {
-            throw KithError(.unsupported, "That version of Kith does not know “\(name.prefix(128))”.")
+            throw KithError(
+                .unsupported,
+                name.contains("/")
+                    ? "No program serves “\(name.prefix(128))” there now."
+                    : "That version of Kith does not know “\(name.prefix(128))”.")
         }
         return handler
     }

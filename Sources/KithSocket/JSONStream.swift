@@ -1,4 +1,4 @@
-import KithAPI
+public import KithAPI
 import KithIO
 import KithRPC
 import KithWire
@@ -6,15 +6,9 @@ import KithWire
 /// A stream that a program opened by its method's name, with messages in JSON.
 ///
 /// One task may send while another receives. One that nobody holds any more is called off.
-public final class JSONStream: Sendable {
+public final class JSONStream: NamedStream {
     /// What comes on a stream.
-    @nonexhaustive
-    public enum Item: Hashable, Sendable {
-        /// A message, one JSON value in one line.
-        case message([UInt8])
-        /// Bytes.
-        case bytes([UInt8])
-    }
+    public typealias Item = NamedStreamItem
 
     /// What the service answered when it accepted: one JSON value.
     public let answer: [UInt8]

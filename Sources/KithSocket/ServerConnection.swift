@@ -25,8 +25,12 @@ final class ServerConnection: Sendable {
         var running = 0
         var begun: UInt64 = 0
         var isDraining = false
-        /// Whether the caller has said hello.
-        var knowsEnvelope = false
+        /// The version the caller has said hello with, 0 where it said none; `nil` before.
+        var version: Int?
+        /// The service the caller has registered, and what removes it.
+        var service: (service: RegisteredService, remove: @Sendable (KithError) async -> Void)?
+
+        var isIdle: Bool { running == 0 && service?.service.isIdle ?? true }
     }
 
     init(
@@ -49,10 +53,15 @@ final class ServerConnection: Sendable {
                     while let line = try await connection.nextLine() {
                         switch RPCPacket(parsing: line) {
                         case .single(let message):
-                            if let notice = notice(message) {
+                            if let refusal = refusal(message) {
+                                try await connection.send(refusal.json)
+                            } else if let notice = notice(message) {
                                 await take(notice)
                             } else if let hello = hello(message) {
                                 try await connection.send(hello.json)
+                            } else if let (response, service) = registration(message) {
+                                try await connection.send(response.json)
+                                service?.begin()
                             } else if let (request, method) = stream(message) {
                                 if request.envelope["raw"]?.boolean == true {
                                     if await serve(raw: request) { return }
@@ -65,6 +74,7 @@ final class ServerConnection: Sendable {
                         case .batch(let messages): take(batch: messages, in: &group)
                         }
                     }
+                    await removeService()
                     // No more requests; the answers to those before are still wanted, unless the caller is gone.
                     if mayHalfClose { await waitForAnswers() }
                 } catch let error as KithError where error.code == .exhausted {
@@ -73,6 +83,7 @@ final class ServerConnection: Sendable {
                 } catch {
                     logger.debug("a connection at the socket failed", metadata: ["error": "\(error)"])
                 }
+                await removeService()
                 cancelAll()
             }
             connection.descriptor.shutDown()
@@ -86,9 +97,14 @@ final class ServerConnection: Sendable {
     func beginGracefulShutdown() {
         let isIdle = state.withLock { state in
             state.isDraining = true
-            return state.running == 0
+            return state.isIdle
         }
         if isIdle { connection.descriptor.shutDown() }
+    }
+
+    /// Closes the connection when it was the last call that has ended.
+    private func closeIfDrained() {
+        if state.withLock({ $0.isDraining && $0.isIdle }) { connection.descriptor.shutDown() }
     }
 
     private func cancelAll() {
@@ -114,13 +130,12 @@ final class ServerConnection: Sendable {
     }
 
     private func end(_ number: UInt64, _ id: RPCIdentifier?) {
-        let isOver = state.withLock { state in
+        state.withLock { state in
             state.cancels[number] = nil
             if let id, state.calls[id] == number { state.calls[id] = nil }
             state.running -= 1
-            return state.running == 0 && state.isDraining
         }
-        if isOver { connection.descriptor.shutDown() }
+        closeIfDrained()
     }
 
     /// The caller has ended its direction: waits until it is gone or everything is answered.
@@ -141,8 +156,9 @@ final class ServerConnection: Sendable {
         switch message {
         case .malformed(let response):
             group.addTask { await reply(response) }
-        case .response:
-            break  // nobody was asked anything
+        case .response(let response):
+            // Of one that was asked nothing it is nothing.
+            state.withLock { $0.service }?.service.take(response)
         case .request(let request):
             guard let number = begin() else {
                 if let id = request.id {
@@ -173,7 +189,7 @@ final class ServerConnection: Sendable {
                 if notice.notice == .cancel { cancel(notice.id) }
             } else if let hello = hello(message) {
                 group.addTask { await batch.add(hello, to: self.connection) }
-            } else if let (request, _) = stream(message), let id = request.id {
+            } else if case (let request, .some)? = stream(message), let id = request.id {
                 let error = RPCError(KithError(.invalid, "A stream cannot be opened in a batch."))
                 group.addTask { await batch.add(RPCResponse(id: id, result: .failure(error)), to: self.connection) }
             } else {
@@ -199,15 +215,18 @@ final class ServerConnection: Sendable {
 
     // MARK: - Streams
 
-    private func stream(_ message: RPCMessage) -> (RPCRequest, AnyMethod)? {
-        guard case .request(let request) = message, let method = dispatcher.entry(request.method),
-            method.kind == .stream
-        else { return nil }
-        return (request, method)
+    /// A request for a stream, or, without a method, one of which only the device that is asked knows what it is for.
+    private func stream(_ message: RPCMessage) -> (RPCRequest, AnyMethod?)? {
+        guard case .request(let request) = message else { return nil }
+        let method = dispatcher.entry(request.method)
+        if request.envelope["on"] != nil, request.id != nil, method.map({ $0.dynamic != nil }) ?? true {
+            return (request, nil)
+        }
+        return method?.kind == .stream ? (request, method) : nil
     }
 
     private func call(_ request: RPCRequest) throws -> RPCCall {
-        try RPCCall(request, knowsEnvelope: state.withLock { $0.knowsEnvelope })
+        try RPCCall(request, knowsEnvelope: state.withLock { $0.version != nil })
     }
 
     private static let crowded = RPCError(KithError(.exhausted, "More than \(callLimit) calls at once."))
@@ -217,8 +236,63 @@ final class ServerConnection: Sendable {
         guard case .request(let request) = message, request.method == SocketProtocol.hello, let id = request.id else {
             return nil
         }
-        state.withLock { $0.knowsEnvelope = true }
+        let version = request.params?.members()?.first { $0.name == "protocol" }?.value.integer
+        state.withLock { $0.version = Int(version ?? 0) }
         return RPCResponse(id: id, result: .success(SocketProtocol.answer))
+    }
+
+    // MARK: - A service of the caller's
+
+    /// The answer to a caller that registers a service, and the service; `nil` when this is something else.
+    private func registration(_ message: RPCMessage) -> (RPCResponse, RegisteredService?)? {
+        guard case .request(let request) = message, request.method == SocketProtocol.register, let id = request.id
+        else { return nil }
+        do {
+            let service = try register(request)
+            let names = try JSONText(encoding: ["methods": service.methods.map(\.name)])
+            return (RPCResponse(id: id, result: .success(names)), service)
+        } catch {
+            return (RPCResponse(id: id, result: .failure(RPCCall.failure(error))), nil)
+        }
+    }
+
+    private func register(_ request: RPCRequest) throws -> RegisteredService {
+        let (version, present) = state.withLock { ($0.version, $0.service?.service.name) }
+        guard version == SocketProtocol.version else {
+            throw KithError(
+                .unsupported,
+                "Whoever registers a service says rpc.hello with `protocol` \(SocketProtocol.version) before.")
+        }
+        if let present {
+            throw KithError(.conflict, "This connection has registered \(present). Each service has its own.")
+        }
+        let service = RegisteredService(try Registration(request.params), connection) { [weak self] in
+            self?.closeIfDrained()
+        }
+        let remove = try dispatcher.add(service)
+        state.withLock { $0.service = (service, remove) }
+        logger.info("a service was registered", metadata: ["service": "\(service.name)"])
+        return service
+    }
+
+    /// Ends the caller's service, whose answers cannot come any more.
+    private func removeService() async {
+        guard let (service, remove) = state.withLock({ $0.service.take() }) else { return }
+        let reason = KithError(.closed, "The program that served \(service.name) has ended.")
+        service.end(reason)
+        await remove(reason)
+        logger.info("a service has gone", metadata: ["service": "\(service.name)"])
+    }
+
+    /// The answer to a request whose identifier is one of ours; `nil` for any other message.
+    ///
+    /// What is said of a stream names only its identifier.
+    private func refusal(_ message: RPCMessage) -> RPCResponse? {
+        guard case .request(let request) = message, let id = request.id, RegisteredService.isOwn(id),
+            state.withLock({ $0.service }) != nil
+        else { return nil }
+        let error = KithError(.invalid, "Identifiers that begin with “$” are those of the device's own requests.")
+        return RPCResponse(id: id, result: .failure(RPCError(error)))
     }
 
     private typealias Notice = (id: RPCIdentifier, notice: StreamNotice)
@@ -239,6 +313,9 @@ final class ServerConnection: Sendable {
     }
 
     private func take(_ notice: Notice) async {
+        if RegisteredService.isOwn(notice.id), let (service, _) = state.withLock({ $0.service }) {
+            return service.take(notice.id, notice.notice)
+        }
         if notice.notice == .cancel { return cancel(notice.id) }
         // One that has ended meanwhile.
         guard let stream = state.withLock({ $0.streams[notice.id] }) else { return }
@@ -249,8 +326,9 @@ final class ServerConnection: Sendable {
         }
     }
 
-    /// Serves a stream beside what else runs on this connection.
-    private func serve(shared request: RPCRequest, _ method: AnyMethod, in group: inout DiscardingTaskGroup) {
+    /// Serves a stream beside what else runs on this connection; without a method, what the device that is asked says that
+    /// the request is.
+    private func serve(shared request: RPCRequest, _ method: AnyMethod?, in group: inout DiscardingTaskGroup) {
         guard let id = request.id else { return }
         let connection = connection
         let dispatcher = dispatcher
@@ -272,17 +350,26 @@ final class ServerConnection: Sendable {
             group.addTask { await refuse(Self.crowded) }
             return
         }
-        let stream = SharedStream(id, method, connection, credit: call.credit)
+        let stream = SharedStream(id, connection, credit: call.credit)
         let isAccepted = Locked(false)
         let task = Task(name: "kith \(request.method)") {
             var failure: (any Error)?
             do {
+                var found = method
+                if found == nil, let device = call.call.device {
+                    found = try await dispatcher.entry(request.method, on: device, options: call.call.options)
+                }
+                guard let entry = found, entry.kind == .stream else {
+                    let response = await self.answer(request)
+                    try? await connection.send(response.json)  // the caller may be gone
+                    return
+                }
                 try await dispatcher.dispatch(stream: call.call) { output in
                     guard case .json(let result) = output else {
                         throw KithError(.internal, "The answer has another form than the request.")
                     }
                     isAccepted.set(true)
-                    return try await stream.accept(JSONText(scanned: result))
+                    return try await stream.accept(JSONText(scanned: result), as: entry)
                 }
             } catch {
                 failure = error

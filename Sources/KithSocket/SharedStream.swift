@@ -9,7 +9,6 @@ import KithWire
 /// it; what the service sends goes as far as the caller's credit.
 final class SharedStream: Sendable {
     private let id: RPCIdentifier
-    private let method: AnyMethod
     private let connection: LineConnection
     private let received = BoundedQueue<Received>(capacity: StreamNotice.initialCredit)
     /// `nil`: no limit.
@@ -19,32 +18,22 @@ final class SharedStream: Sendable {
 
     /// What the caller has sent.
     private enum Received: Sendable {
+        case message(JSONText)
         case bytes([UInt8])
         case finish
     }
 
-    /// A message of bytes is at most so long.
-    private static let pieceSize = 64 << 10
-
-    init(_ id: RPCIdentifier, _ method: AnyMethod, _ connection: LineConnection, credit: Int?) {
+    init(_ id: RPCIdentifier, _ connection: LineConnection, credit: Int?) {
         self.id = id
-        self.method = method
         self.connection = connection
         self.credit = credit.map { AsyncSemaphore($0) }
     }
 
     /// Takes what the caller says of the stream; waits while it is ahead of the service.
-    ///
-    /// - Throws: `KithError` `.invalid` for what does not flow this way.
     func take(_ notice: StreamNotice) async throws {
         switch notice {
-        case .message(let message):
-            try await enqueue(.bytes(try method.upstream.bytes(fromJSON: message.bytes)))
-        case .bytes(let bytes):
-            guard method.upstream.form == .bytes else {
-                throw KithError(.invalid, "\(method.name) takes \(method.upstream.form.rawValue) here, not bytes.")
-            }
-            try await enqueue(.bytes(bytes))
+        case .message(let message): try await enqueue(.message(message))
+        case .bytes(let bytes): try await enqueue(.bytes(bytes))
         case .finish: try await enqueue(.finish)
         case .credit(let count): credit?.add(count)
         case .cancel, .end: break  // the call's, or not for us
@@ -78,6 +67,7 @@ final class SharedStream: Sendable {
 
     private static func size(_ part: Received) -> Int {
         switch part {
+        case .message(let message): message.bytes.count
         case .bytes(let bytes): bytes.count
         case .finish: 0
         }
@@ -92,17 +82,18 @@ final class SharedStream: Sendable {
     }
 
     /// Tells the caller that the service has accepted, and gives the service's end.
-    func accept(_ output: JSONText) async throws -> any ByteStream {
+    func accept(_ output: JSONText, as method: AnyMethod) async throws -> any ByteStream {
         let pipe = Pipe()
         // The other end is the service's alone: what it lets go of ends.
         let near = pipe.left
+        let sent = TranscodedStream(near, incoming: method.downstream, outgoing: method.upstream)
         try await connection.send(RPCResponse(id: id, result: .success(output)).json)
         pumps.set(
             Task(name: "kith stream") {
                 do {
                     try await withThrowingTaskGroup { group in
-                        group.addTask { try await self.pumpIn(to: near) }
-                        group.addTask { try await self.pumpOut(from: near) }
+                        group.addTask { try await self.pumpIn(to: near, of: method) }
+                        group.addTask { try await self.pumpOut(from: sent) }
                         // The first failure calls the other off; waitForAll would wait for it.
                         while try await group.next() != nil {}
                     }
@@ -114,48 +105,61 @@ final class SharedStream: Sendable {
         return pipe.right
     }
 
-    private func pumpIn(to stream: any ByteStream) async throws {
+    private func pumpIn(to stream: any ByteStream, of method: AnyMethod) async throws {
         var isHeard = true
         var taken = 0
+        // Where nothing flows, nobody waits for the caller to say so; another device would.
+        if method.upstream.form == .nothing { try? await stream.finish() }
         func next() async throws -> Received? {
             do { return try await received.receive() } catch is Ended { return nil }
         }
         while let part = try await next() {
             defer { connection.room.giveBack(Self.size(part)) }
-            switch part {
-            case .bytes(let bytes):
-                if isHeard {
-                    // A service that has ended its reading may still have something to say.
-                    do { try await stream.write(bytes) } catch let error as KithError where error.code == .closed {
-                        isHeard = false
-                    }
-                }
-                taken += 1
-                if taken == StreamNotice.initialCredit / 4 {
-                    try await connection.send(StreamNotice.credit(taken).request(id).json)
-                    taken = 0
-                }
-            case .finish:
+            guard let bytes = try bytes(part, of: method) else {
                 try? await stream.finish()  // it has ended already: as wanted
                 return
+            }
+            if isHeard {
+                // A service that has ended its reading may still have something to say.
+                do { try await stream.write(bytes) } catch let error as KithError where error.code == .closed {
+                    isHeard = false
+                }
+            }
+            taken += 1
+            if taken == StreamNotice.initialCredit / 4 {
+                try await connection.send(StreamNotice.credit(taken).request(id).json)
+                taken = 0
             }
         }
     }
 
-    private func pumpOut(from stream: any ByteStream) async throws {
-        var buffer = ReceiveBuffer()
-        let areMessages = method.downstream.form == .messages
-        while let bytes = try await stream.read(upTo: Self.pieceSize) {
-            guard areMessages else {
-                try await send(.bytes(bytes))
-                continue
+    /// The bytes of what the caller has sent.
+    ///
+    /// - Throws: `KithError` `.invalid` for what does not flow this way; it is why the stream ends.
+    private func bytes(_ part: Received, of method: AnyMethod) throws -> [UInt8]? {
+        do {
+            switch part {
+            case .message(let message): return try method.upstream.bytes(fromJSON: message.bytes)
+            case .bytes(let bytes):
+                guard method.upstream.form == .bytes else {
+                    throw KithError(.invalid, "\(method.name) takes \(method.upstream.form.rawValue) here, not bytes.")
+                }
+                return bytes
+            case .finish: return nil
             }
-            buffer.append(bytes)
-            while let message = try method.downstream.nextJSON(from: &buffer) {
-                try await send(.message(JSONText(scanned: message)))
+        } catch let error as KithError {
+            if fault.value == nil { fault.set(error) }
+            throw error
+        }
+    }
+
+    private func pumpOut(from stream: TranscodedStream) async throws {
+        while let item = try await stream.receive() {
+            switch item {
+            case .message(let message): try await send(.message(JSONText(scanned: message)))
+            case .bytes(let bytes): try await send(.bytes(bytes))
             }
         }
-        guard buffer.count == 0 else { throw KithError(.closed, "The service stopped in the middle of a message.") }
         try await connection.send(StreamNotice.finish.request(id).json)
     }
 

@@ -103,11 +103,16 @@ public final class SocketCarrier: Carrier {
     ///
     /// `json` is the method's input, one JSON object.
     /// - Returns: the answer, one JSON value.
-    public func call(named name: String, json: [UInt8], on device: String?) async throws -> [UInt8] {
+    public func call(
+        named name: String, json: [UInt8], on device: String?, options: CallOptions = CallOptions()
+    ) async throws -> [UInt8] {
         let id = core.makeIdentifier()
         let request = RPCCall.request(
-            id: id, method: name, input: try JSONText(json).bytes, on: device, options: CallOptions())
-        switch try await core.exchange(request, id: id).result {
+            id: id, method: name, input: try JSONText(json).bytes, on: device, options: options)
+        let response = try await withDeadline(options.timeout.map { $0 + Self.grace }) { [core] in
+            try await core.exchange(request, id: id)
+        }
+        switch response.result {
         case .failure(let error): throw error.kithError
         case .success(let text): return text.bytes
         }
@@ -116,12 +121,16 @@ public final class SocketCarrier: Carrier {
     /// Opens a stream by its name, for programs that bring their own JSON; it shares this connection.
     ///
     /// `json` is the method's input, one JSON value. Returns when the service has accepted.
-    public func open(named name: String, json: [UInt8], on device: String?) async throws -> JSONStream {
+    public func open(
+        named name: String, json: [UInt8], on device: String?, options: CallOptions = CallOptions()
+    ) async throws -> any NamedStream {
         let id = core.makeIdentifier()
         let request = RPCCall.request(
-            id: id, method: name, input: try JSONText(json).bytes, on: device, options: CallOptions(),
+            id: id, method: name, input: try JSONText(json).bytes, on: device, options: options,
             credit: JSONStream.window)
-        return try await core.open(request, id: id)
+        return try await withDeadline(options.timeout.map { $0 + Self.grace }) { [core] in
+            try await core.open(request, id: id)
+        }
     }
 
     /// The device itself answers when the deadline passes; we give up a little later, should it not.

@@ -10,12 +10,15 @@ import KithWire
 enum SocketProtocol {
     /// The method that a caller says hello with: `{"protocol": 2}`.
     static let hello = "rpc.hello"
+    /// The method that a program registers a service with (``Registration``).
+    static let register = "rpc.register"
     /// What this program speaks.
     static let version = 2
 
     private struct Hello: Codable {
         var `protocol`: Int
-        /// What more a caller may use: `streams`, those that share a connection; `raw`, those that take one over.
+        /// What more a caller may use: `streams`, those that share a connection; `raw`, those that take one over;
+        /// `services`, that a program can register its own.
         var capabilities: [String]?
     }
 
@@ -25,7 +28,7 @@ enum SocketProtocol {
     }
 
     /// What a server answers.
-    static let answer = JSONText(scanned: Array(#"{"protocol":2,"capabilities":["streams","raw"]}"#.utf8))
+    static let answer = JSONText(scanned: Array(#"{"protocol":2,"capabilities":["streams","raw","services"]}"#.utf8))
 
     /// Checks what a server has answered.
     ///

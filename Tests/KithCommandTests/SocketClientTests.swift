@@ -36,6 +36,35 @@ import Testing
         await laptop.remove()
     }
 
+    @Test func `a service in Python answers this device and another, by name`() async throws {
+        let (phone, laptop) = (try Machine("phone"), try Machine("laptop"))
+        try await phone.up()
+        try await laptop.up()
+        try await laptop.invite(phone, "node:clock/*")
+        let clock = try laptop.start(
+            ["python3", Self.follow.replacing("follow.py", with: "clock.py"), laptop.data], byEnvironment: true,
+            program: URL(fileURLWithPath: "/usr/bin/env"))
+        while try await laptop.kith(["call", "clock/now"]).status != 0 { try #require(clock.process.isRunning) }
+
+        #expect(try await laptop.expect("call", "clock/now").contains("\"time\""))
+        #expect(try await phone.expect("call", "clock/now", "--on", "laptop").contains("\"time\""))
+        #expect(try await laptop.expect("status").contains("programs   clock/now\n             clock/ticks\n"))
+        let lines = try await phone.expect("call", "clock/ticks", #"{"count":40}"#, "--on", "laptop").split(
+            separator: "\n")
+        #expect(lines.count == 41 && lines.last == #"{"for":"phone","tick":39}"#, "\(lines)")
+        let own = try await laptop.expect("call", "clock/ticks", #"{"count":1}"#)
+        #expect(own.contains(#"{"for":"this device","tick":0}"#), "\(own)")
+        let failed = try await phone.kith(["call", "clock/ticks", "--on", "laptop"])
+        #expect(failed.status == 64 && failed.error.contains("KeyError: 'count'"), "\(failed)")
+
+        kill(clock.process.processIdentifier, SIGKILL)
+        _ = try await clock.outcome(seconds: 60)
+        let gone = try await phone.kith(["call", "clock/now", "--on", "laptop"])
+        #expect(gone.status == 10 && gone.error.contains("clock/now"), "\(gone)")
+        await phone.remove()
+        await laptop.remove()
+    }
+
     @Test func `kith call follows a stream line by line, and feeds it lines`() async throws {
         let phone = try Machine("phone")
         try await phone.up()

@@ -5,12 +5,6 @@ import KithWire
 import Logging
 import Testing
 
-#if canImport(Glibc)
-import Glibc
-#else
-import Darwin
-#endif
-
 enum Echo: Method {
     struct Payload: Codable, Sendable { var text: String }
     typealias Input = Payload
@@ -90,11 +84,19 @@ final class FakeDispatcher: Dispatcher {
     let started = Signal()
     let cancelled = Signal()
     let proceed = Signal()
+    /// The service a program has registered.
+    let registered = Locked<(any ExternalService)?>(nil)
+    let removed = Signal()
+
+    func add(_ service: any ExternalService) throws -> @Sendable (KithError) async -> Void {
+        registered.set(service)
+        return { _ in self.removed.open() }
+    }
 
     private static let entries = [
         AnyMethod(Loop.self), AnyMethod(Refuse.self), AnyMethod(AbortLater.self), AnyMethod(Listen.self),
         AnyMethod(Idle.self), AnyMethod(NeverAccept.self), AnyMethod(Flood.self), AnyMethod(Count.self),
-        AnyMethod(Dropped.self),
+        AnyMethod(Dropped.self), AnyMethod(Echo.self), AnyMethod(Fail.self), AnyMethod(Hang.self), AnyMethod(Wait.self),
     ]
 
     func entry(_ method: String) -> AnyMethod? { Self.entries.first { $0.name == method } }
@@ -185,80 +187,6 @@ final class Signal: Sendable {
     init() { (stream, continuation) = AsyncStream.makeStream() }
     func open() { continuation.yield() }
     func wait() async { for await _ in stream { return } }
-}
-
-#if canImport(Glibc)
-let streamSocket = Int32(SOCK_STREAM.rawValue)
-#else
-let streamSocket = SOCK_STREAM
-#endif
-
-/// A caller that writes bytes and reads lines.
-final class RawPeer: Sendable {
-    private let descriptor: Int32
-    private let buffer = Locked<[UInt8]>([])
-
-    /// Takes over a connection.
-    init(owning descriptor: Int32) {
-        self.descriptor = descriptor
-        signal(SIGPIPE, SIG_IGN)
-        // A test must not hold one of the few threads the server runs on as well.
-        _ = fcntl(descriptor, F_SETFL, O_NONBLOCK)
-    }
-
-    convenience init(_ directory: String) throws {
-        let path = Array((directory + "/kith.sock").utf8)
-        let descriptor = socket(AF_UNIX, streamSocket, 0)
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path) }
-        let status = withUnsafePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-            }
-        }
-        guard status == 0 else { throw KithError(.unreachable, "errno \(errno)") }
-        self.init(owning: descriptor)
-    }
-
-    deinit { close(descriptor) }
-
-    func send(_ text: String) async {
-        let bytes = Array(text.utf8)
-        var offset = 0
-        while offset < bytes.count {
-            let count = bytes[offset...].withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
-            if count < 0, errno == EAGAIN {
-                await Task.yield()
-                continue
-            }
-            guard count > 0 else { return }
-            offset += count
-        }
-    }
-
-    /// Ends the connection at once.
-    func hangUp() { _ = shutdown(descriptor, Int32(SHUT_RDWR)) }
-
-    func endSending() { _ = shutdown(descriptor, Int32(SHUT_WR)) }
-
-    /// The next line, or what was left at the end.
-    func line() async -> String {
-        var bytes = buffer.value
-        while !bytes.contains(0x0A) {
-            var chunk = [UInt8](repeating: 0, count: 65536)
-            let count = read(descriptor, &chunk, chunk.count)
-            if count < 0, errno == EAGAIN {
-                await Task.yield()
-                continue
-            }
-            guard count > 0 else { break }
-            bytes += chunk[..<count]
-        }
-        let end = bytes.firstIndex(of: 0x0A) ?? bytes.count
-        buffer.set(Array(bytes[min(end + 1, bytes.count)...]))
-        return String(decoding: bytes[..<end], as: UTF8.self)
-    }
 }
 
 func withServer(

@@ -11,6 +11,12 @@ import Glibc
 import Darwin
 #endif
 
+#if canImport(Glibc)
+private let streamSocket = Int32(SOCK_STREAM.rawValue)
+#else
+private let streamSocket = SOCK_STREAM
+#endif
+
 /// Something callers connect to.
 enum Transport: String, CaseIterable, Sendable, CustomTestStringConvertible {
     case unix, loopback

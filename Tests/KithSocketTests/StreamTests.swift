@@ -14,7 +14,8 @@ extension RawPeer {
     /// Says hello and opens a stream as request 1.
     fileprivate func open(_ method: String, _ more: String = "") async {
         await say(#"{"jsonrpc":"2.0","id":0,"method":"rpc.hello","params":{"protocol":2}}"#)
-        #expect(await line() == #"{"jsonrpc":"2.0","id":0,"result":{"protocol":2,"capabilities":["streams","raw"]}}"#)
+        let capabilities = #""capabilities":["streams","raw","services"]"#
+        #expect(await line() == #"{"jsonrpc":"2.0","id":0,"result":{"protocol":2,\#(capabilities)}}"#)
         await say(#"{"jsonrpc":"2.0","id":1,"method":"\#(method)"\#(more)}"#)
     }
 
@@ -216,7 +217,7 @@ extension RawPeer {
 
     @Test func `a refusal is the error of the open, and a device that stops that of the stream`() async throws {
         let carrier = Locked<SocketCarrier?>(nil)
-        let kept = Locked<JSONStream?>(nil)
+        let kept = Locked<(any NamedStream)?>(nil)
         try await withServer { directory, _ in
             let connected = try #require(try await SocketCarrier.connect(directory: directory))
             carrier.set(connected)

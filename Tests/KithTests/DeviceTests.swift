@@ -59,7 +59,7 @@ final class MathService: Service {
     func stop() async { stops.add(1, ordering: .relaxed) }
 }
 
-private let onLoopback: Device.Options = {
+let onLoopback: Device.Options = {
     var options = Device.Options()
     options.endpoint.bindAddresses = [NetworkAddress(ipv4: (127, 0, 0, 1), port: 0)]
     return options

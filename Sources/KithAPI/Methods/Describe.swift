@@ -31,17 +31,20 @@ public enum API {
             public var upstream: StreamForm?
             /// Of a stream, how the service's way is carried.
             public var downstream: StreamForm?
+            /// The service that another process serves it with; `nil` of the device's own.
+            public var service: String?
 
             /// Makes an entry.
             public init(
                 name: String, kind: MethodKind, summary: String, upstream: StreamForm? = nil,
-                downstream: StreamForm? = nil
+                downstream: StreamForm? = nil, service: String? = nil
             ) {
                 self.name = name
                 self.kind = kind
                 self.summary = summary
                 self.upstream = upstream
                 self.downstream = downstream
+                self.service = service
             }
         }
 

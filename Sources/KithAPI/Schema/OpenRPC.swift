@@ -217,6 +217,23 @@ extension AnyMethod {
             input: members == nil ? probe.schema(of: M.Input.self) : nil)
     }
 
+    /// A method that is known only at run time as an entry of a document.
+    static func describe(_ method: DynamicMethod) -> OpenRPC.Method {
+        func way(_ way: DynamicMethod.Way) -> OpenRPC.Way? {
+            method.header.kind == .stream ? OpenRPC.Way(form: way.form, message: way.message) : nil
+        }
+        let members = method.input.properties
+        let required = Set(method.input.required)
+        return OpenRPC.Method(
+            name: method.name, summary: method.header.summary, paramStructure: "by-name",
+            params: members.sorted { $0.key < $1.key }.map {
+                OpenRPC.Content(name: $0.key, required: required.contains($0.key), schema: $0.value)
+            },
+            result: OpenRPC.Content(name: "result", required: nil, schema: method.output), kind: method.header.kind,
+            access: method.header.callersText, isIdempotent: method.header.isIdempotent, upstream: way(method.upstream),
+            downstream: way(method.downstream), input: members.isEmpty ? method.input : nil)
+    }
+
     /// What stands for the members of an input that may be left out.
     private static func omissible(_ type: any Codable.Type) -> [String: JSONValue] {
         guard let type = type as? any OmissibleInput.Type,

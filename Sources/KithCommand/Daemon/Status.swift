@@ -30,24 +30,30 @@ struct StatusCommand: AsyncParsableCommand {
         var ticket: String?
         var pid: Int32?
         var problems: [String]?
+        /// What other programs serve here.
+        var programs: [String]?
 
-        init(_ status: ThisDevice.Status.Output, isUp: Bool) {
+        init(_ status: ThisDevice.Status.Output, isUp: Bool, programs: [String]) {
             self.isUp = isUp
             (name, id, devices, version) = (status.name, status.id, status.devices, status.version)
             // One that is down is looked at from inside this process, which ends at once: where it listened and who
             // answered is of use to nobody.
-            if isUp {
-                (addresses, ticket, pid, problems) = (status.addresses, status.ticket, status.pid, status.problems)
-            }
+            guard isUp else { return }
+            (addresses, ticket, pid, problems) = (status.addresses, status.ticket, status.pid, status.problems)
+            if !programs.isEmpty { self.programs = programs }
         }
     }
 
     func run() async throws {
         let isUp = try await daemonClient(globals) != nil
-        let (answer, waiting) = try await withClient(globals) { client in
-            (try await client.call(ThisDevice.Status.self, Nothing()), try await PendingRequests(client))
+        let (answer, waiting, table) = try await withClient(globals) { client in
+            (
+                try await client.call(ThisDevice.Status.self, Nothing()), try await PendingRequests(client),
+                try await client.call(API.Describe.self, Nothing())
+            )
         }
-        let status = Description(answer, isUp: isUp)
+        let programs = table.methods.filter { $0.service != nil }.map(\.name)
+        let status = Description(answer, isUp: isUp, programs: programs)
         if globals.json {
             printLine(try jsonText(status))
             return
@@ -62,6 +68,9 @@ struct StatusCommand: AsyncParsableCommand {
         printLine("  devices    \(status.devices)")
         if let ticket = status.ticket { printLine("  ticket     \(ticket)") }
         printLine("  data       \(globals.directory)")
+        for (index, method) in programs.enumerated() {
+            printLine("  \(index == 0 ? "programs  " : "          ") \(method)")
+        }
         for problem in status.problems ?? [] { printLine("  \(styled("problem", .red))    \(printable(problem))") }
         waiting.show()
     }

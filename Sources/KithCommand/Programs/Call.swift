@@ -45,8 +45,7 @@ struct CallCommand: AsyncParsableCommand {
             throw KithError(.notFound, "This device is not up. `kith up` starts it.")
         }
         defer { carrier.close() }
-        let table = try await Client(carrier).call(API.Describe.self, Nothing())
-        if let entry = table.methods.first(where: { $0.name == method }), entry.kind == .stream {
+        if let entry = try await entry(carrier), entry.kind == .stream {
             return try await follow(entry, carrier)
         }
         let answer = try await carrier.call(named: method, json: Array(input.utf8), on: on)
@@ -54,6 +53,16 @@ struct CallCommand: AsyncParsableCommand {
         let text = try JSONSerialization.data(
             withJSONObject: value, options: [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes, .fragmentsAllowed])
         printLine(String(decoding: text, as: UTF8.self))
+    }
+
+    /// What the table says of the method: ours, or, of one that only the other device knows, its.
+    private func entry(_ carrier: SocketCarrier) async throws -> API.Describe.Entry? {
+        func entry(on device: String?) async throws -> API.Describe.Entry? {
+            let table = try await Client(carrier).call(API.Describe.self, Nothing(), on: device)
+            return table.methods.first { $0.name == method }
+        }
+        if let entry = try await entry(on: nil), on == nil || entry.service == nil { return entry }
+        return try await entry(on: on)
     }
 
     /// Prints a stream line by line, and feeds it the lines of standard input where it takes any.
@@ -85,7 +94,7 @@ struct CallCommand: AsyncParsableCommand {
     }
 
     /// Sends standard input until it ends.
-    private func feed(_ stream: JSONStream, bytes: Bool) async throws {
+    private func feed(_ stream: any NamedStream, bytes: Bool) async throws {
         struct Piece: Decodable { var bytes: ByteString }
         let input = StandardStreams()
         var framer = LineFramer()

@@ -1,0 +1,68 @@
+/// A method that is known only at run time: declared as a value, with JSON Schemas in place of types.
+///
+/// It is served, called, described and granted as those declared as types are. The schemas are for who calls it: that an
+/// input is right its service finds out itself.
+///
+/// ```swift
+/// let now = DynamicMethod(
+///     .query("weather.now", by: .grant(.node), "Tells the weather."),
+///     input: ["type": "object", "properties": ["place": ["type": "string"]]])
+/// let handler = Handler.call(now) { input, _ in ["degrees": 21] }
+/// ```
+public struct DynamicMethod: Hashable, Sendable {
+    /// One way of a stream.
+    public struct Way: Hashable, Sendable {
+        /// How it is carried.
+        public var form: StreamForm
+        /// Of messages, what each looks like.
+        public var message: JSONSchema?
+
+        /// Only the end.
+        public static let nothing = Way(form: .nothing, message: nil)
+        /// Bytes as they are.
+        public static let bytes = Way(form: .bytes, message: nil)
+        /// Messages, JSON values of at most 1 MiB each.
+        public static func messages(_ schema: JSONSchema = [:]) -> Way { Way(form: .messages, message: schema) }
+    }
+
+    /// All that is known of it before a call: its name, how it is called, by whom.
+    public var header: MethodHeader
+    /// What a caller must hold.
+    public var access: Access
+    /// What the input looks like.
+    public var input: JSONSchema
+    /// What the answer looks like; of a stream, what the service says when it accepts.
+    public var output: JSONSchema
+    /// Of a stream, what the caller sends.
+    public var upstream: Way
+    /// Of a stream, what the service sends.
+    public var downstream: Way
+
+    /// Declares a method.
+    ///
+    /// `access` is what the header says, unless it is more: a grant of one's own kind.
+    public init(
+        _ header: MethodHeader, access: Access? = nil, input: JSONSchema = [:], output: JSONSchema = [:],
+        upstream: Way = .nothing, downstream: Way = .nothing
+    ) {
+        self.header = header
+        self.access = access ?? header.access
+        self.input = input
+        self.output = output
+        self.upstream = upstream
+        self.downstream = downstream
+    }
+
+    /// The stable name on every wire.
+    public var name: String { header.name }
+}
+
+extension DynamicMethod.Way {
+    var content: any StreamContent.Type {
+        switch form {
+        case .nothing: Nothing.self
+        case .bytes: RawBytes.self
+        case .messages: UntypedValue.self
+        }
+    }
+}

@@ -1,0 +1,87 @@
+import KithAPI
+import KithIdentity
+import KithWire
+
+/// The methods of a service in another process, as this device serves them.
+struct ExternalHandlers: Service {
+    /// How many calls of one method one device may have running.
+    static let callsPerDevice = 32
+
+    private let service: any ExternalService
+
+    init(_ service: any ExternalService) { self.service = service }
+
+    var name: String { service.name }
+
+    var handlers: [Handler] {
+        service.methods.map { Handler.external($0, by: service).limited(to: Self.callsPerDevice) }
+    }
+
+    /// Checks that its methods are named for it and are nobody's who is not paired.
+    ///
+    /// - Throws: `KithError` `.invalid`.
+    func check() throws(KithError) {
+        for method in service.methods {
+            guard method.name.hasPrefix(service.name + "/"), method.name.utf8.count <= StreamHeader.methodLimit else {
+                throw KithError(.invalid, "\(method.name.prefix(128)) is not a name of the service \(service.name).")
+            }
+            guard method.access != .anyone else {
+                throw KithError(.invalid, "\(method.name) cannot be open to devices that are not paired.")
+            }
+        }
+    }
+}
+
+/// A method of another device.
+struct RemoteName: Hashable, Sendable {
+    var device: DeviceID
+    var method: String
+}
+
+/// Methods that only the other device knows.
+extension Node {
+    /// The entry for a method of another device: ours, where its types are declared here, else what that device says.
+    func method(_ name: String, on device: String, options: CallOptions) async throws -> AnyMethod {
+        if let known = knownMethod(name), known.dynamic == nil { return known }
+        let target = try resolve(device)
+        let remote = RemoteName(device: target.id, method: name)
+        if let method = remoteMethod(remote) { return method }
+        let table = try await call(API.Describe.self, Nothing(), on: target.id.description, options: options)
+        guard let entry = table.methods.first(where: { $0.name == name }) else {
+            throw KithError(.unsupported, "\(target.name) does not know the method \(name.prefix(128)).")
+        }
+        func way(_ form: StreamForm?) throws -> DynamicMethod.Way {
+            switch form {
+            case .bytes: return .bytes
+            case .messages: return .messages()
+            case .nothing: return .nothing
+            case nil:
+                guard entry.kind == .stream else { return .nothing }
+                throw KithError(
+                    .unsupported, "\(target.name) does not say what \(name.prefix(128)) carries. Update Kith there.")
+            }
+        }
+        let method = AnyMethod(
+            DynamicMethod(
+                MethodHeader(
+                    name: name, kind: entry.kind, callers: .owner, isIdempotent: false, summary: entry.summary),
+                upstream: try way(entry.upstream), downstream: try way(entry.downstream)))
+        remember(method, for: remote)
+        return method
+    }
+
+    /// Does what asks another device; when that fails, what the device said of the method may not hold any more.
+    func asked<Result>(
+        _ name: String, on device: String, _ body: () async throws -> Result
+    ) async throws -> Result {
+        do {
+            return try await body()
+        } catch {
+            // One that cannot be found has said nothing, and of what is declared here none was asked.
+            if knownMethod(name).map({ $0.dynamic != nil }) ?? true, let target = try? resolve(device) {
+                remember(nil, for: RemoteName(device: target.id, method: name))
+            }
+            throw error
+        }
+    }
+}
