@@ -5,7 +5,7 @@ package final class AsyncEvent: Sendable {
     /// Makes an event that has not happened.
     package init() {}
 
-    /// Whether it has happened.
+    /// True once it has happened.
     package var hasHappened: Bool { promise.isFulfilled }
 
     /// Lets it happen; again does nothing.

@@ -22,7 +22,7 @@ package final class AsyncSemaphore: Sendable {
         state = Mutex(State(count: count))
     }
 
-    /// How much there is for whoever comes next.
+    /// The amount there is for whoever comes next.
     package var count: Int { state.withLock { $0.count } }
 
     /// Adds to the count, up to the limit, and serves those who wait.

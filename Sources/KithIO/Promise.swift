@@ -14,7 +14,7 @@ package final class Promise<Value: Sendable>: Sendable {
     /// Makes a promise nobody has fulfilled.
     package init() {}
 
-    /// Whether the value has come.
+    /// True once the value has come.
     package var isFulfilled: Bool { state.withLock { $0.value != nil } }
 
     /// Gives the value to all who wait, and to all who will; only the first counts.

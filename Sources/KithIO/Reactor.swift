@@ -10,7 +10,7 @@ import Synchronization
 /// The thread also runs tasks that prefer its ``executor``: what waits here then goes on without another thread being woken.
 /// It ends with the last reference, those of the watches among them.
 package final class Reactor: Sendable {
-    /// What a task waits for.
+    /// The condition a task waits for.
     package enum Interest: Hashable, Sendable {
         case reading, writing
         /// The other end closed, or gave up, both directions.
@@ -45,10 +45,10 @@ package final class Reactor: Sendable {
     /// For work that never blocks and is never long: whatever else waits here waits for it.
     package var executor: any TaskExecutor { core }
 
-    /// How many descriptors are watched.
+    /// The number of descriptors watched.
     package var count: Int { core.counts.watched }
 
-    /// How many tasks wait.
+    /// The number of tasks that wait.
     package var waitingCount: Int { core.counts.waiting }
 
     /// Begins to watch a descriptor.
@@ -97,7 +97,7 @@ package final class Watch: Sendable {
 
     deinit { close() }
 
-    /// Where tasks that wait here go on without another thread being woken: ``Reactor/executor``.
+    /// The executor on which tasks that wait here go on without another thread being woken: ``Reactor/executor``.
     package var executor: any TaskExecutor { reactor.executor }
 
     /// Waits until there is reason to try again, or to look at the task: it may have been cancelled.
@@ -111,7 +111,7 @@ package final class Watch: Sendable {
     package func close() { for token in tokens { reactor.core.remove(token, descriptor) } }
 }
 
-/// What the thread and the tasks share.
+/// The state the thread and the tasks share.
 private final class Core: TaskExecutor {
     /// A watched descriptor.
     private struct Entry {
@@ -176,7 +176,7 @@ private final class Core: TaskExecutor {
         var entries: [UInt64: Entry] = [:]
         var waits: [UInt64: Wait] = [:]
         var jobs: [UnownedJob] = []
-        /// Whether the thread will look at the jobs again without being woken.
+        /// True while the thread will look at the jobs again without being woken.
         var isAwake = true
         var isStopping = false
 

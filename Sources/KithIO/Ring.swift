@@ -6,10 +6,10 @@ package struct Ring<Element> {
     /// Makes an empty queue.
     package init() {}
 
-    /// How many elements there are.
+    /// The number of elements.
     package var count: Int { elements.count - head }
 
-    /// Whether there are none.
+    /// True when there are no elements.
     package var isEmpty: Bool { count == 0 }
 
     /// The element at the front, which stays.

@@ -14,7 +14,7 @@ package struct SystemError: Error, Hashable, CustomStringConvertible {
     /// Names a failure by its number.
     package init(_ number: Int32) { self.number = number }
 
-    /// Whether the call would have had to wait.
+    /// True if the call would have had to wait.
     package var isWouldBlock: Bool { number == EAGAIN || number == EWOULDBLOCK }
 
     package var description: String { unsafe String(cString: strerror(number)) }

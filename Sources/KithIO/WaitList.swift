@@ -13,7 +13,7 @@ struct WaitList<Request: Sendable, Answer: Sendable>: Sendable {
     /// The first place where a task may still wait.
     private var head = 0
     private var lastTicket: UInt64 = 0
-    /// How many tasks wait.
+    /// The number of tasks that wait.
     private(set) var count = 0
 
     var isEmpty: Bool { count == 0 }

@@ -6,7 +6,7 @@ import KithQUIC
 /// second (a bucket that refills evenly, so a burst of one second's worth passes). Well before they are reached, only
 /// clients that have proven their address begin one; the others get a Retry, for which nothing is kept.
 struct AcceptLimiter {
-    /// What to do.
+    /// The decision on a client's first packet.
     enum Verdict: Hashable {
         /// Begin the handshake; ``AcceptLimiter/end(_:)`` follows.
         case accept
@@ -25,11 +25,11 @@ struct AcceptLimiter {
     private let retryAbove: Int
     private let maxPerHost: Int
     private let perSecond: Int
-    /// How many handshakes are under way.
+    /// The number of handshakes under way.
     private(set) var halfOpen = 0
     /// Of hosts that have proven their address: how many of theirs.
     private var hosts: [[UInt8]: Int] = [:]
-    /// How many hosts are counted.
+    /// The number of hosts counted.
     var hostCount: Int { hosts.count }
     /// Billionths of a handshake.
     private var credit: Int64

@@ -3,9 +3,9 @@ struct ChunkQueue {
     private var chunks: [[UInt8]] = []
     /// The first chunk not yet taken.
     private var head = 0
-    /// What is already taken of it.
+    /// The number of its bytes already taken.
     private var offset = 0
-    /// How many bytes there are.
+    /// The number of bytes in the queue.
     private(set) var count = 0
 
     /// Indicates whether there are none.

@@ -18,11 +18,11 @@ public struct CloseReason: Hashable, Sendable {
 
     /// Which side, or what, ended it.
     public var origin: Origin
-    /// What a caller can do about it.
+    /// The code that says what a caller can do about it.
     public var code: KithError.Code
     /// One sentence for a person.
     public var message: String
-    /// What the machine at the other end said of the port, when that is why.
+    /// The other machine's word on the port, when that is why.
     private var closedPort: PortClosed?
 
     /// Makes a reason.
@@ -38,7 +38,7 @@ public struct CloseReason: Hashable, Sendable {
         self.closedPort = closedPort
     }
 
-    /// What operations on the connection and its streams fail with.
+    /// The error that operations on the connection and its streams fail with.
     public var error: KithError { KithError(code, message, cause: closedPort) }
 }
 

@@ -10,7 +10,7 @@ import Synchronization
 /// It lives until either end closes it, the other end falls silent, or the ``Endpoint`` shuts down;
 /// holding it, or letting it go, changes nothing.
 public final class Connection: Sendable {
-    /// Who is at the other end, as proven by the handshake.
+    /// The identity of the other end, as proven by the handshake.
     @nonexhaustive
     public enum Peer: Hashable, Sendable {
         /// A device.
@@ -27,7 +27,7 @@ public final class Connection: Sendable {
         var completionWaiters: [Promise<Bool>] = []
     }
 
-    /// Who is at the other end.
+    /// The identity of the other end.
     public let peer: Peer
     /// Unique among the connections of this process, for logs and tables.
     public let id: UInt64
@@ -58,7 +58,7 @@ public final class Connection: Sendable {
         if case .device(let id) = peer { id } else { nil }
     }
 
-    /// Where the other end was when the connection began.
+    /// The address of the other end when the connection began.
     public var firstAddress: NetworkAddress { driver.dialed }
 
     /// Lets a device that was admitted with little, ``Endpoint/Admission/limited``, send as much as any from now on.
@@ -78,7 +78,7 @@ public final class Connection: Sendable {
     /// Indicates whether streams can still be opened.
     public var isOpen: Bool { state.withLock { $0.reason == nil } }
 
-    /// Whether the handshake is complete; before, the connection carries early data only, see ``handshakeCompleted()``.
+    /// True once the handshake is complete; before, only early data is carried, see ``handshakeCompleted()``.
     public var isHandshakeComplete: Bool { state.withLock { $0.isComplete } }
 
     /// Waits until both ends have proven themselves anew; false when the connection, or the task, ended before.
@@ -175,7 +175,7 @@ public final class Connection: Sendable {
         }
     }
 
-    /// What the connection has done so far, and how its path behaves.
+    /// Returns the statistics of the connection and its path so far.
     public func statistics() async -> ConnectionStatistics {
         let promise = Promise<ConnectionStatistics>()
         let driver = self.driver

@@ -9,13 +9,13 @@ import Synchronization
 /// `@unchecked Sendable`: everything is touched with the lock of `loop` only, except what is immutable and `scheduled`,
 /// which has its own lock.
 final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
-    /// What the connection was made for, until its handshake is over.
+    /// The purpose the connection was made for, until its handshake is over.
     enum Purpose {
         case accepting(AcceptLimiter.Slot)
         case dialing(Dial)
     }
 
-    /// Where the connection stands, and what it has there.
+    /// The phase of the connection, and what it has in it.
     ///
     /// ```
     ///  handshaking ──complete──▶ established ──▶ closed ──▶ drained
@@ -30,7 +30,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         case drained(CloseReason)
     }
 
-    /// What there is before the handshake is over.
+    /// The state that exists until the handshake is over.
     struct Handshake {
         /// Nil when the dial it was for has no use for it any more.
         var purpose: Purpose?
@@ -50,7 +50,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     let endpoint: EndpointDriver
     let loop: EndpointLoop
     private var phase: Phase
-    /// What it sends through.
+    /// The local end of its path, which it sends through.
     private var localPath: LocalPath
     /// Whom it was dialed to reach; nil when the peer dialed.
     let target: Dial.Target?
@@ -59,17 +59,17 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     private var isCutOff = false
     /// The peer's addresses, as they were known when it was dialed; the next to try first.
     private var peerAddresses: [NetworkAddress] = []
-    /// Where it was first heard from, or dialed.
+    /// The address it was first heard from, or dialed at.
     let dialed: NetworkAddress
     var engine: QUICConnection
-    /// What was said about a peer that dialed.
+    /// The verdict on a peer that dialed.
     let admission: AdmissionVerdict?
     private var streams: [StreamID: Entry] = [:]
     private var pendingOpens: [Promise<Result<QUICStream, KithError>>] = []
     private var timer: NIOScheduledCallback?
     private var timerDeadline = Timestamp.distantFuture
     private(set) var routes: [ConnectionID] = []
-    /// What a datagram ends with that says that the peer has forgotten the connection.
+    /// The tokens at a datagram's end which say that the peer has forgotten the connection.
     private(set) var resetTokens: [ResetToken] = []
     /// In the endpoint's list of connections to look after once the batch is read.
     var isTouched = false
@@ -114,7 +114,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         target = if case .dialing(let dial) = purpose { dial.target } else { nil }
     }
 
-    /// What it sends through, and whose number its path has.
+    /// The socket it sends through, whose number its path has.
     var socket: UDPSocket { localPath.socket }
 
     /// The public face; exists from the end of the handshake on, or from when a session is resumed, until the end.

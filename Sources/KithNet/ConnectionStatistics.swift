@@ -1,15 +1,15 @@
 import KithQUIC
 public import KithWire
 
-/// What a connection has done so far, and how its path behaves.
+/// The statistics of a connection and its path so far.
 public struct ConnectionStatistics: Hashable, Sendable {
-    /// Where the other device's packets come from now.
+    /// The address the other device's packets come from now.
     public var remoteAddress: NetworkAddress
     /// The smoothed round-trip time.
     public var roundTrip: Duration
     /// The shortest round-trip time seen on this path.
     public var minimumRoundTrip: Duration
-    /// How many bytes may be under way at once.
+    /// The number of bytes that may be in flight at once.
     public var congestionWindow: Int
     /// The largest UDP payload sent now, as found out about the path (RFC 8899).
     public var udpPayloadSize: Int
@@ -31,11 +31,11 @@ public struct ConnectionStatistics: Hashable, Sendable {
     public var isResumed: Bool
     /// Indicates whether the dialed end has taken what came in the first flight (0-RTT).
     public var isEarlyDataAccepted: Bool
-    /// What protects the packets, by its name in TLS, such as `TLS_AES_128_GCM_SHA256`; nil before that is agreed.
+    /// The cipher suite of the packets, by its name in TLS, such as `TLS_AES_128_GCM_SHA256`; nil before it is agreed.
     public var cipherSuite: String?
-    /// How long ago the newest packet came.
+    /// The time since the newest packet came.
     public var quiet: Duration
-    /// How long ago the handshake completed.
+    /// The time since the handshake completed.
     public var age: Duration
 
     /// One way to the other device.

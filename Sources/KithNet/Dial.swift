@@ -22,7 +22,7 @@ final class Dial: @unchecked Sendable {
         let promise: Promise<Result<Connection, KithError>>
         let timer: Scheduled<Void>
         let isEarly: Bool
-        /// Whether it has a connection that may yet come to nothing: the race goes on for it until its time is up.
+        /// True once it has a connection that may yet come to nothing: the race goes on for it until its time is up.
         var isServed = false
     }
 
@@ -30,7 +30,7 @@ final class Dial: @unchecked Sendable {
     static let maxAddresses = 32
     /// A handshake on a local network takes less: no need to ask the machine anything.
     private static let headStart = TimeAmount.milliseconds(30)
-    /// How long the other addresses have once one machine has said that no Kith is running there.
+    /// The time the other addresses have once one machine has said that no Kith is running there.
     private static let patience = TimeAmount.seconds(2)
 
     let target: Target
@@ -46,9 +46,9 @@ final class Dial: @unchecked Sendable {
     /// Begins to ask the machines when no handshake is complete by then.
     private var asking: Scheduled<Void>?
     private var probes: [NetworkAddress: PortProbe] = [:]
-    /// Where nobody listened a moment ago: the machine is asked before the device is.
+    /// The addresses where nobody listened a moment ago: the machine is asked before the device is.
     private var doubted: Set<NetworkAddress> = []
-    /// How long the machine is waited for then.
+    /// The time to wait for the machine's answer in that case.
     private static let secondThought = TimeAmount.milliseconds(60)
     /// Ends the race when nothing else has come of it.
     private var grace: Scheduled<Void>?

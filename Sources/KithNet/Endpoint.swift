@@ -19,7 +19,7 @@ import Darwin
 /// It runs on one event loop of its own, which every one of its connections shares.
 /// Letting the last reference go shuts it down at once; ``shutdown(grace:)`` does so politely.
 public final class Endpoint: Sendable {
-    /// Who this device is.
+    /// The identity of this device.
     public let id: DeviceID
     /// The UDP port it was opened on; ``rebind(to:)`` may change it.
     public let port: UInt16
@@ -135,7 +135,7 @@ public final class Endpoint: Sendable {
         }
     }
 
-    /// Where peers can reach it: concrete addresses of this machine's interfaces, never a wildcard, with the port.
+    /// The addresses where peers can reach it: those of this machine's interfaces, never a wildcard, with the port.
     ///
     /// Those of the local network come first, loopback comes last. Asks the system each time.
     public var localAddresses: [NetworkAddress] { LocalAddresses.concrete(bound.withLock { $0 }) }
@@ -199,7 +199,7 @@ public final class Endpoint: Sendable {
         return try await connect(to: .device(peer), at: addresses, isEarly: driver.options.earlyData, timeout: timeout)
     }
 
-    /// Connects to whoever presents a certificate at one of `addresses`; for peers that are no devices.
+    /// Connects to whoever presents a certificate at one of `addresses`; for peers that are not devices.
     package func connectForeign(
         at addresses: [NetworkAddress], serverName: String? = nil, isEarly: Bool = false,
         timeout: Duration = .seconds(10)

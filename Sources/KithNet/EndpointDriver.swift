@@ -12,7 +12,7 @@ import Synchronization
 /// `@unchecked Sendable`: touched with the lock of `loop` only, apart from what is immutable or a `Mutex`.
 /// `@safe`: its two buffers live exactly as long as it does.
 @safe final class EndpointDriver: @unchecked Sendable {
-    /// What any thread may read.
+    /// The state any thread may read.
     struct Shared {
         var peers = PeerTable<Connection>()
         var foreign: [Connection] = []
@@ -28,14 +28,14 @@ import Synchronization
     let localChanges = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
     let stagger: TimeAmount
     private let configuration: QUICConfiguration
-    /// What peers gave for the next time.
+    /// The tickets and tokens that peers gave for the next time.
     var sessionCache: SessionCache
     /// Proves the addresses of those that were here before, and under load of everybody.
     private let tokens = AddressTokens()
 
-    /// Where engines put what is to be sent; one send at a time.
+    /// The buffer into which engines put what is to be sent; one send at a time.
     let sendBuffer: UnsafeMutableRawBufferPointer
-    /// Where engines put what was received for a stream, on its way to the stream's inbox.
+    /// The buffer into which engines put a stream's received bytes, on their way to its inbox.
     let readBuffer: UnsafeMutableRawBufferPointer
 
     var sockets: [UDPSocket] = []
@@ -51,14 +51,14 @@ import Synchronization
     private(set) var limiter: AcceptLimiter
     private var answers: AnswerLimiter
     private var retries: AnswerLimiter
-    /// How many Retries were sent.
+    /// The number of Retries sent.
     private(set) var retriesSent = 0
     private var unsent: [Unsent] = []
     private var isRetryScheduled = false
     private(set) var isClosing = false
-    /// Where machines have just said that nobody listens, and when.
+    /// The addresses where machines have just said that nobody listens, and the time they said so.
     private var closedPorts: [NetworkAddress: Timestamp] = [:]
-    /// What is known of the local network.
+    /// The known state of the local network.
     var network = NetworkState()
 
     /// Bytes the kernel did not take, and who waits for that.
@@ -378,7 +378,7 @@ import Synchronization
         dial.join(waiter, addresses: addresses, isEarly: isEarly, timeout: timeout)
     }
 
-    /// How long the word of a machine is remembered: a device may be started at any moment.
+    /// The time the word of a machine is remembered: a device may be started at any moment.
     private static let closedPortMemory: Int64 = .seconds(1)
 
     /// A machine has said that nobody listens there.
@@ -573,7 +573,7 @@ import Synchronization
     }
 }
 
-/// What was said during a handshake about a device that connects; touched with the lock of the loop only.
+/// The verdict of a handshake on a device that connects; touched with the lock of the loop only.
 final class AdmissionVerdict: Sendable {
     let value = Mutex(Endpoint.Admission.refused)
 

@@ -11,7 +11,7 @@ import Synchronization
 /// Tasks that wait for the network can run on the thread, where they go on at once: it is a `TaskExecutor`. They have
 /// not got the lock.
 final class EndpointLoop: TaskExecutor {
-    /// What everything else of SwiftNIO's is made with.
+    /// The event loop that everything else of SwiftNIO's is made with.
     let eventLoop: any EventLoop
     private let group: MultiThreadedEventLoopGroup
     private let lock = Mutex<Void>(())

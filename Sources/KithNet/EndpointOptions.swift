@@ -3,23 +3,23 @@ public import KithQUIC
 public import KithWire
 
 extension Endpoint {
-    /// How an endpoint listens, dials and limits its peers.
+    /// The options by which an endpoint listens, dials and limits its peers.
     public struct Options: Sendable {
         /// The UDP port; 0 lets the system choose.
         public var port: UInt16 = 0
-        /// Where to listen; empty means every interface, IPv4 and IPv6, on one port.
+        /// The addresses to listen on; empty means every interface, IPv4 and IPv6, on one port.
         public var bindAddresses: [NetworkAddress] = []
         /// The application protocols offered, best first (RFC 7301).
         public var alpn: [String] = ["kith/1"]
-        /// How long a silent connection lives, and so how long it outlives its network.
+        /// The time a silent connection lives, and so the time it outlives its network.
         ///
         /// The smaller of both ends' values counts. A minute without a network is survived with some to spare.
         public var idleTimeout: Duration = .seconds(90)
-        /// How often a quiet connection proves it is alive; `nil` lets it go idle.
+        /// The interval at which a quiet connection proves it is alive; `nil` lets it go idle.
         public var keepAlive: Duration? = .seconds(10)
-        /// How long a handshake may take.
+        /// The time a handshake may take.
         public var handshakeTimeout: Duration = .seconds(10)
-        /// How long one address of a peer is tried before the next joins the race.
+        /// The time one address of a peer is tried before the next joins the race.
         public var raceStagger: Duration = .milliseconds(75)
         /// Established connections at once; beyond it a new one is refused.
         public var maxConnections: Int = 1024
@@ -38,27 +38,28 @@ extension Endpoint {
         public var maxHandshakesPerSecond: Int = 200
         /// Bidirectional streams a peer may hold open, per connection.
         public var maxIncomingStreams: Int = 2048
-        /// Whether peers that were connected before may ask before the handshake is complete (0-RTT), and are asked so.
+        /// True if peers from before may ask before the handshake is complete (0-RTT), and are asked so.
         ///
         /// Only ``Endpoint/connectEarly(to:at:timeout:)`` sends early data; see ``QUICStream/isEarly`` for the other end.
         public var earlyData = true
-        /// How many peers' session tickets and address tokens are kept; the longest unused give way.
+        /// The number of peers whose session tickets and address tokens are kept; the longest unused give way.
         public var rememberedPeers: Int = 256
-        /// What ``Endpoint/takeSessionCache()`` gave at the end of the endpoint before, with the same key; good for two days.
+        /// The bytes from ``Endpoint/takeSessionCache()`` of the endpoint before, with the same key; good for two days.
         ///
         /// Keep it secret, and use it once: a ticket that serves twice tells who watches that it is the same device
         /// (RFC 8446 §C.4). Bytes of another kind are ignored.
         public var sessionCache: [UInt8] = []
         /// Asked during every handshake, resumed or not, on the event loop, what becomes of a device that connects from there.
         public var admit: @Sendable (DeviceID, NetworkAddress) -> Admission = { _, _ in .full }
-        /// How many bytes of all streams a device with ``Admission/limited`` may send ahead, and everybody until it has
-        /// proven its key.
+        /// The number of bytes of all streams a device with ``Admission/limited`` may send ahead.
+        ///
+        /// It applies to everybody until they have proven their key.
         public var limitedWindow: Int = 32 << 10
-        /// How many streams a device with ``Admission/limited`` may have open.
+        /// The number of streams a device with ``Admission/limited`` may have open.
         public var limitedStreams: Int = 8
-        /// How many connections one device may have at once; beyond it the oldest that is not in use gives way.
+        /// The number of connections one device may have at once; beyond it the oldest that is not in use gives way.
         public var maxConnectionsPerPeer: Int = 8
-        /// Indicates whether peers that are no devices may connect.
+        /// Indicates whether peers that are not devices may connect.
         public var foreign: ForeignPeers = .refuse
         /// The wished size of each socket's kernel buffers, in bytes.
         public var socketBuffer: Int = 4 << 20
@@ -88,7 +89,7 @@ extension Endpoint {
         public init() {}
     }
 
-    /// What becomes of a device that connects.
+    /// The decision on a device that connects.
     @nonexhaustive
     public enum Admission: Hashable, Sendable {
         /// It is refused during the handshake, and learns nothing but that.
@@ -99,7 +100,7 @@ extension Endpoint {
         case full
     }
 
-    /// What to do with a peer that presents a certificate, or nothing, in place of a device key.
+    /// The treatment of a peer that presents a certificate, or nothing, in place of a device key.
     @nonexhaustive
     public enum ForeignPeers: Hashable, Sendable {
         /// Refuse it during the handshake.

@@ -4,11 +4,11 @@ import KithWire
 ///
 /// One value, replaced whole when the connection goes over to another socket.
 struct LocalPath {
-    /// What is sent through.
+    /// The socket packets are sent through.
     let socket: UDPSocket
     /// The address of this device that the connection is reached from; nil when not known, or there is none.
     var source: NetworkAddress?
-    /// How often the address behind the socket has become another one.
+    /// The number of times the address behind the socket has changed.
     private var generation: UInt32 = 0
     /// The number of the socket the connection goes over to as soon as its engine may move.
     var awaitedSocket: UInt32?

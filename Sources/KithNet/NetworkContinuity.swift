@@ -5,7 +5,7 @@ import Logging
 import NIOCore
 import NIOPosix
 
-/// What an endpoint knows of the network under its sockets.
+/// The state of the network under an endpoint's sockets, as the endpoint knows it.
 struct NetworkState {
     /// The number the next socket gets.
     var nextSocket: UInt32 = 0
@@ -38,11 +38,11 @@ struct SleepWatch {
 // The network changes, goes away and comes back; the machine sleeps. Connections that were dialed from here look for
 // their way anew and go on with it; everything that waits for a time-out is tried at once.
 extension EndpointDriver {
-    /// How often it is looked whether the machine has slept, and where the system does not tell of changes, for those.
+    /// The interval of checks for sleep of the machine, and for changes where the system does not tell of them.
     private static var heartbeat: TimeAmount { .seconds(1) }
-    /// How long news are collected: one change of address makes several.
+    /// The time for which news is collected: one change of address makes several pieces.
     private static var settling: TimeAmount { .milliseconds(10) }
-    /// How long a socket that was left is still read.
+    /// The time a socket that was left is still read.
     private static var lingering: TimeAmount { .seconds(5) }
 
     /// Begins to follow what happens to the local network.

@@ -14,12 +14,12 @@ struct PeerTable<Item: AnyObject> {
         let established: Timestamp
     }
 
-    /// How far apart two dials can be and still have crossed on the way.
+    /// The most nanoseconds between two dials that can still have crossed on the way.
     static var crossing: Int64 { 5_000_000_000 }
 
     private var entries: [DeviceID: [Entry]] = [:]
 
-    /// How many connections there are, superseded ones included.
+    /// The number of connections, superseded ones included.
     private(set) var count = 0
 
     /// Adds a connection to `peer` that was dialed by `dialer`.

@@ -12,10 +12,10 @@ import Darwin
 
 /// The machine at an address says that nobody listens there (ICMP port unreachable).
 package struct PortClosed: Error, Hashable {
-    /// Where that is.
+    /// The address of the closed port.
     package let address: NetworkAddress
 
-    /// What to tell whoever dialed it.
+    /// The error for whoever dialed it.
     var error: KithError { KithError(.unreachable, message, cause: self) }
     var message: String { "The machine at \(address) answers, but no Kith is running there." }
 }
@@ -29,19 +29,19 @@ package struct PortClosed: Error, Hashable {
 /// sockets that carry connections never listen to ICMP.
 /// `@unchecked Sendable`: touched with the lock of the endpoint's loop only.
 final class PortProbe: @unchecked Sendable {
-    /// How often it is looked whether word came.
+    /// The interval between two looks for an answer.
     private static let interval = TimeAmount.milliseconds(25)
-    /// How many looks lie between two bytes that bring nothing.
+    /// The number of looks between two bytes that bring nothing.
     private static let patience = 8
-    /// How many looks there are in all: what takes longer is not waited for.
+    /// The number of looks in all: an answer that takes longer is not waited for.
     private static let limit = 120
 
     private let address: NetworkAddress
     private let socket: UDPSocket.Bound
     private let refused: @Sendable (_ count: Int) -> Void
-    /// How many refusals are an answer.
+    /// The number of refusals that make an answer.
     private let needed: Int
-    /// How many looks lie between a refusal and the next byte.
+    /// The number of looks between a refusal and the next byte.
     private let pause: Int
     private var timer: RepeatedTask?
     private var looks = 0

@@ -15,13 +15,13 @@ struct PortWatch {
     private var isFirst = true
     /// When the newest probe for a silent peer began, and how many packets had come by then.
     private var asked: (time: Timestamp, packets: UInt64)?
-    /// How many packets had come at the first refusal since the peer was heard.
+    /// The number of packets that had come at the first refusal since the peer was heard.
     private var refusedAt: UInt64?
     private var isWorthless = false
 
-    /// How many looks lie between a refusal and the next byte: the peer has the time of both to be heard.
+    /// The number of looks between a refusal and the next byte: the peer has the time of both to be heard.
     private static let pause = 1
-    /// How long after a false alarm nothing is asked: links lose packets.
+    /// The time after a false alarm in which nothing is asked: links lose packets.
     private static let rest: Int64 = .seconds(1)
 
     /// Asks once, while the peer is there.

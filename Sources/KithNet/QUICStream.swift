@@ -12,7 +12,7 @@ public final class QUICStream: ByteStream {
     public var id: UInt64 { core.id.rawValue }
     /// The connection it belongs to.
     public let connection: Connection
-    /// Whether the stream failed before the other end saw any of it, which it may then ask for again on a new connection.
+    /// True if the stream failed before the other end saw any of it; a new connection may then ask for it again.
     ///
     /// So it is when the other end answers with a stateless reset (RFC 9000 §10.3), having restarted since the
     /// connection was last used, or its machine says that it runs no more, and nothing was heard from it after the
@@ -85,7 +85,7 @@ public final class QUICStream: ByteStream {
     }
 }
 
-/// What goes first when a connection cannot carry everything at once.
+/// The priorities by which a connection decides what goes first when it cannot carry everything at once.
 public enum StreamPriority {
     /// Keystrokes and pointer movements.
     public static let input: Int32 = 100

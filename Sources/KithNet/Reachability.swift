@@ -10,7 +10,7 @@ import Musl
 import Darwin
 #endif
 
-/// What the system and the network say about an address before anybody there is asked.
+/// The word of the system and the network on an address, before anybody there is asked.
 package enum Reachability {
     /// Why nothing can be sent there.
     package enum Refusal: Hashable, Sendable {

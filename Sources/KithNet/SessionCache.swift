@@ -1,21 +1,22 @@
 import KithQUIC
 import KithWire
 
-/// What peers gave this endpoint for the next time: session tickets, and tokens that prove its address to them.
+/// The session tickets peers gave this endpoint for the next time, and tokens that prove its address to them.
 ///
-/// Bounded, and in memory until the shutdown: a ticket is as secret as the connection it came from, and worth a round trip at most.
+/// Bounded, and in memory until the shutdown: a ticket is as secret as the connection it came from, and worth a round
+/// trip at most.
 /// It opens no door. Whoever resumes a session is the peer whose key the session was made with, and is asked for in
 /// `admit` and by the node's permissions as after a full handshake.
 struct SessionCache {
-    /// How many tickets are kept of one peer; each is used once.
+    /// The number of tickets kept of one peer; each is used once.
     static let ticketsPerPeer = 4
-    /// How many tokens are kept of one peer; each is used once.
+    /// The number of tokens kept of one peer; each is used once.
     static let tokensPerPeer = 2
 
     struct Entry {
         var tickets: [SessionTicket] = []
         var tokens: [[UInt8]] = []
-        /// Where the peer was when it gave them.
+        /// The address of the peer when it gave them.
         var address: NetworkAddress
         var used: UInt64
     }
@@ -28,7 +29,7 @@ struct SessionCache {
         self.limit = max(0, limit)
     }
 
-    /// How many peers are remembered.
+    /// The number of peers remembered.
     var count: Int { entries.count }
 
     /// Remembers a ticket `peer` gave at `address`.
@@ -61,7 +62,7 @@ struct SessionCache {
         }
     }
 
-    /// Where a session with `peer` can be resumed; nil when nothing is remembered.
+    /// Returns the address at which a session with `peer` can be resumed; nil when nothing is remembered.
     func address(of peer: Dial.Target) -> NetworkAddress? {
         entries[peer].flatMap { $0.tickets.isEmpty ? nil : $0.address }
     }

@@ -48,7 +48,7 @@ final class StreamCore: Sendable {
         var isScheduled = false
     }
 
-    /// What tasks asked the loop to do, apart from moving bytes.
+    /// The orders of tasks to the loop, apart from moving bytes.
     struct Orders {
         var reset: UInt64?
         var stopReading: UInt64?
@@ -244,7 +244,7 @@ final class StreamCore: Sendable {
         }
     }
 
-    /// How many bytes the inbox takes now; 0 makes the reader ask again once it has taken some.
+    /// Returns the number of bytes the inbox takes now; 0 makes the reader ask again once it has taken some.
     func roomForInput() -> Int {
         state.withLock { state in
             guard state.inputEnd == nil else { return 0 }
@@ -293,7 +293,7 @@ final class StreamCore: Sendable {
     /// Comes before the failures of both directions.
     func neverDelivered() { state.withLock { $0.isUndelivered = true } }
 
-    /// What the loop should write next.
+    /// The next output for the loop to write.
     enum Output {
         case bytes([UInt8], from: Int)
         case finish

@@ -17,7 +17,7 @@ import Darwin
 /// everyday life here; a direct send also spares a buffer and a promise per datagram.
 /// `@unchecked Sendable`: touched with the lock of its endpoint's loop only, apart from what is immutable.
 final class UDPSocket: @unchecked Sendable {
-    /// How a send went.
+    /// The outcome of a send.
     enum Outcome {
         /// All bytes were handed to the kernel, or are lost as on any network.
         case sent
@@ -31,9 +31,9 @@ final class UDPSocket: @unchecked Sendable {
 
     /// Unique among the sockets its endpoint ever had.
     let number: UInt32
-    /// Where it is bound, with the actual port; the address may be a wildcard.
+    /// The address it is bound to, with the actual port; it may be a wildcard.
     let address: NetworkAddress
-    /// What reads it.
+    /// The channel that reads it.
     let channel: any Channel
     /// The channel's own.
     let descriptor: CInt

@@ -1,16 +1,16 @@
-/// How one end of a connection behaves: who it is, whom it trusts, and every limit it sets.
+/// The behaviour of one end of a connection: who it is, whom it trusts, and every limit it sets.
 public struct QUICConfiguration: Sendable {
-    /// What this end proves itself with, best first.
+    /// The credentials this end proves itself with, best first.
     public var credentials: [Credential]
     /// The application protocols it speaks, best first; one must be common to both ends.
     public var alpn: [String]
     /// The name a client asks for (SNI); nil sends none.
     public var serverName: String?
-    /// Whether a peer that has proven `PeerCredential` may connect; called during the handshake, must not wait.
+    /// Decides whether a peer that has proven `PeerCredential` may connect; called during the handshake, must not wait.
     public var verify: @Sendable (PeerCredential) -> Bool = { _ in false }
     /// Indicates whether the peer must prove itself; a client always requires it of the server.
     public var requirePeerCredential = true
-    /// Whether a client offers X25519MLKEM768 first, which what is recorded today and decrypted in the future resists.
+    /// True if a client offers X25519MLKEM768 first, so that traffic recorded today resists decryption in the future.
     ///
     /// The first flight then has two datagrams. It holds an X25519 share as well, so that a server that knows no better
     /// needs no round trip more; a server accepts either.
@@ -41,41 +41,42 @@ public struct QUICConfiguration: Sendable {
     /// After how many packets the keys of 1-RTT packets are updated; nil as late as the cipher allows (RFC 9001 §6.6).
     public var packetsPerKey: UInt64?
 
-    /// How long a silent connection lives; zero for ever.
+    /// The time a silent connection lives; zero for ever.
     ///
     /// The smaller of both ends' values counts.
     public var maxIdleTimeout: Duration = .seconds(30)
     /// After how much silence to send something; nil never.
     public var keepAlive: Duration?
-    /// How long the handshake may take.
+    /// The time the handshake may take.
     public var handshakeTimeout: Duration = .seconds(10)
 
-    /// How many bytes of one stream the peer may send ahead, at first.
+    /// The number of bytes of one stream the peer may send ahead, at first.
     public var streamWindow = 1 << 20
     /// The bound of ``streamWindow``'s growth.
     public var maxStreamWindow = 16 << 20
-    /// How many bytes of all streams the peer may send ahead, at first.
+    /// The number of bytes of all streams the peer may send ahead, at first.
     public var connectionWindow = 3 << 19
     /// The bound of ``connectionWindow``'s growth.
     public var maxConnectionWindow = 64 << 20
-    /// How many bytes of all streams may wait for their readers before that slows the connection down: readers that stand
-    /// still do not stop the others.
+    /// The number of bytes of all streams that may wait for their readers before that slows the connection down.
+    ///
+    /// Readers that stand still do not stop the others.
     public var unreadAllowance = 16 << 20
-    /// What a peer is held to until ``QUICConnection/liftRestraint()``; nil: to nothing but the limits here.
+    /// The tighter limits a peer is held to until ``QUICConnection/liftRestraint()``; nil for none.
     ///
     /// A peer proves its key only after the limits have been announced: a server that does not know yet who asks
     /// promises little.
     public var restraint: Restraint?
-    /// How many written and unacknowledged bytes one stream holds before `write` takes no more.
+    /// The number of written and unacknowledged bytes one stream holds before `write` takes no more.
     public var sendCapacity = 1 << 20
-    /// How many bidirectional streams the peer may have open.
+    /// The number of bidirectional streams the peer may have open.
     public var maxIncomingBidirectionalStreams = 128
-    /// How many unidirectional streams the peer may have open.
+    /// The number of unidirectional streams the peer may have open.
     public var maxIncomingUnidirectionalStreams = 128
 
     /// The largest DATAGRAM frame accepted; 0 turns datagrams off.
     public var maxDatagramFrameSize = 65535
-    /// How many datagrams wait to be sent, and how many to be read.
+    /// The most datagrams that may wait to be sent, and the most that may wait to be read.
     ///
     /// Beyond it a new one is refused or dropped.
     public var maxQueuedDatagrams = 256
@@ -86,7 +87,7 @@ public struct QUICConfiguration: Sendable {
     public var maxReceivedPayloadSize = 65527
     /// The rule by which the sending rate is found.
     public var congestionController = CongestionControllerKind.bbr
-    /// Whether packets say that the network may mark them instead of dropping them (ECN), where a path keeps the marks.
+    /// True if packets say that the network may mark them instead of dropping them (ECN), where a path keeps the marks.
     public var usesECN = true
     /// Decides which of several validated paths a client uses.
     public var pathChooser: any PathChooser = ShortestPathChooser()
@@ -109,7 +110,7 @@ public struct QUICConfiguration: Sendable {
     ///
     /// Dangerous: whoever has the lines can read everything the connection carried, and write in either end's name.
     public var keyLog: (@Sendable (String) -> Void)?
-    /// Where randomness that needs no secrecy towards this process comes from; tests seed it.
+    /// The source of randomness that needs no secrecy towards this process; tests seed it.
     public var random: @Sendable () -> UInt64
 
     /// Makes a configuration that trusts nobody yet: set ``verify``.
@@ -120,11 +121,11 @@ public struct QUICConfiguration: Sendable {
         statelessResetKey = (0..<32).map { _ in UInt8.random(in: .min ... .max) }
     }
 
-    /// What a peer may do at first.
+    /// The limits a peer is held to at first.
     public struct Restraint: Hashable, Sendable {
-        /// How many bytes of all streams it may send ahead; readers that stand still add nothing to them.
+        /// The number of bytes of all streams it may send ahead; readers that stand still add nothing to it.
         public var connectionWindow: Int
-        /// How many bidirectional streams it may have open.
+        /// The number of bidirectional streams it may have open.
         public var maxIncomingBidirectionalStreams: Int
 
         /// Makes a restraint.

@@ -10,7 +10,7 @@ public import KithWire
 /// The client's address is authenticated with it: with its port for a Retry, which is answered at once, without for a
 /// NEW_TOKEN, which a later connection from another port presents.
 public struct AddressTokens: Sendable {
-    /// What a client's first datagram proves about its address.
+    /// The proof of its address in a client's first datagram.
     @nonexhaustive
     public enum Proof: Hashable, Sendable {
         /// Nothing: the address is not validated, and at most three times what came may be sent to it.
@@ -28,13 +28,13 @@ public struct AddressTokens: Sendable {
         static let later: UInt8 = 0xA2
     }
 
-    /// How long a Retry may take to be answered.
+    /// The time in which a Retry has to be answered.
     public static let retryLifetime: Duration = .seconds(15)
     /// The longest token that is looked at.
     static let maximumLength = 128
 
     private let key: SymmetricKey
-    /// How long a token given to a client for its next connection is good.
+    /// The time a token given to a client for its next connection is valid.
     public let lifetime: Duration
 
     /// Makes the tokens of one server.

@@ -8,15 +8,15 @@
 struct KeyPhases {
     /// The phase bit of packets sent now.
     private(set) var isOdd = false
-    /// How many updates there have been.
+    /// The number of key updates so far.
     private(set) var count: UInt64 = 0
     /// The first packet number received in the current phase; nil before the first one.
     private(set) var firstReceived: UInt64?
     /// The first packet number sent in the current phase.
     private(set) var firstSent: UInt64 = 0
-    /// How many packets were sealed with the current write keys.
+    /// The number of packets sealed with the current write keys.
     var sealed: UInt64 = 0
-    /// How many received packets failed to open, under all keys (RFC 9001 §6.6).
+    /// The number of received packets that failed to open, under all keys (RFC 9001 §6.6).
     var failures: UInt64 = 0
     var previousRead: PacketKeys?
     var previousExpiry: Timestamp?

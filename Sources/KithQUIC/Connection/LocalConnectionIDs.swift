@@ -1,7 +1,8 @@
 /// The ids this end has given out, by which the peer addresses it (RFC 9000 §5.1.1).
 struct LocalConnectionIDs {
-    /// How many are kept valid at once, the peer's own limit permitting: one for each path either end may hold, and
-    /// as many again to move to.
+    /// The number of ids kept valid at once, the peer's own limit permitting.
+    ///
+    /// One for each path either end may hold, and as many again to move to.
     static let target = 2 * QUICConnection.maximumPaths
 
     private struct Entry {
@@ -19,7 +20,7 @@ struct LocalConnectionIDs {
         entries = [Entry(sequence: 0, id: first)]
     }
 
-    /// How many ids are valid.
+    /// The number of valid ids.
     var count: Int { entries.count }
 
     /// All valid ids.

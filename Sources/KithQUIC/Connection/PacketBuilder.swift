@@ -11,11 +11,11 @@ struct PacketBuilder {
     let number: UInt64
     let numberLength: Int
     let headerLength: Int
-    /// Where a long header says how long the packet is.
+    /// The offset of a long header's Length field.
     let lengthOffset: Int?
     /// Its bytes, from the first of the header; the tag's room is not among them.
     var writer: PacketWriter
-    /// What it carries, to be sent again or forgotten.
+    /// The content it carries, to be sent again or forgotten.
     var content = SentContent()
     var isAckEliciting = false
     var hasAck = false
@@ -24,7 +24,7 @@ struct PacketBuilder {
     @inline(__always)
     var isEmpty: Bool { writer.count == headerLength }
 
-    /// How many bytes of frames it has.
+    /// The number of bytes of frames in it.
     @inline(__always)
     var payloadLength: Int { writer.count - headerLength }
 

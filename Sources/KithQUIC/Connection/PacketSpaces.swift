@@ -5,7 +5,7 @@ struct PacketSpaceState {
     var cryptoReceive = ReceiveBuffer()
     var readKeys: PacketKeys?
     var writeKeys: PacketKeys?
-    /// How many ack-eliciting packets have to go at once, whatever the congestion window says.
+    /// The number of ack-eliciting packets to send at once, whatever the congestion window says.
     var probes = 0
     /// Indicates whether its keys are gone for good (RFC 9001 §4.9).
     var isDiscarded = false

@@ -1,6 +1,6 @@
 public import KithWire
 
-/// Where a path lies: the peer's address, and which of this end's sockets reaches it.
+/// The address of a path: the peer's address, and which of this end's sockets reaches it.
 public struct PathAddress: Hashable, Sendable {
     /// The peer's address.
     public var remote: NetworkAddress
@@ -16,7 +16,7 @@ public struct PathAddress: Hashable, Sendable {
 
 /// One path of a connection, as it stands.
 public struct PathStatus: Hashable, Sendable {
-    /// Where it lies.
+    /// Its address.
     public var address: PathAddress
     /// Which paths it gives way to.
     public var rank: PathRank

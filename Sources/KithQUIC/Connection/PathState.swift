@@ -2,14 +2,14 @@ import KithWire
 
 /// One path: whether the peer is proven to be at its other end, how much may be sent before, and what is known of it.
 struct PathState {
-    /// Where it lies.
+    /// Its address.
     var address: PathAddress
     var rank = PathRank.primary
     /// Indicates whether the peer has shown that it receives there (RFC 9000 §8).
     var isValidated: Bool
     /// Indicates whether this end may send before that: a client to its server, at its own wish.
     var isTrusted = false
-    /// What was received and sent, for the limit before validation and for statistics.
+    /// The numbers of bytes received and sent, for the limit before validation and for statistics.
     var bytesReceived: UInt64 = 0
     var bytesSent: UInt64 = 0
     /// The sequence number of the peer's id that packets are sent to (RFC 9000 §9.5).
@@ -30,7 +30,7 @@ struct PathState {
     var consecutiveProbes = 0
     /// When something authentic last came this way.
     var lastReceived: Timestamp?
-    /// What recovery knew of it when it was left.
+    /// The estimates recovery had of it when it was left.
     var estimates: PathEstimates?
 
     init(_ address: PathAddress, isValidated: Bool) {
@@ -49,7 +49,7 @@ struct PathState {
     /// The peer's address.
     var remote: NetworkAddress { address.remote }
 
-    /// How many bytes may be sent: three times what came in until the address is validated (RFC 9000 §8.1).
+    /// The number of bytes that may be sent: three times those received until the address is validated (RFC 9000 §8.1).
     var allowance: Int {
         isValidated || isTrusted ? .max : Int(clamping: 3 * bytesReceived) - Int(clamping: bytesSent)
     }
@@ -57,7 +57,7 @@ struct PathState {
 
 /// A PATH_RESPONSE to send.
 struct PathAnswer {
-    /// How many wait at most: nobody needs more at once (RFC 9000 §8.2.2).
+    /// The most answers that may wait: nobody needs more at once (RFC 9000 §8.2.2).
     static let limit = 4
 
     var data: UInt64
@@ -78,7 +78,7 @@ struct PathValidation {
         var isFullSize: Bool
     }
 
-    /// How many challenges may still be answered.
+    /// The most challenges that may still be answered.
     static let memory = 8
     /// The longest wait between two challenges.
     static let maximumInterval: Int64 = .seconds(1)

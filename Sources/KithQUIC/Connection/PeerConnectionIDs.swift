@@ -2,11 +2,11 @@
 ///
 /// Every path sends to an id of its own (RFC 9000 §9.5); what no path uses waits to be taken by the next.
 struct PeerConnectionIDs {
-    /// How many we keep; the peer is told as `active_connection_id_limit`.
+    /// The number of ids we keep; the peer is told as `active_connection_id_limit`.
     static let limit = 8
-    /// How many retirements may wait for the peer to hear of them (RFC 9000 §5.1.2).
+    /// The most retirements that may wait for the peer to hear of them (RFC 9000 §5.1.2).
     static let maximumRetirements = 64
-    /// How many ids may have been seen beyond one that is still missing.
+    /// The most ids that may have been seen beyond one that is still missing.
     static let maximumGap = 256
 
     private struct Entry {
@@ -24,7 +24,7 @@ struct PeerConnectionIDs {
     }
 
     private var entries: [Entry]
-    /// What the driver has not been told yet, in order.
+    /// The changes the driver has not been told of yet, in order.
     private var tokenChanges: [TokenChange] = []
     private var retiredBelow: UInt64 = 0
     /// Every number below has been seen, and so have ``seenAbove``: what is no longer held of them was retired.
@@ -61,10 +61,10 @@ struct PeerConnectionIDs {
         tokenChanges.append(.added(token))
     }
 
-    /// How many ids are held.
+    /// The number of ids held.
     var count: Int { entries.count }
 
-    /// How many of them have not been used.
+    /// The number of ids held that have not been used.
     var unused: Int { entries.reduce(0) { $0 + ($1.isUsed ? 0 : 1) } }
 
     /// Indicates whether the peer wants to be addressed without an id, on every path alike.

@@ -1,4 +1,4 @@
-/// What has to be told about the end of a connection.
+/// The state of a connection's end, and what the peer has to be told about it.
 struct ClosingState {
     /// The frame to send.
     enum Frame {

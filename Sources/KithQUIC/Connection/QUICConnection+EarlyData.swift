@@ -1,6 +1,6 @@
 import KithWire
 
-/// What is sent and read before the handshake is complete (RFC 9001 §4.6).
+/// The state of early data, sent and read before the handshake is complete (RFC 9001 §4.6).
 ///
 /// ```
 ///  client  none ──ticket──▶ possible ──server takes it──▶ accepted
@@ -61,7 +61,7 @@ extension QUICConnection {
     /// Indicates whether the session resumes an earlier one; true of a client before the server has agreed.
     public var isResumed: Bool { tls.isResumed }
 
-    /// What becomes of early data (RFC 9001 §4.6).
+    /// The state of early data (RFC 9001 §4.6).
     @nonexhaustive
     public enum EarlyDataState: Hashable, Sendable {
         /// There is none.
@@ -74,7 +74,7 @@ extension QUICConnection {
         case rejected
     }
 
-    /// What becomes of early data.
+    /// The state of early data.
     public var earlyDataState: EarlyDataState { early.state }
 
     /// Takes the keys of 0-RTT packets: from now on streams can be used.
@@ -154,7 +154,7 @@ extension QUICConnection {
 }
 
 extension PeerStreamLimits {
-    /// What transport parameters allow.
+    /// Creates the limits that transport parameters set.
     init(_ parameters: TransportParameters) {
         self.init()
         maxData = parameters.initialMaxData

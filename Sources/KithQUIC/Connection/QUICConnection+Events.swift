@@ -1,5 +1,5 @@
 extension QUICConnection {
-    /// What happened on a connection.
+    /// An event on a connection.
     @nonexhaustive
     public enum Event: Hashable, Sendable {
         /// Datagrams to this id belong to this connection from now on.

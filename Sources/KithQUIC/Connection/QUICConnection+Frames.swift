@@ -1,6 +1,6 @@
 import KithWire
 
-/// What the frames of one packet amount to.
+/// A summary of the frames of one packet.
 struct FrameSummary {
     var isAckEliciting = false
     /// Indicates whether there are only frames that may probe another path.

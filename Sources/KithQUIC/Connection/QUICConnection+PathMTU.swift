@@ -44,7 +44,7 @@ extension QUICConnection {
         }
     }
 
-    /// How things are before a probe of that size is written.
+    /// Returns the state before a probe of that size is written.
     func state(beforePLPMTUDProbeOf size: Int) -> BeforePLPMTUDProbe {
         BeforePLPMTUDProbe(
             size: size, recovery: recovery.beforePacket(.application), traffic: traffic, bytesOnPath: path.bytesSent,
@@ -66,7 +66,7 @@ extension QUICConnection {
     }
 }
 
-/// What a connection knew before the PLPMTUD probe it wrote last.
+/// The state of a connection before the PLPMTUD probe it wrote last.
 struct BeforePLPMTUDProbe: Sendable {
     let size: Int
     let recovery: BeforePacket

@@ -8,9 +8,11 @@ import KithWire
 // addresses its server's packets come from. Where both ends agreed (`eitherEndMoves`), a server moves like a client, too,
 // and its client follows.
 extension QUICConnection {
-    /// How many paths are held at once, the one in use included.
+    /// The most paths held at once, the one in use included.
     public static var maximumPaths: Int { 4 }
-    /// How often a client challenges the paths it holds ready: they stay open in the NATs, and their delay known.
+    /// The interval at which a client challenges the paths it holds ready.
+    ///
+    /// That keeps them open in the NATs, and their delay known.
     static var standbyInterval: Int64 { .seconds(15) }
     /// After how many probe time-outs without an answer a client tries the paths it holds ready.
     static var probesBeforeFallback: Int { 2 }
@@ -392,11 +394,12 @@ extension QUICConnection {
 
     // MARK: - Validation
 
-    /// How long answers to challenges are waited for: three probe time-outs, of this path and of one not measured
-    /// (RFC 9000 §8.2.4).
+    /// The time to wait for answers to challenges (RFC 9000 §8.2.4).
+    ///
+    /// Three probe time-outs, of this path or of one not measured, whichever is longer.
     private var validationSpan: Int64 { 3 * max(recovery.probeTimeout, .milliseconds(999)) }
 
-    /// How soon a challenge is repeated at first: a lost one must not cost the half second a move may take.
+    /// The first interval between challenges: a lost one must not cost the half second a move may take.
     private var challengeInterval: Int64 { min(recovery.probeTimeout, .milliseconds(200)) }
 
     private mutating func startValidation(at now: Timestamp) {

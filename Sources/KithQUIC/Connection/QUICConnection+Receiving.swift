@@ -157,7 +157,7 @@ extension QUICConnection {
         return header.source == peerIDs.handshakeID
     }
 
-    /// What an authentic packet changes apart from its frames.
+    /// Applies the changes an authentic packet makes apart from its frames.
     private mutating func opened(_ space: PacketSpace, _ header: PacketHeader, at now: Timestamp) {
         traffic.packetsReceived += 1
         traffic.lastReceived = now

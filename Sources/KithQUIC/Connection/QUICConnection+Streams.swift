@@ -83,14 +83,14 @@ extension QUICConnection {
     public var isDrained: Bool { phase == .drained }
     /// The peer's address.
     public var remote: NetworkAddress { path.remote }
-    /// What the peer has proven itself with; ``PeerCredential/none`` before ``Event/connected``.
+    /// The credential the peer has proven itself with; ``PeerCredential/none`` before ``Event/connected``.
     public var peerCredential: PeerCredential { tls.peerCredential }
     /// The application protocol both agreed on.
     public var negotiatedALPN: String? { tls.negotiatedALPN }
 
     /// The TLS number of the key exchange group: 0x001d is X25519, 0x11ec X25519MLKEM768; nil before one is chosen.
     public var keyExchangeGroup: UInt16? { tls.keyExchangeGroup }
-    /// What protects 1-RTT packets; nil before they can be read.
+    /// The cipher suite of 1-RTT packets; nil before they can be read.
     package var cipherSuite: CipherSuite? { spaces[.application].readKeys?.suite }
 
     /// Bytes both ends can compute and nobody else (RFC 8446 §7.5); nil before the handshake is complete.
@@ -102,7 +102,7 @@ extension QUICConnection {
     /// Bytes sent and neither acknowledged nor given up (RFC 9002 §B.2).
     package var bytesInFlight: Int { recovery.bytesInFlight }
 
-    /// What the connection has done so far, and how its path behaves.
+    /// The statistics of the connection and its path so far.
     public var statistics: QUICStatistics {
         QUICStatistics(
             latestRTT: recovery.rtt.latest, smoothedRTT: recovery.rtt.smoothed, minimumRTT: recovery.rtt.minimum,
@@ -116,7 +116,7 @@ extension QUICConnection {
     }
 }
 
-/// How a connection fares; times in nanoseconds.
+/// The statistics of a connection and its path; times in nanoseconds.
 public struct QUICStatistics: Hashable, Sendable {
     /// The newest round-trip time.
     public var latestRTT: Int64
@@ -124,9 +124,9 @@ public struct QUICStatistics: Hashable, Sendable {
     public var smoothedRTT: Int64
     /// The smallest round-trip time seen.
     public var minimumRTT: Int64
-    /// How many bytes may be on their way at once.
+    /// The number of bytes that may be in flight at once.
     public var congestionWindow: Int
-    /// How many bytes are on their way.
+    /// The number of bytes in flight.
     public var bytesInFlight: Int
     /// The rate packets leave at, in bytes per second.
     public var pacingRate: Int64
@@ -152,13 +152,13 @@ public struct QUICStatistics: Hashable, Sendable {
     public var openStreams: Int
 }
 
-/// Where to send what ``QUICConnection/nextTransmit(into:at:)`` wrote.
+/// The bytes ``QUICConnection/nextTransmit(into:at:)`` wrote, and where to send them.
 public struct Transmit: Hashable, Sendable {
     /// The peer's address.
     public var remote: NetworkAddress
     /// The driver's number of the socket to send from (``PathAddress/local``).
     public var local: UInt32
-    /// How many bytes were written.
+    /// The number of bytes written.
     public var length: Int
     /// The size of every datagram in them but the last, which may be shorter.
     public var segmentSize: Int

@@ -65,7 +65,7 @@ public struct QUICConnection: ~Copyable {
     var isHandshakeDonePending = false
     var isNewTokenPending = false
     var receivedTokens = 0
-    /// What stands in the place of the fixed bit of short headers (RFC 9287).
+    /// The value in place of the fixed bit of short headers (RFC 9287).
     var quicBit: UInt8 = 0x40
     /// Chance for the QUIC bits of the next runs of packets: the system is asked once for sixty-four of them.
     var quicBits = (bits: UInt64(0), count: 0)
@@ -82,7 +82,7 @@ public struct QUICConnection: ~Copyable {
     var idleTimeout: Int64 = 0
     var lastActivity: Timestamp
     var hasSentSinceReceipt = false
-    /// How long nothing may be said before a PING is; nil for ever.
+    /// The silence after which a PING is sent; nil for never.
     public var keepAlive: Duration?
     var lastKeepAlive = Timestamp(nanoseconds: .min)
     var pacedUntil: Timestamp?
@@ -91,7 +91,7 @@ public struct QUICConnection: ~Copyable {
     var traffic = Traffic()
     var log: EventLog?
 
-    /// What one attempt begins with.
+    /// The values one attempt begins with.
     struct Opening {
         var address: PathAddress
         var version: QUICVersion
@@ -245,7 +245,7 @@ struct Traffic {
 
 /// A packet that came before the keys to read it.
 struct HeldPacket {
-    /// How many are kept; more are dropped, the peer sends them again.
+    /// The number of packets kept; more are dropped, and the peer sends them again.
     ///
     /// An initial window as our own, and the rest of a handshake: what a peer sends in good faith before its Finished is
     /// here, where packets overtake each other (RFC 9001 §5.7). What is dropped it would count as congestion.

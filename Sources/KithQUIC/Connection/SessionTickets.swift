@@ -11,7 +11,7 @@ import KithWire
 /// Early data can be repeated by anybody who has seen it. Servers that share these tickets by one *value* recognise a
 /// repetition and refuse the connection; servers that share only the key do not see each other's clients.
 public struct SessionTickets: Sendable {
-    /// How long a repetition of early data is remembered: longer than a ticket's age may be wrong by.
+    /// The time in which a repetition of early data is recognised: longer than a ticket's age may be wrong by.
     static let window: Duration = .seconds(150)
 
     let key: SecretBytes
@@ -93,7 +93,7 @@ final class SeenHandshakes: Sendable {
     }
 }
 
-/// What a client needs to resume a session with a server: a secret, good for one connection.
+/// A secret with which a client resumes a session with a server, good for one connection.
 ///
 /// ``QUICConnection/Event/sessionTicket(_:)`` brings it. It holds the server's ticket, the keys that belong to it, who
 /// the server was, and the limits it set, which early data keeps to (RFC 9000 §7.4.1).
@@ -141,7 +141,7 @@ extension SessionTicket: CustomStringConvertible, CustomReflectable {
 }
 
 extension TransportParameters {
-    /// What a client remembers of a server with a ticket (RFC 9000 §7.4.1, RFC 9221 §3).
+    /// The parameters a client remembers of a server with a ticket (RFC 9000 §7.4.1, RFC 9221 §3).
     var remembered: TransportParameters {
         var kept = TransportParameters()
         kept.maxIdleTimeout = maxIdleTimeout
@@ -158,7 +158,7 @@ extension TransportParameters {
         return kept
     }
 
-    /// Whether nothing is allowed less than `other` does: what a server must grant whose early data was accepted.
+    /// Tells whether no limit is below that of `other`, as required of a server that accepted early data.
     func allowsAll(of other: TransportParameters) -> Bool {
         initialMaxData >= other.initialMaxData
             && initialMaxStreamDataBidiLocal >= other.initialMaxStreamDataBidiLocal

@@ -21,7 +21,7 @@ struct VersionNegotiation {
         self.version = version
     }
 
-    /// What this end says in the handshake, a reserved version among it (RFC 9368 §3, §7.1).
+    /// Returns this end's version information for the handshake, a reserved version in it (RFC 9368 §3, §7.1).
     func information(_ configuration: QUICConfiguration) -> VersionInformation {
         let reserved = QUICVersion.reserved(UInt32(truncatingIfNeeded: configuration.random()))
         return VersionInformation(

@@ -13,14 +13,14 @@ extension SecretBytes: Hashable {
 
 /// Compares two secrets without telling, by the time it takes, where they differ.
 ///
-/// Their lengths are no secret.
+/// Their lengths are not secret.
 package func isEqualInConstantTime(_ one: [UInt8], _ other: [UInt8]) -> Bool {
     unsafe one.withUnsafeBytes { mine in unsafe other.withUnsafeBytes { unsafe isEqualInConstantTime(mine, $0) } }
 }
 
 /// Compares two secrets without telling, by the time it takes, where they differ.
 ///
-/// Their lengths are no secret.
+/// Their lengths are not secret.
 package func isEqualInConstantTime(_ one: UnsafeRawBufferPointer, _ other: UnsafeRawBufferPointer) -> Bool {
     guard one.count == other.count else { return false }
     guard let mine = one.baseAddress, let theirs = other.baseAddress else { return true }

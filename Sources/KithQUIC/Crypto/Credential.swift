@@ -1,6 +1,6 @@
 public import KithWire
 
-/// What one end of a connection proves its identity with.
+/// A credential by which one end of a connection proves its identity.
 @nonexhaustive
 public enum Credential: Sendable {
     /// An Ed25519 key shown without a certificate (RFC 7250), from its 32-byte seed.
@@ -38,7 +38,7 @@ extension Credential: CustomReflectable {
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// What the other end of a connection has proved its identity with.
+/// The credential by which the other end of a connection has proved its identity.
 ///
 /// The handshake proves possession of the private key. Whether the key is a *known* one is for
 /// the `verify` closure of the configuration to say.

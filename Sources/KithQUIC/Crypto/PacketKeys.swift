@@ -83,7 +83,7 @@ package import KithWire
     }
 }
 
-/// Where one packet lies in a buffer of packets to be protected.
+/// The position of one packet in a buffer of packets to be protected.
 ///
 ///     offset              + headerLength                 + payloadLength
 ///     │ header … number   │ payload …                    │ 16 free bytes │
@@ -100,7 +100,7 @@ package struct PacketSlot: Sendable {
             number_count: UInt32(packetNumberLength), number: packetNumber)
     }
 
-    /// Where the packet starts, counted from the buffer's start.
+    /// The position of the packet's first byte, counted from the buffer's start.
     package var offset: Int { packet.offset }
 
     /// The header's length, packet number included.
@@ -116,7 +116,7 @@ package struct PacketSlot: Sendable {
     package var packetNumber: UInt64 { packet.number }
 }
 
-/// What header protection hid of one packet.
+/// The fields that header protection hid of one packet.
 package struct UnmaskedHeader: Hashable, Sendable {
     /// The first byte as it was before protection.
     package var firstByte: UInt8

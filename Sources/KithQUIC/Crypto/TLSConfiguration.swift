@@ -1,6 +1,6 @@
 package import KithWire
 
-/// What a TLS session is made with.
+/// The configuration of a TLS session.
 package struct TLSConfiguration: Sendable {
     /// Which end of the handshake this is.
     package enum Role: Hashable, Sendable {
@@ -26,7 +26,7 @@ package struct TLSConfiguration: Sendable {
     /// Which end of the handshake this is.
     package var role: Role
 
-    /// What this end can prove its identity with, best first; the peer's extensions decide which is used.
+    /// The credentials this end can prove its identity with, best first; the peer's extensions decide which is used.
     package var credentials: [Credential]
 
     /// The application protocols, best first, each 1…255 bytes.

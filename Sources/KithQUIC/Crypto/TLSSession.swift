@@ -73,7 +73,7 @@ import KithWire
         isAskingAboutEarlyData = step == KITH_STEP_ASKS_EARLY_VERDICT
     }
 
-    /// Answers ``isAskingAboutEarlyData``: lets early data flow if these bytes are no repetition and `verify` agrees.
+    /// Answers ``isAskingAboutEarlyData``: lets early data flow if these bytes repeat nothing and `verify` agrees.
     ///
     /// `verify` is asked about the resumed session's peer. A refusal is alert 49 of the next `advance()`.
     package func allowEarlyData(isFresh: Bool) {
@@ -180,7 +180,7 @@ import KithWire
     /// Server: the random bytes of the ClientHello, by which a repeated one is known.
     package var clientRandom: [UInt8]? { value(KITH_VALUE_CLIENT_RANDOM) }
 
-    /// What the peer has shown; proved once ``isComplete``.
+    /// The credential the peer has shown; proved once ``isComplete``.
     package var peerCredential: PeerCredential {
         var key = [UInt8](repeating: 0, count: 32)
         if unsafe kith_tls_peer_key(session, &key) == 1 { return .rawPublicKey(key) }

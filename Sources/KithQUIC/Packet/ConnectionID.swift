@@ -47,7 +47,7 @@ public struct ConnectionID: Hashable, Sendable {
         }
     }
 
-    /// How many bytes the id has.
+    /// The number of bytes in the id.
     public var count: Int { Int(length) }
 
     /// The bytes, copied out.

@@ -1,6 +1,6 @@
-/// What can be read of a datagram without any keys: enough to find its connection, or to answer without one.
+/// The part of a datagram readable without keys: enough to find its connection, or to answer without one.
 public struct DatagramHeader: Hashable, Sendable {
-    /// What the first packet of the datagram is.
+    /// The kind of a datagram's first packet.
     @frozen
     public enum Form: Hashable, Sendable {
         /// It asks for a connection, or continues to.
@@ -19,15 +19,15 @@ public struct DatagramHeader: Hashable, Sendable {
         case unknownVersion
     }
 
-    /// What the first packet is.
+    /// The kind of the first packet.
     public var form: Form
     /// The version in a long header; 0 in a short one.
     public var version: UInt32
-    /// Where the datagram is meant to go.
+    /// The Destination Connection ID.
     public var destination: ConnectionID
     /// The sender's own id; empty in a short header.
     public var source: ConnectionID
-    /// Where in the datagram the token of an Initial lies; empty when there is none.
+    /// The range of an Initial's token in the datagram; empty when there is none.
     public var token: Range<Int>
 
     /// Reads the front of `datagram`; nil when it cannot be QUIC.

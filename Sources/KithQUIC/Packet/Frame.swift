@@ -32,11 +32,11 @@
     var largest: UInt64
     /// The delay as sent: not yet scaled by the peer's exponent.
     var delay: UInt64
-    /// How many packets directly before `largest` are acknowledged with it.
+    /// The number of packets directly before `largest` that are acknowledged with it.
     var firstRange: UInt64
     /// The remaining gap and range pairs, encoded.
     var ranges: UnsafeRawBufferPointer
-    /// How many packets arrived with each mark; nil when the frame carries no counts.
+    /// The numbers of packets that arrived with each mark; nil when the frame carries no counts.
     var counts: ECNCounts?
 
     /// Calls `body` with each range of packet numbers, the largest first.

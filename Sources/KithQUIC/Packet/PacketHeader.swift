@@ -1,6 +1,6 @@
 /// The part of a packet that can be read before its protection is removed (RFC 9000 §17).
 @safe struct PacketHeader {
-    /// What kind of packet it is.
+    /// The type of a packet.
     enum Kind: UInt8, Hashable {
         case initial = 0
         case zeroRTT = 1
@@ -18,14 +18,14 @@
     var source: ConnectionID
     /// The token of an Initial; the token and the integrity tag of a Retry; the versions of a Version Negotiation.
     var token: UnsafeRawBufferPointer
-    /// Where the packet number begins, from the packet's first byte.
+    /// The offset of the packet number from the packet's first byte.
     var numberOffset: Int
     /// The packet's length: what follows in the datagram is another packet.
     var length: Int
 
     /// Reads the header of the packet at the front of `bytes`.
     ///
-    /// - Returns: nil when it is no packet of a version spoken here; the rest of the datagram is then dropped.
+    /// - Returns: nil when it is not a packet of a version spoken here; the rest of the datagram is then dropped.
     @inline(__always)
     static func read(_ bytes: UnsafeRawBufferPointer, localConnectionIDLength: Int) -> PacketHeader? {
         guard bytes.count > localConnectionIDLength else { return nil }

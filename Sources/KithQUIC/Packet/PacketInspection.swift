@@ -2,7 +2,7 @@
 package enum PacketInspection {
     /// Counts the packets that can be told apart in a datagram without keys.
     ///
-    /// The rest of a datagram that is no packet ends the count (RFC 9000 §12.2).
+    /// The rest of a datagram that is not a packet ends the count (RFC 9000 §12.2).
     package static func packets(in datagram: UnsafeRawBufferPointer) -> Int {
         var rest = unsafe datagram
         var count = 0

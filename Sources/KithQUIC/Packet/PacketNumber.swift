@@ -1,6 +1,6 @@
 /// Packet numbers on the wire: one to four bytes of them (RFC 9000 §17.1 and Appendix A).
 enum PacketNumber {
-    /// How many bytes a number needs so that the peer can restore it.
+    /// Returns the number of bytes a packet number needs so that the peer can restore it.
     ///
     /// Enough to tell apart twice as many packets as may be in flight. Never less than two: a batch of
     /// packets then has one header size while acknowledgements come in.

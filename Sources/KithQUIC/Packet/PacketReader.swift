@@ -16,7 +16,7 @@ struct Truncated: Error {}
         unsafe end = unsafe position + bytes.count
     }
 
-    /// How many bytes are left.
+    /// The number of bytes left.
     @inline(__always)
     var remaining: Int { unsafe end - position }
 

@@ -14,7 +14,7 @@
         capacity = buffer.count
     }
 
-    /// How many bytes still fit.
+    /// The number of bytes that still fit.
     @inline(__always)
     var room: Int { capacity - count }
 
@@ -107,7 +107,7 @@
         count = total
     }
 
-    /// How many bytes `value` takes as a variable-length integer.
+    /// Returns the number of bytes `value` takes as a variable-length integer.
     @inline(__always)
     static func varintLength(_ value: UInt64) -> Int {
         value < 1 << 6 ? 1 : value < 1 << 14 ? 2 : value < 1 << 30 ? 4 : 8

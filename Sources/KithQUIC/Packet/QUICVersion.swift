@@ -31,7 +31,7 @@ public enum QUICVersion: UInt32, Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// What two type bits stand for.
+    /// Returns the packet type that two type bits stand for.
     @inline(__always)
     func kind(typeBits bits: UInt8) -> PacketHeader.Kind {
         let value =
@@ -46,7 +46,7 @@ public enum QUICVersion: UInt32, Hashable, Sendable, CaseIterable {
     static func reserved(_ random: UInt32) -> UInt32 { random & 0xF0F0_F0F0 | 0x0A0A_0A0A }
 }
 
-/// What one end says about versions in the handshake (RFC 9368 §3).
+/// The version information one end sends in the handshake (RFC 9368 §3).
 struct VersionInformation: Hashable {
     /// The version of the packet that carries it.
     var chosen: UInt32

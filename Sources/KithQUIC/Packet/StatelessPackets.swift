@@ -64,7 +64,7 @@ public enum StatelessPackets {
     ///   - buffer: 256 bytes are enough room.
     ///   - now: the time the token's life begins.
     ///   - random: becomes the id the client addresses next.
-    /// - Returns: how many bytes were written; 0 when `header` is no Initial, or there is no room.
+    /// - Returns: how many bytes were written; 0 when `header` is not an Initial, or there is no room.
     public static func retry(
         for header: DatagramHeader, from remote: NetworkAddress, tokens: AddressTokens,
         into buffer: UnsafeMutableRawBufferPointer, at now: Timestamp, random: UInt64
@@ -92,7 +92,7 @@ public enum StatelessPackets {
 
     /// Writes an Initial packet that refuses a new connection with a transport error code.
     ///
-    /// - Returns: how many bytes were written; 128 are enough room. 0 when `header` is no Initial.
+    /// - Returns: how many bytes were written; 128 are enough room. 0 when `header` is not an Initial.
     public static func refuse(
         _ header: DatagramHeader, code: UInt64 = 0x2, into buffer: UnsafeMutableRawBufferPointer
     ) -> Int {

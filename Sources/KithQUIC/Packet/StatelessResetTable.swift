@@ -9,7 +9,7 @@ public struct StatelessResetTable<Owner: AnyObject> {
     /// Makes an empty table; `key` is 32 random bytes that nobody else knows.
     public init(key: [UInt8]) { self.key = key }
 
-    /// How many tokens it knows.
+    /// The number of tokens it knows.
     public var count: Int { owners.count }
 
     /// Adds a token of a connection of `owner`: ``QUICConnection/Event/resetTokenAdded(_:)``.
@@ -25,7 +25,7 @@ public struct StatelessResetTable<Owner: AnyObject> {
     /// Forgets them all.
     public mutating func removeAll() { owners = [:] }
 
-    /// Whose connection a datagram resets; nil when it is no reset of one known here.
+    /// Whose connection a datagram resets; nil when it is not a reset of one known here.
     public func owner(ofResetIn datagram: UnsafeRawBufferPointer) -> Owner? {
         guard !owners.isEmpty, datagram.count >= 21 else { return nil }
         let token = unsafe ResetToken(copying: UnsafeRawBufferPointer(rebasing: datagram[(datagram.count - 16)...]))

@@ -1,6 +1,6 @@
 /// A violation by the peer, or a fault of ours, that closes the connection (RFC 9000 §20.1).
 package struct TransportError: Error, Hashable, Sendable {
-    /// What stands in the CONNECTION_CLOSE frame.
+    /// The error code in the CONNECTION_CLOSE frame.
     package var code: UInt64
     /// The frame that caused it; 0 when none did.
     package var frameType: UInt64

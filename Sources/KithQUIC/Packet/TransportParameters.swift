@@ -1,4 +1,4 @@
-/// What each end tells the other in the handshake about its limits (RFC 9000 §18, RFC 9221 §3).
+/// The parameters by which each end tells the other its limits in the handshake (RFC 9000 §18, RFC 9221 §3).
 struct TransportParameters: Hashable {
     var originalDestination: ConnectionID?
     /// Milliseconds; 0 for none.

@@ -82,7 +82,7 @@ extension BBR {
         inFlightLow = Self.unbounded
     }
 
-    /// How much more than the model was acknowledged at once: receivers and links that gather acknowledgements.
+    /// Updates the excess of bytes acknowledged at once over the model: receivers and links gather acknowledgements.
     mutating func updateExtraAcked(_ sample: AckSample) {
         let interval = sample.now - extraAckedStart
         var expected = Int(Double(rate) * Double(max(0, interval)) / 1e9)

@@ -96,7 +96,7 @@ package struct BBR: CongestionController {
     var savedWindow = 0
     var isRestarting = false
 
-    /// What losses since the last reason to slow down may have changed.
+    /// The state that losses since the last reason to slow down may have changed.
     struct Course: Hashable, Sendable {
         var state: State
         var rateLow: Int64

@@ -4,7 +4,7 @@
 /// A packet is declared lost when a later one has arrived. When that happens to large packets three times in a row,
 /// each sent after the time before was noticed, and no large packet sent since has arrived, they go down a black hole.
 struct BlackHoleDetection: Sendable {
-    /// What every path carries.
+    /// The size every path carries.
     static let smallest = 1200
     /// So many times in a row.
     static let bursts = 3

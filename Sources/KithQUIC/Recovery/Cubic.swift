@@ -15,7 +15,7 @@ package struct Cubic: CongestionController {
     /// The slope of Reno that takes as much as this does with its beta (§4.3).
     static let alpha = 3 * (1 - beta) / (1 + beta)
 
-    /// What a loss changes, kept to be put back if it was none (§4.9).
+    /// The state a loss changes, kept to be put back if the loss was spurious (§4.9).
     private struct Course: Hashable, Sendable {
         var window: Double
         var threshold = Double.infinity

@@ -1,4 +1,4 @@
-/// What the connection had delivered when a packet was sent.
+/// A snapshot of what the connection had delivered when a packet was sent.
 package struct RateSnapshot: Hashable, Sendable {
     var delivered: UInt64 = 0
     var deliveredTime = Timestamp.zero
@@ -8,7 +8,7 @@ package struct RateSnapshot: Hashable, Sendable {
     var isApplicationLimited = false
 }
 
-/// What one ACK frame said, as congestion controllers need it.
+/// The content of one ACK frame, as congestion controllers need it.
 package struct AckSample: Hashable, Sendable {
     /// When it arrived.
     package var now = Timestamp.zero
@@ -26,7 +26,7 @@ package struct AckSample: Hashable, Sendable {
     package var priorInFlight = 0
     /// Bytes the connection has delivered in all.
     package var totalDelivered: UInt64 = 0
-    /// What had been delivered when the newest acknowledged packet was sent.
+    /// Bytes the connection had delivered when the newest acknowledged packet was sent.
     package var priorDelivered: UInt64 = 0
     /// Bytes in flight just after the newest acknowledged packet was sent.
     package var sentInFlight = 0

@@ -1,4 +1,4 @@
-/// How many packets of a space arrived with each mark (RFC 9000 §19.3.2).
+/// The numbers of packets of a space that arrived with each mark (RFC 9000 §19.3.2).
 package struct ECNCounts: Hashable, Sendable {
     /// Packets marked ECT(0): able to be marked.
     package var ect0: UInt64

@@ -14,7 +14,7 @@ struct LossRun: Sendable {
     /// When the run's first packet was sent.
     var start: Timestamp? { newest == nil ? nil : first }
 
-    /// How far apart its first and its last ack-eliciting packet were sent.
+    /// The time between the sending of its first and its last ack-eliciting packet.
     var duration: Int64 { newest == nil ? 0 : last - first }
 
     /// Notes that a number was acknowledged.

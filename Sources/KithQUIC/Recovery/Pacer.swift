@@ -4,7 +4,7 @@
 /// timer that fires late costs no throughput, and never less than a few packets. A burst starts once the bucket holds
 /// a quantum: a packet or two on a slow path, a full offload batch on a fast one.
 struct Pacer: Sendable {
-    /// What the bucket holds in time.
+    /// The depth of the bucket, in time.
     static let depth: Int64 = .microseconds(1_500)
     /// The packets of the largest burst waited for.
     static let batch = 44
@@ -13,7 +13,7 @@ struct Pacer: Sendable {
     private var tokens: Double
     private var filled = Timestamp.zero
     private var hasStarted = false
-    /// What is left of the ten packets a path begins with, which wait for no burst to gather (RFC 9002 §7.7).
+    /// The rest of the ten packets a path begins with, which wait for no burst to gather (RFC 9002 §7.7).
     private var initial: Double
 
     init(datagramSize: Int) {
@@ -25,7 +25,7 @@ struct Pacer: Sendable {
         max(Double(Self.smallestDepth * datagramSize), Double(rate) * Double(Self.depth) / 1e9)
     }
 
-    /// How many bytes may go now, or when enough will have gathered.
+    /// Returns the number of bytes that may go now, or the time when enough will have gathered.
     mutating func permission(rate: Int64, datagramSize: Int, at now: Timestamp) -> SendPermission {
         let limit = limit(rate: rate, datagramSize: datagramSize)
         if hasStarted {

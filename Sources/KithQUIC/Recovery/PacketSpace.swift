@@ -21,7 +21,7 @@ package struct AckRange: Hashable, Sendable {
     }
 }
 
-/// What an ACK frame said that cannot be.
+/// An impossible claim in an ACK frame.
 package enum AckViolation: Error, Hashable, Sendable {
     /// It acknowledges a packet that was never sent: PROTOCOL_VIOLATION.
     case unsentPacket
@@ -37,7 +37,7 @@ package enum SendPermission: Hashable, Sendable {
     case congestionBlocked
 }
 
-/// What a time-out asks for.
+/// The action a time-out asks for.
 package enum TimeoutAction: Hashable, Sendable {
     /// It came early; ask for the deadline again.
     case none

@@ -14,11 +14,11 @@ struct PathMTUDiscovery {
         case idle, searching, outstanding, complete
     }
 
-    /// What every path carries (BASE_PLPMTU).
+    /// The size every path carries (BASE_PLPMTU).
     static let smallest = 1200
-    /// How often a size is tried.
+    /// The number of times a size is tried.
     static let attempts = 3
-    /// How long the answer is believed to be the largest (PMTU_RAISE_TIMER).
+    /// The time for which the answer is believed to be the largest (PMTU_RAISE_TIMER).
     static let raiseInterval: Int64 = .seconds(600)
     /// Differences below this are not worth a probe.
     static let granularity = 8

@@ -29,7 +29,7 @@ package struct ReceivedPackets: Sendable {
     /// The largest packet number received.
     package var largest: UInt64? { ranges.last.map { $0.upperBound - 1 } }
 
-    /// How many ranges are remembered.
+    /// The number of ranges remembered.
     package var rangeCount: Int { ranges.count }
 
     /// Returns whether a packet was received before, or is so old that this is no longer known.

@@ -119,7 +119,7 @@ extension Recovery {
         if path.congestion.isHoldingBack { delivery.applicationLimited(inFlight: bytesInFlight) }
     }
 
-    /// How late a packet may be before it is lost.
+    /// The time a packet may be late before it is lost.
     var lossDelay: Int64 {
         max(path.reordering.eighths * max(path.rtt.latest, path.rtt.smoothed) / 8, RTTEstimator.granularity)
     }
@@ -191,7 +191,7 @@ extension Recovery {
         spaces[index].run.reset()
     }
 
-    /// Whether no other space's packet sent since then has arrived; what arrived of older ones is not told apart.
+    /// Tells whether no other space's packet sent since then has arrived; older ones that arrived are not told apart.
     private func isUnacknowledged(since start: Timestamp, besides space: PacketSpace) -> Bool {
         PacketSpace.allCases.allSatisfy { $0 == space || spaces[$0.rawValue].newestAcknowledged < start }
     }

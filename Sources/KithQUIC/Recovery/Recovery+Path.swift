@@ -1,12 +1,12 @@
 extension Recovery {
-    /// What is known of the path in use: one value, which a move replaces whole (RFC 9000 §9.4).
+    /// The state of the path in use: one value, which a move replaces whole (RFC 9000 §9.4).
     ///
     /// What belongs to packets and their numbers, and what has been counted, stays with the connection.
     package struct Path: Sendable {
         /// The path's place among those the connection has used; tells it from the ones before.
         let number: UInt32
 
-        /// How much may be in flight, and how fast it is sent.
+        /// The congestion controller: how much may be in flight, and how fast it is sent.
         var congestion: CongestionControl
         var pacer: Pacer
         var recoveryPeriod: RecoveryPeriod
@@ -14,13 +14,13 @@ extension Recovery {
         var rtt: RTTEstimator
         /// When it was first measured.
         var firstSampleTime: Timestamp?
-        /// How far packets overtake each other.
+        /// The extent to which packets overtake each other.
         var reordering = Reordering()
         /// Probe time-outs in a row.
         var probeCount = 0
         /// Indicates whether it keeps congestion marks.
         var ecn: ECNValidation
-        /// How large datagrams may be.
+        /// The search for the largest datagram the path carries.
         var mtu = PathMTUDiscovery()
         /// The size of a full datagram's UDP payload now.
         private(set) var datagramSize: Int
@@ -75,7 +75,7 @@ extension Recovery {
     }
 }
 
-/// How far the packets of a path overtake each other, and so how long to wait for one (RFC 9002 §6.1).
+/// The extent to which a path's packets overtake each other, and so the time to wait for one (RFC 9002 §6.1).
 struct Reordering: Sendable {
     /// By how many numbers a packet may be late; without bound where time alone counts.
     var threshold = Recovery.packetThreshold
@@ -116,9 +116,9 @@ struct Reordering: Sendable {
     }
 }
 
-/// What recovery has learned of one path, put away while another is in use.
+/// The estimates recovery has made of one path, put away while another is in use.
 struct PathEstimates: Sendable {
-    /// How long it can be believed.
+    /// The time for which they can be believed.
     static let lifetime: Int64 = .seconds(60)
 
     let path: Recovery.Path

@@ -1,4 +1,4 @@
-/// What recovery knew before a packet, to go back to when the system refuses to send it.
+/// The state of recovery before a packet, to go back to when the system refuses to send it.
 struct BeforePacket: Sendable {
     fileprivate let space: PacketSpace
     fileprivate let number: UInt64

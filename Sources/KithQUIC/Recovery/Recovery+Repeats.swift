@@ -6,9 +6,9 @@
 // ask for. Bulk is not touched, nor is anything where nothing gets lost. RFC 9002 leaves it to the sender what it sends
 // within the congestion window; a copy is a packet like any other there.
 
-/// What share of the packets sent lately was lost.
+/// The share of the packets sent lately that was lost.
 struct LossShare: Hashable, Sendable {
-    /// How many packets the average looks back, about.
+    /// The number of packets the average looks back, about.
     private static let memory = 200.0
 
     private(set) var share = 0.0
@@ -29,12 +29,12 @@ struct LossShare: Hashable, Sendable {
         share += (value - share) / max(seen, 10)
     }
 
-    /// How many copies leave the chance that none arrives below one in some hundreds.
+    /// The number of copies that leaves the chance that none arrives below one in some hundreds.
     var copies: Int { share < 0.004 ? 0 : share < 0.08 ? 2 : 4 }
 }
 
 extension Recovery {
-    /// What may be on its way for repetition to be cheap, in bytes.
+    /// The most bytes in flight for which repetition is cheap.
     static let thinFlight = 1_200
 
     /// When the next copy is due; nil when none is.

@@ -1,4 +1,4 @@
-/// How recovery starts out.
+/// The configuration recovery starts out with.
 package struct RecoveryConfiguration: Sendable {
     /// The size of a full datagram's UDP payload.
     package var maxDatagramSize = 1200
@@ -8,7 +8,7 @@ package struct RecoveryConfiguration: Sendable {
     package var maxAckDelay: Int64 = .milliseconds(25)
     /// The congestion controller.
     package var controller = CongestionControllerKind.bbr
-    /// Where the controller's random choices start.
+    /// The seed of the controller's random choices.
     package var seed: UInt64 = 0
     /// Indicates whether packets are sent as able to carry congestion marks, as long as the path keeps them.
     package var marksECN = true
@@ -16,7 +16,7 @@ package struct RecoveryConfiguration: Sendable {
     package init() {}
 }
 
-/// What recovery has counted.
+/// The counts recovery keeps.
 package struct RecoveryStatistics: Hashable, Sendable {
     /// Packets sent.
     package var packetsSent: UInt64 = 0
@@ -50,11 +50,11 @@ package struct Recovery: Sendable {
     let configuration: RecoveryConfiguration
     var spaces: [SentPackets]
     var isDiscarded: [Bool] = [false, false, false]
-    /// What is known of the path in use.
+    /// The state of the path in use.
     package internal(set) var path: Path
     var delivery = DeliveryRate()
     var lossShare = LossShare()
-    /// How many copies of what was sent last are still to be sent, and when one was last offered.
+    /// The number of copies of what was sent last that are still to be sent, and the time one was last offered.
     var repeatsLeft = 0
     var repeatedAt: Timestamp?
     var hasHandshakeKeys = false
@@ -64,7 +64,7 @@ package struct Recovery: Sendable {
     var antiDeadlockBase: Timestamp?
     /// The newest number left out of each space.
     var skipped: [UInt64?] = [nil, nil, nil]
-    /// What was declared lost lately, by space: it may arrive after all.
+    /// The packets declared lost lately, by space: they may arrive after all.
     var lostPackets: [[LostPacket]] = [[], [], []]
 
     var acknowledgedQueue = DrainQueue<(PacketSpace, SentContent)>()
@@ -72,7 +72,7 @@ package struct Recovery: Sendable {
 
     /// The bytes of packets on their way.
     package internal(set) var bytesInFlight = 0
-    /// What has been counted.
+    /// The counts kept so far.
     package internal(set) var statistics = RecoveryStatistics()
     /// The longest the peer waits with acknowledgements.
     package var peerMaxAckDelay: Int64
@@ -193,7 +193,7 @@ package struct Recovery: Sendable {
         }
     }
 
-    /// Whether large packets have stopped arriving while small ones do; ``setMaxDatagramSize(_:)`` answers it.
+    /// True when large packets have stopped arriving while small ones arrive; ``setMaxDatagramSize(_:)`` answers it.
     package var isBlackHole: Bool { path.blackHole.isFound }
 
     /// Indicates whether the datagrams written now are to be sent as ECT(0), and their packets noted so.
@@ -248,7 +248,7 @@ package struct Recovery: Sendable {
         lostQueue.next().map { (space: $0.0, content: $0.1) }
     }
 
-    /// How many packet records are held, for tests of bounds.
+    /// The number of packet records held, for tests of bounds.
     package var bookkeeping: Int {
         spaces.reduce(0) { $0 + $1.capacity } + lostPackets.reduce(0) { $0 + $1.count }
     }

@@ -30,7 +30,7 @@ package struct ControlFlags: OptionSet, Hashable, Sendable {
 package struct StreamRange: Hashable, Sendable {
     /// The stream.
     package var id: StreamID
-    /// Where the run starts.
+    /// The stream offset at which the run starts.
     package var offset: UInt64
     /// Its length in bytes; 0 for a bare FIN.
     package var length: Int
@@ -71,7 +71,7 @@ package enum SentItem: Hashable, Sendable {
     case plpmtudProbe(Int, path: UInt32)
 }
 
-/// What must be sent again should a packet be lost, and forgotten once it is acknowledged.
+/// The content of a packet, to be sent again should it be lost, and forgotten once it is acknowledged.
 ///
 /// One stream range, one crypto range and the flags lie inline; anything more spills into an array, so that an ordinary
 /// data packet costs no allocation.
@@ -87,7 +87,7 @@ package struct SentContent: Hashable, Sendable {
     private var offset: UInt64 = 0
     private var cryptoOffset = SentContent.none
     private var acknowledged = SentContent.none
-    /// What did not fit inline.
+    /// The items that did not fit inline.
     package private(set) var items: [SentItem] = []
 
     package init() {}

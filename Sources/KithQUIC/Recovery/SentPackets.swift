@@ -33,7 +33,7 @@ struct SentPackets: Sendable {
     var largestAcknowledged: UInt64?
     /// When the last ack-eliciting packet was sent.
     var lastAckEliciting: Timestamp?
-    /// How many outstanding packets elicit an acknowledgement.
+    /// The number of outstanding packets that elicit an acknowledgement.
     private(set) var outstanding = 0
     /// When the next packet will be lost by time.
     var lossTime: Timestamp?
@@ -90,7 +90,7 @@ struct SentPackets: Sendable {
     /// When an outstanding packet was sent.
     func time(_ number: UInt64) -> Timestamp { slots[Int(number & mask)].time }
 
-    /// What a packet carried.
+    /// Returns the content a packet carried.
     func content(_ number: UInt64) -> SentContent { slots[Int(number & mask)].content }
 
     /// Takes a packet out; it must not be empty.
@@ -120,7 +120,7 @@ struct SentPackets: Sendable {
         }
     }
 
-    /// How many slots are held, for tests of bounds.
+    /// The number of slots held, for tests of bounds.
     var capacity: Int { slots.count }
 }
 

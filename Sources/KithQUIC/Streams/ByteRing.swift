@@ -5,7 +5,7 @@
 package struct ByteRing: Sendable {
     /// The smallest storage made.
     private static let smallest = 256
-    /// What an emptied ring keeps without a second thought.
+    /// The number of bytes an emptied ring keeps without a second thought.
     private static let kept = 64 * 1024
     private var storage: [UInt8] = []
     /// The most it had to hold since it was last empty.
@@ -13,7 +13,7 @@ package struct ByteRing: Sendable {
 
     package init() {}
 
-    /// How many bytes it can hold without growing.
+    /// The number of bytes it can hold without growing.
     package var capacity: Int { storage.count }
 
     /// Makes room for the bytes at offsets `lower..<upper`, keeping those of `held`.

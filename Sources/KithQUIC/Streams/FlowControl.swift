@@ -1,15 +1,16 @@
-/// How much we let the peer send, on one stream or in all (RFC 9000 §4.1), with a window that grows with the path.
+/// The flow-control limit we set the peer, on one stream or in all (RFC 9000 §4.1).
 ///
-/// The window doubles whenever half of it was used up within two round trips: then it, not the path, sets the pace.
+/// The window grows with the path: it doubles whenever half of it was used up within two round trips, for then it,
+/// not the path, sets the pace.
 struct ReceiveWindow: Sendable {
     /// The offset the peer may not pass, as last announced.
     private(set) var limit: UInt64
-    /// How much the peer has sent.
+    /// The number of bytes the peer has sent.
     private(set) var arrived: UInt64 = 0
     private(set) var consumed: UInt64 = 0
     private(set) var window: UInt64
     private var maximum: UInt64
-    /// How many bytes may wait for their readers without counting against the window.
+    /// The number of bytes that may wait for their readers without counting against the window.
     private var allowance: UInt64
     private var lastUpdate: Timestamp?
 
@@ -30,7 +31,7 @@ struct ReceiveWindow: Sendable {
         consumed += count
     }
 
-    /// What the limit moves on with.
+    /// The number of bytes the limit moves on with.
     private var credited: UInt64 { max(consumed, min(arrived, consumed + allowance)) }
 
     /// Indicates whether a new limit is worth a frame.
@@ -61,7 +62,7 @@ struct ReceiveWindow: Sendable {
     }
 }
 
-/// How much the peer lets us send, on one stream or in all.
+/// The flow-control limit the peer sets us, on one stream or in all.
 struct SendWindow: Sendable {
     private(set) var limit: UInt64
     private(set) var used: UInt64 = 0
@@ -87,7 +88,7 @@ struct SendWindow: Sendable {
     }
 }
 
-/// What a peer's transport parameters allow us at the start.
+/// The limits a peer's transport parameters set us at the start.
 package struct PeerStreamLimits: Hashable, Sendable {
     package var maxData: UInt64 = 0
     package var maxStreamDataBidiLocal: UInt64 = 0
@@ -99,23 +100,23 @@ package struct PeerStreamLimits: Hashable, Sendable {
     package init() {}
 }
 
-/// What we allow the peer, and how much we buffer ourselves.
+/// The limits we set the peer, and how much we buffer ourselves.
 package struct StreamConfiguration: Hashable, Sendable {
     /// A stream's first receive window in bytes.
     package var streamWindow: UInt64 = 1 << 20
-    /// What a stream's window grows to at most.
+    /// The bound of ``streamWindow``'s growth.
     package var maxStreamWindow: UInt64 = 16 << 20
     /// The connection's first receive window in bytes.
     package var connectionWindow: UInt64 = 3 << 19
-    /// What the connection's window grows to at most.
+    /// The bound of ``connectionWindow``'s growth.
     package var maxConnectionWindow: UInt64 = 64 << 20
-    /// How many bytes of all streams may wait for their readers besides.
+    /// The number of bytes of all streams that may wait for their readers besides.
     package var unreadAllowance: UInt64 = 16 << 20
-    /// How many bidirectional streams the peer may have open at once.
+    /// The number of bidirectional streams the peer may have open at once.
     package var maxStreamsBidirectional: UInt64 = 128
-    /// How many unidirectional streams the peer may have open at once.
+    /// The number of unidirectional streams the peer may have open at once.
     package var maxStreamsUnidirectional: UInt64 = 128
-    /// How many written bytes a stream holds until they are acknowledged.
+    /// The number of written bytes a stream holds until they are acknowledged.
     package var sendCapacity = 1 << 20
 
     package init() {}

@@ -3,14 +3,14 @@
 /// Not KithWire's `ByteWriter`: this one fills memory it is lent, on the packet path.
 @safe struct FrameWriter {
     private let target: UnsafeMutableRawBufferPointer
-    /// How many bytes have been written.
+    /// The number of bytes written.
     private(set) var count = 0
 
     init(_ target: UnsafeMutableRawBufferPointer) {
         unsafe self.target = unsafe target
     }
 
-    /// How many bytes still fit.
+    /// The number of bytes that still fit.
     var room: Int { unsafe target.count - count }
 
     mutating func byte(_ value: UInt8) {
@@ -38,7 +38,7 @@
     }
 }
 
-/// How many bytes the shortest form of a variable-length integer takes (RFC 9000 §16).
+/// Returns the number of bytes the shortest form of a variable-length integer takes (RFC 9000 §16).
 @inline(__always)
 func varintLength(_ value: UInt64) -> Int {
     value < 1 << 6 ? 1 : value < 1 << 14 ? 2 : value < 1 << 30 ? 4 : 8

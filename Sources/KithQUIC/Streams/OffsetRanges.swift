@@ -9,7 +9,7 @@ package struct OffsetRanges: Hashable, Sendable {
 
     package init() {}
 
-    /// How many ranges there are.
+    /// The number of ranges.
     package var count: Int { storage.count - head }
 
     /// Indicates whether no number is in the set.
@@ -24,7 +24,7 @@ package struct OffsetRanges: Hashable, Sendable {
     /// The range at a position, 0 being the lowest.
     package subscript(position: Int) -> Range<UInt64> { storage[head + position] }
 
-    /// How many numbers are in the set; O(ranges).
+    /// The size of the set; O(ranges).
     package var total: UInt64 {
         var sum: UInt64 = 0
         for index in head..<storage.count { sum += storage[index].upperBound - storage[index].lowerBound }

@@ -19,7 +19,7 @@ package struct ReceiveBuffer: Sendable {
 
     package init() {}
 
-    /// How many bytes can be read now.
+    /// The number of bytes that can be read now.
     package var readableCount: Int { Int(contiguousEnd - readOffset) }
 
     /// Indicates whether every byte up to the end has been read.
@@ -31,10 +31,10 @@ package struct ReceiveBuffer: Sendable {
     /// Indicates whether there are bytes, or an end, the reader has not seen.
     package var isReadable: Bool { contiguousEnd > readOffset || isComplete }
 
-    /// How many separate runs are held, for tests of bounds.
+    /// The number of separate runs held, for tests of bounds.
     package var bookkeeping: Int { ahead.count }
 
-    /// How many bytes of memory are held.
+    /// The number of bytes of memory held.
     package var memory: Int { ring.capacity }
 
     /// Takes a frame's bytes in.

@@ -1,6 +1,6 @@
 /// A run of bytes to put into a frame.
 package struct PendingRange: Hashable, Sendable {
-    /// Where the run starts.
+    /// The stream offset at which the run starts.
     package var offset: UInt64
     /// Its length; 0 for a bare FIN.
     package var length: Int
@@ -8,7 +8,7 @@ package struct PendingRange: Hashable, Sendable {
     package var isFinished: Bool
 }
 
-/// What one stream still has to get across: bytes from the first unacknowledged one to the last written.
+/// The bytes one stream still has to get across, from the first unacknowledged one to the last written.
 ///
 /// ```
 ///  released │ acknowledged · in flight · lost · …  │ unsent        │ room
@@ -37,13 +37,13 @@ package struct SendBuffer: Sendable {
         self.capacity = capacity
     }
 
-    /// How many bytes are held: written and not yet released.
+    /// The number of bytes held: written and not yet released.
     package var held: Int { Int(end - base) }
 
-    /// How many bytes can be written now.
+    /// The number of bytes that can be written now.
     package var room: Int { max(0, capacity - held) }
 
-    /// How many written bytes have never been sent.
+    /// The number of written bytes that have never been sent.
     package var unsent: UInt64 { end - next }
 
     /// Indicates whether the writer has said that no more comes.
@@ -60,7 +60,7 @@ package struct SendBuffer: Sendable {
         !lostRanges.isEmpty || (next < end ? next < limit : finState == .pending)
     }
 
-    /// Where the next run to send starts.
+    /// The stream offset at which the next run to send starts.
     package var pendingOffset: UInt64 { lostRanges.first?.lowerBound ?? next }
 
     /// Indicates whether something was lost and waits to be sent again; that needs no flow control.
@@ -143,7 +143,7 @@ package struct SendBuffer: Sendable {
         if base == end { ring.trim() }
     }
 
-    /// How many bytes of memory are held.
+    /// The number of bytes of memory held.
     package var memory: Int { ring.capacity }
 
     /// Notes that a run has to be sent again, unless it was acknowledged meanwhile.
@@ -190,6 +190,6 @@ package struct SendBuffer: Sendable {
         finState = .acknowledged
     }
 
-    /// How many separate runs are remembered, for tests of bounds.
+    /// The number of separate runs remembered, for tests of bounds.
     package var bookkeeping: Int { acknowledgedAhead.count + lostRanges.count }
 }

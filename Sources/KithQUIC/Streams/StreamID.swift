@@ -50,9 +50,9 @@ public enum StreamError: Error, Hashable, Sendable {
     case stopped(UInt64)
 }
 
-/// What one read from a stream gave.
+/// The result of one read from a stream.
 public struct ReadResult: Hashable, Sendable {
-    /// How many bytes were stored.
+    /// The number of bytes stored.
     public var count: Int
     /// Indicates whether these were the last: the peer finished its direction and everything has been read.
     public var isFinished: Bool
@@ -64,7 +64,7 @@ public struct ReadResult: Hashable, Sendable {
     }
 }
 
-/// What a peer did to a stream that the protocol forbids; the connection closes with its code.
+/// A violation of the protocol by the peer on a stream; the connection closes with its code.
 package enum StreamViolation: Error, Hashable, Sendable {
     /// It sent more than it was allowed.
     case flowControl

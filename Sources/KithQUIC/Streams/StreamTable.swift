@@ -9,14 +9,14 @@ package struct StreamTable: Sendable {
     /// The largest offset of a stream.
     static let largestOffset: UInt64 = (1 << 62) - 1
 
-    /// How often streams are looked at for memory they do not use.
+    /// The interval at which streams are checked for memory they do not use.
     static let trimInterval: Int64 = .seconds(1)
 
-    /// What we know about the two kinds of streams one end opens.
+    /// The state of one of the two kinds of streams one end opens.
     struct Kind: Sendable {
-        /// How many have been opened.
+        /// The number of streams opened.
         var opened: UInt64 = 0
-        /// How many may be opened in all.
+        /// The number of streams that may be opened in all.
         var limit: UInt64 = 0
         /// Theirs: how many are over and done.
         var closed: UInt64 = 0
@@ -47,7 +47,7 @@ package struct StreamTable: Sendable {
     var rtt: Int64 = .milliseconds(100)
     var lastTrim = Timestamp.zero
 
-    /// How many written bytes a stream holds until they are acknowledged; to be kept at some windows' worth.
+    /// The number of written bytes a stream holds until they are acknowledged; to be kept at some windows' worth.
     package var sendCapacity: Int
 
     package init(_ configuration: StreamConfiguration, isClient: Bool) {
@@ -61,10 +61,10 @@ package struct StreamTable: Sendable {
         theirs[1].limit = configuration.maxStreamsUnidirectional
     }
 
-    /// How many streams are open.
+    /// The number of open streams.
     package var openCount: Int { slots.count }
 
-    /// How many records and separate runs are held, for tests of bounds.
+    /// The number of records and separate runs held, for tests of bounds.
     package var bookkeeping: Int {
         streams.reduce(streams.count) { $0 + $1.send.bookkeeping + $1.receive.bookkeeping }
     }
