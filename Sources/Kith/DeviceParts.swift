@@ -98,10 +98,11 @@ struct DeviceParts: Sendable {
         self.stopping = stopping
         try node.add(
             ThisDeviceService(
-                status: { [unowned node] in
+                // Not the options as a whole: they hold the passphrase, which nobody needs any more.
+                status: { [unowned node, listens = options.listens, keyLogFile = options.keyLogFile] in
                     let health = Health(
-                        directory: store.directory, listens: options.listens, addresses: endpoint.localAddresses,
-                        auditProblem: node.auditProblem, keyLogFile: options.keyLogFile,
+                        directory: store.directory, listens: listens, addresses: endpoint.localAddresses,
+                        auditProblem: node.auditProblem, keyLogFile: keyLogFile,
                         unlockedSecrets: SecretBytes.unlockedCount,
                         freeBytes: Health.freeBytes(in: store.directory))
                     return try ThisDevice.Status.Output(

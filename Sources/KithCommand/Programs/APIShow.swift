@@ -27,7 +27,7 @@ struct APIShow: AsyncParsableCommand {
         show(
             "PARAMETERS",
             entry.params.map { param in
-                let fallback = param.required == true ? "required" : document.defaultText(of: param) ?? ""
+                let fallback = param.required == true ? "required" : document.defaultText(of: param) ?? "optional"
                 return [printable(param.name), printable(document.words(for: param.schema)), printable(fallback)]
             })
         show("RESULT", [[printable(document.words(for: entry.result.schema))]])
