@@ -61,7 +61,10 @@ extension Bench {
         var allocations: Double?
     }
 
-    private static func measureCalls(_ near: Device, directory: String, rounds: Int) async throws -> [Samples] {
+    /// On the task pool: from the main actor, each call would cost two threads their waking.
+    @concurrent private static func measureCalls(_ near: Device, directory: String, rounds: Int) async throws
+        -> [Samples]
+    {
         guard let carrier = try await SocketCarrier.connect(directory: directory) else {
             throw KithError(.closed, "The device is not there.")
         }
@@ -72,9 +75,13 @@ extension Bench {
         let incoming = streams.incoming
         let echoing = Task {
             for await stream in incoming.incomingStreams {
-                guard let bytes = try? await stream.read(upTo: 4096) else { continue }
-                try await stream.write(bytes)
-                try await stream.finish()
+                do {
+                    guard let bytes = try await stream.read(upTo: 4096) else { continue }
+                    try await stream.write(bytes)
+                    try await stream.finish()
+                } catch {
+                    stream.abort(.closed)  // the caller has its answer, and is gone
+                }
             }
         }
         let outgoing = streams.outgoing
