@@ -1,7 +1,7 @@
 import CKithSystem
 import KithAPI
 
-/// What this machine calls users and groups; each is looked up once.
+/// The names of this machine's users and groups; each is looked up once.
 final class AccountNames {
     private var users: [UInt32: String?] = [:]
     private var groups: [UInt32: String?] = [:]

@@ -1,6 +1,6 @@
 #if !(Zstd && canImport(CZstd))
 extension BlockCompression {
-    /// Whether this kith was built with zstd (the package's trait `Zstd`).
+    /// True when this kith was built with zstd (the package's trait `Zstd`).
     static let isAvailable = false
 
     /// Nothing can be taken apart without zstd.

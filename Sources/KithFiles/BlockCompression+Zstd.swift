@@ -2,7 +2,7 @@
 import CZstd
 
 extension BlockCompression {
-    /// Whether this kith was built with zstd (the package's trait `Zstd`).
+    /// True when this kith was built with zstd (the package's trait `Zstd`).
     static let isAvailable = true
 
     /// The contents of one frame that has exactly `size` bytes of them; `nil` for anything else.

@@ -30,7 +30,7 @@ enum BlockCompression {
         return bytes
     }
 
-    /// Whether a frame says that its contents are its window: nothing but the contents is held then.
+    /// Tells whether a frame declares its contents to be its window: nothing else is held then.
     private static func isOneSegment(_ frame: ArraySlice<UInt8>) -> Bool {
         guard frame.starts(with: magic), let descriptor = frame.dropFirst(magic.count).first else { return false }
         // No dictionary either: there is none.

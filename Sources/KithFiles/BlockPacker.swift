@@ -1,7 +1,7 @@
 import KithAPI
 import Synchronization
 
-/// What the receiver of a transfer has said in its hello; nothing until then.
+/// The features a receiver has named in its hello; none until then.
 final class PeerFeatures: Sendable {
     private let value = Atomic<UInt32>(0)
 
@@ -12,7 +12,7 @@ final class PeerFeatures: Sendable {
 }
 
 extension TransferFrame.Features {
-    /// What the end that receives says, of compression as is wished.
+    /// Makes the features that a receiver names in its hello, for the compression asked for.
     init(_ compression: Files.Compression) {
         self = .confirmation
         guard BlockCompression.isAvailable, compression != .never else { return }

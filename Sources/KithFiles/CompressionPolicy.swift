@@ -11,7 +11,7 @@
 ///
 /// It begins by compressing: the first blocks go into the stream's buffer, where nothing can be measured.
 struct CompressionPolicy {
-    /// What is to be done with the next block.
+    /// The treatment of a block.
     enum Decision: Hashable {
         /// Send it as it is.
         case plain
@@ -29,14 +29,14 @@ struct CompressionPolicy {
 
     /// A block is sent compressed when it shrinks to at most this part of itself.
     static let worth = 0.9
-    /// How much of a block is tried first where the one before did not shrink.
+    /// The part of a block that is tried first where the one before did not shrink.
     static let sample = 16 << 10
 
     /// The link must be slower than the compressor by this factor: the transport wants the processor, too.
     private static let margin = 1.5
     /// Harder levels are for links slower by this factor.
     private static let ample = 8.0
-    /// What the buffers of a stream swallow before it shows how fast the link is, and a window of ``InFlightLimit``.
+    /// The bytes that a stream's buffers and an ``InFlightLimit`` take before the link's speed shows.
     private static let slack = 8 << 20
     private static let shortestWindow = Duration.milliseconds(50)
     private static let longestWindow = Duration.seconds(2)
@@ -50,7 +50,7 @@ struct CompressionPolicy {
         Effort(level: 1, speed: 400e6), Effort(level: 3, speed: 200e6), Effort(level: 9, speed: 30e6),
     ]
     private var effort = 1
-    /// Whether blocks are compressed at all.
+    /// True while blocks are compressed at all.
     private(set) var isOn = true
     private var misses = 0
     private var skip = 0
@@ -59,7 +59,7 @@ struct CompressionPolicy {
     private var pause = 4
     private var pausing = 0
 
-    /// What was measured since the last conclusion.
+    /// The measurements since the last conclusion.
     private struct Window {
         var contents = 0
         var wire = 0
@@ -72,7 +72,7 @@ struct CompressionPolicy {
     /// Begins; `isForced`: the person wants it whatever it costs.
     init(isForced: Bool = false) { self.isForced = isForced }
 
-    /// What is to be done with the next block.
+    /// Decides the treatment of the next block.
     mutating func next() -> Decision {
         let level = efforts[effort].level
         if isForced { return .compress(level: level) }

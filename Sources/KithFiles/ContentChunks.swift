@@ -70,7 +70,7 @@ struct ContentChunker: Hashable, Sendable {
     }()
 }
 
-/// What one chunk holds: the first half of its SHA-256.
+/// The hash of one chunk's contents: the first half of their SHA-256.
 struct ChunkHash: Hashable, Sendable {
     var high: UInt64
     var low: UInt64
@@ -102,7 +102,7 @@ struct ChunkTable: Sendable {
     private var hashes: [ChunkHash] = []
     private(set) var size: UInt64 = 0
 
-    /// How many bytes a chunk takes on the wire: a length and a hash.
+    /// The bytes a chunk takes on the wire: a length and a hash.
     static let entryCount = 4 + ChunkHash.count
 
     var isEmpty: Bool { lengths.isEmpty }
@@ -130,7 +130,7 @@ struct ChunkTable: Sendable {
         return Index(places: found)
     }
 
-    /// Where in the old version a chunk lies.
+    /// The position of a chunk in the old version.
     struct Place: Hashable, Sendable {
         var offset: UInt64
         var length: UInt32
@@ -139,7 +139,7 @@ struct ChunkTable: Sendable {
     struct Index {
         fileprivate let places: [ChunkHash: Place]
 
-        /// Where a chunk of this content and length is; `nil`: nowhere.
+        /// Finds a chunk of this content and length; `nil` when there is none.
         func place(of hash: ChunkHash, length: Int) -> Place? {
             guard let place = places[hash], Int(place.length) == length else { return nil }
             return place

@@ -23,7 +23,7 @@ struct CopyJob: Sendable {
     private let active: ActivePartials
     private let board = ProgressBoard()
     private let landing: Files.Landing
-    /// What all transfers of the copy together may pass, from devices and to one.
+    /// The rates that all transfers of the copy share, from devices and to one.
     private let limits: (incoming: RateLimit, outgoing: RateLimit)?
 
     init(
@@ -197,7 +197,7 @@ struct CopyJob: Sendable {
         }
     }
 
-    /// Where a source goes, and how.
+    /// Decides where a source goes, and how.
     ///
     /// One whose path has no name, as `laptop:`, gets the device's in a folder: what a name is, its own device does not say.
     private func destination(
@@ -218,7 +218,7 @@ struct CopyJob: Sendable {
         return (path, landing)
     }
 
-    /// Whether there is a folder.
+    /// Tells whether there is a folder.
     ///
     /// - Throws: `.conflict` for a link to one without a slash behind it: an earlier copy, or an attempt of this one
     ///   that was cut, may have put it there, and its sender would choose where the rest goes.

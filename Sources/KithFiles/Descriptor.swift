@@ -9,7 +9,7 @@ import KithWire
 final class Descriptor: Sendable {
     /// The system's number for it.
     let number: Int32
-    /// What nothing opened from here on may be; `nil` for this device's own person.
+    /// The files that nothing opened from here on may be; `nil` for this device's own person.
     private let protection: ProtectedFiles?
 
     /// Takes over a descriptor.
@@ -20,7 +20,7 @@ final class Descriptor: Sendable {
 
     deinit { kith_file_close(number) }
 
-    /// How a file is opened.
+    /// The ways to open a file.
     struct Flags: OptionSet, Sendable {
         let rawValue: Int32
         static let write = Flags(rawValue: Int32(KITH_FILE_WRITE))
@@ -33,12 +33,12 @@ final class Descriptor: Sendable {
         static let atTop = Flags(rawValue: Int32(KITH_FILE_AT_TOP))
     }
 
-    /// What a file is and has.
+    /// The attributes of a file.
     struct Info {
         var kind: Files.Kind
         /// Of what kind it is when it is special.
         var special: Files.Special?
-        /// What device it stands for.
+        /// The device it stands for.
         var deviceNumbers: Files.DeviceNumbers?
         var size: UInt64
         /// The permission bits, and those for set-user-ID, set-group-ID and sticky.
@@ -144,7 +144,7 @@ final class Descriptor: Sendable {
             links: info.links, allocated: info.allocated)
     }
 
-    /// Where a link leads.
+    /// Reads the target of a link.
     func target(ofLink name: [UInt8]) throws(Errno) -> [UInt8] {
         var failure: Int32 = 0
         let target = unsafe withCString(name) { name in
@@ -192,7 +192,7 @@ final class Descriptor: Sendable {
 
         deinit { unsafe kith_directory_close(listing) }
 
-        /// What the listing says the name told last stands for: a letter of ``Files/PackedNames``, or `?`.
+        /// The kind of the last name returned: a letter of ``Files/PackedNames``, or `?` where it is not listed.
         private(set) var kind = UInt8(ascii: "?")
 
         /// The next name; `nil` at the end.

@@ -39,10 +39,10 @@ struct Errno: Error, Hashable {
     static let noAttribute = Errno(ENODATA)
     #endif
 
-    /// Whether the caller may not do that here.
+    /// True when the caller may not do that here.
     var isDenial: Bool { [EACCES, EPERM, EROFS].contains(number) }
 
-    /// Whether it is the disk that is full, or the share of it.
+    /// True when the disk, or the caller's share of it, is full.
     var isFullDisk: Bool { [ENOSPC, EDQUOT].contains(number) }
 
     /// The result of a call that answers with the negated number.

@@ -137,7 +137,7 @@ struct FileFollowing: Sendable {
         return offset
     }
 
-    /// Where the part asked for begins.
+    /// Finds the beginning of the part asked for.
     private func start(in file: Descriptor, _ size: UInt64) throws(Errno) -> UInt64 {
         let start = input.start
         switch (start.isBytes, start.isFromBeginning) {
@@ -148,7 +148,7 @@ struct FileFollowing: Sendable {
         }
     }
 
-    /// Where the last `count` lines begin; a last line need not end.
+    /// Finds the beginning of the last `count` lines; the very last need not end.
     private func lastLines(_ count: UInt64, of file: Descriptor, _ size: UInt64) throws(Errno) -> UInt64 {
         guard count > 0 else { return size }
         var found: UInt64 = 0
@@ -168,7 +168,7 @@ struct FileFollowing: Sendable {
         return 0
     }
 
-    /// Where the line with this number begins, the first being 1; the end of a file that has fewer.
+    /// Finds the beginning of the line with this number, from 1; the end of a file that has fewer.
     private func line(_ number: UInt64, of file: Descriptor) throws(Errno) -> UInt64 {
         var left = max(number, 1) - 1
         var offset: UInt64 = 0
@@ -183,7 +183,7 @@ struct FileFollowing: Sendable {
         return offset
     }
 
-    /// How much there is to read in a file that does not say.
+    /// Counts the bytes of a file that does not tell its size.
     private static func length(of file: Descriptor) throws(Errno) -> UInt64 {
         var length: UInt64 = 0
         while let block = try file.bytes(at: length, limit: blockSize) {

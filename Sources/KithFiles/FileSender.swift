@@ -9,23 +9,23 @@ import KithWire
     /// A buffer on its way to the network.
     struct Outgoing: Sendable {
         var bytes: [UInt8]
-        /// How many of them are contents of files.
+        /// The number of them that are contents of files.
         var contents: UInt64
     }
 
     /// A shared buffer goes out when it holds this much.
     static let batchLimit = 256 << 10
-    /// How much of a file one buffer carries.
+    /// The most of a file that one buffer carries.
     private static let chunk = 256 << 10
 
     let output: BoundedQueue<Outgoing>
     private let progress: TransferProgress
     private var batch: [UInt8] = []
-    /// How many bytes of contents the shared buffer holds.
+    /// The bytes of contents that the shared buffer holds.
     private var batchContents: UInt64 = 0
-    /// Whether the receiver is to be told how much there is to do, once that has been counted.
+    /// True while the total is still to be sent to the receiver, once it has been counted.
     private var tellsTotal: Bool
-    /// Where small files are read to.
+    /// The memory that small files are read into.
     private let scratch = UnsafeMutableRawBufferPointer.allocate(
         byteCount: TransferFrame.maximumSmall, alignment: 16)
 
@@ -39,7 +39,7 @@ import KithWire
 
     // MARK: - Messages
 
-    /// How many bytes wait to go out together.
+    /// The bytes that wait to go out together.
     var waiting: Int { batch.count }
 
     var batchIsFull: Bool { batch.count >= Self.batchLimit }

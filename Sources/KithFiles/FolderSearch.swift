@@ -29,10 +29,10 @@ struct WalkProblems {
     }
 }
 
-/// What a walk begins with: the folder, held open, or what the path is instead of one.
+/// The beginning of a walk: the folder, held open, or what the path is instead of one.
 struct WalkStart {
     let info: Descriptor.Info
-    /// `nil` when the path is no folder.
+    /// `nil` when the path is not a folder.
     let folder: Descriptor?
     let target: [UInt8]?
 
@@ -199,7 +199,7 @@ struct FolderSearch: Sendable {
         return report
     }
 
-    /// How long something found waits for more.
+    /// The longest that something found waits for more.
     private static let patience = Duration.milliseconds(50)
     /// So many bytes of paths go into one message, and one path more.
     private static let messageSize = 64 << 10
@@ -314,7 +314,7 @@ struct FolderUsage: Sendable {
         return report
     }
 
-    /// What one file takes; a folder's own size is no size of contents.
+    /// Returns what one file takes; a folder's own size does not count as contents.
     private static func own(_ info: Descriptor.Info) -> (allocated: UInt64, apparent: UInt64) {
         (info.allocated, info.kind == .file || info.kind == .link ? info.size : 0)
     }

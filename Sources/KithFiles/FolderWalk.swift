@@ -7,7 +7,7 @@ import KithWire
 /// that is replaced by one meanwhile is told as a problem: every step is one name in a folder held open.
 /// It runs on a ``DiskExecutor``, in one task.
 final class FolderWalk {
-    /// What comes next.
+    /// A step of the walk.
     enum Step {
         /// A file or folder; a folder is gone into next, unless ``skip()`` is called.
         case entry(Descriptor.Info, target: [UInt8]?)
@@ -15,7 +15,7 @@ final class FolderWalk {
         case name(kind: UInt8)
         /// All that is in the folder at ``path`` has been told: comes once for each that was to be gone into.
         case left
-        /// What is at ``path`` could not be looked at or into.
+        /// The thing at ``path`` could not be examined or opened.
         case problem(KithError)
     }
 
@@ -28,7 +28,7 @@ final class FolderWalk {
 
     /// The path of what was told last, from the folder it began with on.
     private(set) var path: [UInt8] = []
-    /// How many levels below the folder it began with ``path`` is.
+    /// The number of levels between ``path`` and the folder where the walk began.
     private(set) var depth = 0
     private let maximumDepth: Int
     private let device: UInt64?
@@ -137,6 +137,6 @@ final class FolderWalk {
 }
 
 extension Descriptor.Info {
-    /// What it is, as one of ``Files/PackedNames``.
+    /// The letter of its kind in ``Files/PackedNames``.
     var letter: UInt8 { Files.PackedNames.letter(kind, special) }
 }

@@ -28,10 +28,10 @@ package struct IgnoreRules: Sendable {
         self.rules = rules
     }
 
-    /// Whether there is nothing to ask.
+    /// True when there are no rules.
     var isEmpty: Bool { rules.isEmpty }
 
-    /// Whether the patterns leave out `path`, which is relative to their folder and without slash at either end.
+    /// Tells whether the patterns leave out `path`, relative to their folder and without a slash at either end.
     package func excludes(_ path: [UInt8], isFolder: Bool) -> Bool {
         guard !rules.isEmpty else { return false }
         let name = path.lastIndex(of: UInt8(ascii: "/")).map { path[($0 + 1)...] } ?? path[...]
@@ -44,7 +44,7 @@ package struct IgnoreRules: Sendable {
     private struct Rule: Sendable {
         var glob: Glob
         var isNegated = false
-        /// Whether it is about the whole path; otherwise about the last name, at any depth.
+        /// True when it is about the whole path; otherwise it is about the last name, at any depth.
         var isAnchored = false
         var wantsFolder = false
 
@@ -86,7 +86,7 @@ private struct Glob: Sendable {
         case some
         /// Any bytes.
         case all
-        /// What follows may be here, or after the next two tokens.
+        /// The rest may match here, or after the next two tokens.
         case skipTwo
     }
 
@@ -131,7 +131,7 @@ private struct Glob: Sendable {
         }
     }
 
-    /// Whether all of `text` matches: follows every way through the tokens at once.
+    /// Tells whether all of `text` matches: follows every way through the tokens at once.
     func matches(_ text: ArraySlice<UInt8>) -> Bool {
         var states = [Bool](repeating: false, count: tokens.count + 1)
         var next = states

@@ -2,7 +2,7 @@ import KithIO
 import KithWire
 import Synchronization
 
-/// How much a sender may have on its way that the receiver has not taken in yet.
+/// The number of bytes a sender may have on their way that the receiver has not taken in yet.
 ///
 /// Whatever is on its way when an end dies has to be sent again, and until then it takes memory. What a path needs to
 /// be full is what passes in one of its round trips; twice that, and a little more, keeps a short one full when the
@@ -18,18 +18,18 @@ struct InFlightLimit: Sendable {
     /// The receiver says what it has taken in at least this often, in bytes.
     static let step: UInt64 = 256 << 10
 
-    /// How long the shortest delay is believed: the first ones are those of a path that is still felt out, and later it
-    /// may have become another.
+    /// The time for which the shortest delay is believed: the first ones are those of a path still being probed, and
+    /// later it may have become another.
     private static let firstMemory = Duration.seconds(1)
     private static let memory = Duration.seconds(30)
-    /// How many bytes may be on their way while the delay is measured anew.
+    /// The bytes that may be on their way while the delay is measured anew.
     private static let little = 2 * step
     private static let shortestPeriod = Duration.milliseconds(50)
     private static let periods = 8
 
     private(set) var written: UInt64 = 0
     private(set) var taken: UInt64 = 0
-    /// How many bytes may be written and not taken in.
+    /// The bytes that may be written and not taken in.
     private(set) var limit = longMinimum
 
     private var marks = Ring<(end: UInt64, time: ContinuousClock.Instant)>()
@@ -42,7 +42,7 @@ struct InFlightLimit: Sendable {
     /// The rates of the last periods, in bytes a second.
     private var rates: [Double] = []
 
-    /// Whether more may be written.
+    /// True while more may be written.
     var hasRoom: Bool { written - taken < (measuring == nil ? limit : Self.little) }
 
     /// Notes that `count` bytes were written.

@@ -21,7 +21,7 @@ enum InboxFolder {
         return (downloads(configuration + "/user-dirs.dirs", home: home) ?? home + "/Downloads") + "/Kith"
     }
 
-    /// What the desktop's own file says; `nil` when there is none, or it says nothing.
+    /// Reads the folder from the desktop's own file; `nil` when there is no such file, or it names none.
     private static func downloads(_ path: String, home: String) -> String? {
         // A file that cannot be read says nothing.
         guard let file = try? Descriptor.open(Array(path.utf8), []),
@@ -78,7 +78,7 @@ enum InboxFolder {
 final class InboxStaging: Sendable {
     private static let prefix = Array(".kith-inbox-".utf8)
 
-    /// Where it is.
+    /// The path of the folder.
     let path: Files.Path
     private let folder: Descriptor
     private let name: [UInt8]
@@ -105,7 +105,7 @@ final class InboxStaging: Sendable {
         _ = try? Removal.removeTree(name, from: folder)
     }
 
-    /// What cannot be removed stays.
+    /// Removes stale files; those that cannot be removed stay.
     private static func removeStale(in folder: Descriptor) {
         guard let listing = try? Descriptor.Listing(of: folder) else { return }
         var names: [[UInt8]] = []

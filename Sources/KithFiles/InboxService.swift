@@ -6,13 +6,13 @@ import KithWire
 public import Logging
 import Synchronization
 
-/// Where an inbox keeps what must outlast the process, and whom it knows.
+/// The storage of an inbox for what must outlast the process, and the devices it knows.
 public struct InboxMemory: Sendable {
     /// A device this one is paired with.
     public struct Peer: Hashable, Sendable {
         /// Its key.
         public var id: DeviceID
-        /// What it is called here.
+        /// The name it has here.
         public var name: String
         /// When it was paired, in seconds since 1970.
         public var pairedAt: Int64
@@ -264,7 +264,7 @@ public final class InboxService: Service {
         }
     }
 
-    /// Whether nobody need be asked: as many bytes as the rule allows, and no more files than have a block of them each.
+    /// Tells whether a rule accepts an offer unasked: at most its bytes, and at most a file for each block of them.
     private static func isAccepted(_ entry: Inbox.Entry, by rule: Inbox.Rule) -> Bool {
         guard rule.action == .accept else { return false }
         guard let maximum = rule.maximum else { return true }
@@ -348,7 +348,7 @@ public final class InboxService: Service {
         KithError(.invalid, "More was sent than had been offered. Nothing was kept.")
     }
 
-    /// How much may come for an offer in all: the contents, their names, and as many folders as anybody would send.
+    /// Computes the most that may come for an offer: contents, names, and as many folders as anybody would send.
     static func mostBytes(of entry: Inbox.Entry) -> UInt64 {
         let (names, isTooMuch) = entry.files.multipliedReportingOverflow(by: 8 << 10)
         let (all, overflow) = entry.bytes.addingReportingOverflow(isTooMuch ? .max : names)

@@ -12,7 +12,7 @@ import KithWire
 ///      │ └──expire──▶ expired└──expire──▶ failed
 ///      └──withdraw──▶ withdrawn
 struct InboxTable {
-    /// What may pile up.
+    /// The bounds on what may pile up.
     enum Limit {
         /// Offers of one device that are not over.
         static let perDevice = 8
@@ -28,18 +28,18 @@ struct InboxTable {
         static let items = 1_000
         /// Things of one offer that are listed by name.
         static let listed = 20
-        /// How long anybody may wait for a decision, in seconds.
+        /// The longest wait for a decision, in seconds.
         static let wait: Int64 = 3_600
-        /// How long one that came to nothing by itself stays listed after it would have expired, in seconds.
+        /// The time for which one that came to nothing by itself stays listed after its expiry, in seconds.
         static let remembered: Int64 = 86_400
-        /// How long an offer that was accepted may take to begin, in seconds.
+        /// The longest that an accepted offer may take to begin, in seconds.
         static let begin: Int64 = 60
     }
 
     /// One offer that is not over.
     struct Offer {
         var entry: Inbox.Entry
-        /// Who makes it.
+        /// The device that makes it.
         let device: DeviceID
         /// All that is offered; the entry lists only the beginning.
         let items: [Offers.Item]
@@ -101,7 +101,7 @@ struct InboxTable {
         return entry
     }
 
-    /// Whether bytes are one name, as a file may have it.
+    /// Tells whether bytes are a single name that a file may have.
     static func isName(_ bytes: [UInt8]) -> Bool {
         (1...255).contains(bytes.count) && !bytes.contains(0) && !bytes.contains(UInt8(ascii: "/"))
             && bytes != Array(".".utf8) && bytes != Array("..".utf8)
@@ -177,7 +177,7 @@ struct InboxTable {
         return idle ?? theirs.first ?? 0
     }
 
-    /// How an offer that nothing has happened to by `now` ends; `nil` while it does not.
+    /// The end of an offer to which nothing has happened by `now`; `nil` while it still stands.
     func expiry(of id: String, at now: Int64) -> Offers.State? {
         guard let offer = open.first(where: { $0.entry.id == id }), offer.deadline <= now else { return nil }
         return offer.entry.state == .waiting ? .expired : .failed

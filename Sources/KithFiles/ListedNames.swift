@@ -8,7 +8,7 @@ struct ListedNames {
     private static let maximumRespelled = 1 << 20
 
     private var hashes: Set<Int> = []
-    /// What was in the folder before, as the file system spells it.
+    /// The names that were in the folder before, as the file system spells them.
     private let before: Set<Int>
     /// Names the file system may spell otherwise.
     private var respelled: [[UInt8]] = []
@@ -41,7 +41,7 @@ struct ListedNames {
         }
     }
 
-    /// Whether a file system may write a new name otherwise: HFS+ decomposes letters, FAT drops dots and spaces.
+    /// Tells whether a file system may change a new name: HFS+ decomposes letters, FAT drops dots and spaces.
     private static func mayBeNormalised(_ name: [UInt8]) -> Bool {
         name.contains { $0 >= 0x80 } || name.last == UInt8(ascii: ".") || name.last == UInt8(ascii: " ")
     }

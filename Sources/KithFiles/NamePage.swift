@@ -16,7 +16,7 @@ struct NamePage {
         self.limit = limit
     }
 
-    /// How many names are held.
+    /// The number of names held.
     var held: Int { names.count }
 
     /// Takes a name in.

@@ -13,7 +13,7 @@ struct OfferDelivery: Sendable {
 
     private final class Status: Sendable {
         private let state = Mutex(Offers.State?.none)
-        /// How the offer stands; `nil` before the other device has it.
+        /// The state of the offer; `nil` before the other device has it.
         var current: Offers.State? {
             get { state.withLock { $0 } }
             set { state.withLock { $0 = newValue } }
@@ -101,7 +101,7 @@ struct OfferDelivery: Sendable {
         }
     }
 
-    /// What the tasks of a delivery bring.
+    /// A result of one of a delivery's tasks.
     private enum Part {
         case answered(Offers.State)
         case pushed(any Error)

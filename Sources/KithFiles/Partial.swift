@@ -16,10 +16,10 @@ final class Partial {
     private static let keptPrefix = Array(".kith-resume-".utf8)
     private static let randomCount = 20
     private static let letters = Array("abcdefghijklmnopqrstuvwxyz234567".utf8)
-    /// How long a kept one waits for its transfer to go on, in seconds.
+    /// The time a kept one waits for its transfer to go on, in seconds.
     private static let patience: Int64 = 7 * 86_400
 
-    /// What a kept one is a part of: its name at its destination, and which thing at the source it comes from.
+    /// The identity of a kept one's whole: its name at the destination, and the thing at the source it comes from.
     struct Key: Hashable {
         /// The name it will have.
         var name: [UInt8]
@@ -46,15 +46,15 @@ final class Partial {
     let name: [UInt8]
     /// The file, or the folder.
     let descriptor: Descriptor
-    /// Whether a transfer before this one has left something in it.
+    /// True when an earlier transfer has left something in it.
     let isResumed: Bool
     private let isFolder: Bool
     private var isDone = false
-    /// Whether it stays behind; `nil` for one with a fresh name, which never does.
+    /// The decision whether it stays behind; `nil` for one with a fresh name, which never does.
     private let keeping: Keeping?
     private let claim: ActivePartials.Claim?
 
-    /// Whether the kept ones of a transfer stay behind: when it was interrupted, not when it has failed for good.
+    /// The decision whether kept ones stay behind: when a transfer was interrupted, not when it has failed for good.
     final class Keeping: Sendable {
         private let value = Atomic(false)
         var isOn: Bool {
@@ -108,7 +108,7 @@ final class Partial {
         return try make(in: folder, isFolder: isFolder, mode: mode)
     }
 
-    /// Whether nobody else can have put it there, and it has no other name that would change with it.
+    /// Tells whether nobody else can have put it there, and no other name would change with it.
     private static func isOwn(_ info: Descriptor.Info, isFolder: Bool) -> Bool {
         info.kind == (isFolder ? .folder : .file) && (isFolder || info.links == 1) && info.user == kith_effective_user()
     }
@@ -148,7 +148,7 @@ final class Partial {
         return false
     }
 
-    /// Whether a name still stands for what is open.
+    /// Tells whether a name still stands for what is open.
     private static func isNamed(
         _ name: [UInt8], _ descriptor: Descriptor, in folder: Descriptor
     ) throws(Errno) -> Bool {
@@ -185,7 +185,7 @@ final class Partial {
         isDone = true
     }
 
-    /// Whether it is one that stays behind when its transfer is interrupted.
+    /// True for one that stays behind when its transfer is interrupted.
     var stays: Bool { !isDone && keeping != nil }
 
     /// The name it has now; `nil` once it has its real one.
@@ -204,7 +204,7 @@ final class Partial {
         freshPrefix + (0..<randomCount).map { _ in letters[Int.random(in: 0..<32)] }
     }
 
-    /// Whether a name is one of a partial.
+    /// Tells whether a name is that of a partial.
     static func isPartial(name: [UInt8]) -> Bool {
         for prefix in [freshPrefix, keptPrefix] where name.count == prefix.count + randomCount {
             if name.starts(with: prefix) { return true }
@@ -329,11 +329,11 @@ enum Removal {
         count += 1
     }
 
-    /// What became of something that was to be deleted.
+    /// The outcome of deleting something.
     struct Outcome {
-        /// How many things were deleted, or would be.
+        /// The number of things that were deleted, or would be.
         var count: UInt64 = 0
-        /// Whether nothing of it was spared.
+        /// True while none of it was spared.
         var isWhole = true
     }
 

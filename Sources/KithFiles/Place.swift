@@ -9,9 +9,9 @@ struct Place: Sendable {
     private let root: Descriptor
     /// The names from there.
     private let components: [[UInt8]]
-    /// Whether the kernel keeps it beneath the root; not when the root is the whole file system.
+    /// True when the kernel keeps it beneath the root; false when the root is the whole file system.
     let isConfined: Bool
-    /// Whether the path said that it is a folder.
+    /// True when the path says that it is a folder.
     let isFolder: Bool
     /// The path as the caller gave it, for messages.
     let shown: Files.Path
@@ -122,7 +122,7 @@ struct Place: Sendable {
         }
     }
 
-    /// How paths are gone along from the root.
+    /// The ways to follow a path from the root.
     private enum Way {
         /// As the system does: for this device's own person.
         case systems
@@ -162,7 +162,7 @@ struct Place: Sendable {
         throw Self.isLink(shown)
     }
 
-    /// What is said of a link to a folder where the folder itself is wanted.
+    /// Makes the error for a link to a folder where the folder itself is wanted.
     static func isLink(_ path: Files.Path) -> KithError {
         KithError(
             .conflict, "\(path) is a link. Use \(path)/ to copy into the folder it leads to, or remove it.")
@@ -187,7 +187,7 @@ struct Place: Sendable {
         return (folder, name)
     }
 
-    /// Whether the path is the granted folder itself, or the top of the file system.
+    /// True for the granted folder itself, or the top of the file system.
     var isRoot: Bool { components.isEmpty }
 
     /// The ways down to the path: each name with the ones before it.

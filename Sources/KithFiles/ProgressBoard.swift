@@ -2,9 +2,9 @@ import KithAPI
 import KithWire
 import Synchronization
 
-/// How far the transfers of one copy have come together.
+/// The combined progress of the transfers of one copy.
 final class ProgressBoard: Sendable {
-    /// Where reports go.
+    /// The stream that reports go to.
     typealias Reports = MethodStream<Nothing, Files.Progress>
 
     private let lanes = Mutex<[TransferProgress]>([])
@@ -76,7 +76,7 @@ final class ProgressBoard: Sendable {
         return failures.first.map { ($0.error, failures.reduce(0) { $0 &+ $1.count }) }
     }
 
-    /// What is to be reported now; entries left out are reported once.
+    /// Makes the report that is due now; entries left out are reported once.
     ///
     /// The copy waits when nothing of it goes on; what is copied now is told of one transfer.
     func report() -> Files.Progress {

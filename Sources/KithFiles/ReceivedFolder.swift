@@ -12,24 +12,24 @@ final class ReceivedFolder {
     let relative: [UInt8]?
     /// The folder, as long as something is to come; `nil` in a dry run where it is not there.
     private(set) var descriptor: Descriptor?
-    /// What is set when it is full.
+    /// The attributes to set once it is full.
     var attributes: TransferFrame.Attributes?
     var extended: [TransferFrame.ExtendedAttribute]?
-    /// What gives it its name, when it is the topmost new one.
+    /// The partial that gives it its name, when it is the topmost new one.
     var partial: Partial?
-    /// Whether what has the name now makes way for it.
+    /// True when what has the name now makes way for it.
     var replaces = false
-    /// Whether it is the very folder it is said to be in: the destination that becomes the source's equal.
+    /// True when it is the very folder it is said to be in: the destination that becomes the source's equal.
     var isItsParent = false
-    /// Whether nothing is in it but what this transfer has put there.
+    /// True when it holds only what this transfer has put there.
     let isNew: Bool
-    /// Whether nobody sees it until the topmost new one gets its name.
+    /// True when nobody sees it until the topmost new one gets its name.
     let isHidden: Bool
-    /// How much of it is not done: its listing, its files, its folders.
+    /// The number of its parts that are not done: its listing, its files, its folders.
     var open = 1
     /// The names that were listed, where what was not is to go.
     var listed: ListedNames?
-    /// Whether the sender could list all of it.
+    /// True while the sender could list all of it.
     var isListedWhole = true
 
     init(
@@ -73,27 +73,27 @@ struct ReceivedFile {
     let extended: [TransferFrame.ExtendedAttribute]?
     /// Which file of the listing it is.
     let index: UInt64
-    /// What of it is here, and what has its name.
+    /// The parts of it that are here, and what has its name.
     var plan = Plan()
 
     var name: [UInt8] { attributes.name }
 
     struct Plan {
-        /// What an interrupted transfer has left, with the hashes of its leaves.
+        /// The part that an interrupted transfer has left, with the hashes of its leaves.
         var partial: Partial?
         var leaves: [UInt8] = []
         var partialSize: UInt64 = 0
         /// The version here, whose chunks the sender was told.
         var old: Descriptor?
-        /// Whether the version here may be the same, and the sender was told its hash.
+        /// True when the version here may be the same, and the sender was sent its hash.
         var mayBeSame = false
-        /// What has the name now.
+        /// The kind of what has the name now.
         var existing: Files.Kind?
         /// About how many bytes the sender holds for it.
         var cost = 0
     }
 
-    /// What it is a part of while it is not whole.
+    /// The key of its partial while it is not whole.
     var key: Partial.Key {
         Partial.Key(
             name: name, identity: attributes.identity, size: size, seconds: attributes.seconds,
@@ -102,7 +102,7 @@ struct ReceivedFile {
 
     var leafSize: Int { TreeHash.leafSize(for: size) }
 
-    /// Whether it is worth going on with when it is interrupted.
+    /// True for one worth going on with when it is interrupted.
     var isKept: Bool { size > UInt64(leafSize) }
 }
 
@@ -124,15 +124,15 @@ struct ReceivedContents {
 struct ArrivingContents: Sendable {
     let descriptor: Descriptor
     private let isSparse: Bool
-    /// What an interrupted transfer has left, by the hashes of its leaves.
+    /// The hashes of the leaves that an interrupted transfer has left.
     private let leaves: [UInt8]
     private let partialSize: UInt64
     /// The version here, whose chunks the sender was told.
     private let old: Descriptor?
     private(set) var hash: TreeHash
-    /// How many of its bytes passed over the link.
+    /// The number of its bytes that passed over the link.
     var sent: UInt64 = 0
-    /// How far the file on the disk goes, with what an earlier transfer has written.
+    /// The size of the file on the disk, with what an earlier transfer has written.
     private(set) var extent: UInt64
 
     /// Bytes at a time that become a hole when all are zero.
@@ -148,10 +148,10 @@ struct ArrivingContents: Sendable {
         hash = TreeHash(leafSize: file.leafSize)
     }
 
-    /// How many of its bytes are there.
+    /// The number of its bytes that are there.
     var position: UInt64 { hash.size }
 
-    /// How much more there can be: no file ends beyond 2⁶³-1.
+    /// The bytes there is room for: no file ends beyond 2⁶³-1.
     private var room: UInt64 { UInt64(Int64.max) - position }
 
     /// Takes the next bytes in.

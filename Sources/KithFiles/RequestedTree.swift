@@ -1,7 +1,7 @@
 import KithAPI
 import KithWire
 
-/// What one device was asked to send, held against what it lists.
+/// A check of what one device lists against what it was asked to send.
 ///
 /// A sender may list the one thing that was asked for, under its name and of its kind, and what lies beneath it but for
 /// what was to be left out. Anything else ends the transfer before it is put anywhere. A value without I/O: both the end
@@ -11,11 +11,11 @@ struct RequestedTree: Sendable {
     private let device: String
     /// The name of what was asked for; `nil` where the path has none, and the destination says it.
     private let name: [UInt8]?
-    /// Whether folders and links may come, too.
+    /// True when folders and links may come, too.
     let isRecursive: Bool
-    /// Whether the destination becomes what was asked for, and whatever comes later goes into that.
+    /// True when the destination becomes what was asked for, and whatever comes later goes into that.
     private let isExact: Bool
-    /// Whether the path said that it is a folder.
+    /// True when the path said that it is a folder.
     private let isFolder: Bool
     private let selection: Files.Selection
     private let rules: IgnoreRules
@@ -41,7 +41,7 @@ struct RequestedTree: Sendable {
         rules = try IgnoreRules(selection.exclude)
     }
 
-    /// Whether the request leaves the name open: `laptop:`, or the granted folder itself.
+    /// True when the request leaves the name open: `laptop:`, or the granted folder itself.
     var isUnnamed: Bool { name == nil }
 
     /// Takes the next message of the sender.

@@ -29,11 +29,11 @@ final class SendingSubstreams: Sendable {
 
     private struct State {
         var lanes: [Lane]
-        /// Whether the receiver has said that it takes none.
+        /// True once the receiver has refused the substream.
         var isRefused = false
         var isComplete = true
         var failure: (any Error)?
-        /// Whether anything has changed since the one who deals has looked.
+        /// True when something has changed since the dealer last looked.
         var isChanged = false
         var dealer: Waiter<Void>?
     }

@@ -4,9 +4,9 @@ import KithNode
 import KithWire
 import Synchronization
 
-/// Where a transfer gets the streams of its lanes from.
+/// The source of a transfer's substreams.
 struct LaneStreams: Sendable {
-    /// How many there are.
+    /// The number of substreams.
     let count: Int
     /// Opens one, or waits for the other end to open it.
     let stream: @Sendable (_ lane: Int) async throws -> any ByteStream

@@ -30,7 +30,7 @@ struct TokenBucket {
     }
 }
 
-/// What several streams together may pass in a second.
+/// The rate that several streams share.
 final class RateLimit: Sendable {
     private let bucket: Mutex<TokenBucket>
 

@@ -213,7 +213,7 @@ enum Transfer {
 
     // MARK: - Receiving
 
-    /// What somebody else's files are received as.
+    /// The kind of transfer by which somebody else's files arrive.
     enum Origin: Sendable {
         /// As copies that this end asked for, or lets be made.
         case copy
@@ -377,13 +377,13 @@ enum Transfer {
         }
     }
 
-    /// Whether this end's disk has refused for want of room or permission, so that what has come is worth keeping.
+    /// Tells whether the disk here refused for want of room or permission, so that what has come is worth keeping.
     private static func canBePutRight(_ error: any Error) -> Bool {
         guard let error = error as? Errno ?? (error as? KithError)?.cause as? Errno else { return false }
         return error.isFullDisk || error.isDenial
     }
 
-    /// Whether the sender has ended for a reason that may pass, so that what has come is worth keeping.
+    /// Tells whether the sender has ended for a reason that may pass, so that what has come is worth keeping.
     private static func isPassing(_ error: any Error) -> Bool {
         guard let code = (error as? RemoteFailure)?.error.code else { return false }
         return [.closed, .unreachable, .timedOut, .cancelled].contains(code)
@@ -413,7 +413,7 @@ struct StreamFailure: Error {
     static func reason(_ error: any Error) -> any Error { (error as? StreamFailure)?.error ?? error }
 }
 
-/// What the receiver has to say, until it is written.
+/// The receiver's answers, until they are written.
 ///
 /// Who fills it never waits: an honest sender reads all the time.
 final class AnswerQueue: Sendable {

@@ -92,7 +92,7 @@ package enum TransferFrame: Hashable, Sendable {
     case failure(Files.Failure)
     case acknowledgement(Files.Summary)
 
-    /// What a name has besides its contents.
+    /// The attributes of a name, besides its contents.
     package struct Attributes: Hashable, Sendable {
         package var name: [UInt8]
         package var mode: UInt32
@@ -110,7 +110,7 @@ package enum TransferFrame: Hashable, Sendable {
         }
     }
 
-    /// What is to be known of a file before its contents come.
+    /// The flags of a file, sent before its contents.
     package struct FileFlags: OptionSet, Hashable, Sendable {
         package let rawValue: UInt8
         package init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -131,7 +131,7 @@ package enum TransferFrame: Hashable, Sendable {
         }
     }
 
-    /// What an end can do and wishes, as its hello says.
+    /// The abilities and wishes of one end, as its hello names them.
     package struct Features: OptionSet, Hashable, Sendable {
         package let rawValue: UInt32
         package init(rawValue: UInt32) { self.rawValue = rawValue }

@@ -5,9 +5,9 @@ package struct TransferParser: Sendable {
     private let takesCompressed: Bool
     private var pending: [UInt8] = []
     private var chunk: ArraySlice<UInt8> = []
-    /// How many bytes of a data message have not come yet.
+    /// The bytes of a data message that have not come yet.
     private var dataLeft = 0
-    /// What follows the compressed message ``chunk`` is a part of; `nil` outside of one.
+    /// The bytes behind the compressed message that ``chunk`` is a part of; `nil` outside of one.
     private var behind: ArraySlice<UInt8>?
 
     /// Begins; compressed messages are taken only where this end has said that it does.
@@ -24,7 +24,7 @@ package struct TransferParser: Sendable {
         }
     }
 
-    /// Whether the bytes ended between two messages.
+    /// True when the bytes ended between two messages.
     package var isBetweenFrames: Bool { pending.isEmpty && chunk.isEmpty && dataLeft == 0 && behind == nil }
 
     /// The next message; `nil` when more bytes are needed.

@@ -2,7 +2,7 @@ package import KithAPI
 import KithWire
 import Synchronization
 
-/// How far a transfer has come: told by the tasks that do it, asked by the one that reports.
+/// The progress of a transfer: updated by the tasks that do it, read by the one that reports.
 package final class TransferProgress: Sendable {
     private struct State {
         var progress = Files.Progress()
@@ -24,7 +24,7 @@ package final class TransferProgress: Sendable {
     /// One of how many it is: what is kept for a report, and goes into one, is shared.
     private let share: Int
 
-    /// Whether what passes between the ends passes over a link; else none of it counts as sent.
+    /// True when bytes pass between the ends over a link; otherwise none of them counts as sent.
     private let isOverLink: Bool
 
     package init(share: Int = 1, isOverLink: Bool = true) {
@@ -85,7 +85,7 @@ package final class TransferProgress: Sendable {
         }
     }
 
-    /// How far the transfers before this one came.
+    /// The progress of the transfers before this one.
     struct Mark {
         fileprivate var bytes: UInt64
         fileprivate var files: UInt64
@@ -93,7 +93,7 @@ package final class TransferProgress: Sendable {
         fileprivate var totalFiles: UInt64?
     }
 
-    /// Where a transfer that may have to begin anew begins.
+    /// The progress to return to when a transfer has to begin anew.
     var mark: Mark {
         state.withLock { state in
             Mark(
@@ -119,7 +119,7 @@ package final class TransferProgress: Sendable {
         }
     }
 
-    /// Whether the other end has answered at all.
+    /// True once the other end has answered at all.
     var isConnected: Bool {
         get { state.withLock { $0.isConnected } }
         set { state.withLock { $0.isConnected = newValue } }
@@ -139,7 +139,7 @@ package final class TransferProgress: Sendable {
         }
     }
 
-    /// What there is to do, once it has been counted.
+    /// The bytes and files there are to do, once they have been counted.
     var total: (bytes: UInt64, files: UInt64)? {
         state.withLock { state in
             guard let bytes = state.progress.totalBytes else { return nil }
@@ -163,19 +163,19 @@ package final class TransferProgress: Sendable {
         state.withLock { state in state.failure.map { ($0, state.skippedCount) } }
     }
 
-    /// Whether the end of the transfer has been sent, so that an acknowledgement may come.
+    /// True once the end of the transfer has been sent, so that an acknowledgement may come.
     var isAllSent: Bool {
         get { state.withLock { $0.isAllSent } }
         set { state.withLock { $0.isAllSent = newValue } }
     }
 
-    /// Whether nothing more comes.
+    /// True once nothing more comes.
     var isDone: Bool {
         get { state.withLock { $0.isDone } }
         set { state.withLock { $0.isDone = newValue } }
     }
 
-    /// What is to be reported now; entries left out are reported once.
+    /// Makes the report that is due now; entries left out are reported once.
     package func report() -> Files.Progress {
         state.withLock { state in
             defer { state.progress.skipped = [] }
@@ -193,7 +193,7 @@ package final class TransferProgress: Sendable {
 }
 
 extension Files.Failure {
-    /// What a transfer that left something out ends with: the first reason, and how many more things there were.
+    /// Makes the error of a transfer that left something out: the first reason, and the number of further things.
     init(leftOut error: KithError, count: UInt64) {
         let more = count > 1 ? " (and \(count - 1) more left out)" : ""
         self.init(code: error.code, message: error.message + more)

@@ -8,12 +8,12 @@ struct TransferRelay: Sendable {
     let from: any ByteStream
     let to: any ByteStream
     let progress: TransferProgress
-    /// What the sender was asked for: nothing else is passed on.
+    /// The tree the sender was asked for: nothing else is passed on.
     let requested: RequestedTree
-    /// What this device takes of compressed messages, and asks the sender for.
+    /// The features for compressed messages that this device takes, and asks the sender for.
     private let features: TransferFrame.Features
     private let listing = Listing()
-    /// How much a receiver may send before its first message; empty messages count as none.
+    /// The most a receiver may send before its first message; empty messages do not count as one.
     private static let greetingLimit = 512 << 10
 
     init(
@@ -101,7 +101,7 @@ struct TransferRelay: Sendable {
 
     private func back() async throws -> Files.Summary {
         var parser = TransferParser()
-        /// What came before the first message was whole; `nil` behind it.
+        /// The bytes that came before the first message was whole; `nil` after it.
         var early: [UInt8]? = []
         while let bytes = try await to.read(upTo: 256 << 10) {
             if early == nil { try await from.write(bytes) } else { early? += bytes }
@@ -131,7 +131,7 @@ struct TransferRelay: Sendable {
         throw KithError(.closed, "The other end ended the transfer without an acknowledgement.")
     }
 
-    /// What the sender hears first: of the receiver's hello, what this device takes and wishes for, too.
+    /// Makes the sender's first message: of the receiver's hello, only what this device takes and wishes for, too.
     private func greeting(_ frame: TransferFrame, in bytes: [UInt8]) throws -> [UInt8] {
         guard case .hello(let version, let theirs) = frame else { return bytes }
         var greeting: [UInt8] = []

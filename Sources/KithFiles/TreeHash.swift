@@ -6,12 +6,12 @@ import Crypto
 /// tree of any number of leaves is split as in RFC 9162 §2.1.1; a file without bytes has one empty leaf. Two ends that
 /// have the hashes of the leaves can so compare files in parts and still check the whole at the end.
 struct TreeHash {
-    /// How many bytes a hash has.
+    /// The number of bytes of a hash.
     static let count = 32
     /// The most leaves a file up to 256 GiB has.
     private static let usualLeaves: UInt64 = 1 << 16
 
-    /// How many bytes each leaf but the last has.
+    /// The number of bytes of each leaf but the last.
     let leafSize: Int
     /// The bytes seen.
     private(set) var size: UInt64 = 0
@@ -44,7 +44,7 @@ struct TreeHash {
         return Array(hash.finalize())
     }
 
-    /// Whether the bytes seen end where a leaf does.
+    /// True when the bytes seen end where a leaf does.
     var isAtBoundary: Bool { inLeaf == 0 }
 
     /// Takes the next bytes in.

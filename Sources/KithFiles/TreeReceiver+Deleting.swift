@@ -1,7 +1,7 @@
 import KithAPI
 import KithWire
 
-/// What goes: what has the name of something else, and what the source does not have.
+/// Deletes what has the name of something else, and what the source does not have.
 extension TreeReceiver {
     private static let maximumToDelete = 1 << 20
 

@@ -2,7 +2,7 @@ import KithAPI
 import KithIO
 import KithWire
 
-/// How fast contents arrive, to know whether looking for what is here already is worth its while.
+/// The speed at which contents arrive, to know whether looking for what is here already is worthwhile.
 struct ArrivalSpeed {
     private var bytes = 0
     private var time = Duration.zero
@@ -13,15 +13,15 @@ struct ArrivalSpeed {
         self.time += time
     }
 
-    /// Whether whole files come faster than both ends can cut and hash them.
+    /// True when whole files come faster than both ends can cut and hash them.
     var isFasterThanHashing: Bool { bytes > 64 << 20 && Double(bytes) / max(time / .seconds(1), 0.001) > 250e6 }
 }
 
-/// What is wanted of each file, and its contents.
+/// Decides what is wanted of each file, and receives its contents.
 extension TreeReceiver {
     /// Files smaller than this are sent whole.
     private static let minimumDifference: UInt64 = 64 << 10
-    /// What the sender may have to hold of what we said of files not done, and for how many.
+    /// The most the sender may have to hold of our answers about files not done, and for how many.
     private static let maximumCost = 8 << 20
     private static let maximumPlanned = 16
 
@@ -102,7 +102,7 @@ extension TreeReceiver {
         planned += 1
     }
 
-    /// Whether the file here stays; then its mode becomes the source's.
+    /// Tells whether the file here stays; its mode becomes the source's then.
     private func isCurrent(_ file: ReceivedFile, _ existing: Descriptor.Info, _ path: Files.Path) throws -> Bool {
         let attributes = file.attributes
         if options.update, !file.folder.isHidden,

@@ -2,7 +2,7 @@ import CKithSystem
 import KithAPI
 import KithWire
 
-/// What is left behind when the disk is full: as much as is worth going on with, and never the last of its room.
+/// Decides what stays when the disk is full: as much as is worth going on with, and never the last of its room.
 extension TreeReceiver {
     /// Gives room back, and says what of the transfer stays and where.
     ///
@@ -76,7 +76,7 @@ extension ReceivedFolder {
     }
 }
 
-/// How much of a file system is free, and how much a transfer that has failed leaves free.
+/// The free room of a file system, and the room that a failed transfer leaves free.
 struct DiskRoom {
     /// The most that is left free.
     static let most: UInt64 = 64 << 20

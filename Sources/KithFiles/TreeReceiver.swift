@@ -10,7 +10,7 @@ import KithWire
 /// For each file that is listed it says what of it is wanted. It runs on a ``DiskExecutor``.
 final class TreeReceiver {
     let options: Files.Landing
-    /// What it is received as.
+    /// The kind of transfer it receives.
     let origin: Transfer.Origin
     let progress: TransferProgress
     let answers: AnswerQueue
@@ -19,9 +19,9 @@ final class TreeReceiver {
     let keeping = Partial.Keeping()
     let rules: IgnoreRules
     let destination: Files.Path
-    /// What the sender was asked for; `nil` where it is the one that asks.
+    /// The tree the sender was asked for; `nil` where the sender is the one that asks.
     private var requested: RequestedTree?
-    /// Where the folder sent goes when the destination is a folder that becomes it.
+    /// The destination, when it is a folder that becomes the folder sent.
     private let exactFolder: Descriptor?
     /// The new name of the one thing sent, when the destination is not a folder.
     private let newName: [UInt8]?
@@ -32,7 +32,7 @@ final class TreeReceiver {
     /// About how many bytes those of the files and folders take that are not done.
     private var extendedCost = 0
     private var hasGreeted = false
-    /// Whether the next thing left out is the file just given up.
+    /// True when the next thing left out is the file just given up.
     private var hasAbandoned = false
 
     /// The files listed and not yet answered for, and those wanted whose contents have not come yet.
@@ -42,7 +42,7 @@ final class TreeReceiver {
     /// Answers of one kind in a row that are not said yet.
     var toSend: UInt64 = 0
     var notNeeded: UInt64 = 0
-    /// What the sender holds for the files wanted.
+    /// The bytes the sender holds for the files wanted.
     var cost = 0
     var planned = 0
     var contents: ReceivedContents?
@@ -53,18 +53,18 @@ final class TreeReceiver {
     var laned = 0
     /// The folder of the file begun last.
     var lastBegun: ReceivedFolder?
-    /// How fast contents have come.
+    /// The speed at which contents have come.
     var speed = ArrivalSpeed()
 
     /// The files hard links may be made to, by their number in the listing.
     private var targets: [UInt64: LinkTarget] = [:]
     private var waitingLinks = 0
-    /// What the source does not have.
+    /// The things here that the source does not have.
     var toDelete: [(folder: ReceivedFolder, name: [UInt8])] = []
     private var isSourceComplete = true
     var summary = Files.Summary()
 
-    /// Whether what is not whole stays for a transfer that goes on with it; set before the receiver goes.
+    /// True when what is not whole stays for a transfer that goes on with it; set before the receiver goes.
     var isInterrupted: Bool {
         get { keeping.isOn }
         set { keeping.isOn = newValue }
@@ -345,7 +345,7 @@ final class TreeReceiver {
         }
     }
 
-    /// Whether files get the permission bits they have at the source.
+    /// True when files get the permission bits they have at the source.
     var keepsModes: Bool { options.preserve && origin == .copy }
 
     /// The mode a folder that is whole gets.
@@ -528,7 +528,7 @@ final class TreeReceiver {
         return folder.path + [UInt8(ascii: "/")] + name
     }
 
-    /// Where something lies that has no name of its own yet.
+    /// Makes the path of something that has no name of its own yet.
     func path(ofPartial partial: Partial, in folder: ReceivedFolder) -> Files.Path {
         guard folder.parent == nil, newName != nil else { return shown(partial.name, in: folder) }
         let around = folder.path.lastIndex(of: UInt8(ascii: "/")).map { Array(folder.path[...$0]) } ?? []

@@ -7,14 +7,14 @@ import Synchronization
 ///
 /// It runs on a ``DiskExecutor``; the channel's other end writes to the network meanwhile.
 final class TreeSender {
-    /// What the receiver said of some files, in the order they were listed.
+    /// The receiver's answer about some files, in the order they were listed.
     enum Answer: Sendable {
         case send(files: UInt64)
         case notNeeded(files: UInt64)
         case difference(Basis)
     }
 
-    /// What the receiver has of one file.
+    /// The data the receiver already has for one file.
     struct Basis: Sendable {
         /// The hashes of the leaves of a transfer that was interrupted.
         var leaves: [UInt8] = []
@@ -27,7 +27,7 @@ final class TreeSender {
         var cost: Int { leaves.count + chunks.count * ChunkTable.entryCount }
     }
 
-    /// How many bytes of bases wait to be used.
+    /// The bytes of bases that wait to be used.
     final class Held: Sendable {
         /// The most there may be; an honest receiver stays far below.
         static let maximum = 64 << 20
@@ -62,7 +62,7 @@ final class TreeSender {
     private var pending = Ring<Pending>()
     private var listed: UInt64 = 0
     private var linked: [Descriptor.Info.Identity: UInt64] = [:]
-    /// What the receiver holds for the files pending: their extended attributes, and their further names.
+    /// The bytes the receiver holds for pending files: extended attributes, and further names.
     private var pendingCost = 0
     private var pendingLinks = 0
     private var linksOfPending: [UInt64: Int] = [:]
@@ -128,7 +128,7 @@ final class TreeSender {
         return count
     }
 
-    /// Whether what is listed and not answered for leaves room for more; the receiver bears twice as much.
+    /// True while the files listed and not answered for leave room for more; the receiver bears twice as much.
     private var mayListMore: Bool {
         walk.open.count < Self.maximumFolders && pendingCost < TransferFrame.maximumWaitingExtended / 2
             && pendingLinks < TransferFrame.maximumWaitingLinks / 2

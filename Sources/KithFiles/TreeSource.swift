@@ -3,7 +3,7 @@ import KithWire
 
 /// A file or folder at the top of a transfer.
 struct TreeSource: Sendable {
-    /// What it is called at the other end.
+    /// The name it gets at the other end.
     let name: [UInt8]
     /// The path to name in messages.
     let shown: Files.Path
@@ -43,7 +43,7 @@ struct TreeSource: Sendable {
         folder = nil
     }
 
-    /// How deep folders may nest: each level holds one descriptor open.
+    /// The deepest that folders may nest: each level holds one descriptor open.
     static let maximumDepth = 200
 
     /// Counts the bytes and files of some sources.

@@ -27,7 +27,7 @@ final class TreeWalk {
         func path(of name: [UInt8]) -> [UInt8] { path + [UInt8(ascii: "/")] + name }
     }
 
-    /// How many folders are open.
+    /// The number of folders that are open.
     final class OpenFolders {
         fileprivate(set) var count = 0
     }
@@ -58,7 +58,7 @@ final class TreeWalk {
         var isComplete = true
     }
 
-    /// How many names of a folder are held and sorted at once.
+    /// The number of names of a folder that are held and sorted at once.
     static let part = 4_096
 
     let open = OpenFolders()
@@ -72,7 +72,7 @@ final class TreeWalk {
         self.rules = rules
     }
 
-    /// How many names are held, of all folders on the way down.
+    /// The number of names held, of all folders on the way down.
     var held: Int { levels.reduce(0) { $0 + $1.names.count } }
 
     /// The next step; `nil` after the last.

@@ -1,6 +1,6 @@
 public import KithWire
 
-/// Who a device is: its Ed25519 public key, 32 bytes.
+/// The identity of a device: its Ed25519 public key, 32 bytes.
 ///
 /// As text: 52 letters of base32 (RFC 4648, lower case) for the key and 3 for a check, in groups of five parted by
 /// hyphens: `abcde-fghij-…`. Hyphens, spaces and case do not matter when it is read. The check is the remainder of
@@ -29,7 +29,7 @@ public struct DeviceID: Hashable, Sendable {
     /// The first ten letters: enough to tell one's own devices apart, never to trust one.
     public var short: String { String(description.prefix(11)) }
 
-    /// Whether both are the same.
+    /// Returns true when both are the same.
     public static func == (left: DeviceID, right: DeviceID) -> Bool { left.words == right.words }
 
     /// Feeds what makes it itself to a hasher.

@@ -11,7 +11,7 @@ extension DeviceKey {
         return Array(box.combined)
     }
 
-    /// What ``seal(_:_:)`` encrypted for the same purpose; nil when it is something else.
+    /// Decrypts what ``seal(_:_:)`` encrypted for the same purpose; `nil` when it is something else.
     package func unseal(_ sealed: [UInt8], _ label: String) -> [UInt8]? {
         // Neither error says more than that these bytes are not ours.
         guard let box = try? ChaChaPoly.SealedBox(combined: sealed),

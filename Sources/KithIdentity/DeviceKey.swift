@@ -9,7 +9,7 @@ public import KithWire
 public struct DeviceKey: Sendable {
     /// The 32 secret bytes (RFC 8032 §5.1.5).
     package let secret: SecretBytes
-    /// Who the device with this key is.
+    /// The identity of the device with this key.
     public let id: DeviceID
 
     /// Makes a new key.
@@ -70,7 +70,7 @@ extension DeviceKey: CustomStringConvertible, CustomDebugStringConvertible {
 }
 
 extension DeviceID {
-    /// Whether `signature` is this device's signature of `message`.
+    /// Tells whether `signature` is this device's signature of `message`.
     public func isValid(signature: [UInt8], for message: [UInt8]) -> Bool {
         guard let key = try? Curve25519.Signing.PublicKey(rawRepresentation: bytes) else { return false }
         return key.isValidSignature(signature, for: message)

@@ -1,10 +1,10 @@
 import Foundation
 
-/// What a device is called: text for people, chosen by whoever sets the device up, and so worth nothing as a proof.
+/// The name of a device: text for people, chosen by whoever sets the device up, and so worth nothing as a proof.
 ///
 /// Two names that look the same are the same, whatever they are written with; and no name looks like a ``DeviceID``.
 public enum DeviceName {
-    /// How many bytes of UTF-8 a name has at most.
+    /// The most bytes of UTF-8 a name may have.
     public static let longest = 63
 
     /// Names that are words of the command line, or say which device they are without being one's name.
@@ -12,10 +12,10 @@ public enum DeviceName {
         ["this", "this-device", "here", "self", "local", "localhost", "all", "any", "none"]
             .map(skeleton))
 
-    /// How many letters of a DeviceID are as good as the whole to a person: ``DeviceID/short``, without its hyphen.
+    /// The number of letters of a DeviceID that identify it to a person: ``DeviceID/short``, without its hyphen.
     public static let shortIDLetters = 10
 
-    /// How many letters a name may share with the beginning of another device's id, less one.
+    /// The number of letters from which a name is too like the beginning of another device's id.
     private static let likeness = 5
 
     /// A name as it may be stored: letters, digits, `-`, `_` and `.` in their plainest form (NFKC); others become `-`, and
@@ -38,7 +38,7 @@ public enum DeviceName {
         return text.isEmpty ? "device" : text
     }
 
-    /// What two names have in common when a person may take one for the other (the idea is that of UTS #39).
+    /// Reduces a name to what it shares with any that a person may take it for (the idea is that of UTS #39).
     ///
     /// Case, accents and invisible characters are left out; letters of other scripts that look like one of ASCII become
     /// it; `0` is `o`, and `1`, `I` and `l` are one. Dots, hyphens, underscores and blanks at the ends do not count.
@@ -67,7 +67,7 @@ public enum DeviceName {
 
     /// A device's name and id as they look, worked out once.
     public struct Look: Sendable {
-        /// What it is called.
+        /// The name of the device.
         public let name: String
         /// Its key.
         public let id: DeviceID
@@ -95,8 +95,8 @@ public enum DeviceName {
         }
     }
 
-    /// What is wrong with a name, as a device has it, where the `others` are known and this device calls itself `own` and has the
-    /// key `ownID`.
+    /// Finds what is wrong with a device's name where the `others` are known and this device calls itself `own` and
+    /// has the key `ownID`.
     public static func conflict(
         of look: Look, among others: [Look], own: String? = nil, ownID: DeviceID? = nil
     ) -> Conflict? {

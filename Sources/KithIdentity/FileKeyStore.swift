@@ -29,7 +29,7 @@ import Darwin
 /// ``reseal(with:)`` changes what seals them. From the moment its file `reseal.pending` is there it is done: whoever
 /// opens the folder next, after a kill at any moment, first puts the new files in their places.
 public struct FileKeyStore: KeyStore {
-    /// What seals the files.
+    /// The key that seals the files.
     @nonexhaustive
     public enum Seal: Sendable {
         /// A key in `machine.key` beside them.
@@ -47,7 +47,7 @@ public struct FileKeyStore: KeyStore {
         case passphrase = 2
     }
 
-    /// What a sealed key begins with; KithProtection.c knows it, too.
+    /// The first bytes of a sealed key; KithProtection.c knows them, too.
     private static let magic = Array("kithkey1".utf8)
     private static let fileLimit = 8_192
     private let directory: String
@@ -59,7 +59,7 @@ public struct FileKeyStore: KeyStore {
         self.seal = seal
     }
 
-    /// Whether a folder holds the key of a device; looks and makes nothing.
+    /// Tells whether a folder holds the key of a device; creates nothing.
     ///
     /// One that may not be looked into is taken to: opening it says why not.
     public static func holdsDeviceKey(directory: String) -> Bool { SecretFile.exists("\(directory)/identity.sealed") }
@@ -113,7 +113,7 @@ public struct FileKeyStore: KeyStore {
         }
     }
 
-    /// What ``reseal(with:)`` writes down before it changes any file.
+    /// The record that ``reseal(with:)`` writes before it changes any file.
     private struct Pending: Codable {
         /// The new contents by file name.
         var files: [String: ByteString]

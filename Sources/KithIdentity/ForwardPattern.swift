@@ -36,7 +36,7 @@ public enum ForwardPattern: Hashable, Sendable {
     /// Every port.
     public static let everyPort: ClosedRange<UInt16> = 1...65_535
 
-    /// Whether an address is that of an ordinary host out there, which `*` and names may lead to.
+    /// Tells whether an address is that of an ordinary host out there, to which `*` and names may lead.
     ///
     /// Not the device itself (loopback, "this host" 0.0.0.0/8), not one link only (169.254.0.0/16 and fe80::/10, where
     /// clouds keep their machines' credentials), not the other addresses of such metadata services, no group and no
@@ -61,7 +61,7 @@ public enum ForwardPattern: Hashable, Sendable {
         return true
     }
 
-    /// Whether the pattern allows a connection to `address`, which `name` stands for or nothing but itself does.
+    /// Tells whether the pattern allows a connection to `address`, asked for as `name` or by itself.
     ///
     /// `isOwn` says that the address is one of this device's own.
     package func allows(_ address: NetworkAddress, name: String?, isOwn: Bool) -> Bool {
@@ -75,7 +75,7 @@ public enum ForwardPattern: Hashable, Sendable {
         }
     }
 
-    /// Whether the pattern might allow a connection to `name`, which only its addresses will tell.
+    /// Tells whether the pattern might allow a connection to `name`; its addresses decide.
     package func mightAllow(name: String, port: UInt16) -> Bool {
         guard case .hosts(let hosts, let ports) = self, ports.contains(port) else { return false }
         switch hosts {
@@ -260,7 +260,7 @@ extension ForwardPattern.Hosts: CustomStringConvertible {
 // MARK: - What grants allow
 
 extension Sequence<Grant> {
-    /// Whether a connection to `address` is allowed, which was asked for as `name`, or by itself.
+    /// Tells whether a connection to `address` is allowed, asked for as `name` or by itself.
     ///
     /// `isOwn` says that it is one of this device's own addresses.
     package func allowForwarding(to address: NetworkAddress, name: String?, isOwn: Bool) -> Bool {
@@ -273,7 +273,7 @@ extension Sequence<Grant> {
         }
     }
 
-    /// Whether a connection to `name` might be allowed, so that it is worth looking up.
+    /// Tells whether a connection to `name` might be allowed, so that it is worth looking up.
     package func mightAllowForwarding(toName name: String, port: UInt16) -> Bool {
         contains { grant in
             switch grant {
@@ -289,7 +289,7 @@ extension Sequence<Grant> {
         contains { $0 == .forward || $0 == .forwardTo(.socket(path: path)) }
     }
 
-    /// Whether listening at `address` is allowed; port 0 (the system chooses) needs every port.
+    /// Tells whether listening at `address` is allowed; port 0 (the system chooses) needs every port.
     ///
     /// The plain `forward` is for loopback only.
     package func allowListening(at address: NetworkAddress) -> Bool {
@@ -306,7 +306,7 @@ extension Sequence<Grant> {
         }
     }
 
-    /// Whether listening at a new Unix socket is allowed, which only a grant that names it does.
+    /// Tells whether listening at a new Unix socket is allowed; only a grant that names it allows that.
     package func allowListening(atSocket path: String) -> Bool {
         contains { $0 == .forwardListen(.socket(path: path)) }
     }

@@ -36,7 +36,7 @@ public enum Grant: Hashable, Sendable {
     /// pattern, too, and is covered as it is written.
     case node(pattern: String)
 
-    /// What may be done with files.
+    /// The access to files that a grant gives.
     @nonexhaustive
     public enum FileAccess: String, Hashable, Sendable, Codable {
         /// List and read.
@@ -45,7 +45,7 @@ public enum Grant: Hashable, Sendable {
         case write
     }
 
-    /// What may be done with the screen.
+    /// The access to the screen that a grant gives.
     @nonexhaustive
     public enum ScreenAccess: String, Hashable, Sendable, Codable {
         /// See it.
@@ -60,7 +60,7 @@ public enum Grant: Hashable, Sendable {
         case shell, files, screen, forward, library, node
     }
 
-    /// What kind it is.
+    /// The kind of the grant.
     public var kind: Kind {
         switch self {
         case .shell, .shellCommand, .shellView, .shellAgent: .shell
@@ -72,7 +72,7 @@ public enum Grant: Hashable, Sendable {
         }
     }
 
-    /// Whether holding this grant allows what `needed` names.
+    /// Tells whether holding this grant allows what `needed` names.
     public func covers(_ needed: Grant) -> Bool {
         switch (self, needed) {
         case (.shell, .shell), (.shell, .shellCommand), (.shell, .shellView), (.shellView, .shellView),
@@ -91,20 +91,20 @@ public enum Grant: Hashable, Sendable {
         }
     }
 
-    /// Whether `wanted` is `pattern` or, by whole words, one of those it stands for.
+    /// Tells whether `wanted` is `pattern` or, by whole words, one of those it stands for.
     private static func matches(_ pattern: String, _ wanted: String) -> Bool {
         if pattern == wanted || pattern == "*" { return true }
         guard pattern.hasSuffix(".*") || pattern.hasSuffix("/*") else { return false }
         return wanted.utf8.starts(with: pattern.utf8.dropLast())
     }
 
-    /// Whether `path` is `root` or lies beneath it, by whole components.
+    /// Tells whether `path` is `root` or lies beneath it, by whole components.
     private static func contains(_ root: String, _ path: String) -> Bool {
         guard isNormalised(path) else { return false }
         return root == "/" || path == root || path.hasPrefix(root + "/")
     }
 
-    /// Whether a path is absolute, without `.`, `..`, doubled or trailing slashes, and without a NUL.
+    /// Tells whether a path is absolute, without `.`, `..`, doubled or trailing slashes, and without a NUL.
     public static func isNormalised(_ path: String) -> Bool {
         guard path.utf8.first == 47, path.utf8.count <= 4_096, !path.utf8.contains(0) else { return false }
         guard path != "/" else { return true }
@@ -226,6 +226,6 @@ extension Grant: Codable {
 }
 
 extension Sequence<Grant> {
-    /// Whether any of them covers `needed`.
+    /// Tells whether any of them covers `needed`.
     public func allows(_ needed: Grant) -> Bool { contains { $0.covers(needed) } }
 }

@@ -14,11 +14,11 @@ public import KithWire
 ///
 /// As text: `kith-invite1` and the bytes with a four-byte check, in base32. What it allows stands at the inviting end.
 public struct Invitation: Hashable, Sendable {
-    /// Where the inviting device is.
+    /// The ticket with which the inviting device is found.
     public var ticket: Ticket
     /// When it stops working, in seconds since 1970.
     public var expiresAt: Int64
-    /// What the inviting device calls itself.
+    /// The name that the inviting device gives itself.
     public var name: String
     /// 16 random bytes, known to the maker and the holder.
     package let secret: [UInt8]
@@ -73,7 +73,7 @@ public struct Invitation: Hashable, Sendable {
     /// The public name of the invitation: 16 hexadecimal digits, made from the secret and telling nothing of it.
     public var id: String { Hex.encode(derive("kith invitation 1 id").prefix(8)) }
 
-    /// What proves knowledge of the secret; kept by the maker in place of it.
+    /// The key that proves knowledge of the secret; the maker keeps it in place of the secret.
     package var proofKey: [UInt8] { derive("kith invitation 1 proof") }
 
     private func derive(_ label: String) -> [UInt8] {

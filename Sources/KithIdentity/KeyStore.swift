@@ -1,7 +1,7 @@
 import Synchronization
 public import KithWire
 
-/// Where a device keeps its secrets: the platform's key store, a sealed file, or memory.
+/// The storage of a device's secrets: the platform's key store, a sealed file, or memory.
 ///
 /// A secret has a name of 1 to 64 letters, digits, `-` and `.`, and at most 4,096 bytes. Calls may touch the disk.
 public protocol KeyStore: Sendable {

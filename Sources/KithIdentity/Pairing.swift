@@ -1,7 +1,7 @@
 import Crypto
 public import KithWire
 
-/// How two devices come to trust each other's keys, over a connection whose TLS has proven them already.
+/// The way two devices come to trust each other's keys, over a connection whose TLS has proven them already.
 ///
 /// ```
 ///  joiner                                                    inviter
@@ -44,7 +44,7 @@ public enum Pairing {
             self.left = left
         }
 
-        /// Whether they are numbers that can be counted with: they come from the other device.
+        /// True when the numbers are plausible: they come from the other device.
         package var isPlausible: Bool { [earlier, byOthers, left].allSatisfy { (0...1_000).contains($0) } }
     }
 
@@ -186,7 +186,7 @@ public enum Pairing {
         }
     }
 
-    /// What every bad invitation is answered with; a wrong, an unknown and a used one look alike from outside.
+    /// The answer to every bad invitation; a wrong, an unknown and a used one look alike from outside.
     public static var refused: KithError {
         KithError(
             .unpaired, "That invitation is not valid here: it was used, taken back or never made. Ask for a new one.")

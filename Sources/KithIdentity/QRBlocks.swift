@@ -1,4 +1,4 @@
-/// How the codewords of a QR code are divided into blocks, each with Reed–Solomon check codewords of its own.
+/// The division of a QR code's codewords into blocks, each with Reed–Solomon check codewords of its own.
 struct QRBlocks {
     /// Check codewords in each block, for versions 1…40 (ISO/IEC 18004, table 9).
     private static let checkCounts: [QRCode.Correction: [Int]] = [
@@ -34,7 +34,7 @@ struct QRBlocks {
         checks = Self.checkCounts[correction]?[version - 1] ?? 1
     }
 
-    /// How many data codewords there are room for.
+    /// The number of data codewords there is room for.
     var dataCount: Int { codewords - blocks * checks }
 
     /// Data and check codewords in the order in which they are placed: the first of each block, the second of each, ….
@@ -86,7 +86,7 @@ private enum GaloisField {
         return result
     }
 
-    /// What is left of `data` · xᵈ divided by a polynomial of degree d.
+    /// Computes the remainder of `data` · xᵈ divided by a polynomial of degree d.
     static func remainder(of data: some Sequence<UInt8>, by divisor: [UInt8]) -> [UInt8] {
         var rest = [UInt8](repeating: 0, count: divisor.count)
         for byte in data {

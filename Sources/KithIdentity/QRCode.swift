@@ -6,7 +6,7 @@ public import KithWire
 /// QR codes know (digits, capitals, `$%*+-./:` and the space), else its UTF-8. Tickets and invitations are read in
 /// either case, so that ``Ticket/text`` in capitals makes a code a fifth smaller.
 public struct QRCode: Hashable, Sendable {
-    /// How much of the code may be unreadable.
+    /// The share of the code that may be unreadable.
     @frozen
     public enum Correction: Hashable, Sendable, CaseIterable {
         /// About 7 %: enough for a screen.
@@ -15,9 +15,9 @@ public struct QRCode: Hashable, Sendable {
         case medium
     }
 
-    /// How large it is, 1…40.
+    /// The version, 1…40, which decides the size.
     public let version: Int
-    /// How many modules a side has: 21 to 177.
+    /// The number of modules of a side: 21 to 177.
     public let size: Int
     private let modules: [Bool]
 
@@ -40,7 +40,7 @@ public struct QRCode: Hashable, Sendable {
         throw KithError(.invalid, "A text of \(text.utf8.count) bytes does not fit into a QR code.")
     }
 
-    /// Whether a module is dark; those outside are light.
+    /// Tells whether a module is dark; those outside are light.
     public subscript(row: Int, column: Int) -> Bool {
         guard (0..<size).contains(row), (0..<size).contains(column) else { return false }
         return modules[row * size + column]

@@ -160,7 +160,7 @@ struct QRMatrix {
         }
     }
 
-    /// How bad it is to read (ISO/IEC 18004 §7.8.3): long runs, squares, false finders, too much of one shade.
+    /// The penalty for being hard to read (ISO/IEC 18004 §7.8.3): long runs, squares, false finders, uneven shades.
     private var penalty: Int {
         var penalty = 0
         for line in 0..<size {

@@ -10,7 +10,7 @@ import Darwin
 
 /// Small files that only their owner may read, written whole or not at all.
 public enum SecretFile {
-    /// Whether there is a file, as far as this process may know.
+    /// Tells whether there is a file, as far as this process may know.
     package static func exists(_ path: String) -> Bool {
         unsafe access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR)
     }
@@ -31,7 +31,7 @@ public enum SecretFile {
         return names
     }
 
-    /// Whether an open descriptor is a file that others than its owner may read or change.
+    /// Tells whether an open descriptor is a file that others than its owner may read or change.
     package static func isOpenToOthers(_ descriptor: Int32) -> Bool {
         var info = stat()
         guard unsafe fstat(descriptor, &info) == 0 else { return true }

@@ -1,7 +1,7 @@
 import Crypto
 public import KithWire
 
-/// Where a device can be found: its key, its addresses, its relays.
+/// The means to find a device: its key, its addresses, its relays.
 ///
 /// It gives no right; it is not a secret.
 ///

@@ -86,7 +86,7 @@ extension JSONText {
     /// - Throws: `KithError` `.invalid` for a number beyond all bounds.
     public func value() throws -> JSONValue { try Self.value(of: bytes, in: 0..<bytes.count) }
 
-    /// What the scanner has accepted cannot fail here; `null` stands for the impossible.
+    /// Converts what the scanner has accepted, which cannot fail here; `null` stands for the impossible.
     private static func value(of bytes: [UInt8], in range: Range<Int>) throws -> JSONValue {
         var scanner = JSONScanner(bytes, in: range)
         switch scanner.peek() {

@@ -14,7 +14,7 @@ extension JSONText {
     /// The value, parsed.
     public var parsed: ParsedJSON { Self.value(of: bytes, in: 0..<bytes.count) }
 
-    /// What the scanner has accepted cannot fail here; `null` stands for the impossible.
+    /// Converts what the scanner has accepted, which cannot fail here; `null` stands for the impossible.
     private static func value(of bytes: [UInt8], in range: Range<Int>) -> ParsedJSON {
         var scanner = JSONScanner(bytes, in: range)
         switch scanner.peek() {

@@ -16,7 +16,7 @@ public struct ConnectionPair: ~Copyable {
     public var client: QUICConnection
     /// The answering end, once a datagram has reached it.
     public var server: QUICConnection?
-    /// Where the client seems to be: a NAT may give it another address, and nothing sent to the old one arrives.
+    /// The client's apparent address: a NAT may give it another, and nothing sent to the old one arrives.
     public var clientPlace = ConnectionPair.clientAddress
     /// The largest datagram the client's system sends; what is larger it refuses, as an interface does.
     public var interfaceSize = Int.max

@@ -41,7 +41,7 @@ public final class CountingGroupStorage: GroupStorage {
     /// An item, or nil when it is not there.
     public func item(_ key: StorageItem.Key) throws(GroupStorageError) -> StorageItem? { try base.item(key) }
 
-    /// What the one behind has to do, which is not counted.
+    /// Passes maintenance on, uncounted.
     @discardableResult public func maintain(limit: Int) throws(GroupStorageError) -> Int {
         try base.maintain(limit: limit)
     }

@@ -37,7 +37,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case transfer
     /// The answers of a receiver to the sender.
     case answers
-    /// What a device says to the caller of a shell, and what a caller acknowledges.
+    /// The messages of a device to the caller of a shell, and a caller's acknowledgements.
     case shell
     /// Datagrams on a stream.
     case datagram

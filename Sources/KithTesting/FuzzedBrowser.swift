@@ -1,7 +1,7 @@
 internal import KithBrowser
 internal import KithTerminal
 
-/// What the browser reads of what others wrote: the terminal's keys, and the files of other devices.
+/// The browser's input from others: the terminal's keys, and the files of other devices.
 enum FuzzedBrowser {
     /// The first byte says in what pieces the rest comes.
     static func input(_ bytes: [UInt8]) {

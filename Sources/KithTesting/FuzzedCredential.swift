@@ -2,7 +2,7 @@ internal import KithGroups
 internal import KithMLS
 internal import KithMLSX509
 
-/// What members of groups and their delivery service are told about: chains of certificates, and records.
+/// The input from others to members of groups and their delivery service: chains of certificates, and records.
 enum FuzzedCredential {
     /// The parts of an input, each behind its length in two bytes; the last may be cut off.
     private static func parts(_ bytes: ArraySlice<UInt8>) -> [[UInt8]] {

@@ -6,7 +6,7 @@ internal import KithRPC
 internal import KithTerminal
 internal import KithWire
 
-/// What comes as text or between local programs: JSON-RPC, proxies, recordings, patterns and settings.
+/// The input that comes as text or between local programs: JSON-RPC, proxies, recordings, patterns and settings.
 enum FuzzedText {
     /// Lines of JSON-RPC, in pieces of the first byte's size.
     static func rpc(_ bytes: [UInt8]) {

@@ -4,7 +4,7 @@ internal import KithWire
 
 /// The two ends of a copy, each with a hostile peer, in a folder of their own.
 enum FuzzedTransfer {
-    /// What a sender says is landed: the first byte says with which options, the second in what pieces the rest comes.
+    /// Receives what a sender sends: the first byte chooses the options, the second the pieces in which the rest comes.
     static func land(_ bytes: [UInt8]) {
         guard bytes.count > 2 else { return }
         guard let folder = try? TemporaryFolder() else { preconditionFailure("A folder can be made") }

@@ -14,7 +14,7 @@ public final class WrappedStream: ByteStream {
         case finish
         /// To abandon both.
         case abort
-        /// Where who waits for it goes on.
+        /// The executor on which a waiting caller resumes.
         case executor
     }
 

@@ -12,7 +12,7 @@ import Glibc
 import Darwin
 #endif
 
-/// What has the name of something that comes, and what may be done about it.
+/// Tests of what has the name of something that comes, and of what may be done about it.
 @Suite struct ReplacingTests {
     /// Mirrors `local/tree` to `srv/tree` without `*.keep`; what it tells until it ends, and how it fails.
     private func mirror(

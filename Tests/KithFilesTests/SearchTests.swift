@@ -8,7 +8,7 @@ import Testing
 @testable import KithFiles
 
 @Suite struct SearchTests {
-    /// What a search of the laptop tells: paths with what they are, and what was left out.
+    /// Searches the laptop: returns paths with what they are, and what was left out.
     private func find(
         _ client: Client, _ input: Files.Find.Input
     ) async throws -> (entries: [Files.Entry], skipped: [Files.Skipped], largest: Int) {

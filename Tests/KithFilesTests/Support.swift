@@ -19,13 +19,13 @@ import Darwin
 /// Carries calls straight to the handlers of two files services: this device's, and `laptop`'s behind its grants.
 struct LocalCarrier: Carrier {
     var grants: [Grant]
-    /// Where bytes on their way to the laptop may be damaged.
+    /// The hook by which bytes on their way to the laptop may be damaged.
     var tamper: (@Sendable ([UInt8]) -> [UInt8])?
     /// After how many bytes, both ways together, the next stream to the laptop is cut; `nil`: it is not.
     var cut: (@Sendable () -> Int?)?
     /// Methods the laptop does not know, as one with an older kith.
     var unknown: Set<String> = []
-    /// What `evil`, a device that keeps to no protocol, does when something is pulled from it.
+    /// The behaviour of `evil`, a device that keeps to no protocol, when something is pulled from it.
     var evil: (@Sendable (Files.Pull.Input, any ByteStream) async throws -> Void)?
     /// The streams that are being served.
     let running = Running()
@@ -108,7 +108,7 @@ struct LocalCarrier: Carrier {
     private var notServed: KithError { KithError(.unsupported, "not served") }
 }
 
-/// How many streams are being served.
+/// The number of streams being served.
 final class Running: Sendable {
     private let count = Atomic(0)
 
@@ -280,7 +280,7 @@ extension ByteStream {
         return false
     }
 
-    /// What the other end says to these messages when it refuses them; `nil` when it ends without a word of that.
+    /// Sends these messages and returns the other end's refusal; `nil` when it ends without one.
     func refusal(of frames: [TransferFrame]) async throws -> Files.Failure? {
         try await say(frames)
         return try await failure()

@@ -56,7 +56,7 @@ struct Snapshot: Equatable, CustomStringConvertible {
 
     var description: String { entries.keys.sorted().map { "\($0): \(entries[$0] ?? "")" }.joined(separator: "\n") }
 
-    /// What differs, for a message.
+    /// Describes what differs, for a message.
     func difference(from other: Snapshot) -> String {
         Set(entries.keys).union(other.entries.keys).sorted().filter { entries[$0] != other.entries[$0] }
             .map { "\($0): \(entries[$0] ?? "–") / \(other.entries[$0] ?? "–")" }.joined(separator: "\n")

@@ -168,7 +168,7 @@ import Testing
         try await again.whileUp(to: "laptop", client: client) { _ in }
     }
 
-    /// Where nothing listens, and nothing will: the system hands out higher ports to those who leave the choice to it.
+    /// Finds a place where nothing listens or will: the system gives higher ports to those who leave the choice to it.
     private func unusedPlace() throws -> Forward.Place {
         for _ in 0..<100 {
             let address = NetworkAddress(ipv4: 0x7F00_0001, port: .random(in: 20_000..<32_000))

@@ -18,7 +18,7 @@ final class LocalCarrier: Carrier {
     let laptop: ForwardService
     /// Names that were looked up on the laptop.
     let lookups = Locked<[String]>([])
-    /// Who calls the laptop: changed for a call of somebody else.
+    /// The device that calls the laptop: changed for a call of somebody else.
     let caller = Locked<UInt8>(7)
 
     static let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
@@ -98,7 +98,7 @@ final class LocalCarrier: Carrier {
 /// One of the counterparts in Tests/Interop/forward_peer.py.
 final class Peer: @unchecked Sendable {  // set up before it is shared
     let process = Process()
-    /// Where it listens; 0 at a Unix socket.
+    /// The port it listens at; 0 at a Unix socket.
     let port: UInt16
     var place: String { "127.0.0.1:\(port)" }
 
@@ -194,8 +194,8 @@ func closedPlace() throws -> Forward.Place {
 }
 
 extension ForwardService.Core {
-    /// How many calls of other devices run.
+    /// The number of running calls of other devices.
     var count: Int { list.inbound.count }
-    /// How much they have carried.
+    /// The bytes they have carried.
     var everything: UInt64 { list.inbound.reduce(0) { $0 + $1.sent + $1.received } }
 }

@@ -10,7 +10,7 @@ import Testing
         var frames: [Data]
     }
 
-    /// How many bytes a head takes before so many.
+    /// The number of bytes of the head before so many.
     private static func head(_ count: Int) -> Int { count < 24 ? 1 : count < 256 ? 2 : count < 65_536 ? 3 : 5 }
 
     @Test(arguments: [0, 1, 23, 24, 255, 256, 65_535, 65_536, 1_000_000])
