@@ -2,7 +2,7 @@ import KithIdentity
 public import KithWire
 
 extension Files {
-    /// What a name in a folder stands for.
+    /// The kind of thing that a name in a folder stands for.
     @nonexhaustive
     public enum Kind: String, Codable, Hashable, Sendable, CaseIterable {
         /// A regular file.
@@ -15,7 +15,7 @@ extension Files {
         case special
     }
 
-    /// What something is that is neither a file, a folder nor a link.
+    /// The kind of something that is not a file, a folder or a link.
     @nonexhaustive
     public enum Special: String, Codable, Hashable, Sendable, CaseIterable {
         /// A pipe with a name.
@@ -46,7 +46,7 @@ extension Files {
     public struct Entry: Codable, Hashable, Sendable {
         /// Its name, or the path asked for.
         public var name: Path
-        /// What it is.
+        /// The kind of thing it is.
         public var kind: Kind
         /// Bytes.
         public var size: UInt64
@@ -60,23 +60,23 @@ extension Files {
         public var user: UInt32
         /// The number of its group on that device.
         public var group: UInt32
-        /// Where a link leads.
+        /// The target of a link.
         public var target: Path?
         /// Of what kind it is when it is special.
         public var special: Special?
-        /// What device it stands for.
+        /// The device it stands for.
         public var deviceNumbers: DeviceNumbers?
-        /// The bytes it takes on the disk; only ``Stat`` tells.
+        /// The bytes it takes on the disk; only from ``Stat``.
         public var allocated: UInt64?
-        /// How many names it has; ``Stat`` tells, and ``Find`` on request.
+        /// The number of its names; only from ``Stat``, and from ``Find`` on request.
         public var links: UInt64?
-        /// What that device calls its owner; ``Stat`` tells, and ``Find`` on request.
+        /// The owner's name on that device; only from ``Stat``, and from ``Find`` on request.
         public var userName: String?
-        /// What that device calls its group; ``Stat`` tells, and ``Find`` on request.
+        /// The group's name on that device; only from ``Stat``, and from ``Find`` on request.
         public var groupName: String?
-        /// Its number on its file system; only ``Stat`` tells.
+        /// Its number on its file system; only from ``Stat``.
         public var inode: UInt64?
-        /// The path from the top of the file system, links in it as they are; only ``Stat`` tells.
+        /// The path from the top of the file system, links in it as they are; only from ``Stat``.
         public var absolute: Path?
 
         /// Describes a file.
@@ -131,7 +131,7 @@ extension Files {
         public struct Output: Codable, Hashable, Sendable {
             /// The entries, in order.
             public var entries: [Entry]
-            /// Whether more follow; ask again after the last name.
+            /// True when more follow; ask again after the last name.
             public var hasMore: Bool
 
             /// Makes a page.
@@ -143,7 +143,7 @@ extension Files {
 
         /// The stable name on every wire.
         public static let header = MethodHeader.query("files.list", by: .grant(.files, "read"), "Lists a folder.")
-        /// Who may call it with this input.
+        /// The access a caller needs for this input.
         public static func access(for input: Input) -> Access { input.path.access(.read) }
     }
 
@@ -153,7 +153,7 @@ extension Files {
         public struct Input: Codable, Hashable, Sendable {
             /// The file.
             public var path: Path
-            /// Whether a link in the last place is followed.
+            /// True to follow a link in the last place.
             public var followsLinks: Bool
 
             /// Makes the input.
@@ -163,12 +163,12 @@ extension Files {
             }
         }
 
-        /// What the service answers.
+        /// The service's answer.
         public typealias Output = Entry
         /// The stable name on every wire.
         public static let header = MethodHeader.query(
             "files.stat", by: .grant(.files, "read"), "Describes a file or folder.")
-        /// Who may call it with this input.
+        /// The access a caller needs for this input.
         public static func access(for input: Input) -> Access { input.path.access(.read) }
     }
 
@@ -187,7 +187,7 @@ extension Files {
 
         /// The answer.
         public struct Output: Codable, Hashable, Sendable {
-            /// What is there; `nil`: nothing.
+            /// The kind of what is there; `nil`: nothing is.
             public var kind: Kind?
 
             /// Makes the answer.
@@ -197,7 +197,7 @@ extension Files {
         /// The stable name on every wire.
         public static let header = MethodHeader.query(
             "files.exists", by: .grant(.files, "read"), "Asks whether a file or folder exists.")
-        /// Who may call it with this input.
+        /// The access a caller needs for this input.
         public static func access(for input: Input) -> Access { input.path.access(.read) }
     }
 
@@ -207,7 +207,7 @@ extension Files {
         public struct Input: Codable, Hashable, Sendable {
             /// The folder.
             public var path: Path
-            /// Whether missing folders above it are made too, and an existing folder is no error.
+            /// True to make missing folders above it too, and to accept an existing folder.
             public var parents: Bool
             /// The permission bits, before the device's umask.
             public var mode: UInt32
@@ -220,11 +220,11 @@ extension Files {
             }
         }
 
-        /// What the service answers.
+        /// The service's answer.
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.action("files.mkdir", by: .grant(.files, "write"), "Makes a folder.")
-        /// Who may call it with this input.
+        /// The access a caller needs for this input.
         public static func access(for input: Input) -> Access { input.path.access(.write) }
     }
 
@@ -232,11 +232,11 @@ extension Files {
     public enum Rename: Method {
         /// From where to where.
         public struct Input: Codable, Hashable, Sendable {
-            /// What is renamed.
+            /// The path to rename.
             public var from: Path
             /// Its new path: the name itself, not the folder to put it in.
             public var to: Path
-            /// Whether a file of that name is replaced.
+            /// True to replace a file of that name.
             public var overwrite: Bool
 
             /// Makes the input.
@@ -247,12 +247,12 @@ extension Files {
             }
         }
 
-        /// What the service answers.
+        /// The service's answer.
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.action(
             "files.rename", by: .grant(.files, "write"), "Renames or moves a file or folder.")
-        /// Who may call it with this input.
+        /// The access a caller needs for this input.
         public static func access(for input: Input) -> Access { input.from.access(.write) }
     }
 
@@ -260,11 +260,11 @@ extension Files {
     ///
     /// Nothing is kept.
     public enum Delete: Method {
-        /// What to delete.
+        /// The input: the path to delete.
         public struct Input: Codable, Hashable, Sendable {
             /// The file or folder.
             public var path: Path
-            /// Whether a folder goes with what is in it; without, only an empty one goes.
+            /// True to delete a folder with what is in it; otherwise only an empty one is deleted.
             public var recursive: Bool
 
             /// Makes the input.
@@ -274,7 +274,7 @@ extension Files {
             }
         }
 
-        /// What was deleted.
+        /// The answer: the things that were deleted.
         public struct Output: Codable, Hashable, Sendable {
             /// Files, links and folders.
             public var count: UInt64
@@ -286,7 +286,7 @@ extension Files {
         /// The stable name on every wire.
         public static let header = MethodHeader.action(
             "files.delete", by: .grant(.files, "write"), "Deletes a file or folder.")
-        /// Who may call it with this input.
+        /// The access a caller needs for this input.
         public static func access(for input: Input) -> Access { input.path.access(.write) }
     }
 
@@ -298,7 +298,7 @@ extension Files {
             public var path: Path
             /// The first byte.
             public var offset: UInt64
-            /// How many bytes; `nil`: to the end.
+            /// The number of bytes; `nil`: to the end.
             public var length: UInt64?
 
             /// Makes the input.
@@ -318,22 +318,22 @@ extension Files {
         public typealias Upstream = Nothing
         /// The bytes asked for.
         public typealias Downstream = RawBytes
-        /// Who may call it with this input.
+        /// The access a caller needs for this input.
         public static func access(for input: Input) -> Access { input.path.access(.read) }
     }
 
-    /// Writes a file: the caller sends its bytes, finishes, and is told how it ended.
+    /// Writes a file: the caller sends its bytes, finishes, and receives the outcome.
     ///
     /// Without an offset the file appears, or replaces the one there, at once and whole when all has arrived.
     /// With one, the bytes go into the existing file as they come.
     public enum Write: StreamMethod {
-        /// Where to.
+        /// The input: the file to write, and the part of it.
         public struct Input: Codable, Hashable, Sendable {
             /// The file.
             public var path: Path
-            /// Where in an existing file; `nil`: a whole new file.
+            /// The offset in an existing file; `nil`: a whole new file.
             public var offset: UInt64?
-            /// Whether an existing file is replaced.
+            /// True to replace an existing file.
             public var overwrite: Bool
             /// The permission bits of a new file; `nil`: those of the file replaced, else 0644 less the umask.
             public var mode: UInt32?
@@ -356,7 +356,7 @@ extension Files {
             }
         }
 
-        /// How it ended.
+        /// The outcome of a write.
         public struct Written: StreamMessage, Hashable {
             /// Bytes written.
             public var size: UInt64
@@ -373,16 +373,16 @@ extension Files {
             }
         }
 
-        /// What the service answers.
+        /// The service's answer.
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
             "files.write", by: .grant(.files, "write"), "Writes a file or a part of it.")
         /// The bytes.
         public typealias Upstream = RawBytes
-        /// How it ended, once.
+        /// The outcome, once.
         public typealias Downstream = Written
-        /// Who may call it with this input.
+        /// The access a caller needs for this input.
         public static func access(for input: Input) -> Access { input.path.access(.write) }
     }
 }

@@ -4,7 +4,7 @@ public import KithWire
 extension Files {
     /// An error inside a message of a stream.
     public struct Failure: Codable, Hashable, Sendable {
-        /// What kind.
+        /// The code of the error.
         public var code: KithError.Code
         /// One sentence for a person.
         public var message: String
@@ -28,33 +28,33 @@ extension Files {
         public var error: KithError { KithError(code, message) }
     }
 
-    /// How what arrives is put in place.
+    /// The way in which what arrives is put in place.
     public struct Landing: Codable, Hashable, Sendable {
-        /// Whether existing files are replaced.
+        /// True to replace existing files.
         ///
         /// Without, they stay as they are and count as left out.
         public var overwrite: Bool
-        /// Whether permission bits and times are kept.
+        /// True to keep permission bits and times.
         public var preserve: Bool
-        /// Whether each file is on the disk before it gets its name: safe from a power cut, and slower.
+        /// True to have each file on the disk before it gets its name: safe from a power cut, and slower.
         public var sync: Bool
-        /// Whether the destination must be a folder, to put things in.
+        /// True when the destination must be a folder, to put things in.
         public var intoFolder: Bool
-        /// Whether the destination is the new name even where a folder is there: its contents become the source's.
+        /// True when the destination is the new name even if a folder is there: its contents become the source's.
         public var exact: Bool
-        /// Whether files count as the same by their hash alone; without, by size and time of change.
+        /// True to take files as the same by their hash alone; otherwise by size and time of change.
         public var checksum: Bool
-        /// Whether files that are newer here stay as they are.
+        /// True to leave files that are newer here as they are.
         public var update: Bool
-        /// Whether changed files are sent whole, without looking for what the old version has of them.
+        /// True to send changed files whole, without looking for what the old version has of them.
         public var wholeFile: Bool
-        /// Whether what the source does not have is deleted, once all the rest has arrived.
+        /// True to delete what the source does not have, once all the rest has arrived.
         public var delete: Bool
-        /// Whether nothing is changed; with ``report``, what would be is told.
+        /// True to change nothing; with ``report``, what would change is reported.
         public var dryRun: Bool
-        /// Whether each file sent or deleted is told of by name (``Progress/changes``).
+        /// True to report each file sent or deleted by name (``Progress/changes``).
         public var report: Bool
-        /// What ``delete`` does not touch, as in ``Selection/exclude``.
+        /// The patterns of what ``delete`` does not touch, as in ``Selection/exclude``.
         public var exclude: [String]
 
         /// Makes a choice; the defaults are those of `kith cp`.
@@ -78,13 +78,13 @@ extension Files {
         }
     }
 
-    /// What of a tree is sent, and what of each file.
+    /// The parts of a tree, and of each file, that are sent.
     public struct Selection: Codable, Hashable, Sendable {
         /// Patterns in the syntax of `.gitignore`, relative to the folder copied: what they name is not sent.
         public var exclude: [String]
-        /// Whether extended attributes and access lists are sent.
+        /// True to send extended attributes and access lists.
         public var attributes: Bool
-        /// Whether files that are one file under several names stay one, inside one transfer.
+        /// True to keep files that are one under several names one, inside one transfer.
         public var hardLinks: Bool
 
         /// Makes a choice; the defaults are those of `kith cp`.
@@ -95,12 +95,12 @@ extension Files {
         }
     }
 
-    /// When contents are compressed on their way.
+    /// The choice of when contents are compressed on their way.
     @nonexhaustive
     public enum Compression: String, Codable, Hashable, Sendable, CaseIterable {
-        /// Where they shrink, and the link is slower than the compressor.
+        /// Compressed where they shrink, and the link is slower than the compressor.
         case auto
-        /// Wherever they shrink.
+        /// Compressed wherever they shrink.
         case always
         /// Never.
         case never
@@ -108,13 +108,13 @@ extension Files {
 
     /// Fetches a file or a tree: `TransferFrame`s of KithFiles come, what is wanted of them goes back.
     public enum Pull: StreamMethod {
-        /// What to fetch.
+        /// The input: the path to fetch.
         public struct Input: Codable, Hashable, Sendable {
             /// The file or folder.
             public var path: Path
-            /// Whether a folder is sent, with all in it.
+            /// True to send a folder, with all in it.
             public var recursive: Bool
-            /// What of it.
+            /// The parts of it to send.
             public var selection: Selection
             /// The lanes that may be opened besides; `nil`: none.
             public var lanes: Lanes?
@@ -128,26 +128,26 @@ extension Files {
             }
         }
 
-        /// What the service answers.
+        /// The service's answer.
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
             "files.pull", by: .grant(.files, "read"), isIdempotent: true, "Sends a file or a tree to the caller.")
-        /// What the receiver of a transfer answers.
+        /// The answers of the transfer's receiver.
         public typealias Upstream = RawBytes
-        /// What the sender of a transfer says.
+        /// The messages of the transfer's sender.
         public typealias Downstream = RawBytes
-        /// Who may call it with this input.
+        /// The access a caller needs for this input.
         public static func access(for input: Input) -> Access { input.path.access(.read) }
     }
 
     /// Delivers files and trees: `TransferFrame`s of KithFiles go, what is wanted of them comes back.
     public enum Push: StreamMethod {
-        /// Where to.
+        /// The input: the destination.
         public struct Input: Codable, Hashable, Sendable {
             /// A folder to put things in, or the new name of the one thing sent.
             public var path: Path
-            /// How it is put in place.
+            /// The way in which it is put in place.
             public var landing: Landing
             /// The lanes that may be opened besides; `nil`: none.
             public var lanes: Lanes?
@@ -160,27 +160,27 @@ extension Files {
             }
         }
 
-        /// What the service answers.
+        /// The service's answer.
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
             "files.push", by: .grant(.files, "write"), "Takes a file or a tree from the caller.")
-        /// What the sender of a transfer says.
+        /// The messages of the transfer's sender.
         public typealias Upstream = RawBytes
-        /// What its receiver answers.
+        /// The answers of the transfer's receiver.
         public typealias Downstream = RawBytes
-        /// Who may call it with this input.
+        /// The access a caller needs for this input.
         public static func access(for input: Input) -> Access { input.path.access(.write) }
     }
 
     /// The lanes of a transfer: further streams, for the contents of some of its files.
     public struct Lanes: Codable, Hashable, Sendable {
-        /// How long a token is, in bytes.
+        /// The length of a token, in bytes.
         public static let tokenCount = 16
 
-        /// What the calls of the lanes name the transfer by; random, so that no other transfer has it.
+        /// The token by which the calls of the substreams name the transfer; random, so that no other transfer has it.
         public var token: [UInt8]
-        /// How many there are, at most 16.
+        /// The number of substreams, at most 16.
         public var count: UInt8
 
         /// Makes a choice.
@@ -206,9 +206,9 @@ extension Files {
             }
         }
 
-        /// What the service answers.
+        /// The service's answer.
         public typealias Output = Nothing
-        /// Who may call it with this input: what the transfer itself may was checked with it.
+        /// The stable name on every wire; the transfer's own access was checked when it began.
         public static let header = MethodHeader.stream(
             "files.lane", by: .grant(.files), "Adds a stream to a transfer of the caller's that is running.")
         /// One end of a transfer.
@@ -245,32 +245,32 @@ extension Files {
         }
     }
 
-    /// Copies between this device and others; the stream tells how it goes.
+    /// Copies between this device and others; the stream carries the progress.
     ///
     /// The bytes pass between this device's disk and the other device; the caller sees none of them. Where both ends are on
     /// one device, that device copies by itself (``Duplicate``).
     /// When the caller goes, the copy ends; what had arrived whole stays.
     public enum Copy: StreamMethod {
-        /// What to copy, and where to.
+        /// The input: the sources and the destination.
         public struct Input: Codable, Hashable, Sendable {
             /// One or more files or folders.
             public var sources: [Location]
             /// A folder, or with one source its new name.
             public var destination: Location
-            /// Whether folders are copied, with all in them.
+            /// True to copy folders, with all in them.
             public var recursive: Bool
-            /// What of the sources is copied.
+            /// The parts of the sources to copy.
             public var selection: Selection
-            /// How things are put in place.
+            /// The way in which things are put in place.
             public var landing: Landing
             /// The most bytes per second; `nil`: as many as the link carries.
             public var limit: UInt64?
-            /// How long a lost connection is tried again without progress, in seconds; 0: not at all.
+            /// The time for which a lost connection is tried again without progress, in seconds; 0: not at all.
             public var retrySeconds: UInt32
-            /// When contents are compressed on their way.
+            /// The choice of when contents are compressed; see ``Compression``.
             public var compress: Compression
-            /// How many files are copied side by side, each over a stream of its own; `nil`: as many of the sources as there
-            /// are processors, at most four, and of each one file at a time.
+            /// The number of files copied side by side, each over a stream of its own; `nil`: as many of the sources as
+            /// there are processors, at most four, and of each one file at a time.
             public var parallel: UInt32?
 
             /// Makes the input.
@@ -291,18 +291,18 @@ extension Files {
             }
         }
 
-        /// What the service answers.
+        /// The service's answer.
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
             "files.copy", by: .owner, "Copies files and folders between devices.")
         /// Nothing.
         public typealias Upstream = Nothing
-        /// How it goes; the last one says how it ended.
+        /// The progress; the last message carries the outcome.
         public typealias Downstream = Progress
     }
 
-    /// How far a copy has come.
+    /// The progress of a copy.
     ///
     /// The last message has a ``summary`` or a ``failure``.
     public struct Progress: StreamMessage, Hashable {
@@ -318,15 +318,15 @@ extension Files {
         public var files: UInt64
         /// Files to do, once they have been counted.
         public var totalFiles: UInt64?
-        /// What is being copied.
+        /// The path being copied.
         public var current: Path?
         /// Why the copy waits, when its connection was lost and is being made again.
         public var waiting: String?
-        /// What was left out since the message before, each with the reason.
+        /// The things left out since the message before, each with the reason.
         public var skipped: [Skipped]
-        /// What was changed, or would be, since the message before; only on request (``Landing/report``).
+        /// The things changed, or that would be, since the message before; only on request (``Landing/report``).
         public var changes: [Change]
-        /// What was done, at the end of a copy that succeeded.
+        /// The summary, at the end of a copy that succeeded.
         public var summary: Summary?
         /// Why the copy ended, when it did not succeed.
         public var failure: Failure?
@@ -355,7 +355,7 @@ extension Files {
 
     /// Something a copy changed at the destination, or would.
     public struct Change: Codable, Hashable, Sendable {
-        /// What happens to it.
+        /// The kind of a change.
         @nonexhaustive
         public enum Kind: String, Codable, Hashable, Sendable, CaseIterable {
             /// It was not there.
@@ -366,9 +366,9 @@ extension Files {
             case deleted
         }
 
-        /// What, from the destination on.
+        /// The path, from the destination on.
         public var path: Path
-        /// What happens to it.
+        /// The kind of the change.
         public var kind: Kind
 
         /// Makes an entry.
@@ -380,11 +380,11 @@ extension Files {
 
     /// Something left out of a copy.
     public struct Skipped: Codable, Hashable, Sendable {
-        /// What, from the source named on.
+        /// The path, from the source named on.
         public var path: Path
         /// Why.
         public var failure: Failure
-        /// Whether the copy counts as good all the same: it is no file, or it stayed because it was there already.
+        /// True when the copy counts as good all the same: it is not a file, or it stayed because it was there already.
         public var isHarmless: Bool
 
         /// Makes an entry.
@@ -405,7 +405,7 @@ extension Files {
         }
     }
 
-    /// What a copy did.
+    /// The totals of a copy.
     public struct Summary: Codable, Hashable, Sendable {
         /// Bytes of the files put in place.
         public var bytes: UInt64

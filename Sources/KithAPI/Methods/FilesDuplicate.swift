@@ -2,22 +2,22 @@ import KithIdentity
 import KithWire
 
 extension Files {
-    /// Copies from one place of a device to another on it; the stream tells how it goes.
+    /// Copies from one place of a device to another on it; the stream carries the progress.
     ///
     /// No byte of a file passes over a link, and so ``Progress/sent`` stays nothing. When the caller goes, the copy ends;
     /// what had arrived whole stays.
     public enum Duplicate: StreamMethod {
-        /// What to copy, and where to.
+        /// The input: the sources and the destination.
         public struct Input: Codable, Hashable, Sendable {
             /// One or more files or folders.
             public var sources: [Path]
             /// A folder, or with one source its new name.
             public var destination: Path
-            /// Whether folders are copied, with all in them.
+            /// True to copy folders, with all in them.
             public var recursive: Bool
-            /// What of the sources is copied.
+            /// The parts of the sources to copy.
             public var selection: Selection
-            /// How things are put in place.
+            /// The way in which things are put in place.
             public var landing: Landing
 
             /// Makes the input.
@@ -33,7 +33,7 @@ extension Files {
             }
         }
 
-        /// What the service answers.
+        /// The service's answer.
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
@@ -41,9 +41,9 @@ extension Files {
             "Copies files and folders of this device to another place on it.")
         /// Nothing.
         public typealias Upstream = Nothing
-        /// How it goes; the last one says how it ended.
+        /// The progress; the last message carries the outcome.
         public typealias Downstream = Progress
-        /// Who may call it with this input; that the sources may be read is checked by the service.
+        /// The access a caller needs for this input; the service checks that the sources may be read.
         public static func access(for input: Input) -> Access { input.destination.access(.write) }
     }
 }

@@ -2,26 +2,26 @@ import KithIdentity
 public import KithWire
 
 extension Files {
-    /// Searches a folder and all beneath it: the stream tells what is found.
+    /// Searches a folder and all beneath it: the stream carries what is found.
     ///
     /// The search is done on the device. Links are not followed, not even the path itself unless it ends in a slash.
     /// The order is the file system's.
     public enum Find: StreamMethod {
-        /// Where to search, and for what.
+        /// The input: the folder to search, and what for.
         public struct Input: Codable, Hashable, Sendable {
-            /// Where to begin.
+            /// The path to begin at.
             public var path: Path
-            /// What to tell of.
+            /// The filter for what is reported.
             public var filter: Filter
             /// Only what lies at least so many levels below; 0 includes the path itself.
             public var minimumDepth: UInt32
             /// Only what lies at most so many levels below; `nil`: all.
             public var maximumDepth: UInt32?
-            /// Whether folders of other file systems are left alone.
+            /// True to leave folders of other file systems alone.
             public var oneFileSystem: Bool
-            /// Whether owners and groups are told by name, and how many names each file has; `nil`: no.
+            /// True to report owners and groups by name, and the number of each file's names; `nil` is false.
             public var details: Bool?
-            /// Whether paths and kinds are enough: they come as ``Found/names`` then, where the device can tell them
+            /// True when paths and kinds are enough: they come as ``Found/names`` then, where the device can tell them
             /// without looking at each; `nil`: no.
             public var namesOnly: Bool?
 
@@ -40,28 +40,28 @@ extension Files {
             }
         }
 
-        /// What the service answers.
+        /// The service's answer.
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
             "files.find", by: .grant(.files, "read"), isIdempotent: true, "Searches a folder and all beneath it.")
         /// Nothing.
         public typealias Upstream = Nothing
-        /// What is found, some at a time.
+        /// The things found, some at a time.
         public typealias Downstream = Found
-        /// Who may call it with this input.
+        /// The access a caller needs for this input.
         public static func access(for input: Input) -> Access { input.path.access(.read) }
     }
 
-    /// What a search tells of: everything that meets all of it.
+    /// The conditions of a search: it reports everything that meets all of them.
     public struct Filter: Codable, Hashable, Sendable {
         /// A pattern as of a shell: `*`, `?`, `[a-z]`, `\` before what stands for itself.
         public struct Pattern: Codable, Hashable, Sendable {
             /// The pattern.
             public var glob: String
-            /// Whether the whole path is matched, from the one searched on (`*` matches slashes too); else the name.
+            /// True to match the whole path, from the one searched on (`*` matches slashes too); else the name.
             public var isPath: Bool
-            /// Whether capitals and small letters are the same.
+            /// True to treat capitals and small letters as the same.
             public var ignoresCase: Bool
 
             /// Makes a pattern.
@@ -85,7 +85,7 @@ extension Files {
                 self.maximum = maximum
             }
 
-            /// Whether a number lies within.
+            /// Tells whether a number lies within.
             public func contains(_ number: UInt64) -> Bool {
                 number >= minimum ?? 0 && number <= maximum ?? .max
             }
@@ -97,7 +97,7 @@ extension Files {
         public var patterns: [Pattern]
         /// One of these; empty: any.
         public var kinds: [Kind]
-        /// What is special is one of these; empty: any.
+        /// The kinds of special things wanted; empty: any.
         public var specials: [Special]
         /// Bytes.
         public var size: Bounds
@@ -143,16 +143,16 @@ extension Files {
     ///
     /// The last message says so; with a ``failure`` when the search did not get to its end.
     public struct Found: StreamMessage, Hashable {
-        /// What was found; the names are paths from the one searched on, empty for that itself.
+        /// The things found; their names are paths from the one searched on, empty for that itself.
         public var entries: [Entry]
         /// The same of which only path and kind are told, behind ``entries``: of each a letter (`f` a file, `d` a
         /// folder, `l` a link, `p`, `s`, `c`, `b` a pipe, a socket, devices), the path, and a zero byte.
         public var names: ByteString?
-        /// What could not be looked into, and why; at most 100 in all, the rest is only counted.
+        /// The things that could not be read, and why; at most 100 in all, the rest is only counted.
         public var skipped: [Skipped]
-        /// How much could not be looked into so far.
+        /// The number of things that could not be read so far.
         public var skippedCount: UInt64
-        /// Whether this is the last message.
+        /// True for the last message.
         public var isLast: Bool
         /// Why the search ended early.
         public var failure: Failure?
@@ -172,19 +172,19 @@ extension Files {
         }
     }
 
-    /// Adds up what a folder and all beneath it take: the stream tells what has been added up.
+    /// Adds up what a folder and all beneath it take: the stream carries the sums.
     ///
     /// The counting is done on the device. A file with several names counts once; links are not followed.
     public enum Usage: StreamMethod {
-        /// What to add up, and what to tell of.
+        /// The input: the folder to add up, and what to report.
         public struct Input: Codable, Hashable, Sendable {
             /// The file or folder.
             public var path: Path
-            /// Folders are told of down to so many levels below; `nil`: all.
+            /// The levels below down to which folders are reported; `nil`: all.
             public var maximumDepth: UInt32?
-            /// Whether files are told of too.
+            /// True to report files too.
             public var files: Bool
-            /// Whether folders of other file systems are left alone.
+            /// True to leave folders of other file systems alone.
             public var oneFileSystem: Bool
 
             /// Makes the input.
@@ -198,22 +198,22 @@ extension Files {
             }
         }
 
-        /// What the service answers.
+        /// The service's answer.
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
             "files.usage", by: .grant(.files, "read"), isIdempotent: true, "Adds up what a folder takes on the disk.")
         /// Nothing.
         public typealias Upstream = Nothing
-        /// What has been added up.
+        /// The sums.
         public typealias Downstream = Used
-        /// Who may call it with this input.
+        /// The access a caller needs for this input.
         public static func access(for input: Input) -> Access { input.path.access(.read) }
     }
 
     /// A part of what has been added up: each folder after all that is in it, the path itself last.
     public struct Used: StreamMessage, Hashable {
-        /// What one folder, with all beneath it, or one file takes.
+        /// The sum of one folder, with all beneath it, or of one file.
         public struct Item: Codable, Hashable, Sendable {
             /// The path, from the one asked for on; empty for that itself.
             public var path: Path
@@ -232,11 +232,11 @@ extension Files {
 
         /// The items.
         public var items: [Item]
-        /// What could not be looked into, and why; at most 100 in all, the rest is only counted.
+        /// The things that could not be read, and why; at most 100 in all, the rest is only counted.
         public var skipped: [Skipped]
-        /// How much could not be looked into so far.
+        /// The number of things that could not be read so far.
         public var skippedCount: UInt64
-        /// Whether this is the last message.
+        /// True for the last message.
         public var isLast: Bool
         /// Why it ended early.
         public var failure: Failure?

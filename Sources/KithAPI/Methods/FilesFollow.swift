@@ -11,11 +11,11 @@ extension Files {
         public struct Input: Codable, Hashable, Sendable {
             /// The file.
             public var path: Path
-            /// Where to begin.
+            /// The place to begin at.
             public var start: Start
-            /// Whether what is added later is sent too; without, the stream ends after what is there now.
+            /// True to send what is added later too; otherwise the stream ends after what is there now.
             public var follows: Bool
-            /// Whether a file that is not there is waited for.
+            /// True to wait for a file that is not there.
             public var waits: Bool
 
             /// Makes the input.
@@ -27,13 +27,13 @@ extension Files {
             }
         }
 
-        /// Where in a file.
+        /// A place in a file.
         public struct Start: Codable, Hashable, Sendable {
-            /// How many lines or bytes.
+            /// The number of lines or bytes.
             public var count: UInt64
-            /// Whether bytes are counted, not lines.
+            /// True to count bytes, not lines.
             public var isBytes: Bool
-            /// Whether `count` is the first one, from 1, of the file; else the number of the last ones.
+            /// True when `count` is the first one, from 1, of the file; else it is the number of the last ones.
             public var isFromBeginning: Bool
 
             /// Makes a place; the default is before the last ten lines.
@@ -44,7 +44,7 @@ extension Files {
             }
         }
 
-        /// What the service answers.
+        /// The service's answer.
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
@@ -52,9 +52,9 @@ extension Files {
             "Sends the end of a file, and what is added to it.")
         /// Nothing.
         public typealias Upstream = Nothing
-        /// What the file holds, and what becomes of it.
+        /// The contents of the file, and what becomes of it.
         public typealias Downstream = Followed
-        /// Who may call it with this input.
+        /// The access a caller needs for this input.
         public static func access(for input: Input) -> Access { input.path.access(.read) }
     }
 
@@ -63,7 +63,7 @@ extension Files {
         private let path: Path
         private let device: String
         private let isBytes: Bool
-        /// How many bytes, or lines, may still come; `nil` for as many as there are.
+        /// The bytes, or lines, that may still come; `nil` for as many as there are.
         private var left: UInt64?
 
         /// Expects an answer.
@@ -104,12 +104,12 @@ extension Files {
         }
     }
 
-    /// What has been added to a file, or happened to it.
+    /// An addition to a file, or something that happened to it.
     public struct Followed: StreamMessage, Hashable {
-        /// What happened to a file that is followed.
+        /// An event of a file that is followed.
         @nonexhaustive
         public enum Event: String, Codable, Hashable, Sendable, CaseIterable {
-            /// What was there at first has been sent.
+            /// Everything that was there at first has been sent.
             case reachedEnd
             /// It has become shorter; its bytes from the beginning come next.
             case truncated
@@ -121,7 +121,7 @@ extension Files {
 
         /// Bytes of the file; empty with an event.
         public var bytes: ByteString
-        /// What happened.
+        /// The event.
         public var event: Event?
         /// Why it ended.
         public var failure: Failure?

@@ -21,7 +21,7 @@ public enum Files {
 }
 
 extension Files.Path {
-    /// Where a path begins.
+    /// The beginning of a path.
     package enum Anchor: Hashable, Sendable {
         /// At the top of the file system.
         case top
@@ -33,11 +33,11 @@ extension Files.Path {
 
     /// A path taken apart.
     package struct Parsed: Hashable, Sendable {
-        /// Where it begins.
+        /// The beginning of the path.
         package var anchor: Anchor
         /// The names from there, none of them empty, `.` or `..`.
         package var components: [[UInt8]]
-        /// Whether it says by a slash at its end that it is a folder.
+        /// True when a slash at its end says that it is a folder.
         package var isFolder: Bool
     }
 
@@ -67,13 +67,13 @@ extension Files.Path {
             anchor: anchor, components: names, isFolder: endsInDot || bytes.last == UInt8(ascii: "/") || names.isEmpty)
     }
 
-    /// Whether bytes are the name of something in one folder: not empty, `.` or `..`, without slash and NUL.
+    /// Tells whether bytes are the name of something in one folder: not empty, `.` or `..`, without slash and NUL.
     package static func isName(_ bytes: some Collection<UInt8>) -> Bool {
         !bytes.isEmpty && bytes.count <= 255 && !bytes.contains { $0 == 0 || $0 == UInt8(ascii: "/") }
             && (bytes.count > 2 || !bytes.allSatisfy { $0 == UInt8(ascii: ".") })
     }
 
-    /// How many levels the path is below a folder, when it is names and slashes between them; `nil` when it is more.
+    /// The number of levels the path is below a folder, when it is names and slashes alone; `nil` when it is more.
     package var levelsBeneath: Int? {
         var levels = 0
         var rest = bytes[...]
@@ -93,7 +93,7 @@ extension Files.Path {
         return Files.Path(bytes: isOpen ? bytes + path : bytes + [UInt8(ascii: "/")] + path)
     }
 
-    /// What a caller must hold to reach the path.
+    /// The access a caller needs to reach the path.
     ///
     /// Where that depends on the device (its home folder, the caller's only grant) or the path is none,
     /// any grant on files; the service finds the rest out.

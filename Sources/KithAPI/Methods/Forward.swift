@@ -4,11 +4,11 @@ public import KithWire
 // What one device does for another: it connects, sends datagrams, listens.
 
 extension Forward {
-    /// How opening a connection went: what a third party did is an answer, no error of the call.
+    /// The outcome of opening a connection: what a third party did is an answer, not an error of the call.
     ///
     /// `KithError` stays for what lies between the devices: `.denied` without the grant, `.exhausted` at a limit.
     public struct Opening: Codable, Hashable, Sendable {
-        /// What became of it.
+        /// The ways an opening can end.
         @nonexhaustive
         public enum Outcome: String, Hashable, Sendable, Codable, CaseIterable {
             /// It stands.
@@ -23,11 +23,11 @@ extension Forward {
             case timedOut
         }
 
-        /// What became of it.
+        /// The outcome.
         ///
         /// The stream ends at once unless it stands.
         public var outcome: Outcome
-        /// Where it leads to.
+        /// The address it leads to.
         public var address: Place?
         /// For a person, why it does not stand.
         public var message: String?
@@ -42,28 +42,29 @@ extension Forward {
 
     /// Opens a TCP connection, or one to a Unix socket, from the device and carries its bytes both ways.
     ///
-    /// The stream is one of `ForwardStream` of KithForward. Each direction ends by itself: its end is the connection's FIN and the other way round. An abandoned
-    /// stream resets the connection, a connection that is reset abandons the stream.
+    /// The stream is one of `ForwardStream` of KithForward. Each direction ends by itself: its end is the connection's FIN
+    /// and the other way round. An abandoned stream resets the connection, a connection that is reset abandons the
+    /// stream.
     public enum Connect: StreamMethod {
-        /// Where to.
+        /// The input: the destination.
         public struct Input: Codable, Hashable, Sendable {
-            /// Where to, as seen from the device.
+            /// The destination, as seen from the device.
             public var to: Place
 
             /// Makes the input.
             public init(to: Place) { self.to = to }
         }
 
-        /// What became of it.
+        /// The outcome of the opening.
         public typealias Output = Opening
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
             "forward.connect", by: .grant(.forward), "Opens a connection from the device.")
-        /// What the caller sends there.
+        /// The bytes the caller sends there.
         public typealias Upstream = RawBytes
-        /// What comes from there.
+        /// The bytes that come from there.
         public typealias Downstream = RawBytes
-        /// Who may call it with this input.
+        /// The access a caller needs for this input.
         ///
         /// Which grants allow it depends on what a name stands for there.
         public static func access(for input: Input) -> Access { .holding(.forward, for: "\(input.to)") }
@@ -73,11 +74,11 @@ extension Forward {
     ///
     /// A datagram comes back only from where one was sent to. It ends when nothing was carried for the time given.
     public enum Datagrams: StreamMethod {
-        /// Where to.
+        /// The input: the destination.
         public struct Input: Codable, Hashable, Sendable {
-            /// Where all of them go; `nil`: each says so itself.
+            /// The destination of all of them; `nil`: each names its own.
             public var to: Place?
-            /// How long nothing may be carried, 1…3600 s.
+            /// The longest time without a datagram, 1…3600 s.
             public var idleSeconds: UInt32
 
             /// Makes the input.
@@ -87,7 +88,7 @@ extension Forward {
             }
         }
 
-        /// What became of it.
+        /// The outcome of the opening.
         public typealias Output = Opening
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
@@ -96,7 +97,7 @@ extension Forward {
         public typealias Upstream = RawBytes
         /// Datagrams, framed likewise.
         public typealias Downstream = RawBytes
-        /// Who may call it with this input.
+        /// The access a caller needs for this input.
         public static func access(for input: Input) -> Access {
             .holding(.forward, for: "udp \(input.to.map(\.description) ?? "to any")")
         }
@@ -106,11 +107,11 @@ extension Forward {
     ///
     /// Each is to be taken up with ``Accept`` within half a minute.
     public enum Listen: StreamMethod {
-        /// Where.
+        /// The input: the place to listen at.
         public struct Input: Codable, Hashable, Sendable {
-            /// Where; a name can only be `localhost`.
+            /// The place to listen at; a name can only be `localhost`.
             public var at: Place
-            /// What for; a Unix socket takes connections only.
+            /// The transport to listen for; a Unix socket takes connections only.
             public var transport: Transport
 
             /// Makes the input.
@@ -120,9 +121,9 @@ extension Forward {
             }
         }
 
-        /// Where it listens now.
+        /// The answer: the listener, and the places it listens at.
         public struct Output: Codable, Hashable, Sendable {
-            /// What ``Accept`` names it by.
+            /// The token by which ``Accept`` names it.
             public var listener: ByteString
             /// The addresses, with the port the system chose if it was to.
             public var places: [Place]
@@ -139,9 +140,9 @@ extension Forward {
             "forward.listen", by: .grant(.forward), "Listens on the device for the caller.")
         /// Nothing.
         public typealias Upstream = Nothing
-        /// What has arrived.
+        /// The connections that have arrived.
         public typealias Downstream = Arrival
-        /// Who may call it with this input.
+        /// The access a caller needs for this input.
         public static func access(for input: Input) -> Access {
             .holding(.forward, for: "listen \(input.transport.rawValue) \(input.at)")
         }
@@ -149,9 +150,9 @@ extension Forward {
 
     /// Somebody connected to a listener, or sent it a first datagram.
     public struct Arrival: StreamMessage, Hashable {
-        /// What ``Accept`` names it by.
+        /// The number by which ``Accept`` names it.
         public var number: UInt64
-        /// Who it is; `nil` of a Unix socket.
+        /// The address it comes from; `nil` for a Unix socket.
         public var from: NetworkAddress?
 
         /// Makes a message.
@@ -177,16 +178,16 @@ extension Forward {
             }
         }
 
-        /// What the service answers.
+        /// The service's answer.
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
             "forward.accept", by: .grant(.forward), "Takes up a connection that arrived at a listener.")
-        /// What the caller sends to it.
+        /// The bytes the caller sends to it.
         public typealias Upstream = RawBytes
-        /// What comes from it.
+        /// The bytes that come from it.
         public typealias Downstream = RawBytes
-        /// Who may call it with this input.
+        /// The access a caller needs for this input.
         public static func access(for input: Input) -> Access { .holding(.forward, for: "accept") }
     }
 }

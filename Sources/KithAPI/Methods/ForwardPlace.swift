@@ -3,7 +3,7 @@ public import KithWire
 
 /// Connections and datagrams carried between devices, and on to others.
 public enum Forward {
-    /// What is carried.
+    /// The kind of traffic that is carried.
     @nonexhaustive
     public enum Transport: String, Hashable, Sendable, Codable, CaseIterable {
         /// Connections: TCP, or those of a Unix socket.
@@ -12,7 +12,7 @@ public enum Forward {
         case udp
     }
 
-    /// Where a connection goes, or where one is listened for.
+    /// The destination of a connection, or the place where one is listened for.
     ///
     /// As text: `192.0.2.1:80`, `[2001:db8::1]:80`, `example.org:80`, `*:80` (every address of the device, for
     /// listening), `unix:/run/app.sock`.

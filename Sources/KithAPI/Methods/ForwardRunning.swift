@@ -16,13 +16,13 @@ extension Forward {
 
         /// Which way it goes.
         public var direction: Direction
-        /// What is carried.
+        /// The kind of traffic that is carried.
         public var transport: Transport
-        /// Where is listened.
+        /// The place to listen at.
         public var listen: Place
-        /// Where to; `nil`: each connection says so itself, by SOCKS5 or as to an HTTP proxy.
+        /// The destination; `nil`: each connection names its own, by SOCKS5 or as to an HTTP proxy.
         public var target: Place?
-        /// What a connection must know to say so, as `user:password`; `nil`: nothing.
+        /// The credentials a connection needs to name its own, as `user:password`; `nil`: none.
         public var credentials: String?
 
         /// Makes a rule.
@@ -38,13 +38,13 @@ extension Forward {
         }
     }
 
-    /// What several rules are for.
+    /// Several rules for one device.
     public struct Plan: Codable, Hashable, Sendable {
         /// The other device.
         public var device: String
         /// The rules, at most 64.
         public var rules: [Rule]
-        /// Whether they are set up again whenever this device comes up, until ``Stop``; `nil` is no.
+        /// True to set them up again whenever this device comes up, until ``Stop``; `nil` is false.
         public var isKept: Bool?
 
         /// Makes a plan.
@@ -55,17 +55,17 @@ extension Forward {
         }
     }
 
-    /// How a rule does.
+    /// The state of a rule.
     public struct Status: Codable, Hashable, Sendable {
         /// The rule; its credentials are left out.
         public var rule: Rule
-        /// Where it listens now; empty while the other device, which is to listen, cannot be reached.
+        /// The places it listens at now; empty while the other device, which is to listen, cannot be reached.
         public var listening: [Place]
         /// Connections now, or partners of datagrams.
         public var open: Int
         /// Connections so far.
         public var total: UInt64
-        /// How many of them could not be opened.
+        /// The number of them that could not be opened.
         public var failed: UInt64
         /// Bytes carried from where is listened to the target.
         public var sent: UInt64
@@ -92,15 +92,15 @@ extension Forward {
 
     /// Rules that are kept up together.
     public struct Running: StreamMessage, Hashable {
-        /// What ``Stop`` names them by.
+        /// The number by which ``Stop`` names them.
         public var id: UInt64
         /// The other device.
         public var device: String
-        /// Whether they end with the program that asked for them.
+        /// True when they end with the program that asked for them.
         public var isAttached: Bool
-        /// Whether they are set up again whenever this device comes up; `nil` is no.
+        /// True when they are set up again whenever this device comes up; `nil` is false.
         public var isKept: Bool?
-        /// How each does.
+        /// The state of each.
         public var rules: [Status]
 
         /// Makes an entry.
@@ -119,7 +119,7 @@ extension Forward {
         public var device: String
         /// The method it called.
         public var method: String
-        /// Where it connected to, or listens.
+        /// The place it connected to, or listens at.
         public var place: String
         /// Bytes the device sent.
         public var sent: UInt64
@@ -145,14 +145,14 @@ extension Forward {
     public enum Run: StreamMethod {
         /// The rules.
         public typealias Input = Plan
-        /// How they do at the beginning: every listener listens.
+        /// The state at the beginning: every listener listens.
         public typealias Output = Running
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
             "forward.run", by: .owner, "Forwards for as long as the caller stays.")
         /// Nothing.
         public typealias Upstream = Nothing
-        /// How they do, when that has changed.
+        /// The state, when it has changed.
         public typealias Downstream = Running
     }
 
@@ -160,7 +160,7 @@ extension Forward {
     public enum Start: Method {
         /// The rules.
         public typealias Input = Plan
-        /// How they do at the beginning: every listener listens.
+        /// The state at the beginning: every listener listens.
         public typealias Output = Running
         /// The stable name on every wire.
         public static let header = MethodHeader.action("forward.start", by: .owner, "Begins to forward.")
@@ -177,7 +177,7 @@ extension Forward {
             public init(id: UInt64) { self.id = id }
         }
 
-        /// How they did.
+        /// The state at the end.
         public typealias Output = Running
         /// The stable name on every wire.
         public static let header = MethodHeader.action("forward.stop", by: .owner, "Ends a forward.")
@@ -185,7 +185,7 @@ extension Forward {
 
     /// Lists what is forwarded now, for this device's person and for other devices.
     public enum List: Method {
-        /// What is forwarded.
+        /// The answer: everything that is forwarded.
         public struct Output: Codable, Hashable, Sendable {
             /// By this device's person, in the order it began.
             public var running: [Running]
