@@ -139,7 +139,7 @@ struct TransferRelay: Sendable {
         var common = theirs.intersection(.confirmation)
         if theirs.contains(.compression) { common.formUnion(features.subtracting(.confirmation)) }
         try TransferFrame.hello(version: version, features: common).append(to: &greeting)
-        // A type, a length of one to eight bytes, and a body of six: anything else is no hello.
+        // A type, a length of one to eight bytes, and a body of six: anything else is not a hello.
         return greeting + bytes.dropFirst(1 + (1 << Int(bytes[1] >> 6)) + 6)
     }
 }

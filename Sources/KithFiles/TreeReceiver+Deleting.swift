@@ -5,7 +5,7 @@ import KithWire
 extension TreeReceiver {
     private static let maximumToDelete = 1 << 20
 
-    /// Deletes the folder that has the name of something that is no folder, but for what the patterns leave out.
+    /// Deletes the folder that has the name of something that is not a folder, but for what the patterns leave out.
     ///
     /// Returns whether the name is free; when it is not, what was to have it is left out, and that has been said.
     func makeWay(for name: [UInt8], in folder: ReceivedFolder, _ descriptor: Descriptor) throws -> Bool {

@@ -132,7 +132,7 @@ final class TreeWalk {
     }
 
     private func child(_ name: [UInt8], of folder: Folder) throws -> Step? {
-        // What a transfer into this folder is working on is no part of it yet.
+        // What a transfer into this folder is working on is not a part of it yet.
         if Partial.isPartial(name: name) { return nil }
         let path = folder.path(of: name)
         do {

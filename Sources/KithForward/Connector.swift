@@ -27,7 +27,7 @@ struct Connector: Sendable {
     /// Opens a connection on behalf of somebody.
     ///
     /// - Throws: `.denied` when nothing of it is allowed, `.invalid` for a place nobody can connect to, `.exhausted` at a
-    ///   limit, `CancellationError`. What the host or the network answers is no error.
+    ///   limit, `CancellationError`. What the host or the network answers is not an error.
     func connect(
         to place: Forward.Place, permission: some ForwardPermission, deadline: ContinuousClock.Instant? = nil
     ) async throws -> Connection {

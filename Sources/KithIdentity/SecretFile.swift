@@ -41,7 +41,7 @@ public enum SecretFile {
     /// The bytes of a file, or `nil` when there is none.
     ///
     /// - Throws: `KithError` `.denied` when others than its owner may read or change it, or when we may not;
-    ///   `.corrupt` when it is no plain file or has more than `limit` bytes.
+    ///   `.corrupt` when it is not a plain file or has more than `limit` bytes.
     public static func read(_ path: String, limit: Int) throws(KithError) -> [UInt8]? {
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
         guard descriptor >= 0 else {

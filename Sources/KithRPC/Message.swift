@@ -98,7 +98,7 @@ public struct RPCError: Error, Hashable, Sendable {
 
     /// The bytes are not JSON.
     public static let parseError = RPCError(code: -32700, message: "Parse error")
-    /// The JSON is no request.
+    /// The JSON is not a request.
     public static let invalidRequest = RPCError(code: -32600, message: "Invalid Request")
 
     private struct Detail: Codable {

@@ -4,7 +4,7 @@ internal import KithIdentity
 internal import KithQUIC
 internal import KithWire
 
-/// A parser of bytes from strangers, and what must hold for whatever they send.
+/// A parser of bytes from unknown peers, and what must hold for whatever they send.
 ///
 /// `scripts/fuzz` feeds these from libFuzzer; the test suite replays the inputs kept in `Fuzz/`.
 /// A broken promise is a trap, because that is what a fuzzer notices.

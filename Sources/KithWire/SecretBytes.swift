@@ -113,7 +113,7 @@ private enum Pages {
         let base = unsafe mmap(nil, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | anonymous, -1, 0)
         guard let base = unsafe base, unsafe base != MAP_FAILED else { return nil }
         if unsafe mlock(base, size) != 0 { unlocked.add(1, ordering: .relaxed) }
-        // An older kernel knows less advice, and is no reason to do without the secret.
+        // An older kernel knows less advice, which is not a reason to do without the secret.
         for advice in advice { _ = unsafe madvise(base, size, advice) }
         return unsafe UnsafeMutableRawBufferPointer(start: base, count: size)
     }
