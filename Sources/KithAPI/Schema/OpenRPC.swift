@@ -74,7 +74,7 @@ public struct OpenRPC: Codable, Hashable, Sendable {
     public struct Failure: Codable, Hashable, Sendable {
         /// The number in an answer.
         public var code: Int
-        /// What ``KithWire/KithError/Code`` calls it.
+        /// The code by its name in Kith (`KithError.Code`).
         public var message: String
     }
 
