@@ -10,12 +10,12 @@ package enum Payload: Sendable {
     /// The value itself.
     case value(any Sendable)
 
-    /// How a payload is written.
+    /// The encodings of a payload.
     package enum Format: Hashable, Sendable {
         case cbor, json, value
     }
 
-    /// How this one is written.
+    /// The encoding of this payload.
     package var format: Format {
         switch self {
         case .cbor: .cbor
@@ -32,12 +32,12 @@ public struct AnyMethod: Sendable {
 
     /// The stable name on every wire: `service.verb`.
     public var name: String { header.name }
-    /// How it is called.
+    /// The kind of call it takes.
     public var kind: MethodKind { header.kind }
 
-    /// What the caller of a stream sends; nothing of a query or an action.
+    /// The type of what the caller of a stream sends; nothing for a query or an action.
     package let upstream: any StreamContent.Type
-    /// What the service of a stream sends; nothing of a query or an action.
+    /// The type of what the service of a stream sends; nothing for a query or an action.
     package let downstream: any StreamContent.Type
     package let input: Coding
     package let output: Coding
@@ -158,7 +158,7 @@ public struct AnyMethod: Sendable {
             return value
         }
 
-        /// What is wrong with text that could not be read, for a person.
+        /// Describes, for a person, why text could not be decoded.
         static func reason(_ error: any Error) -> String {
             switch error {
             case let error as KithError: return error.message

@@ -24,7 +24,8 @@ public protocol ByteStream: AnyObject, Sendable {
     /// Abandons both directions at once, telling the other end `code`. Does not wait. Safe to call at any time.
     func abort(_ code: KithError.Code)
 
-    /// Where a task that waits for this stream goes on without another thread being woken; `nil`: nowhere in particular.
+    /// The executor on which a task that waits for this stream resumes without waking another thread; `nil`: no
+    /// particular one.
     ///
     /// For `withTaskExecutorPreference` around work that never blocks and is never long: the thread waits for other streams
     /// as well.

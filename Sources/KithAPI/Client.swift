@@ -1,7 +1,7 @@
 public import KithRPC
 import KithWire
 
-/// How a call travels: in this process, over a socket to a daemon, or over a connection to another device.
+/// Carries calls: within this process, over a socket to a daemon, or over a connection to another device.
 public protocol Carrier: Sendable {
     /// Calls a query or an action and waits for its answer.
     ///
@@ -51,9 +51,9 @@ extension Carrier {
     }
 }
 
-/// What a caller may ask of one call.
+/// The options of one call.
 public struct CallOptions: Hashable, Sendable {
-    /// How long the answer may take, from now; it travels, and the work stops when it has passed.
+    /// The longest time until the answer, from now; it travels with the call, and the work stops when it has passed.
     ///
     /// `nil`: no limit.
     public var timeout: Duration?
@@ -69,7 +69,7 @@ public struct CallOptions: Hashable, Sendable {
 
 /// A stream a service has accepted, and what it said when it did.
 public struct OpenedStream<M: StreamMethod>: Sendable {
-    /// What the service answered.
+    /// The service's answer.
     public let output: M.Output
     /// The caller's end.
     public let stream: MethodStream<M.Downstream, M.Upstream>
@@ -100,7 +100,7 @@ public struct TraceContext: Hashable, Sendable, Codable {
 
 /// Calls methods over any carrier: the one type every Swift caller holds.
 public struct Client: Sendable {
-    /// How the calls travel.
+    /// The carrier of the calls.
     public let carrier: any Carrier
     /// The trace its calls belong to, unless their options name another.
     public var trace: TraceContext?

@@ -8,7 +8,7 @@ package struct IncomingCall: Sendable {
     package var input: Payload
     /// The device to ask, `nil` for this one.
     package var device: String?
-    /// How long the answer may take, and the trace.
+    /// The time the answer may take, and the trace.
     package var options: CallOptions
 
     /// Makes a call.
@@ -67,10 +67,10 @@ extension Dispatcher {
 ///
 /// An end of one becomes an end of the other, an abort an abort with the same code.
 ///
-/// What comes in dribs and drabs is handed on by the thread that reads it: each thread that is woken for a byte costs a
-/// keystroke its time. Masses are handed on by the thread of the first, which leaves that of the second free.
+/// Small pieces are passed on by the thread that reads them, because waking another thread delays a keystroke. Bulk
+/// data is passed on by the first stream's thread, which leaves the second's free.
 ///
-/// `carried` is told of the bytes handed on, and whether they came from the first.
+/// `carried` is called with the number of bytes passed on, and whether they came from the first stream.
 package func splice(
     _ first: any ByteStream, _ second: any ByteStream,
     carried: (@Sendable (_ count: Int, _ isFromFirst: Bool) -> Void)? = nil

@@ -5,7 +5,7 @@ package import KithWire
 /// The device that searches asks it what to tell of, and the one that has asked for the search whether what it was told
 /// can be that: there the clock of the other and some of what it knows are missing, so an answer may be ``Answer/maybe``.
 package struct FileCondition: Sendable {
-    /// Whether something meets the filter.
+    /// An answer to whether something meets the filter.
     package enum Answer: Int, Comparable, Sendable {
         case no
         case maybe
@@ -24,7 +24,7 @@ package struct FileCondition: Sendable {
         }
     }
 
-    /// What is known of one file or folder.
+    /// The known attributes of one file or folder.
     package struct Subject: Sendable {
         var kind: Files.Kind
         /// Of what kind it is when it is special; `nil` where its device does not say.
@@ -49,7 +49,7 @@ package struct FileCondition: Sendable {
     private let allOf: [FileCondition]
     private let anyOf: [FileCondition]
     private let noneOf: [FileCondition]
-    /// Whether everything meets it.
+    /// True when everything meets the filter.
     package let isAlwaysMet: Bool
 
     /// Reads a filter.
@@ -84,7 +84,7 @@ package struct FileCondition: Sendable {
         noneOf = try read(filter.noneOf)
     }
 
-    /// Whether something meets it; `path` is asked for only where a pattern is about it.
+    /// Tells whether something meets the filter; `path` is called only for patterns that match the whole path.
     package func isMet(by subject: Subject, path: () -> [UInt8]) -> Answer {
         guard filter.kinds.isEmpty || filter.kinds.contains(subject.kind), filter.size.contains(subject.size) else {
             return .no
@@ -132,7 +132,7 @@ extension Files.List.Output {
     }
 }
 
-/// What a device may answer to a search: what was asked for, and nothing else.
+/// Checks a device's answers to a search: they may hold what was asked for and nothing else.
 package struct FoundCheck: Sendable {
     private let input: Files.Find.Input
     private let device: String
@@ -166,7 +166,7 @@ package struct FoundCheck: Sendable {
         KithError(.denied, "\(device) answered with “\(path)”, which was not asked for. The answer was refused.")
     }
 
-    /// Whether a path is that of the folder that was asked about, or lies in it.
+    /// Tells whether a path is that of the folder asked about, or lies in it.
     fileprivate static func isBeneath(_ path: Files.Path) -> Bool { path.bytes.isEmpty || path.levelsBeneath != nil }
 
     private func isAskedFor(_ entry: Files.Entry) -> Bool {
@@ -183,7 +183,7 @@ package struct FoundCheck: Sendable {
     }
 }
 
-/// What a device may answer when it is asked how much folders take: paths beneath the one asked about, no deeper than was
+/// Checks a device's answers about the disk usage of folders: only paths beneath the one asked about, no deeper than
 /// asked.
 package struct UsedCheck: Sendable {
     private let input: Files.Usage.Input

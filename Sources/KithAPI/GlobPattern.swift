@@ -46,7 +46,7 @@ package struct GlobPattern: Sendable {
         self.parts = parts
     }
 
-    /// Whether all of `text` is what the pattern says.
+    /// Tells whether the pattern matches all of `text`.
     package func matches(_ text: [UInt8]) -> Bool {
         let characters = Self.characters(text, ignoresCase)
         var (part, place) = (0, 0)

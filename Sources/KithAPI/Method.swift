@@ -15,16 +15,16 @@ import KithWire
 /// }
 /// ```
 public protocol Method: Sendable {
-    /// What the caller sends, at most 1 MiB encoded.
+    /// The message the caller sends, at most 1 MiB encoded.
     associatedtype Input: Codable & Sendable
-    /// What the service answers; of a stream, what it says when it accepts the stream.
+    /// The answer of the service; for a stream, the one it gives when it accepts the stream.
     associatedtype Output: Codable & Sendable
 
     /// All that is known of it before a call: its name, how it is called, by whom.
     static var header: MethodHeader { get }
-    /// What the caller must hold for this very input; checked by the node before the service sees anything.
+    /// Returns the access a caller needs for this very input; the node checks it before the service sees anything.
     ///
-    /// What the header says, unless the method says more. The input of an unpaired device is decoded only if the header
+    /// By default this is the access the header names. The input of an unpaired device is decoded only if the header
     /// lets anyone call.
     static func access(for input: Input) -> Access
 }
@@ -33,7 +33,7 @@ extension Method {
     /// The stable name on every wire: `service.verb`.
     public static var name: String { header.name }
 
-    /// What the header says.
+    /// Returns the access the header names.
     public static func access(for input: Input) -> Access { header.access }
 }
 
@@ -49,13 +49,13 @@ extension Method {
 /// }
 /// ```
 public protocol StreamMethod: Method {
-    /// What the caller sends.
+    /// The content the caller sends.
     associatedtype Upstream: StreamContent
-    /// What the service sends.
+    /// The content the service sends.
     associatedtype Downstream: StreamContent
 }
 
-/// How a method is called.
+/// The ways to call a method.
 @frozen
 public enum MethodKind: String, Hashable, Sendable, Codable, CaseIterable {
     /// One answer, no effect: may be asked for again.
@@ -66,7 +66,7 @@ public enum MethodKind: String, Hashable, Sendable, Codable, CaseIterable {
     case stream
 }
 
-/// Who may call a method.
+/// The access a caller needs.
 @nonexhaustive
 public enum Access: Hashable, Sendable {
     /// Anyone who completed the handshake, paired or not. Only the presentation of an invitation is this.

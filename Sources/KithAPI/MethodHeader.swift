@@ -6,7 +6,7 @@ public import KithIdentity
 /// static let header = MethodHeader.action("lamp.set", by: .grant(.node), isIdempotent: true, "Sets the brightness.")
 /// ```
 public struct MethodHeader: Hashable, Sendable {
-    /// Who may call a method, whatever its input.
+    /// The callers of a method, whatever its input.
     @nonexhaustive
     public enum Callers: Hashable, Sendable {
         /// Any device that completes a handshake, paired or not: ours only lets invitations be presented.
@@ -23,13 +23,13 @@ public struct MethodHeader: Hashable, Sendable {
 
     /// The stable name on every wire: `service.verb`.
     public var name: String
-    /// How it is called.
+    /// The kind of call it takes.
     public var kind: MethodKind
-    /// Who may call it, whatever its input.
+    /// The callers allowed, whatever the input.
     public var callers: Callers
-    /// Whether calling it twice is as good as once, so that it is tried again when a connection was lost meanwhile.
+    /// True when calling it twice has the same effect as once, so that it is retried after a lost connection.
     ///
-    /// Always so of a query.
+    /// Always true for a query.
     public var isIdempotent: Bool
     /// One line for a person, shown by help and by the table's own description.
     public var summary: String
@@ -62,10 +62,10 @@ public struct MethodHeader: Hashable, Sendable {
         MethodHeader(name: name, kind: .stream, callers: callers, isIdempotent: isIdempotent, summary: summary)
     }
 
-    /// Whether a device that is not paired may call it at all.
+    /// True when a device that is not paired may call it at all.
     public var isOpenToUnpaired: Bool { callers == .anyone }
 
-    /// What a caller must be or hold, as far as the header alone tells.
+    /// The access a caller needs, as far as the header alone tells.
     ///
     /// A grant that is narrowed is the method's to check, in ``Method/access(for:)``: without that it is the owner's.
     public var access: Access {
@@ -79,7 +79,7 @@ public struct MethodHeader: Hashable, Sendable {
         }
     }
 
-    /// Who may call it, as a word: `owner`, `paired`, `anyone`, or `grant` and what must be granted.
+    /// The callers allowed, as a word: `owner`, `paired`, `anyone`, or `grant` and the grant needed.
     package var callersText: String {
         switch callers {
         case .anyone: "anyone"

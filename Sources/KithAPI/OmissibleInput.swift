@@ -24,7 +24,7 @@ extension OmissibleInput {
         try CBORDecoder().completed(bytes, over: CBOREncoder().encode(Self.usual), except: Self.required)
     }
 
-    /// What is given, over what stands for it; objects in objects likewise.
+    /// Merges the members given over the defaults, and nested objects likewise.
     private static func merged(_ given: JSONText, over usual: JSONText) -> JSONText {
         guard let members = given.members(), let below = usual.members() else { return given }
         let known = Dictionary(below.map { ($0.name, $0.value) }) { first, _ in first }

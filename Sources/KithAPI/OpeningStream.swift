@@ -29,7 +29,7 @@ public final class OpeningStream<Output: Sendable>: ByteStream {
         state = Mutex(.asked(AnswerReader(method: method), output))
     }
 
-    /// What the service refused the stream with, once that has come.
+    /// The error with which the service refused the stream; `nil` until it has, or when it accepts.
     public var refusal: KithError? {
         state.withLock { if case .refused(let error) = $0 { error } else { nil } }
     }
@@ -82,6 +82,6 @@ public final class OpeningStream<Output: Sendable>: ByteStream {
     /// Abandons both directions, and the call with them.
     public func abort(_ code: KithError.Code) { base.abort(code) }
 
-    /// Where a task that waits for the stream beneath goes on.
+    /// The executor on which a task that waits for the underlying stream resumes.
     public var executor: (any TaskExecutor)? { base.executor }
 }

@@ -4,7 +4,7 @@ import Synchronization
 
 /// Two ends of a byte stream inside this process.
 ///
-/// What one end writes the other reads. Each direction holds at most `capacity` bytes; a writer waits beyond that.
+/// Each end reads what the other writes. Each direction holds at most `capacity` bytes; a writer waits beyond that.
 ///
 /// ```swift
 /// let pipe = Pipe()

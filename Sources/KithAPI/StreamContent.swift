@@ -4,11 +4,11 @@ import KithWire
 ///
 /// Do not conform types to it directly.
 public protocol StreamContent: Sendable {
-    /// How it is carried.
+    /// The form in which it is carried.
     static var form: StreamForm { get }
 }
 
-/// How one way of a stream is carried.
+/// The forms in which one direction of a stream is carried.
 @frozen
 public enum StreamForm: String, Hashable, Sendable, Codable, CaseIterable {
     /// Only its end.
@@ -30,7 +30,7 @@ extension Nothing: StreamContent {
     public static var form: StreamForm { .nothing }
 }
 
-/// What one way of a stream carries, message by message.
+/// A message of one direction of a stream.
 ///
 /// A conformance that adds nothing travels between devices as a varint length (RFC 9000 §16) and so many bytes of CBOR,
 /// and through the doors that speak JSON as JSON.
@@ -89,7 +89,7 @@ public struct ReceiveBuffer: Sendable {
     /// Makes an empty buffer.
     public init() {}
 
-    /// How many bytes it holds.
+    /// The number of bytes it holds.
     public var count: Int { bytes.count - start }
 
     /// The byte at `index`, from 0.

@@ -1,6 +1,6 @@
 package import KithWire
 
-/// What the caller says first on a fresh stream to another device.
+/// The first bytes the caller sends on a fresh stream to another device.
 ///
 /// | field | bytes |
 /// | --- | --- |
@@ -18,14 +18,14 @@ package struct StreamHeader: Hashable, Sendable {
     package static let version: UInt64 = 1
     package static let methodLimit = 128
     package static let inputLimit = 1 << 20
-    /// How long the input of an unpaired peer may be.
+    /// The longest input of an unpaired peer, in bytes.
     package static let unpairedInputLimit = 1 << 10
-    /// How long a header is at most besides its input.
+    /// The longest header, in bytes, without its input.
     package static let frameLimit = 8 + 2 + methodLimit + 8 + 8 + 25 + 8
 
     /// The method called.
     package var method: String
-    /// How long the caller still waits, in milliseconds, 1…; `nil` without limit.
+    /// The time the caller still waits, in milliseconds, 1…; `nil`: no limit.
     package var millisecondsLeft: UInt64?
     /// The trace the call belongs to.
     package var trace: TraceContext?
@@ -104,7 +104,7 @@ package struct StreamHeader: Hashable, Sendable {
     }
 }
 
-/// What the service answers first: that it did the call or accepted the stream, or why not.
+/// The first bytes the service sends back: that it did the call or accepted the stream, or why not.
 ///
 /// A status byte, 0 for done and 1 for an error, then CBOR with its varint length ≤ 4 MiB:
 /// the output, or a map of `code` and `message`, and of an application's own `detail` (a map of `code` and CBOR `data`).

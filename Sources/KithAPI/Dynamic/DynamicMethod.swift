@@ -12,9 +12,9 @@
 public struct DynamicMethod: Hashable, Sendable {
     /// One way of a stream.
     public struct Way: Hashable, Sendable {
-        /// How it is carried.
+        /// The form in which it is carried.
         public var form: StreamForm
-        /// Of messages, what each looks like.
+        /// The schema of each message, when the form is messages.
         public var message: JSONSchema?
 
         /// Only the end.
@@ -27,15 +27,15 @@ public struct DynamicMethod: Hashable, Sendable {
 
     /// All that is known of it before a call: its name, how it is called, by whom.
     public var header: MethodHeader
-    /// What a caller must hold.
+    /// The access a caller needs.
     public var access: Access
-    /// What the input looks like.
+    /// The schema of the input.
     public var input: JSONSchema
-    /// What the answer looks like; of a stream, what the service says when it accepts.
+    /// The schema of the answer; for a stream, of the one the service gives when it accepts.
     public var output: JSONSchema
-    /// Of a stream, what the caller sends.
+    /// For a stream, the content the caller sends.
     public var upstream: Way
-    /// Of a stream, what the service sends.
+    /// For a stream, the content the service sends.
     public var downstream: Way
 
     /// Declares a method.

@@ -6,9 +6,9 @@ import KithWire
 ///
 /// Its methods are named for it: `SERVICE/METHOD`. None of ours has a slash in its name, and never will.
 package protocol ExternalService: Sendable {
-    /// What it is called.
+    /// The name of the service.
     var name: String { get }
-    /// What it serves.
+    /// The methods it serves.
     var methods: [DynamicMethod] { get }
 
     /// Has a query or an action done there.
@@ -28,7 +28,7 @@ package struct ExternalCall: Sendable {
     package var input: JSONText
     /// The device that calls; `nil` for this one's own person.
     package var caller: (id: String, name: String)?
-    /// How long the caller waits, and the trace.
+    /// The time the caller waits, and the trace.
     package var options: CallOptions
 
     /// Makes a call.
@@ -42,7 +42,7 @@ package struct ExternalCall: Sendable {
     }
 }
 
-/// What a process says to register a service: the parameters of `rpc.register`.
+/// A service that a process registers: the parameters of `rpc.register`.
 ///
 /// | member | what |
 /// | --- | --- |
@@ -75,14 +75,14 @@ package struct Registration: Decodable, Sendable {
 
     private enum CodingKeys: String, CodingKey { case service, methods }
 
-    /// How many methods one service may have.
+    /// The most methods one service may have.
     package static let methodLimit = 64
-    /// How many bytes a registration may have.
+    /// The largest registration, in bytes.
     package static let sizeLimit = 64 << 10
 
     /// The name of the service.
     package let service: String
-    /// What it serves, by whole names.
+    /// The methods it serves, by their full names.
     package let methods: [DynamicMethod]
 
     /// Reads the parameters of a registration.
@@ -161,7 +161,7 @@ package struct Registration: Decodable, Sendable {
         }
     }
 
-    /// Whether a word can stand on one side of the slash.
+    /// Tells whether a word can stand on one side of the slash.
     private static func isName(_ text: String, limit: Int) -> Bool {
         guard (1...limit).contains(text.utf8.count), let first = text.utf8.first,
             (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(first)

@@ -6,7 +6,7 @@ import KithWire
 ///
 /// One task may send while another receives.
 public protocol NamedStream: AnyObject, Sendable {
-    /// What the service answered when it accepted: one JSON value.
+    /// The service's answer when it accepted the stream: one JSON value.
     var answer: [UInt8] { get }
 
     /// Waits for what comes next; `nil` when nothing more comes.
@@ -27,7 +27,7 @@ public protocol NamedStream: AnyObject, Sendable {
     func cancel()
 }
 
-/// What comes on a stream.
+/// An item received on a stream.
 @nonexhaustive
 public enum NamedStreamItem: Hashable, Sendable {
     /// A message, one JSON value in one line.

@@ -23,7 +23,7 @@ public enum API {
         public struct Entry: Codable, Hashable, Sendable {
             /// The stable name on every wire.
             public var name: String
-            /// How it is called.
+            /// The kind of call it takes.
             public var kind: MethodKind
             /// One line for a person.
             public var summary: String
@@ -57,7 +57,7 @@ public enum API {
 
     /// Describes the methods this device serves, with the form of all that goes in and out.
     public enum Document: Method {
-        /// Which.
+        /// The input: the methods to describe.
         public struct Input: Codable, Hashable, Sendable {
             /// The only method to describe; `nil` for all.
             public var method: String?

@@ -9,38 +9,39 @@ public enum Devices {
         public var name: String
         /// Its key.
         public var id: DeviceID
-        /// Whether a connection to it stands now.
+        /// True while a connection to it stands.
         public var isOnline: Bool
-        /// How the connection runs: the other end's address, or `nil` while there is none.
+        /// The other end's address on that connection; `nil` while there is none.
         public var path: String?
         /// The smoothed round-trip time of the connection, in milliseconds.
         public var roundTripMilliseconds: Double?
-        /// What it may do on this device.
+        /// The grants it has on this device.
         public var grants: [Grant]
-        /// Where it is to be found, best first.
+        /// The addresses at which it may be reached, best first.
         public var addresses: [NetworkAddress]
-        /// When it was paired, in seconds since 1970.
+        /// The time of pairing, in seconds since 1970.
         public var pairedAt: Int64
-        /// When it was last connected, in seconds since 1970.
+        /// The time it was last connected, in seconds since 1970; `nil`: never.
         public var lastSeen: Int64?
-        /// Whether it said, when last asked, that it is not paired with this device any more.
+        /// True when it said, when last asked, that it is not paired with this device any more.
         public var hasForgotten: Bool?
-        /// What this device may do there, as it last said; `nil` when it never did.
+        /// The grants this device has there, as it last said; `nil` when it never did.
         public var grantsThere: [Grant]?
-        /// When it said so, in seconds since 1970.
+        /// The time it said so, in seconds since 1970.
         public var grantsThereAt: Int64?
-        /// When a connection last went to each of ``addresses``, in seconds since 1970; `nil` for never.
+        /// The time a connection last used each of ``addresses``, in seconds since 1970; `nil`: never.
         public var addressesGoodAt: [Int64?]?
-        /// Why it could not be reached, when that was tried.
+        /// The reason it could not be reached, when that was tried.
         public var failure: String?
-        /// What its name may be taken for, in a list of devices: other devices as a rule; `nil` for nothing.
+        /// The names its own may be mistaken for in a list of devices, as a rule those of other devices; `nil` for
+        /// none.
         public var looksLike: [String]?
         /// After a change of grants, what a person should know of it: folders that one device may change for another.
         public var warnings: [String]?
 
         /// The version of its software, as it said on the connection that stands; `nil` when it did not.
         public var version: String?
-        /// What more it understands, as ``Reach/Hello/capabilities``.
+        /// Its capabilities, as in ``Reach/Hello/capabilities``.
         public var capabilities: [String]?
 
         /// Makes a description of a device.
@@ -62,7 +63,7 @@ public enum Devices {
 
     /// Lists the paired devices.
     public enum List: Method {
-        /// Whether to try to reach those that are offline first.
+        /// The input: the devices to list, and whether to try to reach those that are offline first.
         public struct Input: Codable, Hashable, Sendable {
             /// Tries to connect to every device, for at most two seconds, and asks what this one may do there.
             public var probe: Bool
@@ -76,7 +77,7 @@ public enum Devices {
             }
         }
 
-        /// What the service answers.
+        /// The answer: the devices.
         public typealias Output = [Info]
         /// The stable name on every wire.
         public static let header = MethodHeader.query(
@@ -94,9 +95,9 @@ public enum Devices {
 
     /// Ends the pairing with a device, cutting off whatever it is doing here.
     public enum Forget: Method {
-        /// What the caller sends.
+        /// The input: the device.
         public typealias Input = Reference
-        /// What the service answers.
+        /// The answer: the device as it was.
         public typealias Output = Info
         /// The stable name on every wire.
         public static let header = MethodHeader.action(
@@ -105,11 +106,11 @@ public enum Devices {
 
     /// Gives a paired device another name on this one.
     public enum Rename: Method {
-        /// Which device, and its new name.
+        /// The input: the device and its new name.
         public struct Input: Codable, Hashable, Sendable {
-            /// Which device.
+            /// The device, as ``Reference/device``.
             public var device: String
-            /// What it is to be called: 1 to 63 letters, digits, `-`, `_` or `.`.
+            /// The new name: 1 to 63 letters, digits, `-`, `_` or `.`.
             public var name: String
 
             /// Makes the input.
@@ -119,7 +120,7 @@ public enum Devices {
             }
         }
 
-        /// What the service answers.
+        /// The answer: the device under its new name.
         public typealias Output = Info
         /// The stable name on every wire.
         public static let header = MethodHeader.action(
@@ -128,9 +129,9 @@ public enum Devices {
 
     /// Changes what a paired device may do here; running work that loses its grant is cut off.
     public enum ChangeGrants: Method {
-        /// Which device, and the change.
+        /// The input: the device and the change.
         public struct Input: Codable, Hashable, Sendable {
-            /// Which device.
+            /// The device, as ``Reference/device``.
             public var device: String
             /// The grants to give.
             public var add: [Grant]
@@ -145,7 +146,7 @@ public enum Devices {
             }
         }
 
-        /// What the service answers.
+        /// The answer: the device with its new grants.
         public typealias Output = Info
         /// The stable name on every wire.
         public static let header = MethodHeader.action(
@@ -157,7 +158,7 @@ public enum Devices {
 public enum ThisDevice {
     /// Describes this device.
     public enum Status: Method {
-        /// What a device says of itself to its own person.
+        /// The answer: the device as its own person sees it.
         public struct Output: Codable, Hashable, Sendable {
             /// The name it gives when it pairs.
             public var name: String
@@ -171,9 +172,9 @@ public enum ThisDevice {
             public var version: String
             /// The process that answers.
             public var pid: Int32
-            /// How many devices it is paired with.
+            /// The number of devices it is paired with.
             public var devices: Int
-            /// What is wrong with it, a sentence each; empty when nothing is, `nil` from a version that does not say.
+            /// The problems it has, a sentence each; empty when there is none, `nil` from a version that does not say.
             public var problems: [String]?
 
             /// Makes a status.
@@ -192,7 +193,7 @@ public enum ThisDevice {
             }
         }
 
-        /// What the caller sends.
+        /// The input: nothing.
         public typealias Input = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.query(
@@ -201,9 +202,9 @@ public enum ThisDevice {
 
     /// Stops this device: a running daemon ends.
     public enum Stop: Method {
-        /// What the caller sends.
+        /// The input: nothing.
         public typealias Input = Nothing
-        /// What the service answers.
+        /// The answer: nothing.
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.action(
@@ -212,7 +213,7 @@ public enum ThisDevice {
 
     /// Sends bytes back, to measure a round trip through the whole stack.
     public enum Echo: Method {
-        /// What to send back: at most 1 MiB.
+        /// The bytes to send back: at most 1 MiB.
         public struct Payload: Codable, Hashable, Sendable {
             /// The bytes.
             public var bytes: ByteString
@@ -221,31 +222,31 @@ public enum ThisDevice {
             public init(bytes: ByteString) { self.bytes = bytes }
         }
 
-        /// What the caller sends.
+        /// The input: the bytes.
         public typealias Input = Payload
-        /// What the service answers.
+        /// The answer: the same bytes.
         public typealias Output = Payload
         /// The stable name on every wire.
         public static let header = MethodHeader.query("device.echo", by: .paired, "Sends bytes back.")
     }
 }
 
-/// What happened on this device, and who was refused what.
+/// The log of what happened on this device, and of who was refused what.
 public enum Audit {
-    /// Who did what was typed here; no other device can have this name, for it has a blank.
+    /// The name for this device's own person in the log; no other device can have it, because it contains a space.
     public static let thisDevice = "this device"
 
     /// One line of the log.
     public struct Entry: Codable, Hashable, Sendable {
-        /// When, in seconds since 1970.
+        /// The time, in seconds since 1970.
         public var time: Int64
-        /// Who, by name, by DeviceID when it has none, or ``Audit/thisDevice``.
+        /// The device's name, its DeviceID when it has none, or ``Audit/thisDevice``.
         public var device: String
-        /// Which method, or which event.
+        /// The time of each small request, in milliseconds, ascending; empty until the phase is `done`.
         public var method: String
         /// `allowed` or `denied`.
         public var decision: String
-        /// What more there is to say; never a secret.
+        /// More about it; never a secret.
         public var detail: String
 
         /// Makes an entry.
@@ -260,7 +261,7 @@ public enum Audit {
 
     /// Lists the newest entries, newest first.
     public enum List: Method {
-        /// How many entries.
+        /// The input: the number of entries.
         public struct Input: Codable, Hashable, Sendable {
             /// At most this many, 1…10,000.
             public var limit: Int
@@ -269,7 +270,7 @@ public enum Audit {
             public init(limit: Int) { self.limit = limit }
         }
 
-        /// What the service answers.
+        /// The answer: the entries.
         public typealias Output = [Entry]
         /// The stable name on every wire.
         public static let header = MethodHeader.query(

@@ -30,9 +30,9 @@ extension Files {
 
     /// The numbers of a device a special file stands for.
     public struct DeviceNumbers: Codable, Hashable, Sendable {
-        /// Which driver.
+        /// The number of the driver.
         public var major: UInt32
-        /// Which of its devices.
+        /// The number of the device among the driver's own.
         public var minor: UInt32
 
         /// Makes a pair.
@@ -52,7 +52,7 @@ extension Files {
         public var size: UInt64
         /// The permission bits, with those for set-user-ID, set-group-ID and sticky.
         public var mode: UInt32
-        /// When it was last changed, in seconds since 1970.
+        /// The time of the last change, in seconds since 1970.
         public var modified: Int64
         /// The fraction of that second, in nanoseconds.
         public var modifiedNanoseconds: UInt32
@@ -110,7 +110,7 @@ extension Files {
     ///
     /// Of a file, the file itself.
     public enum List: Method {
-        /// Which folder, and which page.
+        /// The input: the folder, and the page of it.
         public struct Input: Codable, Hashable, Sendable {
             /// The folder.
             public var path: Path
@@ -149,7 +149,7 @@ extension Files {
 
     /// Describes one file or folder.
     public enum Stat: Method {
-        /// Which one.
+        /// The input: the file or folder.
         public struct Input: Codable, Hashable, Sendable {
             /// The file.
             public var path: Path
@@ -176,7 +176,7 @@ extension Files {
     ///
     /// Not being there is an answer, not an error.
     public enum Exists: Method {
-        /// Which name.
+        /// The input: the path to look for.
         public struct Input: Codable, Hashable, Sendable {
             /// The file.
             public var path: Path
@@ -203,7 +203,7 @@ extension Files {
 
     /// Makes a folder.
     public enum MakeFolder: Method {
-        /// Which one.
+        /// The input: the folder to make.
         public struct Input: Codable, Hashable, Sendable {
             /// The folder.
             public var path: Path
@@ -292,7 +292,7 @@ extension Files {
 
     /// Reads a file, or a part of one: the stream carries its bytes and ends with them.
     public enum Read: StreamMethod {
-        /// Which part of which file.
+        /// The input: the file, and the part of it.
         public struct Input: Codable, Hashable, Sendable {
             /// The file.
             public var path: Path
@@ -362,7 +362,7 @@ extension Files {
             public var size: UInt64
             /// SHA-256 of what arrived, 32 bytes; compare it.
             public var sha256: ByteString
-            /// Why it failed; nothing was put in place then.
+            /// The error; nothing was put in place then.
             public var failure: Failure?
 
             /// Makes the message.
@@ -397,14 +397,14 @@ extension Files.List.Input: OmissibleInput {
 extension Files.Stat.Input: OmissibleInput {
     /// The thing itself, a link as one.
     public static var usual: Self { Self(path: "/") }
-    /// Which one.
+    /// The path.
     public static var required: Set<String> { ["path"] }
 }
 
 extension Files.MakeFolder.Input: OmissibleInput {
     /// One folder, with the usual permissions.
     public static var usual: Self { Self(path: "/") }
-    /// Which one.
+    /// The path.
     public static var required: Set<String> { ["path"] }
 }
 
@@ -418,7 +418,7 @@ extension Files.Rename.Input: OmissibleInput {
 extension Files.Delete.Input: OmissibleInput {
     /// Without what is in it.
     public static var usual: Self { Self(path: "/") }
-    /// Which one.
+    /// The path.
     public static var required: Set<String> { ["path"] }
 }
 

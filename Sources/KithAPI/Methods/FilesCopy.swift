@@ -192,11 +192,11 @@ extension Files {
 
     /// Opens one lane of a running ``Pull`` or ``Push`` of the same caller.
     public enum Lane: StreamMethod {
-        /// Which lane.
+        /// The input: the transfer, and the number of the lane.
         public struct Input: Codable, Hashable, Sendable {
             /// Of which transfer, see ``Lanes/token``.
             public var token: [UInt8]
-            /// Which one, from 0.
+            /// The number of the lane, from 0.
             public var lane: UInt8
 
             /// Makes the input.
@@ -232,7 +232,7 @@ extension Files {
 
         /// Reads one as typed: `laptop:/srv/photos`.
         ///
-        /// What has a slash before its first colon, or no colon, is a path on this device: `./a:b` is a file.
+        /// A text with a slash before its first colon, or without a colon, is a path on this device: `./a:b` is a file.
         package init(typed text: String) {
             let head = text.prefix { $0 != "/" && $0 != ":" }
             if !head.isEmpty, text.dropFirst(head.count).first == ":" {
@@ -320,7 +320,7 @@ extension Files {
         public var totalFiles: UInt64?
         /// The path being copied.
         public var current: Path?
-        /// Why the copy waits, when its connection was lost and is being made again.
+        /// The reason the copy waits, when its connection was lost and is being made again.
         public var waiting: String?
         /// The things left out since the message before, each with the reason.
         public var skipped: [Skipped]
@@ -328,7 +328,7 @@ extension Files {
         public var changes: [Change]
         /// The summary, at the end of a copy that succeeded.
         public var summary: Summary?
-        /// Why the copy ended, when it did not succeed.
+        /// The error that ended the copy; `nil` when it succeeded.
         public var failure: Failure?
 
         /// Makes a message.
@@ -382,7 +382,7 @@ extension Files {
     public struct Skipped: Codable, Hashable, Sendable {
         /// The path, from the source named on.
         public var path: Path
-        /// Why.
+        /// The reason.
         public var failure: Failure
         /// True when the copy counts as good all the same: it is not a file, or it stayed because it was there already.
         public var isHarmless: Bool

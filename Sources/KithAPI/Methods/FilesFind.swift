@@ -154,7 +154,7 @@ extension Files {
         public var skippedCount: UInt64
         /// True for the last message.
         public var isLast: Bool
-        /// Why the search ended early.
+        /// The error that ended the search early.
         public var failure: Failure?
 
         /// Makes a message.
@@ -238,7 +238,7 @@ extension Files {
         public var skippedCount: UInt64
         /// True for the last message.
         public var isLast: Bool
-        /// Why it ended early.
+        /// The error that ended it early.
         public var failure: Failure?
 
         /// Makes a message.

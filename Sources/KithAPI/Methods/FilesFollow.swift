@@ -7,7 +7,7 @@ extension Files {
     /// The file is followed by its name: one that is made shorter is read from its beginning, one that is replaced
     /// is read to its end and then the new one from its beginning. The caller finishes its direction to end it.
     public enum Follow: StreamMethod {
-        /// Which file, and from where.
+        /// The input: the file, and the place to begin at.
         public struct Input: Codable, Hashable, Sendable {
             /// The file.
             public var path: Path
@@ -123,7 +123,7 @@ extension Files {
         public var bytes: ByteString
         /// The event.
         public var event: Event?
-        /// Why it ended.
+        /// The error that ended it.
         public var failure: Failure?
 
         /// Makes a message.

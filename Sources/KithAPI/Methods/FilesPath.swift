@@ -95,8 +95,8 @@ extension Files.Path {
 
     /// The access a caller needs to reach the path.
     ///
-    /// Where that depends on the device (its home folder, the caller's only grant) or the path is none,
-    /// any grant on files; the service finds the rest out.
+    /// Any grant on files is enough where the folder depends on the device (its home folder, the caller's only grant)
+    /// or the path is invalid; the service decides the rest.
     package func access(_ wanted: Grant.FileAccess) -> Access {
         // A path that cannot be taken apart is refused by the service, with the reason.
         guard let parsed = try? parsed(), parsed.anchor == .top else { return .holding(.files) }

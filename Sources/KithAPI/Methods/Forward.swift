@@ -66,7 +66,7 @@ extension Forward {
         public typealias Downstream = RawBytes
         /// The access a caller needs for this input.
         ///
-        /// Which grants allow it depends on what a name stands for there.
+        /// The grants that allow it depend on what a name stands for there.
         public static func access(for input: Input) -> Access { .holding(.forward, for: "\(input.to)") }
     }
 
@@ -164,7 +164,7 @@ extension Forward {
 
     /// Takes up what arrived at a listener of the same caller, and carries its bytes, or its datagrams, both ways.
     public enum Accept: StreamMethod {
-        /// Which.
+        /// The input: the listener, and the arrival.
         public struct Input: Codable, Hashable, Sendable {
             /// The listener.
             public var listener: ByteString

@@ -5,7 +5,7 @@ import KithWire
 extension Forward {
     /// One forward: where it listens, and where what arrives goes.
     public struct Rule: Codable, Hashable, Sendable {
-        /// Which way it goes.
+        /// The direction of a forward.
         @frozen
         public enum Direction: String, Hashable, Sendable, Codable, CaseIterable {
             /// This device listens, the other connects (`-L`, and `-D` without a target).
@@ -14,7 +14,7 @@ extension Forward {
             case remote
         }
 
-        /// Which way it goes.
+        /// The direction.
         public var direction: Direction
         /// The kind of traffic that is carried.
         public var transport: Transport
@@ -71,7 +71,7 @@ extension Forward {
         public var sent: UInt64
         /// Bytes carried back.
         public var received: UInt64
-        /// Why the last one failed that did.
+        /// The reason the last failed connection could not be opened; `nil` when none failed.
         public var lastFailure: String?
 
         /// Makes a status.
@@ -168,9 +168,9 @@ extension Forward {
 
     /// Ends what ``Start`` or ``Run`` began, with every connection.
     public enum Stop: Method {
-        /// Which.
+        /// The input: the rules to end.
         public struct Input: Codable, Hashable, Sendable {
-            /// Which.
+            /// The number of the rules, ``Running/id``.
             public var id: UInt64
 
             /// Makes the input.

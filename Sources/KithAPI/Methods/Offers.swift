@@ -11,11 +11,11 @@ import KithIdentity
 public enum Offers {
     /// One file or folder at the top of an offer.
     public struct Item: Codable, Hashable, Sendable {
-        /// What it is called at the sender's: one name.
+        /// Its name on the sender's device, without folders.
         public var name: Files.Path
         /// File or folder.
         public var kind: Files.Kind
-        /// Bytes, of a folder with all in it.
+        /// Its size in bytes; for a folder, with everything in it.
         public var size: UInt64
 
         /// Makes an item.
@@ -26,7 +26,7 @@ public enum Offers {
         }
     }
 
-    /// How far an offer is.
+    /// The states of an offer.
     @nonexhaustive
     public enum State: String, Codable, Hashable, Sendable, CaseIterable {
         /// Nobody has decided yet.
@@ -51,7 +51,7 @@ public enum Offers {
     ///
     /// The sender finishes its direction, or goes, to take the offer back.
     public enum Send: StreamMethod {
-        /// What is offered.
+        /// The input: the offer.
         public struct Input: Codable, Hashable, Sendable {
             /// The files and folders, 1…1,000.
             public var items: [Item]
@@ -59,7 +59,7 @@ public enum Offers {
             public var bytes: UInt64
             /// Files in all: no more are received.
             public var files: UInt64
-            /// How long the sender waits for a decision, in seconds, at most an hour.
+            /// The time the sender waits for a decision, in seconds, at most an hour.
             public var waitSeconds: UInt32
 
             /// Makes an offer.
@@ -71,24 +71,24 @@ public enum Offers {
             }
         }
 
-        /// What the service answers.
+        /// The answer: nothing.
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
             "offer.send", by: .paired, "Offers files; their contents are sent once the receiver has accepted.")
         /// Nothing.
         public typealias Upstream = Nothing
-        /// What becomes of the offer.
+        /// The fate of the offer: a message for each change.
         public typealias Downstream = Answer
     }
 
-    /// How an offer stands, as the sender hears.
+    /// The state of an offer, as its sender is told.
     public struct Answer: StreamMessage, Hashable {
-        /// How it stands now.
+        /// The present state.
         public var state: State
-        /// What ``Push`` has to name, once it is accepted.
+        /// The identifier to give to ``Push``, once it is accepted.
         public var id: String?
-        /// Why it failed.
+        /// The reason it failed.
         public var failure: Files.Failure?
 
         /// Makes an answer.
@@ -101,7 +101,7 @@ public enum Offers {
 
     /// Sends the contents of an offer that has been accepted: `TransferFrame`s of KithFiles go, as with `files.push`.
     public enum Push: StreamMethod {
-        /// Which offer.
+        /// The input: the offer.
         public struct Input: Codable, Hashable, Sendable {
             /// As ``Answer/id`` said.
             public var id: String
@@ -110,28 +110,28 @@ public enum Offers {
             public init(id: String) { self.id = id }
         }
 
-        /// What the service answers.
+        /// The answer: nothing.
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
             "offer.push", by: .paired, "Sends the contents of an accepted offer.")
-        /// What the sender of a transfer says.
+        /// The messages of the transfer's sender.
         public typealias Upstream = RawBytes
-        /// What its receiver answers.
+        /// The answers of the transfer's receiver.
         public typealias Downstream = RawBytes
     }
 
     /// Offers files of this device to another and sends them; the stream tells how it goes, as ``Delivery`` messages.
     ///
-    /// When the caller goes, the offer is taken back.
+    /// When the caller closes the stream, the offer is withdrawn.
     public enum Deliver: StreamMethod {
-        /// What to send, and to whom.
+        /// The input: the files, and the device to offer them to.
         public struct Input: Codable, Hashable, Sendable {
             /// Files and folders of this device: absolute paths.
             public var paths: [Files.Path]
             /// The receiving device.
             public var device: String
-            /// How long to wait for its person's decision, in seconds.
+            /// The time to wait for its person's decision, in seconds, at most an hour.
             public var waitSeconds: UInt32
 
             /// Makes the input.
@@ -142,26 +142,26 @@ public enum Offers {
             }
         }
 
-        /// What the service answers.
+        /// The answer: nothing.
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
             "offer.deliver", by: .owner, "Offers files to another device, and sends them when its person accepts.")
         /// Nothing.
         public typealias Upstream = Nothing
-        /// How it goes.
+        /// The progress of the offer and of its transfer.
         public typealias Downstream = Delivery
     }
 
-    /// How far a delivery is.
+    /// The progress of a delivery.
     ///
     /// The last message has a state that is neither waiting, accepted nor receiving, or a ``failure``.
     public struct Delivery: StreamMessage, Hashable {
-        /// How the offer stands.
+        /// The state of the offer.
         public var state: State
-        /// How far the transfer is.
+        /// The progress of the transfer.
         public var progress: Files.Progress
-        /// Why it ended, or the first reason for which something of what arrived was left out.
+        /// The reason it ended, or the first reason for which something that arrived was left out.
         public var failure: Files.Failure?
 
         /// Makes a message.
@@ -173,7 +173,7 @@ public enum Offers {
     }
 }
 
-/// What other people send to this device.
+/// The offers of other people to this device.
 public enum Inbox {
     /// An offer, or what became of it.
     public struct Entry: StreamMessage, Hashable {
@@ -183,25 +183,25 @@ public enum Inbox {
         public var device: String
         /// The first twenty of the files and folders.
         public var items: [Offers.Item]
-        /// How many files and folders there are at the top.
+        /// The number of files and folders at the top.
         public var count: UInt32
         /// Bytes in all.
         public var bytes: UInt64
         /// Files in all.
         public var files: UInt64
-        /// How far it is.
+        /// The state of the offer.
         public var state: Offers.State
-        /// When it came, in seconds since 1970.
+        /// The time it arrived, in seconds since 1970.
         public var offeredAt: Int64
-        /// When nobody waits for a decision any more.
+        /// The time from which nobody waits for a decision any more, in seconds since 1970.
         public var expiresAt: Int64
         /// Bytes received so far.
         public var received: UInt64
-        /// Where it goes, or is: the folder, once it is accepted.
+        /// The destination folder, once it is accepted.
         public var folder: String?
         /// The names the first twenty have there.
         public var names: [Files.Path]
-        /// Why it failed.
+        /// The reason it failed.
         public var failure: Files.Failure?
 
         /// Makes an entry.
@@ -230,9 +230,9 @@ public enum Inbox {
     ///
     /// Oldest first.
     public enum List: Method {
-        /// What the caller sends.
+        /// The input: nothing.
         public typealias Input = Nothing
-        /// What the service answers.
+        /// The answer: the offers.
         public typealias Output = [Entry]
         /// The stable name on every wire.
         public static let header = MethodHeader.query(
@@ -241,9 +241,9 @@ public enum Inbox {
 
     /// Tells of each offer when it comes and when it changes.
     public enum Watch: StreamMethod {
-        /// What the caller sends.
+        /// The time of each small request, in milliseconds, ascending; empty until the phase is `done`.
         public typealias Input = Nothing
-        /// What the service answers.
+        /// The answer: nothing.
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
@@ -256,11 +256,11 @@ public enum Inbox {
 
     /// Accepts or rejects an offer.
     public enum Decide: Method {
-        /// Which offer, and how.
+        /// The input: the offer, and the decision.
         public struct Input: Codable, Hashable, Sendable {
             /// Its number, or the unambiguous beginning of it.
             public var id: String
-            /// Whether it is accepted.
+            /// True to accept it.
             public var accepts: Bool
             /// The folder to put it in, absolute; `nil`: the usual one.
             public var folder: String?
@@ -279,9 +279,9 @@ public enum Inbox {
         public static let header = MethodHeader.action("inbox.decide", by: .owner, "Accepts or rejects an offer.")
     }
 
-    /// What happens to the offers of one device without asking.
+    /// The treatment of one device's offers without asking.
     public struct Rule: Codable, Hashable, Sendable {
-        /// What is done.
+        /// The actions a rule can take.
         @nonexhaustive
         public enum Action: String, Codable, Hashable, Sendable, CaseIterable {
             /// A person decides: what happens without a rule.
@@ -292,7 +292,7 @@ public enum Inbox {
             case reject
         }
 
-        /// What is done.
+        /// The action.
         public var action: Action
         /// The folder to put things in, absolute; `nil`: the usual one.
         public var folder: String?
@@ -309,7 +309,7 @@ public enum Inbox {
 
     /// Makes the rule for a device, or tells which one holds.
     public enum SetRule: Method {
-        /// Which device, and the rule.
+        /// The input: the device, and its rule.
         public struct Input: Codable, Hashable, Sendable {
             /// The device.
             public var device: String
@@ -334,6 +334,6 @@ public enum Inbox {
 extension Offers.Deliver.Input: OmissibleInput {
     /// Ten minutes are waited.
     public static var usual: Self { Self(paths: [], device: "") }
-    /// What, and to whom.
+    /// The files and the device.
     public static var required: Set<String> { ["paths", "device"] }
 }

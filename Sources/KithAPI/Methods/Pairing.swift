@@ -7,15 +7,15 @@ public enum Invitations {
     public struct Info: Codable, Hashable, Sendable {
         /// A public name of the invitation, for `revoke`.
         public var id: String
-        /// What the device that uses it may do here.
+        /// The grants the device that uses it gets here.
         public var grants: [Grant]
-        /// When it stops working, in seconds since 1970.
+        /// The time it stops working, in seconds since 1970.
         public var expiresAt: Int64
-        /// Whether this end asks no question when it is used.
+        /// True when this end asks no question when it is used.
         public var isAutomatic: Bool
-        /// What a person should know of what it gives: folders that one device may change for another.
+        /// The warnings about its grants for a person: folders that one device may change for another.
         public var warnings: [String]?
-        /// How many more attempts to pair may be made by it; 0 once those that came to nothing have used it up.
+        /// The number of attempts to pair that are left; 0 once failed attempts have used it up.
         public var attemptsLeft: Int?
 
         /// Makes a description.
@@ -30,13 +30,13 @@ public enum Invitations {
 
     /// Makes an invitation.
     public enum Create: Method {
-        /// What it is to allow, and for how long it can be used.
+        /// The input: the grants, and the lifetime.
         public struct Input: Codable, Hashable, Sendable {
-            /// What the device that uses it may do here.
+            /// The grants the device that uses it gets here.
             ///
             /// May be empty: grants can be given later.
             public var grants: [Grant]
-            /// How long it can be used, in seconds: 1…604,800 (a week).
+            /// The lifetime, in seconds: 1…604,800 (a week).
             public var lifetimeSeconds: Int64
             /// Pairs without asking at this end: whoever holds the text first gets in.
             public var isAutomatic: Bool
@@ -55,7 +55,7 @@ public enum Invitations {
             ///
             /// It is a secret until it is used.
             public var text: String
-            /// What it allows.
+            /// The invitation without its text.
             public var info: Info
 
             /// Makes the output.
@@ -72,9 +72,9 @@ public enum Invitations {
 
     /// Lists the invitations that have not been used and have not expired.
     public enum List: Method {
-        /// What the caller sends.
+        /// The input: nothing.
         public typealias Input = Nothing
-        /// What the service answers.
+        /// The answer: the invitations.
         public typealias Output = [Info]
         /// The stable name on every wire.
         public static let header = MethodHeader.query(
@@ -83,7 +83,7 @@ public enum Invitations {
 
     /// Takes an invitation back.
     public enum Revoke: Method {
-        /// Which invitation.
+        /// The input: the invitation.
         public struct Input: Codable, Hashable, Sendable {
             /// Its ``Info/id``.
             public var id: String
@@ -92,16 +92,16 @@ public enum Invitations {
             public init(id: String) { self.id = id }
         }
 
-        /// What the service answers.
+        /// The answer: nothing.
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.action("invitations.revoke", by: .owner, "Takes an invitation back.")
     }
 }
 
-/// How two devices come to trust each other.
+/// The pairing of two devices, by which they come to trust each other.
 public enum PairingMethods {
-    /// What the joining end's own person sees and says while pairing, as messages on the stream of ``Join``.
+    /// The messages to the joining end's own person while pairing, on the stream of ``Join``.
     @nonexhaustive
     public enum JoinEvent: StreamMessage, Hashable {
         /// Compare this code with the one the other device shows.
@@ -119,7 +119,7 @@ public enum PairingMethods {
         /// 16 KiB.
         public static var sizeLimit: Int { 16 << 10 }
 
-        /// Whether the codes agree and the pairing is wanted.
+        /// True when the codes agree and the pairing is wanted.
         public var accept: Bool
 
         /// Makes a decision.
@@ -135,7 +135,7 @@ public enum PairingMethods {
         public struct Input: Codable, Hashable, Sendable {
             /// The invitation's text.
             public var invitation: String
-            /// What the inviting device may do on this one; nothing unless asked for.
+            /// The grants the inviting device gets on this one; none unless asked for.
             public var grants: [Grant]
 
             /// Makes the input.
@@ -145,12 +145,12 @@ public enum PairingMethods {
             }
         }
 
-        /// What the service answers.
+        /// The answer: nothing.
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
             "pairing.join", by: .owner, "Pairs this device with the one that made an invitation.")
-        /// Whether the codes match, once.
+        /// The person's decision, once.
         public typealias Upstream = Decision
         /// The code to compare, then how it ended.
         public typealias Downstream = JoinEvent
@@ -158,7 +158,7 @@ public enum PairingMethods {
 
     /// A pairing that waits for this device's person.
     public struct Request: Codable, Hashable, Sendable {
-        /// What ``Decide`` names it by.
+        /// The identifier for ``Decide``.
         public var id: String
         /// The ``Invitations/Info/id`` of the invitation it came with.
         public var invitation: String
@@ -168,13 +168,13 @@ public enum PairingMethods {
         public var device: DeviceID
         /// The code to compare.
         public var code: String
-        /// What it will be allowed to do here: what it may do already, and what the invitation gives.
+        /// The grants it will have here: those it has already, and those of the invitation.
         public var grants: [Grant]
-        /// What it may do here already; `nil` when it is not paired yet.
+        /// The grants it has here already; `nil` when it is not paired yet.
         public var held: [Grant]?
-        /// Whether this end will not be asked.
+        /// True when this end will not be asked.
         public var isAutomatic: Bool
-        /// What a person should know of those grants: folders that one device may change for another.
+        /// The warnings about those grants for a person: folders that one device may change for another.
         public var warnings: [String]?
 
         /// Makes a request.
@@ -193,7 +193,7 @@ public enum PairingMethods {
         }
     }
 
-    /// What happens to pairings at the inviting end.
+    /// The events of pairings at the inviting end.
     @nonexhaustive
     public enum Event: StreamMessage, Hashable {
         /// A device presented a good invitation; compare the code and decide.
@@ -212,11 +212,11 @@ public enum PairingMethods {
         public var invitation: String
         /// The key that presented it.
         public var device: DeviceID
-        /// Where that came from; empty when unknown.
+        /// The address it came from; empty when unknown.
         public var address: String
-        /// When it began, in seconds since 1970.
+        /// The time it began, in seconds since 1970.
         public var time: Int64
-        /// How it came to nothing, in a sentence for a person.
+        /// The reason it failed, in a sentence for a person.
         public var reason: String
 
         /// Makes a description.
@@ -233,9 +233,9 @@ public enum PairingMethods {
     ///
     /// Those of devices that are paired now are left out.
     public enum Failed: Method {
-        /// What the caller sends.
+        /// The input: nothing.
         public typealias Input = Nothing
-        /// What the service answers.
+        /// The answer: the attempts.
         public typealias Output = [Attempt]
         /// The stable name on every wire.
         public static let header = MethodHeader.query(
@@ -244,24 +244,24 @@ public enum PairingMethods {
 
     /// Follows the pairings at the inviting end: ``Event`` messages until the caller closes the stream.
     public enum Watch: StreamMethod {
-        /// What the caller sends.
+        /// The input: nothing.
         public typealias Input = Nothing
-        /// What the service answers.
+        /// The answer: nothing.
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
             "pairing.watch", by: .owner, isIdempotent: true, "Follows the pairings that wait for this device's person.")
         /// Nothing.
         public typealias Upstream = Nothing
-        /// What happens.
+        /// The events.
         public typealias Downstream = Event
     }
 
     /// Lists the pairings that wait for this device's person.
     public enum Waiting: Method {
-        /// What the caller sends.
+        /// The input: nothing.
         public typealias Input = Nothing
-        /// What the service answers.
+        /// The answer: the pairings that wait.
         public typealias Output = [Request]
         /// The stable name on every wire.
         public static let header = MethodHeader.query(
@@ -270,11 +270,11 @@ public enum PairingMethods {
 
     /// Answers a pairing that waits.
     public enum Decide: Method {
-        /// Which pairing, and the answer.
+        /// The input: the pairing, and the decision.
         public struct Input: Codable, Hashable, Sendable {
             /// Its ``Request/id``.
             public var id: String
-            /// Whether the codes agree and the pairing is wanted.
+            /// True when the codes agree and the pairing is wanted.
             public var accept: Bool
 
             /// Makes the input.
@@ -284,28 +284,28 @@ public enum PairingMethods {
             }
         }
 
-        /// What the service answers.
+        /// The answer: nothing.
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.action(
             "pairing.decide", by: .owner, "Accepts or refuses a pairing that waits.")
     }
 
-    /// What the joining device sends on the stream of ``Present``: these three, in this order.
+    /// The messages of the joining device on the stream of ``Present``: these three, in this order.
     @nonexhaustive
     public enum FromJoiner: StreamMessage, Hashable {
         /// 16 KiB: the other end need not be paired.
         public static var sizeLimit: Int { 16 << 10 }
 
-        /// Which invitation, and the proof of it.
+        /// The invitation, and the proof of holding it.
         case present(Pairing.Present)
         /// The nonce committed to.
         case reveal(Pairing.Reveal)
-        /// What its person said.
+        /// The decision of its person.
         case verdict(Pairing.Verdict)
     }
 
-    /// What the inviting device sends on the stream of ``Present``.
+    /// The messages of the inviting device on the stream of ``Present``.
     @nonexhaustive
     public enum FromInviter: StreamMessage, Hashable {
         /// 16 KiB: the other end need not be paired.
@@ -313,7 +313,7 @@ public enum PairingMethods {
 
         /// The answer to a good invitation.
         case challenge(Pairing.Challenge)
-        /// What its person said, after the joiner's verdict; of an acceptance, after the pairing was stored.
+        /// The decision of its person, after the joiner's verdict; an acceptance comes after the pairing was stored.
         case verdict(Pairing.Verdict)
         /// The end, and why.
         case refused(code: KithError.Code, message: String)
@@ -321,16 +321,16 @@ public enum PairingMethods {
 
     /// Presents an invitation to the device that made it: the one thing an unpaired device may do.
     public enum Present: StreamMethod {
-        /// What the caller sends.
+        /// The input: nothing.
         public typealias Input = Nothing
-        /// What the service answers.
+        /// The answer: nothing.
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
             "pairing.present", by: .anyone, "Presents a one-time invitation.")
-        /// What the joining device says.
+        /// The messages of the joining device.
         public typealias Upstream = FromJoiner
-        /// What the inviting device says.
+        /// The messages of the inviting device.
         public typealias Downstream = FromInviter
     }
 }

@@ -1,9 +1,9 @@
 public import KithIdentity
 public import KithWire
 
-/// Whether and how well other devices are reached: looking for what is wrong, and measuring.
+/// The reachability of other devices: looking for what is wrong, and measuring.
 public enum Reach {
-    /// How a step of an examination came out.
+    /// The result of a step of an examination.
     @nonexhaustive
     public enum Outcome: String, Codable, Hashable, Sendable, CaseIterable {
         /// As it should be.
@@ -16,13 +16,13 @@ public enum Reach {
 
     /// One step of an examination.
     public struct Step: StreamMessage, Hashable {
-        /// What was looked at.
+        /// The thing examined.
         public var subject: String
-        /// How it came out.
+        /// The result.
         public var outcome: Outcome
-        /// What was found, in a sentence.
+        /// The finding, in a sentence.
         public var finding: String
-        /// What to do about it.
+        /// The remedy, in a sentence; `nil` when there is nothing to do.
         public var remedy: String?
 
         /// Makes a step.
@@ -45,7 +45,7 @@ public enum Reach {
             public init(device: String?) { self.device = device }
         }
 
-        /// What it says when it accepts; then a message per ``Step``.
+        /// The answer: nothing; a message for each ``Step`` follows.
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
@@ -53,17 +53,17 @@ public enum Reach {
             "Says step by step whether a device can be reached, and why not.")
         /// Nothing.
         public typealias Upstream = Nothing
-        /// What was examined, step by step.
+        /// The steps, each when it is done.
         public typealias Downstream = Step
     }
 
-    /// What devices say to each other of their software when they meet.
+    /// The description of its software that a device sends to another when they meet.
     public struct Hello: Codable, Hashable, Sendable {
         /// The version of the software, for people.
         public var version: String
         /// The version of what streams between devices begin with.
         public var `protocol`: Int
-        /// What more it understands: words that `Documentation/Evolution.md` lists.
+        /// Its capabilities: words that `Documentation/Evolution.md` lists.
         public var capabilities: [String]
 
         /// Makes a greeting.
@@ -73,7 +73,7 @@ public enum Reach {
             self.capabilities = capabilities
         }
 
-        /// What this version says.
+        /// Returns the greeting of this version.
         package static func own(version: String) -> Hello {
             Hello(
                 version: version, protocol: Int(StreamHeader.version),
@@ -92,11 +92,12 @@ public enum Reach {
     ///
     /// The addresses either end gives are where the other will look for it once their connection is gone.
     public enum Standing: Method {
-        /// What the caller says of itself.
+        /// The input: the caller, as it describes itself.
         public struct Input: Codable, Hashable, Sendable {
-            /// Where it listens now, at most `Ticket.maxAddresses`; `nil` when it does not, or does not say.
+            /// The addresses it listens on now, at most `Ticket.maxAddresses`; `nil` when it does not listen, or does
+            /// not say.
             public var addresses: [NetworkAddress]?
-            /// What software it is; `nil` of one that does not say.
+            /// Its software; `nil` from a version that does not say.
             public var hello: Hello?
 
             /// Makes the input.
@@ -106,17 +107,17 @@ public enum Reach {
             }
         }
 
-        /// What holds for the caller.
+        /// The answer: the caller's grants, and this device.
         public struct Output: Codable, Hashable, Sendable {
-            /// What it may do here.
+            /// The grants the caller has here.
             public var grants: [Grant]
             /// The version of the software.
             public var version: String
             /// The time, in milliseconds since 1970.
             public var time: Int64
-            /// Where this device listens now; `nil` when it does not, or does not say.
+            /// The addresses this device listens on now; `nil` when it does not listen, or does not say.
             public var addresses: [NetworkAddress]?
-            /// What software this device is; `nil` of one that says its version only.
+            /// The software of this device; `nil` from one that gives its version only.
             public var hello: Hello?
 
             /// Makes an answer.
@@ -136,7 +137,7 @@ public enum Reach {
             "reach.standing", by: .paired, "Tells the caller what it may do here.")
     }
 
-    /// How the connection to a device does.
+    /// The state of the connection to a device.
     public struct Link: Codable, Hashable, Sendable {
         /// The other end's address.
         public var path: NetworkAddress
@@ -152,7 +153,7 @@ public enum Reach {
         public var packetsSent: UInt64
         /// Of these, how many were declared lost.
         public var packetsLost: UInt64
-        /// What protects the packets.
+        /// The cipher suite that protects the packets.
         public var cipherSuite: String?
 
         /// Makes a description.
@@ -171,7 +172,7 @@ public enum Reach {
         }
     }
 
-    /// Which way bytes go.
+    /// The direction in which bytes flow.
     @frozen
     public enum Direction: String, Codable, Hashable, Sendable, CaseIterable {
         /// From the caller to the device asked.
@@ -185,9 +186,9 @@ public enum Reach {
     /// A device with any grant may ask for it, one at a time. Down, the stream carries bytes until the time is over; up,
     /// the other end answers the caller's end with how many came, as 8 bytes, big-endian.
     public enum Load: StreamMethod {
-        /// Which way, and for how long.
+        /// The input: the direction and the duration.
         public struct Input: Codable, Hashable, Sendable {
-            /// Which way.
+            /// The direction.
             public var direction: Direction
             /// For how long, in milliseconds, 1…``Load/longest``.
             public var milliseconds: Int
@@ -204,7 +205,7 @@ public enum Reach {
         /// The most bytes of one measurement.
         public static let mostBytes: UInt64 = 64 << 30
 
-        /// What it says when it accepts.
+        /// The answer: nothing.
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
@@ -222,9 +223,9 @@ public enum Reach {
         public struct Input: Codable, Hashable, Sendable {
             /// The device.
             public var device: String
-            /// How long each direction is loaded, in milliseconds, 100…``Load/longest``.
+            /// The time for which each direction is loaded, in milliseconds, 100…``Load/longest``.
             public var milliseconds: Int
-            /// How many small requests are timed, 1…10,000.
+            /// The number of small requests to time, 1…10,000.
             public var requests: Int
 
             /// Makes the input.
@@ -235,21 +236,21 @@ public enum Reach {
             }
         }
 
-        /// What is measured, more of it with each message; the last one has it all.
+        /// The measurements so far: each message has more of them, the last one has them all.
         public struct Report: StreamMessage, Hashable {
-            /// What is being measured now: `latency`, `down`, `up`; or `done`, or `failed`.
+            /// The measurement under way: `latency`, `down`, `up`; or `done`, or `failed`.
             public var phase: String
-            /// How far this phase is, 0…1.
+            /// The progress of this phase, 0…1.
             public var progress: Double
-            /// How long each small request took, in milliseconds, ascending; in the last message, and when it is done.
+            /// The time of each small request, in milliseconds, ascending; empty until the phase is `done`.
             public var latencies: [Double]
             /// Bytes per second that came from the device, so far.
             public var down: Double?
             /// Bytes per second that reached the device, so far.
             public var up: Double?
-            /// How the connection did, with the packets of this measurement only.
+            /// The state of the connection, with the packets of this measurement only.
             public var link: Link?
-            /// What kind of failure ended it, when it failed.
+            /// The code of the error that ended it, when it failed.
             public var code: KithError.Code?
             /// The same in a sentence.
             public var message: String?
@@ -270,7 +271,7 @@ public enum Reach {
             }
         }
 
-        /// What it says when it accepts; then a message per ``Report``.
+        /// The answer: nothing; a message for each ``Report`` follows.
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
@@ -278,7 +279,7 @@ public enum Reach {
             "Measures the connection to a device: latency, throughput, loss.")
         /// Nothing.
         public typealias Upstream = Nothing
-        /// What is measured.
+        /// The measurements.
         public typealias Downstream = Report
     }
 }

@@ -6,7 +6,7 @@ public enum Shell {
     public struct Terminal: Codable, Hashable, Sendable {
         /// Its size.
         public var size: Size
-        /// What kind it is, as `$TERM` names it: "xterm-256color".
+        /// The type, as `$TERM` names it: "xterm-256color".
         public var type: String
 
         /// Describes a terminal.
@@ -16,7 +16,7 @@ public enum Shell {
         }
     }
 
-    /// How large a terminal is.
+    /// The size of a terminal.
     public struct Size: Codable, Hashable, Sendable {
         /// Characters in a row; 0 when unknown.
         public var columns: UInt16
@@ -42,7 +42,7 @@ public enum Shell {
     /// When the stream ends before the process has, every process of its session is ended, unless ``Input/keep``
     /// says to wait for the caller to come back (``Attach``).
     public enum Open: StreamMethod {
-        /// What to run, and where.
+        /// The input: the command to run, and its surroundings.
         public struct Input: Codable, Hashable, Sendable {
             /// The terminal it runs on; `nil`: pipes, with standard output and standard error apart.
             public var terminal: Terminal?
@@ -56,14 +56,14 @@ public enum Shell {
             public var environment: [String: String]
             /// The folder to start in, absolute or from the home folder; `nil`: the home folder.
             public var directory: String?
-            /// How many seconds the session outlives the last caller that drove it; `nil`: it ends with the stream.
+            /// The time the session outlives its last interactive client, in seconds; `nil`: it ends with the stream.
             ///
             /// A session on a terminal is kept however the caller goes, unless it hangs up (resets the stream with
             /// `.cancelled`); one on pipes only when the connection was lost. The device has a limit of its own.
             public var keep: UInt32?
-            /// Who besides the caller's own device may attach.
+            /// The devices that may attach, besides the caller's own.
             public var sharing: Sharing
-            /// Whether the session gets an ssh agent that is the caller's; needs the grant `shell:agent`.
+            /// True to give the session an ssh agent that is the caller's; needs the grant `shell:agent`.
             public var forwardsAgent: Bool
             /// The caller as one end of the session.
             public var viewer: Viewer
@@ -86,7 +86,7 @@ public enum Shell {
             }
         }
 
-        /// What was started.
+        /// The answer: the session that was started.
         public struct Output: Codable, Hashable, Sendable {
             /// The number of the process, and of its session.
             public var process: Int32
@@ -96,7 +96,7 @@ public enum Shell {
             public var user: String
             /// The session's name on that device, to attach to it.
             public var session: String
-            /// How many seconds it outlives its last caller; `nil`: not at all.
+            /// The time it outlives its last interactive client, in seconds; `nil`: it ends with the stream.
             public var keep: UInt32?
 
             /// Makes the answer.

@@ -6,7 +6,7 @@ import Musl
 import Darwin
 #endif
 
-/// How a shell or a command ended.
+/// The way in which a shell or a command ended.
 @frozen
 public enum ShellExit: Hashable, Sendable {
     /// It returned this status, 0…255.

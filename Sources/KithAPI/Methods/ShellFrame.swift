@@ -44,22 +44,22 @@ public enum ShellFrame: Hashable, Sendable {
     case output([UInt8])
     /// From standard error.
     case errorOutput([UInt8])
-    /// How it ended.
+    /// The end of the process.
     case exited(ShellExit)
     /// The position of the input that what runs has been given.
     case taken(UInt64)
     /// The position of the output that comes next.
     case jump(UInt64)
-    /// What draws the screen as it was at that position; counts for none.
+    /// The bytes that draw the screen as it was at that position; they do not advance it.
     case screen([UInt8])
     /// The position of the input whose echo, if any, has been sent, and how long the device held it.
     case echoed(input: UInt64, held: Duration)
-    /// Why this caller gets no more.
+    /// The reason this caller gets no more.
     case ended(KithError.Code, message: String)
 
     /// The most bytes after a frame's length.
     public static let sizeLimit = 64 << 10
-    /// How many bytes of input the caller may send that the process has not been given.
+    /// The most bytes of input that the caller may send before the process has been given them.
     package static let inputWindow = 1 << 20
     /// The last place of an input or output that is taken for one: a varint has room for what comes behind it.
     package static let lastPosition: UInt64 = 1 << 61

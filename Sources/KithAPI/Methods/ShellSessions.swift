@@ -1,7 +1,7 @@
 import KithIdentity
 
 extension Shell {
-    /// Who besides the device that opened a session may attach to it.
+    /// The devices, besides the one that opened a session, that may attach to it.
     @nonexhaustive
     public enum Sharing: String, Codable, Hashable, Sendable, CaseIterable {
         /// Nobody but this device's own person.
@@ -14,9 +14,9 @@ extension Shell {
 
     /// One end of a session: a window somebody looks at it through.
     public struct Viewer: Codable, Hashable, Sendable {
-        /// What it calls itself, 16 random bytes, the same when it comes back: nothing it typed counts twice.
+        /// The client's own identifier, 16 random bytes, the same when it reconnects: input sent twice counts once.
         public var id: [UInt8]
-        /// Whether it wants to be told what input has been processed (`echoed`), to predict the echo.
+        /// True to be told which input has been processed (`echoed`), to predict the echo.
         public var wantsEchoes: Bool
 
         /// Describes an end with a new name.
@@ -32,27 +32,27 @@ extension Shell {
         public var id: String
         /// The number of its first process.
         public var process: Int32
-        /// What was asked for; empty for a login shell.
+        /// The command asked for; empty for a login shell.
         public var command: String
-        /// What the program there calls its window; empty without a terminal.
+        /// The window title the program there has set; empty without a terminal.
         public var title: String
         /// The size of its terminal; `nil`: it runs on pipes.
         public var size: Size?
-        /// Who opened it: a device's name, or empty for the device's own person.
+        /// The name of the device that opened it; empty for the device's own person.
         public var owner: String
-        /// Whether that is the device that asks.
+        /// True when that is the device that asks.
         public var isOwn: Bool
-        /// Who may attach.
+        /// The devices that may attach.
         public var sharing: Sharing
-        /// When it was opened, in seconds since 1970.
+        /// The time it was opened, in seconds since 1970.
         public var opened: Int64
-        /// How many seconds ago something was typed or shown.
+        /// The time since something was typed or shown, in seconds.
         public var idle: Int64
-        /// How many look at it now.
+        /// The number of clients attached now.
         public var viewers: Int
-        /// How many of them may type.
+        /// The number of them that may type.
         public var drivers: Int
-        /// How many seconds are left until it is ended, when nobody attaches; `nil` while somebody is attached.
+        /// The time until it is ended if nobody attaches, in seconds; `nil` while somebody is attached.
         public var endsIn: Int64?
         /// The status it has ended with, as a shell counts; `nil` while it runs.
         public var status: Int32?
@@ -85,15 +85,15 @@ extension Shell {
         public struct Input: Codable, Hashable, Sendable {
             /// The session's name, or the beginning of it.
             public var session: String
-            /// Whether to type, not only to look.
+            /// True to type; otherwise only to look.
             public var drives: Bool
             /// The size of the caller's terminal; `nil`: it has none.
             public var size: Size?
-            /// How many bytes of output the caller has had; `nil`: it begins with the screen.
+            /// The number of bytes of output the caller has received; `nil`: it begins with the screen.
             ///
-            /// What is still there is continued; otherwise the screen is drawn anew.
+            /// Output continues there if it is still kept; otherwise the screen is drawn anew.
             public var position: UInt64?
-            /// How many lines that have left the screen are sent before it, when it is drawn.
+            /// The most lines of scrollback sent before the screen, when it is drawn.
             public var scrollback: UInt32
             /// The caller as one end of the session.
             public var viewer: Viewer
@@ -112,13 +112,13 @@ extension Shell {
             }
         }
 
-        /// Where things stand.
+        /// The answer: the session, and both positions.
         public struct Output: Codable, Hashable, Sendable {
             /// The session.
             public var session: Session
-            /// How many seconds it outlives its last caller; `nil`: not at all.
+            /// The time it outlives its last interactive client, in seconds; `nil`: it ends with the stream.
             public var keep: UInt32?
-            /// How many bytes of this end's input have been received: the next continue there.
+            /// The number of bytes of this caller's input received so far: the next continue there.
             public var inputPosition: UInt64
             /// The position of the first byte of output that is sent.
             public var position: UInt64
@@ -144,9 +144,9 @@ extension Shell {
 
     /// The sessions the caller may attach to, the oldest first.
     public enum Sessions: Method {
-        /// What the method takes.
+        /// The input: nothing.
         public typealias Input = Nothing
-        /// What the service answers.
+        /// The answer: the sessions.
         public typealias Output = [Session]
         /// Any `shell` grant.
         public static let header = MethodHeader.query(
@@ -155,13 +155,13 @@ extension Shell {
 
     /// Ends a session, or changes who may attach to it.
     public enum Change: Method {
-        /// Which, and how.
+        /// The input: the session, and the change.
         public struct Input: Codable, Hashable, Sendable {
             /// The session's name, or the beginning of it.
             public var session: String
-            /// Whether to end it, with all its processes.
+            /// True to end it, with all its processes.
             public var ends: Bool
-            /// Who may attach from now on; `nil`: as before.
+            /// The devices that may attach from now on; `nil`: no change.
             public var sharing: Sharing?
 
             /// Makes the input.

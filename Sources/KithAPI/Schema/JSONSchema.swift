@@ -1,9 +1,9 @@
 public import KithRPC
 
-/// What a JSON value must look like: a JSON Schema of the draft 2020-12, by its keywords.
+/// A JSON Schema of the draft 2020-12: the form of a JSON value, by its keywords.
 ///
-/// It says what is to be written. Whoever reads is more lenient: members it does not know are skipped, and `null` stands
-/// for a member that is not there.
+/// It describes what may be written. Readers are more lenient: they skip members they do not know, and take `null` for
+/// a missing member.
 public struct JSONSchema: Hashable, Sendable {
     /// The keywords; none of them: anything goes.
     public var keywords: [String: JSONValue]
@@ -57,7 +57,7 @@ extension JSONSchema {
     /// An array of what `element` describes.
     package static func array(of element: JSONSchema) -> JSONSchema { ["type": "array", "items": element.value] }
 
-    /// What `self` describes, or `null`.
+    /// A schema for what `self` describes, or `null`.
     package var orNull: JSONSchema { ["anyOf": [value, ["type": "null"]]] }
 
     /// The members of an object by name; empty when nothing is said of them.

@@ -28,7 +28,7 @@ extension OpenRPC {
         }
     }
 
-    /// What one way of a stream carries, in words.
+    /// Describes the content of one direction of a stream, in words.
     package func words(for way: Way) -> String {
         way.message.map { "messages: \(words(for: $0))" } ?? way.form.rawValue
     }
@@ -38,7 +38,7 @@ extension OpenRPC {
         content.schema["default"].flatMap { try? JSONText(encoding: $0).description }
     }
 
-    /// How a method is called, by whom, and whether twice is as good as once: in one line.
+    /// Describes in one line how a method is called, by whom, and whether it is idempotent.
     package func traits(of method: Method) -> String {
         let who =
             switch method.access {

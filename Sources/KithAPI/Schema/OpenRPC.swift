@@ -4,13 +4,13 @@ import KithWire
 
 /// A table of methods as an OpenRPC 1.3 document (spec.open-rpc.org), for programs in any language.
 ///
-/// What OpenRPC has no word for stands in members that begin with `x-kith-`.
+/// Members that OpenRPC does not define begin with `x-kith-`.
 public struct OpenRPC: Codable, Hashable, Sendable {
-    /// What the document is about.
+    /// The subject of the document.
     public struct Info: Codable, Hashable, Sendable {
         /// Its title.
         public var title: String
-        /// What more there is to say.
+        /// A longer description.
         public var description: String
         /// The version of the table's form, as in ``API/Describe``.
         public var version: String
@@ -22,15 +22,15 @@ public struct OpenRPC: Codable, Hashable, Sendable {
         public var name: String
         /// Of a member, whether it must be given.
         public var required: Bool?
-        /// What it looks like.
+        /// The schema of the value.
         public var schema: JSONSchema
     }
 
     /// One way of a stream.
     public struct Way: Codable, Hashable, Sendable {
-        /// How it is carried.
+        /// The form in which it is carried.
         public var form: StreamForm
-        /// What each message looks like.
+        /// The schema of each message; `nil` unless the form is messages.
         public var message: JSONSchema?
     }
 
@@ -40,17 +40,17 @@ public struct OpenRPC: Codable, Hashable, Sendable {
         public var name: String
         /// One line for a person.
         public var summary: String
-        /// How `params` is written: an object.
+        /// The form of `params`: an object.
         public var paramStructure: String
         /// The members of its input.
         public var params: [Content]
         /// Its output; of a stream, what the service answers when it accepts.
         public var result: Content
-        /// How it is called.
+        /// The kind of call it takes.
         public var kind: MethodKind
-        /// Who may call it: `owner`, `paired`, `anyone`, or `grant` and what must be granted.
+        /// The callers allowed: `owner`, `paired`, `anyone`, or `grant` and the grant needed.
         public var access: String
-        /// Whether calling it twice is as good as once.
+        /// True when calling it twice has the same effect as once.
         public var isIdempotent: Bool
         /// Of a stream, what the caller sends.
         public var upstream: Way?
@@ -78,7 +78,7 @@ public struct OpenRPC: Codable, Hashable, Sendable {
         public var message: String
     }
 
-    /// What methods refer to.
+    /// The schemas that methods refer to.
     public struct Components: Codable, Hashable, Sendable {
         /// Types, by name.
         public var schemas: [String: JSONSchema]
@@ -88,13 +88,13 @@ public struct OpenRPC: Codable, Hashable, Sendable {
 
     /// The version of OpenRPC.
     public var openrpc: String
-    /// What the document is about.
+    /// The subject of the document.
     public var info: Info
     /// The methods, by name.
     public var methods: [Method]
-    /// What they refer to.
+    /// The schemas the methods refer to.
     public var components: Components
-    /// What may stand in a request beside `params`, whatever the method.
+    /// The schema of the members that may stand beside `params` in any request.
     public var envelope: JSONSchema
 
     private enum CodingKeys: String, CodingKey {
@@ -130,7 +130,7 @@ extension OpenRPC {
         components.schemas = components.schemas.filter { used.contains($0.key) }
     }
 
-    /// What may stand in a request beside `params`.
+    /// The schema of the members that may stand beside `params` in any request.
     package static let envelope: JSONSchema = [
         "type": "object",
         "properties": [
@@ -234,7 +234,7 @@ extension AnyMethod {
             downstream: way(method.downstream), input: members.isEmpty ? method.input : nil)
     }
 
-    /// What stands for the members of an input that may be left out.
+    /// Returns the defaults of the members that an input may leave out.
     private static func omissible(_ type: any Codable.Type) -> [String: JSONValue] {
         guard let type = type as? any OmissibleInput.Type,
             // A default that JSON has no word for is none that could be written down.

@@ -3,8 +3,9 @@ import KithWire
 
 /// Learns what `Codable` types look like as JSON, by decoding them from a decoder that has an answer to every question.
 ///
-/// What a type asks for is what it holds: the names of members, whether they may be left out, their types in turn. Types
-/// with names of their own become definitions that others refer to; so a type may hold itself, in an array for example.
+/// A type holds what it asks the decoder for: the names of members, whether they may be left out, and their types in
+/// turn. Types with names of their own become definitions that others refer to, so a type may contain itself, in an
+/// array for example.
 package final class SchemaProbe {
     /// One member of an object.
     package typealias Member = (name: String, schema: JSONSchema, isRequired: Bool)
@@ -27,11 +28,12 @@ package final class SchemaProbe {
 
     /// A type whose form cannot be learned.
     package struct Failure: Error {
-        /// Why not.
+        /// The reason, for a person.
         package var reason: String
     }
 
-    /// What a type looks like; of one that cannot be decoded this way, a schema that allows all and says why.
+    /// Returns the schema of a type; for one that cannot be decoded this way, a schema that allows anything and says
+    /// why.
     package func schema<Value: Decodable>(of type: Value.Type) -> JSONSchema {
         do {
             return try learn(type).schema
@@ -80,7 +82,7 @@ package final class SchemaProbe {
 
     // MARK: - Learning
 
-    /// What a type looks like, by reference where it is being learned already.
+    /// Returns the schema of a type, or a reference to it while it is still being learned.
     fileprivate func reference<Value: Decodable>(to type: Value.Type) throws -> JSONSchema {
         if running.contains(ObjectIdentifier(type)), let name = definitionName(of: type) { return .reference(to: name) }
         return try learn(type).schema
@@ -164,7 +166,7 @@ package final class SchemaProbe {
         return (["oneOf": .array(forms)], sample)
     }
 
-    /// What a type is called in documents: its name without the module; `nil` for one that has none of its own.
+    /// Returns the name of a type in documents, without its module; `nil` for one without a name of its own.
     private func definitionName<Value>(of type: Value.Type) -> String? {
         let full = String(reflecting: type)
         guard full.utf8.allSatisfy({ (48...57).contains($0) || (65...90).contains($0 & 0xDF) || $0 == 46 || $0 == 95 }),
