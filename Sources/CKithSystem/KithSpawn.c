@@ -38,7 +38,7 @@
 // Everything between fork and exec, and everything the supervisor does, is async-signal-safe: this process has
 // threads, and any of them may have held any lock at the moment of the fork.
 
-/// What travels on the control socket, both ways.
+/// A message on the control socket, either way.
 typedef struct record {
     int32_t kind;
     int32_t first;
@@ -187,12 +187,12 @@ static char process_state(const char *name, uint64_t *started) {
     return state;
 }
 
-/// What is asked for in place of a signal: how many of the processes have not come to rest yet.
+/// Asks, in place of a signal, how many of the processes have not come to rest yet.
 enum { COUNT_UNSETTLED = -1 };
 /// A process may take this long from its start until it comes to rest.
 enum { SETTLING_MILLISECONDS = 1000 };
 
-/// Whether a process has only just been started, and runs: it may be about to leave the session (setsid).
+/// Tells whether a process has only just been started, and runs: it may be about to leave the session (setsid).
 static int is_unsettled(char state, uint64_t started) {
     if (state != 'R' && state != 'D') return 0;
     struct timespec now;
@@ -323,7 +323,7 @@ void kith_spawn_kill_session(int32_t session) {
 
 // MARK: - The leader
 
-/// What a new process needs to know, prepared before the fork.
+/// The arguments of a new process, prepared before the fork.
 typedef struct plan {
     const char *path;
     char **arguments;
@@ -344,8 +344,8 @@ static _Noreturn void fail(int report, int stage, int error) {
 /// Leaves the first place of a terminal's session to a process that does nothing, and goes on as another one.
 ///
 /// When the first process of such a session ends, the kernel hangs up on everything in front of the terminal, at once:
-/// also on a job that was just about to leave. So the one that ends is not the first. It has the supervisor for its
-/// parent all the same; in a session of its own parent's, the suspend key would stop it with nobody to continue it.
+/// also on a job that was just about to leave. So the one that ends is not the first. The supervisor is its parent all
+/// the same: in a session of its own parent's, the suspend key would stop it with nobody to continue it.
 static void leave_to_head(const plan *plan, int report) {
 #ifdef __linux__
     long leader = syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);

@@ -37,7 +37,7 @@ void kith_terminal_allow_stops(void) {
     pthread_sigmask(SIG_UNBLOCK, &stops, NULL);
 }
 
-/// Whether another group of processes, which is there, is in front of the terminal.
+/// Tells whether another process group, one that exists, is in the foreground of the terminal.
 static int belongs_to_another(int descriptor) {
     pid_t front = tcgetpgrp(descriptor);
     return front > 0 && front != getpgrp() && (kill(-front, 0) == 0 || errno == EPERM);

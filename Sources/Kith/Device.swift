@@ -22,12 +22,12 @@ public let kithVersion = "0.1.0"
 /// Any number of devices live in one process, each with a directory of its own. ``run()`` holds a device up;
 /// cancelling it stops hard, ``beginGracefulShutdown()`` softly. It can be run again.
 ///
-/// What it can do is a set of services. Ours are chosen by ``Options/services``, and an application adds its own, there or
+/// Its abilities are a set of services: ours, chosen by ``Options/services``, and an application's own, added there or
 /// with ``add(_:)`` at any time.
 public final class Device: Sendable {
-    /// How a device is opened.
+    /// The options for opening a device.
     public struct Options: Sendable {
-        /// What it calls itself when it pairs; kept.
+        /// The name it gives itself when it pairs; kept.
         ///
         /// `nil`: the name kept, at first the host's.
         public var name: String?
@@ -35,17 +35,17 @@ public final class Device: Sendable {
         ///
         /// `nil`: the port kept, at first any.
         public var port: UInt16?
-        /// Whether it takes connections of other devices and of local clients (the socket in its directory).
+        /// True to accept connections of other devices and of local clients (the socket in its directory).
         ///
-        /// Without, it only calls others, from a port of its own choice.
+        /// Otherwise it only calls others, from a port the system chooses.
         public var listens = true
-        /// Where the identity is kept.
+        /// The store of the identity.
         ///
         /// `nil`: a file in the directory, sealed as ``passphrase`` says.
         public var keyStore: (any KeyStore)?
-        /// What seals the identity's file.
+        /// The passphrase that seals the identity's file.
         ///
-        /// `nil`: a key of the machine, beside it.
+        /// `nil`: a key of the machine, beside the file.
         public var passphrase: SecretBytes?
         /// The folder that gets a qlog file of every connection, `ID_client.sqlog` or `ID_server.sqlog`; `nil` costs nothing.
         ///
@@ -56,18 +56,18 @@ public final class Device: Sendable {
         /// Dangerous: whoever has it can read everything that was sent, and speak in this device's name as long as a
         /// connection lasts.
         public var keyLogFile: String?
-        /// What it can do: ours, chosen, and an application's own.
+        /// The services it offers: ours, chosen, and an application's own.
         public var services = Services()
         /// The limits of its node.
         public var node = Node.Options()
-        /// How it listens and dials.
+        /// The options for listening and dialing.
         ///
-        /// What the device decides itself is not taken from here: the port (but that of an address to listen at, where it
-        /// is not 0), the application protocol, who is admitted, what is remembered of peers, and both logs.
+        /// The device itself decides, whatever these say: the port (except that of an address to listen at, where it is
+        /// not 0), the application protocol, who is admitted, what is remembered of peers, and both logs.
         public var endpoint = Endpoint.Options()
-        /// What stands around the calls of its node, the first outermost.
+        /// The interceptors of its node's calls, the first outermost.
         public var interceptors: [any CallInterceptor] = []
-        /// Where it says what happens; never a secret.
+        /// The logger for what happens; it never receives a secret.
         public var logger = Logger(label: "kith", factory: { _ in SwiftLogNoOpLogHandler() })
 
         /// The defaults.
@@ -76,15 +76,16 @@ public final class Device: Sendable {
 
     /// The services of a device.
     ///
-    /// What makes it a device is always there: devices and their grants, pairing, being found, and what it says of itself.
+    /// The basic ones are always there: devices and their grants, pairing, being found, and the device's own
+    /// description.
     public struct Services: Sendable {
-        /// Whether it opens shells: the methods of ``Shell``.
+        /// True to open shells: the methods of ``Shell``.
         public var shell = true
-        /// Whether it lists, reads, writes and copies files: the methods of ``Files``.
+        /// True to list, read, write and copy files: the methods of ``Files``.
         public var files = true
-        /// Whether it passes connections on: the methods of ``Forward``.
+        /// True to forward connections: the methods of ``Forward``.
         public var forward = true
-        /// Whether files can be offered to its person: the methods of ``Inbox``.
+        /// True to accept offers of files to its person: the methods of ``Inbox``.
         public var inbox = true
         /// The application's own.
         public var own: [any Service]
@@ -100,15 +101,15 @@ public final class Device: Sendable {
         }
     }
 
-    /// Who it is.
+    /// Its identifier, which is its key.
     public let id: DeviceID
-    /// What it calls itself.
+    /// The name it gives itself.
     public let name: String
     /// Calls methods as the device's own person: here, and on the devices it is paired with.
     ///
     /// One client serves every ``run()``; between two of them its calls fail.
     public var client: Client { Client(DeviceCarrier(device: self)) }
-    /// Where it listens, or listened last.
+    /// The addresses it listens on, or listened on last.
     public var addresses: [NetworkAddress] { parts.endpoint.localAddresses }
 
     private let options: Options
@@ -289,7 +290,7 @@ public final class Device: Sendable {
         return try result.get()
     }
 
-    /// Whether a data directory is a device's: holds its key, or its database; looks and makes nothing.
+    /// Tells whether a data directory is a device's: whether it holds a key, or a database. Changes nothing.
     public static func exists(directory: String) -> Bool { DataDirectory.isOfWholeDevice(directory) }
 
     /// Makes a data directory when it is not there, for its owner alone.
@@ -304,7 +305,7 @@ public final class Device: Sendable {
     /// The process that has a data directory open now, if any does.
     public static func isRunning(directory: String) -> Bool { Store.holder(of: directory) != nil }
 
-    /// Where a person's device keeps its state unless told otherwise: the platform's place for application data.
+    /// Returns the directory of a person's device unless told otherwise: the platform's place for application data.
     public static func defaultDirectory(environment: [String: String]) -> String {
         let home = environment["HOME"] ?? "/"
         #if canImport(Darwin)

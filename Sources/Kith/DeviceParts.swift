@@ -248,7 +248,7 @@ struct DeviceParts: Sendable {
         return Int64(time.tv_sec) * 1_000 + Int64(time.tv_nsec) / 1_000_000
     }
 
-    /// What the inbox keeps, and whom it knows.
+    /// Connects the inbox to the store and to the paired devices.
     private static func inboxMemory(of store: Store, node: Node, now: @escaping @Sendable () -> Int64) -> InboxMemory {
         InboxMemory(
             setting: { try store.setting($0) }, setSetting: { try store.setSetting($0, $1) },
@@ -261,7 +261,7 @@ struct DeviceParts: Sendable {
             }, now: now)
     }
 
-    /// What the forwards keep, and whom they know.
+    /// Connects the forwards to the store and to the paired devices.
     private static func forwardMemory(of store: Store, node: Node) -> ForwardMemory {
         ForwardMemory(
             own: node.id.short, load: { try store.setting("forwards") }, save: { try store.setSetting("forwards", $0) },

@@ -16,7 +16,7 @@ struct SealedMemory {
     let store: Store
     let logger: Logger
 
-    /// What the process before kept, which is gone from the store then; empty without any.
+    /// Takes what the process before kept out of the store; empty when there is none.
     func take() -> [UInt8] {
         do {
             guard let text = try store.takeSetting(Self.name), let sealed = Base64.decode(text) else { return [] }

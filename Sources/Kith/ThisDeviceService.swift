@@ -1,7 +1,7 @@
 import KithAPI
 import KithNode
 
-/// What a device says of itself, and how it is told to stop.
+/// The device's description of itself, and its stop, as a service.
 struct ThisDeviceService: Service {
     let status: @Sendable () throws -> ThisDevice.Status.Output
     let stop: @Sendable () -> Void

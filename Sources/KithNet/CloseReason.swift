@@ -1,9 +1,9 @@
 import KithQUIC
 public import KithWire
 
-/// Why a connection ended.
+/// The reason a connection ended.
 public struct CloseReason: Hashable, Sendable {
-    /// Which side, or what, ended it.
+    /// The sides and the causes that end a connection.
     @nonexhaustive
     public enum Origin: Hashable, Sendable {
         /// This device closed it.
@@ -16,7 +16,7 @@ public struct CloseReason: Hashable, Sendable {
         case transport
     }
 
-    /// Which side, or what, ended it.
+    /// The side, or the cause, that ended it.
     public var origin: Origin
     /// The code that says what a caller can do about it.
     public var code: KithError.Code

@@ -40,7 +40,7 @@ import Synchronization
 
     var sockets: [UDPSocket] = []
     private var routes: [ConnectionID: ConnectionDriver] = [:]
-    /// Which connection a datagram resets that is for none.
+    /// The connections by their stateless reset tokens, for datagrams that no connection ID routes.
     private var resets = StatelessResetTable<ConnectionDriver>(key: (0..<32).map { _ in .random(in: .min ... .max) })
     private var lastRoute: (id: ConnectionID, driver: ConnectionDriver)?
     var drivers: [ObjectIdentifier: ConnectionDriver] = [:]

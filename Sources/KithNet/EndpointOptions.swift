@@ -63,15 +63,16 @@ extension Endpoint {
         public var foreign: ForeignPeers = .refuse
         /// The wished size of each socket's kernel buffers, in bytes.
         public var socketBuffer: Int = 4 << 20
-        /// Which congestion controller the connections use.
+        /// The congestion controller of the connections.
         public var congestionController: CongestionControllerKind = .bbr
-        /// Which AEAD the connections use, where both ends have a choice.
+        /// The AEAD of the connections, where both ends have a choice.
         public var cipherPreference: CipherPreference = .automatic
         /// Indicates whether connections are dialed with X25519MLKEM768 first, a first flight of two datagrams.
         public var offersPostQuantumKeyShare = true
         /// Opens the qlog of one connection, asked with the client's first destination id, the same at both ends.
         ///
-        /// What it gives receives one record per call (RFC 7464 framing), from the event loop. `nil` costs nothing.
+        /// The function it returns receives one record per call (RFC 7464 framing), from the event loop. `nil` costs
+        /// nothing.
         public var qlog: (@Sendable (_ original: ConnectionID, _ isDialed: Bool) -> (@Sendable ([UInt8]) -> Void)?)?
         /// Receives the lines of the TLS key log, from the event loop.
         ///
@@ -79,7 +80,7 @@ extension Endpoint {
         public var keyLog: (@Sendable (String) -> Void)?
         /// The largest datagram sent, 1200…65,507 bytes.
         ///
-        /// What the interface and the path carry is found out after the handshake (RFC 8899); this only bounds it.
+        /// The packet size of the path is discovered after the handshake (RFC 8899); this only bounds it.
         public var udpPayloadSize: Int = 65_507
 
         /// Changes, for tests of the engine, what these options have no name for.

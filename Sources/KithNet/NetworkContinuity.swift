@@ -17,7 +17,7 @@ struct NetworkState {
     /// Indicates whether the system tells of changes; else they are looked for.
     var isWatched = false
     var isExaminationScheduled = false
-    /// When a failed send last led to an examination.
+    /// The time a failed send last led to an examination.
     var lastFailure = Timestamp(nanoseconds: .min)
 }
 

@@ -1,7 +1,7 @@
 import KithIdentity
 import KithQUIC
 
-/// Which connections there are to each peer, and which one of them is *the* connection.
+/// The connections to each peer, and the choice of the one that is *the* connection.
 ///
 /// Two ends that dial each other at the same moment get two connections; both ends must then keep the same one
 /// without another message. Of two that were established within five seconds, the one dialed by the smaller

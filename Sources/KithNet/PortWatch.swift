@@ -13,7 +13,7 @@ struct PortWatch {
     private var probe: PortProbe?
     /// Indicates whether the probe is the one made while the peer was there.
     private var isFirst = true
-    /// When the newest probe for a silent peer began, and how many packets had come by then.
+    /// The time the newest probe for a silent peer began, and the number of packets that had come by then.
     private var asked: (time: Timestamp, packets: UInt64)?
     /// The number of packets that had come at the first refusal since the peer was heard.
     private var refusedAt: UInt64?

@@ -20,7 +20,7 @@ public final class QUICStream: ByteStream {
     public var isUndelivered: Bool { core.isUndelivered }
     /// Indicates whether the other end opened it before the handshake was complete.
     ///
-    /// What it asks may be a repetition of what it asked before, by somebody who listened (RFC 9001 §9.2). For anything
+    /// Its request may be a replay by somebody who listened (RFC 9001 §9.2). For anything
     /// that must not be done twice, wait for ``Connection/handshakeCompleted()`` first.
     public let isEarly: Bool
     private let core: StreamCore

@@ -12,7 +12,7 @@ import Darwin
 
 /// The word of the system and the network on an address, before anybody there is asked.
 package enum Reachability {
-    /// Why nothing can be sent there.
+    /// The reasons nothing can be sent there.
     package enum Refusal: Hashable, Sendable {
         /// The system knows no way there, or a router said so.
         case noRoute

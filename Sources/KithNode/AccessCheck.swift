@@ -3,9 +3,9 @@ package import KithIdentity
 package import KithWire
 
 extension Access {
-    /// Why `caller`, holding `grants`, may not call; `nil` when it may.
+    /// Returns the error with which to refuse `caller`, who holds `grants`; `nil` when the call is allowed.
     ///
-    /// What is not allowed here is refused.
+    /// Anything that no case allows is refused.
     package func refusal(of caller: Caller, holding grants: [Grant]) -> KithError? {
         switch (caller, self) {
         case (.owner, _), (.device, .anyone):
@@ -34,7 +34,7 @@ extension Access {
             "This needs the grant \(grant). On the other device: kith grant \(name) --add \(grant)")
     }
 
-    /// What a call that was allowed relied on, for the audit log.
+    /// The right that an allowed call relied on, for the audit log.
     var reason: String {
         switch self {
         case .anyone: "anyone"

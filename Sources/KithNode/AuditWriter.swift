@@ -8,17 +8,17 @@ import Synchronization
 /// A refusal waits until it is written before its caller learns of it (``settle()``). What was allowed follows within
 /// moments; when ``backlog`` records wait, further calls do, too (``room()``).
 final class AuditWriter: Sendable {
-    /// How many records may wait before calls do.
+    /// The most records that may wait before calls wait, too.
     static let backlog = 1_024
 
     private struct State {
         var waiting: [AuditRecord] = []
         var isWriting = false
-        /// How many records there have been, and how many of them are written.
+        /// The number of records added so far, and the number of them written.
         var (added, written): (UInt64, UInt64) = (0, 0)
-        /// Who waits for so many to be written.
+        /// The tasks that wait until so many records are written.
         var waiters: [(count: UInt64, promise: Promise<Void>)] = []
-        /// How many lines were lost, and why the last of them.
+        /// The number of lines lost, and the reason for the last.
         var lost: (lines: Int, why: String)?
     }
 
@@ -33,7 +33,7 @@ final class AuditWriter: Sendable {
         self.logger = logger
     }
 
-    /// How many lines were lost since the log could last be written, and why; `nil` when it can.
+    /// The number of lines lost since the log could last be written, and the reason; `nil` while it can.
     var lost: (lines: Int, why: String)? { state.withLock { $0.lost } }
 
     /// Adds a record, which is written soon.

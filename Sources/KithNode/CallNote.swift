@@ -2,10 +2,10 @@ import KithAPI
 import KithWire
 import Synchronization
 
-/// What the audit log says of one call that its caller's grants allow: that it was let through, or why it was not.
+/// The audit log's entry for one call that its caller's grants allow: that it was let through, or why it was not.
 ///
-/// It was let through once the service has accepted its stream, has done it, or has changed something. What the service
-/// itself refuses before, by a limit or a rule of its own, was never allowed.
+/// It was let through once the service has accepted its stream, has done it, or has changed something. A call that the
+/// service itself refuses before that, by a limit or a rule of its own, was never allowed.
 final class CallNote: Sendable {
     private let access: Access
     private let kind: MethodKind
@@ -20,7 +20,7 @@ final class CallNote: Sendable {
         self.write = write
     }
 
-    /// Whether an error says that a call may not be made, or not so often.
+    /// Tells whether an error means that a call may not be made, or not so often.
     static func isRefusal(_ error: KithError) -> Bool {
         switch error.code {
         case .denied, .unpaired, .exhausted: true
@@ -39,7 +39,7 @@ final class CallNote: Sendable {
 
     /// The call failed: whether that was a refusal.
     ///
-    /// What needs no grant was not allowed, whatever the reason: it could be asked for again and again.
+    /// A failed call that needs no grant counts as refused whatever the reason, because it can be repeated at will.
     func failed(_ error: KithError) {
         let isRefused =
             switch access {

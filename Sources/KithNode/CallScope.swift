@@ -10,14 +10,14 @@ final class CallScope: Sendable {
         var stream: (any ByteStream)?
     }
     private let state = Mutex(State())
-    /// What it means that the task which serves the call is cancelled.
+    /// The reason given when the task that serves the call is cancelled.
     private let cancellation: KithError
 
     init(whenCancelled cancellation: KithError = KithError(.cancelled, "The call was cancelled.")) {
         self.cancellation = cancellation
     }
 
-    /// Why it was called off, if it was.
+    /// The reason it was called off; `nil` while it runs.
     var reason: KithError? { state.withLock { $0.reason } }
 
     /// Calls it off: cancels the task and abandons the stream with the reason's code.

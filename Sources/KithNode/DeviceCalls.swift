@@ -2,7 +2,7 @@ import KithIdentity
 import KithWire
 import Synchronization
 
-/// What each device has running here, over all its connections, so that none takes what there is for all.
+/// The running calls of each device, over all its connections, so that none takes the capacity meant for all.
 final class DeviceCalls: Sendable {
     private struct Load {
         var total = 0

@@ -8,9 +8,9 @@ package struct KnownDevice: Hashable, Sendable {
     package var id: DeviceID
     /// The name it goes by here.
     package var name: String
-    /// What it may do here.
+    /// The grants it has here.
     package var grants: [Grant]
-    /// Where it was reached last, best first.
+    /// The addresses it was last reached at, best first.
     package var addresses: [NetworkAddress]
 
     /// Makes a device.
@@ -22,28 +22,28 @@ package struct KnownDevice: Hashable, Sendable {
     }
 }
 
-/// What the node writes down about the calls of other devices.
+/// A record of another device's call, for the audit log.
 ///
-/// Every refusal, and every action and stream that was allowed, by the service as well as by the grants; never a query
-/// that was, never a call of the owner.
+/// Every refusal is recorded, and every action and stream that was allowed, by the service as well as by the grants;
+/// allowed queries and calls of the owner are not.
 package struct AuditRecord: Hashable, Sendable {
-    /// Who called.
+    /// The device that called.
     package var device: DeviceID
     /// The name it goes by here; its DeviceID while it is not paired.
     package var name: String
-    /// Whether it was paired then; what the others do is counted, not listed.
+    /// True when it was paired then; the calls of unpaired devices are counted, not listed.
     package var isPaired: Bool
-    /// Where it called from.
+    /// The address it called from.
     package var address: NetworkAddress?
-    /// Which method.
+    /// The method it called.
     package var method: String
-    /// Whether it was allowed.
+    /// True when the call was allowed.
     package var isAllowed: Bool
-    /// What it held or lacked.
+    /// The grant it held, or the one it lacked.
     package var detail: String
 }
 
-/// Who this device is paired with, and where the node writes down what they did: the store, or a table in a test.
+/// The devices this one is paired with, and the log of what they did: the store, or a table in a test.
 package protocol DeviceDirectory: Sendable {
     /// The paired device with this key.
     func device(_ id: DeviceID) throws -> KnownDevice?
@@ -57,7 +57,7 @@ package protocol DeviceDirectory: Sendable {
     func told(_ id: DeviceID, _ addresses: [NetworkAddress]) throws
     /// Remembers what the device says that this one may do there; `nil` when it says that they are not paired.
     func standing(_ id: DeviceID, _ grants: [Grant]?) throws
-    /// Where the root of a grant of files lay when it was granted, links resolved.
+    /// Returns the path of the root of a grant of files at the time it was granted, with links resolved.
     func grantedRoot(_ root: String) throws -> String
 }
 
@@ -91,7 +91,7 @@ extension [KnownDevice] {
         throw noDevice(text)
     }
 
-    /// Whether a text is long enough to be meant for a DeviceID: as long as ``DeviceID/short``.
+    /// Tells whether a text is long enough to be meant for a DeviceID: as long as ``DeviceID/short``.
     static func mayBeID(_ text: String) -> Bool { DeviceName.idLetters(text).count >= DeviceName.shortIDLetters }
 
     /// No device has that name, and which one was meant; with ssh's `USER@` before it, the device behind it.

@@ -4,7 +4,7 @@ import KithWire
 
 /// The methods of a service in another process, as this device serves them.
 struct ExternalHandlers: Service {
-    /// How many calls of one method one device may have running.
+    /// The most calls of one method that one device may have running.
     static let callsPerDevice = 32
 
     private let service: any ExternalService

@@ -31,9 +31,9 @@ public struct Handler: Sendable {
     }
 
     package let body: Body
-    /// How many calls of it one device may have running; `nil`: as many as of all methods together.
+    /// The most calls of the method that one device may have running; `nil`: as many as of all methods together.
     package private(set) var perDevice: Int?
-    /// What runs of its service; `nil` while it belongs to none.
+    /// The running calls of its service; `nil` while it belongs to none.
     var calls: ServiceCalls?
 
     private init(method: AnyMethod, body: Body) {

@@ -31,8 +31,8 @@ extension Node {
         }
     }
 
-    /// Whether the caller's thread is one of the task pool: not an actor's, such as the main one, nor one that a network
-    /// waits for.
+    /// Tells whether the caller runs on a thread of the task pool, and not on an actor's, such as the main one, or on
+    /// one that a network waits for.
     private static func mayBlock(_ isolation: (any Actor)?) -> Bool {
         guard isolation == nil else { return false }
         return unsafe withUnsafeCurrentTask { task in unsafe task?.unownedTaskExecutor == nil }

@@ -33,9 +33,9 @@ extension Node {
 
     /// Serves every connection of `endpoint`, and makes calls to other devices through it.
     ///
-    /// Where `isListening`, paired devices are told where this one listens, and again whenever that changes.
-    /// Returns when the endpoint shuts down, after a graceful shutdown, or, ending every call at once, when the task
-    /// is cancelled. The endpoint stays open; closing it is its owner's.
+    /// With `isListening`, paired devices are told the addresses this one listens on, and again whenever they change.
+    /// Returns when the endpoint shuts down, after a graceful shutdown, or when the task is cancelled, which ends every
+    /// call at once. The endpoint stays open: its owner closes it.
     public func serve(_ endpoint: Endpoint, isListening: Bool = true) async {
         dialer = EndpointDialer(endpoint: endpoint)
         defer { dialer = nil }

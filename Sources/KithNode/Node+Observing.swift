@@ -4,9 +4,9 @@ import KithNet
 import KithWire
 import Logging
 
-/// What stands around each call: the log and the interceptors.
+/// The log and the interceptors around each call.
 ///
-/// The log names methods, devices, durations and codes; never what is said.
+/// The log names methods, devices, durations and codes; never the content of calls.
 extension Node {
     /// Serves a call through the interceptors, and logs it.
     func observed<Result: Sendable>(

@@ -291,7 +291,7 @@ extension Node {
     }
 }
 
-/// Where the answer to one stream stands.
+/// The state of the answer to one stream.
 private final class StreamReply: Sendable {
     let stream: any ByteStream
     private let state = Mutex((isAccepted: false, wasRefused: false))
@@ -304,11 +304,11 @@ private final class StreamReply: Sendable {
     func noteRefusal() { state.withLock { $0.wasRefused = true } }
 }
 
-/// Listens to a caller until its call is answered: a reset calls the work off.
+/// Reads from a caller until its call is answered: a reset calls the work off.
 ///
-/// What one says that does not wait for the answer is kept for the service.
+/// Bytes that a caller sends before the answer are kept for the service.
 private final class CallerWatch: Sendable {
-    /// How much is kept, and a little more; behind that, a reset is seen only by who reads on.
+    /// The number of bytes after which it reads no further; a reset behind them is seen only by whoever reads on.
     private static let limit = 64 << 10
 
     private let stream: any ByteStream

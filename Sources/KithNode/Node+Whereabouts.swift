@@ -76,7 +76,7 @@ extension Node {
         for session in sessions where session.isPaired { session.announceAgain() }
     }
 
-    /// What another device is told of where this one listens; `nil` when it does not.
+    /// The addresses that other devices are told this one listens on; `nil` when it does not listen.
     var announced: [NetworkAddress]? { announcement.map { Array($0().prefix(Ticket.maxAddresses)) } }
 
     /// Tells the other end of a connection where this device listens, and takes what it says of this one.
@@ -118,10 +118,11 @@ extension Node {
         await learn(answer, from: device)
     }
 
-    /// What this device says of its software.
+    /// The description of this device's software.
     var hello: Reach.Hello { .own(version: options.version) }
 
-    /// What a device that is connected said of its software; `nil` when it did not, or is not connected.
+    /// Returns the description that a connected device gave of its software; `nil` when it gave none, or is not
+    /// connected.
     func hello(of device: DeviceID) -> Reach.Hello? {
         sessions(with: device).last { $0.hello != nil && $0.link.isOpen }?.hello
     }
@@ -165,13 +166,13 @@ extension Node {
     }
 }
 
-/// How often something is written of a device: at once as a rule, but a path that flaps does not write each second.
+/// The limit on how often a device's record is written: at once as a rule, but not every second for a path that flaps.
 ///
-/// Eight times in a row, and then once in fifteen seconds.
+/// Allows eight writes in a row, and then one every fifteen seconds.
 struct WriteBudget {
     private static let burst = 8
     private static let interval = Duration.seconds(15)
-    /// When the budget is whole again.
+    /// The time at which the budget is whole again.
     private var whole: ContinuousClock.Instant?
 
     /// Takes one turn, or says when there is one.

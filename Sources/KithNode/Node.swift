@@ -21,34 +21,35 @@ import Synchronization
 public final class Node: Sendable {
     /// The limits of a node.
     public struct Options: Hashable, Sendable {
-        /// How many calls of one connection run at once; the next is refused with `.exhausted`.
+        /// The most calls of one connection that run at once; the next is refused with `.exhausted`.
         public var callsPerConnection = 2_048
-        /// How many calls of one device run at once, over all its connections; the next is refused with `.exhausted`.
+        /// The most calls of one device that run at once, over all its connections; the next is refused with
+        /// `.exhausted`.
         public var callsPerDevice = 2_048
-        /// How many connections of devices that are not paired may be open at once.
+        /// The most connections of unpaired devices that may be open at once.
         ///
         /// They are shared by places (``NetworkAddress/place``): one from a place that has fewer takes that of the place
         /// that has most, if it is idle or there are at least two more of them.
         public var unpairedConnections = 16
-        /// How many of them one place may have.
+        /// The most of them from one place.
         public var unpairedConnectionsPerPlace = 4
-        /// How many of them one device may have; a newer one takes the place of the oldest.
+        /// The most of them for one device; a newer one replaces the oldest.
         public var unpairedConnectionsPerDevice = 2
-        /// How long the input of a call of a device that is not paired may be, in bytes.
+        /// The longest input of a call of an unpaired device, in bytes.
         public var unpairedInputLimit = StreamHeader.unpairedInputLimit
-        /// How many calls a device that is not paired may have running.
+        /// The most calls that run at once on a connection of an unpaired device.
         public var callsPerUnpairedConnection = 2
-        /// How long a device that is not paired may do nothing.
+        /// The time after which an idle connection of an unpaired device is closed.
         public var unpairedIdle = Duration.seconds(30)
-        /// How long a device that is not paired may stay: pairing waits for two people.
+        /// The time after which a connection of an unpaired device is closed in any case: pairing waits for two people.
         public var unpairedLifetime = Duration.seconds(300)
-        /// How long the header of a stream may take to arrive.
+        /// The time in which the header of a stream must arrive.
         public var headerTimeout = Duration.seconds(10)
-        /// How long connecting to another device may take.
+        /// The time in which connecting to another device must succeed.
         public var connectTimeout = Duration.seconds(10)
-        /// How many services of other processes there may be; the next is refused with `.exhausted`.
+        /// The most services of other processes; the next is refused with `.exhausted`.
         public var externalServices = 32
-        /// How long running calls are waited for on a graceful shutdown.
+        /// The time for which a graceful shutdown waits for running calls.
         public var drain = Duration.seconds(5)
         /// The version of the software, which other devices are told.
         public var version = ""
@@ -57,7 +58,7 @@ public final class Node: Sendable {
         public init() {}
     }
 
-    /// Who this device is.
+    /// This device's identifier, which is its key.
     public let id: DeviceID
     /// The limits.
     public let options: Options
@@ -75,18 +76,18 @@ public final class Node: Sendable {
         var handlers: [String: Handler] = [:]
         /// In the order in which they were added.
         var services: [AddedService] = []
-        /// What is known, served here or not.
+        /// The methods known, served here or not.
         var methods: [String: AnyMethod] = [:]
-        /// What other devices have said of their methods that this one does not know itself.
+        /// The methods of other devices that this one does not know itself, as they described them.
         var remoteMethods: [RemoteName: AnyMethod] = [:]
         var sessions: [ObjectIdentifier: Session] = [:]
-        /// How many connections have come.
+        /// The number of connections that have come.
         var arrivals: UInt64 = 0
         var dialer: (any PeerDialer)?
         var calls: [UInt64: CallScope] = [:]
         var nextCall: UInt64 = 0
         var isShuttingDown = false
-        /// Where this device listens; `nil` while it does not.
+        /// Returns the addresses this device listens on; `nil` while it does not listen.
         var announcement: (@Sendable () -> [NetworkAddress])?
         var budgets: [DeviceID: WriteBudget] = [:]
         /// Opened when nothing runs any more.
@@ -211,7 +212,7 @@ public final class Node: Sendable {
         }
     }
 
-    /// What another device said of one of its methods, if it is known.
+    /// Returns the description that another device gave of one of its methods; `nil` when there is none.
     func remoteMethod(_ name: RemoteName) -> AnyMethod? { state.withLock { $0.remoteMethods[name] } }
 
     /// Remembers what another device said of one of its methods, or, with `nil`, that it may be otherwise now.
@@ -224,7 +225,7 @@ public final class Node: Sendable {
 
     private var served: [AnyMethod] { state.withLock { $0.handlers.values.map(\.method) } }
 
-    /// What is served, in the order of the names.
+    /// The methods served, in the order of their names.
     var table: [API.Describe.Entry] {
         let (handlers, services) = state.withLock { (Array($0.handlers.values), $0.services) }
         return handlers.sorted { $0.method.name < $1.method.name }
@@ -259,7 +260,7 @@ public final class Node: Sendable {
 
     func knownMethod(_ name: String) -> AnyMethod? { state.withLock { $0.methods[name] } }
 
-    /// What of the audit log could not be written, in words; `nil` when all of it was.
+    /// The number of lines missing from the audit log and the reason, in words; `nil` when all could be written.
     package var auditProblem: String? {
         audit.lost.map { lost in
             "\(lost.lines == 1 ? "A line" : "\(lost.lines) lines") of the audit log could not be written: \(lost.why)"
@@ -268,13 +269,13 @@ public final class Node: Sendable {
 
     // MARK: - Who is connected
 
-    /// Whether it can call other devices: ``serve(_:)`` runs.
+    /// True when it can call other devices: ``serve(_:)`` runs.
     public var isOnNetwork: Bool { dialer != nil }
 
     /// The paired devices a connection stands with.
     public var onlineDevices: Set<DeviceID> { Set(sessions.filter { $0.isPaired && $0.link.isOpen }.map(\.link.peer)) }
 
-    /// How the connection with a device does; `nil` while there is none.
+    /// Returns the state of the connection with a device; `nil` while there is none.
     public func link(to device: DeviceID) async -> LinkStatus? {
         // A connection just made may not be served yet.
         let link = sessions(with: device).lazy.map(\.link).first { $0.isOpen } ?? dialer?.current(device)
@@ -382,7 +383,7 @@ public final class Node: Sendable {
         set { state.withLock { $0.dialer = newValue } }
     }
 
-    /// Where this device listens, to be told to others; `nil` while it does not.
+    /// Returns the addresses this device listens on, to be told to others; `nil` while it does not listen.
     var announcement: (@Sendable () -> [NetworkAddress])? {
         get { state.withLock { $0.announcement } }
         set { state.withLock { $0.announcement = newValue } }

@@ -3,15 +3,15 @@ public import KithWire
 package import KithAPI
 package import KithIdentity
 
-/// How a connection to another device does.
+/// The state of a connection to another device.
 public struct LinkStatus: Hashable, Sendable {
-    /// Where the other end is.
+    /// The address of the other end.
     public var address: NetworkAddress
     /// The smoothed round-trip time.
     public var roundTrip: Duration
-    /// How long ago the other end was last heard.
+    /// The time since the other end was last heard.
     public var quiet: Duration
-    /// What the connection has done so far, of those that count it.
+    /// The counters of the connection; `nil` for one that keeps none.
     public var statistics: ConnectionStatistics?
 
     /// Makes a status.
@@ -27,27 +27,28 @@ public struct LinkStatus: Hashable, Sendable {
 
 /// One connection to another device, as the node sees it: QUIC, or pipes in a test.
 package protocol PeerLink: AnyObject, Sendable {
-    /// Whose key the other end has proven.
+    /// The key the other end has proven.
     var peer: DeviceID { get }
-    /// Where the other end was when the link began; `nil` when it is nowhere.
+    /// The address of the other end when the link began; `nil` for one without addresses.
     var address: NetworkAddress? { get }
-    /// Whether this end dialed.
+    /// True when this end dialed.
     var isDialed: Bool { get }
     /// The other end is paired now: it may send as much ahead as any.
     func liftLimits()
     /// Looks each second whether the other end is still there, or now and then.
     func watch(closely: Bool)
-    /// Whether it can still open streams.
+    /// True while it can open streams.
     var isOpen: Bool { get }
     /// Opens a stream.
     func openStream() async throws -> any ByteStream
-    /// Whether a stream of this link failed before the other end saw any of it.
+    /// Tells whether a stream of this link failed before the other end saw any of it.
     func isUndelivered(_ stream: any ByteStream) -> Bool
     /// Waits until both ends have proven themselves anew; false when the link, or the task, ended before.
     ///
     /// At once, except on a link that resumes a session.
     func handshakeCompleted() async -> Bool
-    /// Whether the other end opened a stream before the handshake was complete: it may be a repetition by somebody else.
+    /// Tells whether the other end opened a stream before the handshake was complete: it may be a replay by somebody
+    /// else.
     func isEarly(_ stream: any ByteStream) -> Bool
     /// Waits for a stream the other end opens; `nil` when the connection is over. One task asks.
     func nextStream() async -> (any ByteStream)?
@@ -57,7 +58,7 @@ package protocol PeerLink: AnyObject, Sendable {
     func close(_ code: KithError.Code, reason: String)
     /// Lets open streams end for a while, then closes.
     func drain(_ limit: Duration) async
-    /// How it does now.
+    /// Returns its present state.
     func status() async -> LinkStatus?
     /// Waits for the link to end; why it did, where that is known.
     func closeReason() async -> CloseReason?

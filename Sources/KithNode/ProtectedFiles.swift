@@ -3,13 +3,13 @@ import KithStore
 public import KithWire
 import Synchronization
 
-/// What no other device reaches here, whatever it was granted: the data directory, kith's own sockets, and what `/proc`
-/// says of kith.
+/// The files that no other device reaches here, whatever it was granted: the data directory, kith's own sockets, and
+/// what `/proc` shows of kith.
 ///
-/// Whoever has one of them has a shell and the right to grant. They are told by device and inode when they are open, so
-/// that no other name, link or mount of them helps. A data directory that is moved stays protected where it goes.
-/// So is every other folder of this user that holds a device's sealed key; but only of this device's own directory are
-/// the folders around it known, which are not to be moved either.
+/// Whoever reads one of them has a shell and the right to grant. They are recognised by device and inode once they are
+/// open, so that no other name, link or mount of them helps. A data directory that is moved stays protected where it
+/// goes. So is every other folder of this user that holds a device's sealed key. The folders around the data directory
+/// must not be moved either; they are known only of this device's own directory.
 public final class ProtectedFiles: Sendable {
     private let directory: Int32
     private let path: String
@@ -77,8 +77,8 @@ public final class ProtectedFiles: Sendable {
         }
     }
 
-    /// Whether a name in a folder is the data directory, around it, or a link on the path to it; the negated errno
-    /// when that cannot be told.
+    /// Tells whether a name in a folder is the data directory, around it, or a link on the path to it; returns the
+    /// negated errno when that cannot be told.
     package func holds(_ name: UnsafePointer<CChar>, in folder: Int32) -> Int32 {
         unsafe with { protection in unsafe kith_protection_holds(protection, path, folder, name) }
     }

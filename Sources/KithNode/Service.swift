@@ -37,10 +37,10 @@ extension Service {
     public func stop() async {}
 }
 
-/// Who makes a call.
+/// The caller of a method.
 @nonexhaustive
 public enum Caller: Hashable, Sendable {
-    /// This device's own person, through a local door: holds every grant.
+    /// This device's own person, in this process or over its socket: holds every grant.
     case owner
     /// Another device, proven by its key in the TLS handshake; `paired` is false only for ``Access/anyone``.
     case device(DeviceID, name: String, paired: Bool)
@@ -53,15 +53,15 @@ extension Caller {
     }
 }
 
-/// What a handler knows about the call it serves.
+/// The context of a call, for the handler that serves it.
 public struct CallContext: Sendable {
-    /// Who calls.
+    /// The caller.
     public var caller: Caller
-    /// What the caller holds on this device, at the time of the call.
+    /// The grants the caller has on this device, at the time of the call.
     ///
     /// Empty for the owner, who needs none.
     public var grants: [Grant]
-    /// When the caller stops waiting.
+    /// The time at which the caller stops waiting; `nil`: it waits.
     public var deadline: ContinuousClock.Instant?
     /// The trace the call belongs to; the calls of ``client`` continue it.
     public var trace: TraceContext? {
@@ -75,14 +75,14 @@ public struct CallContext: Sendable {
     public var exportKeyingMaterial: (@Sendable (_ label: String, _ context: [UInt8]) async throws -> [UInt8])?
     /// Of a call from another device: where that device is now.
     public var callerAddress: (@Sendable () async -> NetworkAddress?)?
-    /// Why the call was called off, once its task is cancelled: `.closed` for a connection that ended, `.denied` for
-    /// a grant that was taken.
+    /// Returns why the call was called off, once its task is cancelled: `.closed` for a connection that ended,
+    /// `.denied` for a grant that was taken away.
     public var calledOff: @Sendable () -> KithError?
     /// Notes that the call has changed something, even if it fails: the audit log says then that it was allowed.
     package var noteChange: @Sendable () -> Void = {}
-    /// What the caller may not reach, whatever it holds.
+    /// The files that the caller may not reach, whatever its grants.
     public var protection: ProtectedFiles?
-    /// Where the root of a grant of files lay when it was granted, links resolved.
+    /// Returns the path of the root of a grant of files at the time it was granted, with links resolved.
     package var grantedRoot: @Sendable (String) throws -> String = { $0 }
 
     /// Makes a context.

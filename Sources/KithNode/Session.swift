@@ -15,7 +15,7 @@ final class Session: Sendable {
         var known: KnownDevice?
         var calls: [UInt64: Running] = [:]
         var next: UInt64 = 0
-        /// Where the other end said that it listens, and that is not written down yet.
+        /// The addresses the other end said that it listens on, until they are written down.
         var told: [NetworkAddress]?
         var lastTold: [NetworkAddress]?
         var isIntroduced = false
@@ -27,7 +27,7 @@ final class Session: Sendable {
     private struct Running {
         let access: Access
         let scope: CallScope
-        /// What the service checks besides.
+        /// The further check of the service, see ``CallContext/narrow(_:by:)``.
         var narrowing: (@Sendable ([Grant]) -> KithError?)?
     }
 
@@ -43,19 +43,19 @@ final class Session: Sendable {
     /// The other end as the store knows it; `nil` while it is not paired.
     var known: KnownDevice? { state.withLock { $0.known } }
 
-    /// Whether the other end is paired with this device.
+    /// True while the other end is paired with this device.
     var isPaired: Bool { known != nil }
 
-    /// Whether another one got its place, and it is being closed.
+    /// True when another session got its slot, and it is being closed.
     var isDisplaced: Bool {
         get { state.withLock { $0.isDisplaced } }
         set { state.withLock { $0.isDisplaced = newValue } }
     }
 
-    /// How many calls run.
+    /// The number of running calls.
     var running: Int { state.withLock { $0.calls.count } }
 
-    /// Who calls.
+    /// The caller, as services see it.
     var caller: Caller { state.withLock { caller($0) } }
 
     private func caller(_ state: borrowing State) -> Caller {
@@ -82,13 +82,13 @@ final class Session: Sendable {
         if isNew { newsSignal.continuation.yield() }
     }
 
-    /// What the other end said of its software; `nil` while it did not.
+    /// The description the other end gave of its software; `nil` until it does.
     var hello: Reach.Hello? {
         get { state.withLock { $0.hello } }
         set { state.withLock { $0.hello = newValue?.bounded } }
     }
 
-    /// Where the other end said that it listens, once.
+    /// Takes the addresses the other end said that it listens on; `nil` when there is nothing new.
     func takeTold() -> [NetworkAddress]? {
         state.withLock { state in
             defer { state.told = nil }

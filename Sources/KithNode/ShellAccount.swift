@@ -29,7 +29,7 @@ package struct ShellAccount: Hashable, Sendable {
             shell: shell.isEmpty ? "/bin/sh" : shell)
     }
 
-    /// Where programs are looked for, in an environment.
+    /// Returns the search path for programs of an environment.
     package static func path(_ environment: [String: String]) -> String {
         environment["PATH"] ?? "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
     }

@@ -11,14 +11,14 @@ struct UnpairedSeats {
         var device: DeviceID
         /// ``NetworkAddress/place``; empty for none.
         var place: [UInt8]
-        /// Whether no call of it runs.
+        /// True when it has no running call.
         var isIdle: Bool
     }
 
-    /// What becomes of one more.
+    /// The decision about one more connection.
     enum Verdict: Hashable {
         case admit
-        /// It gets the place of the guest with this index.
+        /// It gets the slot of the connection with this index.
         case displace(Int)
         case refuse
     }

@@ -15,7 +15,7 @@ public struct QUICConfiguration: Sendable {
     /// The first flight then has two datagrams. It holds an X25519 share as well, so that a server that knows no better
     /// needs no round trip more; a server accepts either.
     public var offersPostQuantumKeyShare = true
-    /// Which AEAD protects packets, where both ends have a choice.
+    /// The AEAD that protects packets, where both ends have a choice.
     public var cipherPreference = CipherPreference.automatic
 
     /// The versions spoken, best first; not empty.
@@ -95,7 +95,7 @@ public struct QUICConfiguration: Sendable {
     public var disablesActiveMigration = false
     /// Indicates whether a server may move to another address as a client may, if both ends say so.
     ///
-    /// Where both have agreed by a transport parameter (0x4B495448, empty), a client follows its server by the rules for
+    /// If both have agreed by a transport parameter (0x4B495448, empty), a client follows its server by the rules for
     /// servers. RFC 9000 §9 lets only clients move: Documentation/Deviations.md.
     public var eitherEndMoves = false
     /// The secret of this endpoint's stateless resets: 32 bytes that outlive connections.

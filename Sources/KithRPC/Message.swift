@@ -71,7 +71,7 @@ public struct RPCRequest: Hashable, Sendable {
     package static let cancelMethod = "$/cancel"
 }
 
-/// Why a JSON-RPC request failed.
+/// The error of a JSON-RPC request.
 public struct RPCError: Error, Hashable, Sendable {
     /// The number; -32700…-32600 are the standard's.
     public var code: Int
@@ -157,7 +157,7 @@ public struct RPCError: Error, Hashable, Sendable {
 
 /// The answer to an ``RPCRequest``.
 public struct RPCResponse: Hashable, Sendable {
-    /// Which request it answers.
+    /// The identifier of the request it answers.
     public var id: RPCIdentifier
     /// The outcome of the call.
     public var result: Result<JSONText, RPCError>

@@ -15,7 +15,7 @@ final class ByteRoom: Sendable {
 
     /// Takes room at once; false when there is none.
     ///
-    /// What is longer than all the room has it alone.
+    /// A count beyond the whole limit is accepted only while nothing else is held.
     func offer(_ count: Int) -> Bool {
         state.withLock { state in
             guard state.used == 0 || state.used + count <= limit else { return false }

@@ -7,17 +7,17 @@ import KithWire
 ///
 /// One task may send while another receives. One that nobody holds any more is called off.
 public final class JSONStream: NamedStream {
-    /// What comes on a stream.
+    /// An item received on the stream.
     public typealias Item = NamedStreamItem
 
-    /// What the service answered when it accepted: one JSON value.
+    /// The service's answer when it accepted the stream: one JSON value.
     public let answer: [UInt8]
     private let id: RPCIdentifier
     private let arrivals: Arrivals
     private let connection: LineConnection
     private let taken = Locked(0)
 
-    /// How many messages may come before the first has been received.
+    /// The most messages that may come before the first has been received.
     static let window = 64
 
     init(_ id: RPCIdentifier, answer: [UInt8], _ arrivals: Arrivals, _ connection: LineConnection) {
@@ -69,7 +69,7 @@ public final class JSONStream: NamedStream {
         Task(name: "kith cancel") { try? await connection.send(RPCRequest.cancel(id).json) }
     }
 
-    /// What has come and waits to be received.
+    /// The items that have come and wait to be received.
     final class Arrivals: Sendable {
         /// As many as the service was allowed to send.
         let items = BoundedQueue<Item>(capacity: 2 * JSONStream.window)

@@ -7,7 +7,7 @@ import Synchronization
 /// A socket connection that speaks JSON-RPC, one packet a line: one task reads, any number write.
 final class LineConnection: Sendable {
     let descriptor: SocketDescriptor
-    /// Where tasks wait for it.
+    /// The readiness of the descriptor, for tasks to wait on.
     let watch: Watch
     private let reading: Reading
     private let turn = AsyncMutex()
@@ -60,9 +60,9 @@ final class LineConnection: Sendable {
         }
     }
 
-    /// What came in behind the last line.
+    /// Takes the bytes that came in behind the last line.
     ///
-    /// Only the reading task asks.
+    /// Only the reading task calls this.
     func takeRest() -> [UInt8] { reading.framer.takeRest() }
 
     /// Sends a line whole, after those before it.

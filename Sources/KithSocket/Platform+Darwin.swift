@@ -1,7 +1,7 @@
 #if canImport(Darwin)
 import Darwin
 
-/// What sockets are called on Apple's systems.
+/// The socket calls of Apple's systems.
 enum Platform {
     /// Flags of every send; the socket option set by ``configure(_:)`` keeps signals away.
     static let sendFlags: Int32 = 0

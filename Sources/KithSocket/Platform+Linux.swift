@@ -5,7 +5,7 @@ import Glibc
 import Musl
 #endif
 
-/// What sockets are called on Linux.
+/// The socket calls of Linux.
 enum Platform {
     /// Flags of every send: a vanished reader is an error to handle, not a signal.
     static let sendFlags = Int32(MSG_NOSIGNAL)

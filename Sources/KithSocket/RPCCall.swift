@@ -2,9 +2,9 @@ import KithAPI
 import KithRPC
 import KithWire
 
-/// How a call of the table looks as JSON-RPC.
+/// A call of the table as JSON-RPC.
 ///
-/// `params` is the method's input. What concerns the call itself stands beside it:
+/// `params` is the method's input. Members about the call itself stand beside it:
 ///
 /// | member | what |
 /// | --- | --- |
@@ -14,11 +14,11 @@ import KithWire
 /// | `credit` | of a stream: how many messages may come before `$/credit` allows more, 1…2³¹; absent for no limit |
 /// | `raw` | of a stream, `true`: the connection carries nothing but its bytes from the answer on (``SocketStream``) |
 struct RPCCall {
-    /// What is called, and with what.
+    /// The method called, and its input.
     var call: IncomingCall
-    /// Whether a stream takes over the connection.
+    /// True when a stream takes over the connection.
     var isRaw = false
-    /// How many messages of a stream may come; `nil`: as many as there are.
+    /// The most messages of a stream that may come; `nil`: no limit.
     var credit: Int?
 
     private static let misplaced: Set<String> = ["on", "timeout", "traceparent"]

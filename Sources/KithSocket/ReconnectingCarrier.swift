@@ -3,12 +3,12 @@ import KithIO
 import KithWire
 import Synchronization
 
-/// Calls to a device that runs in another process, whichever process that is by then: a daemon that was restarted is
-/// connected to again.
+/// Carries calls to a device in another process, whichever process that is by then: it connects again to a daemon that
+/// was restarted.
 ///
-/// What may be asked twice (`MethodHeader.isIdempotent`) is asked again when the daemon went meanwhile. Anything else may
-/// have been done: it fails with `.closed`, and says so. A stream ends with `.closed`. What begins while no daemon is there
-/// waits for one, looking for it ever less often, as long as ``Options/patience`` and its own time limit allow.
+/// Idempotent calls (`MethodHeader.isIdempotent`) are repeated when the daemon went away meanwhile. Anything else may
+/// have been done: it fails with `.closed`, and says so. A stream ends with `.closed`. A call that begins while there
+/// is no daemon waits for one, trying ever less often, as long as ``Options/patience`` and its own time limit allow.
 ///
 /// ```swift
 /// let client = Client(ReconnectingCarrier(directory: Device.defaultDirectory(environment: environment)))

@@ -4,16 +4,17 @@ import KithRPC
 import KithWire
 import Synchronization
 
-/// A service that the process at the other end of a connection has registered: asks it, and takes its answers.
+/// A service that the process at the other end of a connection has registered: sends it requests, and receives its
+/// answers.
 ///
 /// Requests go the other way on that connection, with identifiers of their own: strings that begin with `$`. A process
-/// that does not answer, or does not even read, keeps nobody: who is called off goes.
+/// that does not answer, or does not even read, delays nobody: a caller that is called off leaves at once.
 final class RegisteredService: ExternalService {
-    /// How many calls and streams it may have at once; the next is refused with `.exhausted`.
+    /// The most calls and streams it may have at once; the next is refused with `.exhausted`.
     static let callLimit = 128
-    /// How many bytes of requests may wait for it to read them; the next is refused with `.exhausted`.
+    /// The most bytes of requests that may wait for it to read them; the next is refused with `.exhausted`.
     static let outboxLimit = 16 << 20
-    /// How many messages of a stream may come before the first was taken.
+    /// The most messages of a stream that may come before the first was taken.
     static let window = 16
 
     let name: String
@@ -43,7 +44,7 @@ final class RegisteredService: ExternalService {
         self.callEnded = callEnded
     }
 
-    /// Whether it is asked nothing now.
+    /// True when nothing runs that it must answer.
     var isIdle: Bool { state.withLock { $0.running == 0 } }
 
     /// Lets requests go out.
@@ -66,7 +67,7 @@ final class RegisteredService: ExternalService {
 
     // MARK: - What the process says
 
-    /// Whether an identifier is one of those for the process to answer.
+    /// Tells whether an identifier is one of those for the process to answer.
     static func isOwn(_ id: RPCIdentifier) -> Bool {
         if case .string(let text) = id { text.hasPrefix("$") } else { false }
     }
@@ -221,7 +222,7 @@ final class RegisteredService: ExternalService {
         try await connection.send(StreamNotice.finish.request(id).json)
     }
 
-    /// What the process has sent of a stream and its caller has not taken yet.
+    /// The messages of a stream that the process has sent and its caller has not taken yet.
     private final class Arrivals: Sendable {
         enum Part: Sendable {
             case message(JSONText)
@@ -246,7 +247,7 @@ final class RegisteredService: ExternalService {
 
         init(_ room: ByteRoom) { self.room = room }
 
-        /// Whether the process has ended the stream.
+        /// True when the process has ended the stream.
         var isOver: Bool { over.value }
 
         func take(_ notice: StreamNotice) {

@@ -7,7 +7,7 @@ import Synchronization
 
 /// One caller at the socket: reads its requests, runs them, writes the answers.
 final class ServerConnection: Sendable {
-    /// How many calls one connection may have running; the next is answered with `.exhausted`.
+    /// The most calls one connection may have running; the next is answered with `.exhausted`.
     static let callLimit = 256
 
     private let connection: LineConnection
@@ -17,9 +17,9 @@ final class ServerConnection: Sendable {
     private let state = Mutex(State())
 
     private struct State {
-        /// What runs, each with what calls it off.
+        /// The running calls, each with what calls it off.
         var cancels: [UInt64: @Sendable () -> Void] = [:]
-        /// Which of them an identifier means: the newest that has it.
+        /// The call that an identifier means: the newest that has it.
         var calls: [RPCIdentifier: UInt64] = [:]
         var streams: [RPCIdentifier: SharedStream] = [:]
         var running = 0
@@ -286,7 +286,7 @@ final class ServerConnection: Sendable {
 
     /// The answer to a request whose identifier is one of ours; `nil` for any other message.
     ///
-    /// What is said of a stream names only its identifier.
+    /// Messages about a stream name only its identifier.
     private func refusal(_ message: RPCMessage) -> RPCResponse? {
         guard case .request(let request) = message, let id = request.id, RegisteredService.isOwn(id),
             state.withLock({ $0.service }) != nil
@@ -448,7 +448,7 @@ final class ServerConnection: Sendable {
 }
 
 extension RPCMessage {
-    /// Whether something is to be sent back.
+    /// True when it is to be answered.
     fileprivate var wantsAnswer: Bool {
         switch self {
         case .request(let request): request.id != nil

@@ -5,8 +5,8 @@ import KithWire
 
 /// The server's end of a stream on a connection that carries others as well: messages in JSON, or bytes in base64.
 ///
-/// What the caller sends waits here, at most ``StreamNotice/initialCredit`` messages of it, until the service takes
-/// it; what the service sends goes as far as the caller's credit.
+/// Messages from the caller wait here, at most ``StreamNotice/initialCredit`` of them, until the service takes them;
+/// messages from the service are sent as far as the caller's credit allows.
 final class SharedStream: Sendable {
     private let id: RPCIdentifier
     private let connection: LineConnection
@@ -16,7 +16,7 @@ final class SharedStream: Sendable {
     private let pumps = Locked<Task<Void, any Error>?>(nil)
     private let fault = Locked<KithError?>(nil)
 
-    /// What the caller has sent.
+    /// The items received from the caller.
     private enum Received: Sendable {
         case message(JSONText)
         case bytes([UInt8])

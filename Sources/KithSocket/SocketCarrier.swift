@@ -53,7 +53,7 @@ public final class SocketCarrier: Carrier {
         reader.cancel()
     }
 
-    /// Whether the device has not gone, as far as is known.
+    /// True unless the device is known to be gone.
     var isOpen: Bool { core.isOpen }
 
     /// Calls a query or an action and waits for its answer.

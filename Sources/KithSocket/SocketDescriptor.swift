@@ -15,7 +15,7 @@ final class SocketDescriptor: Sendable {
     /// The system's number.
     let number: Int32
 
-    /// What a receive found.
+    /// The result of a receive.
     enum Received {
         case bytes([UInt8])
         case end
@@ -160,7 +160,7 @@ final class SocketDescriptor: Sendable {
         return descriptor
     }
 
-    /// What an accept found.
+    /// The result of an accept.
     enum Accepted {
         case connection(SocketDescriptor)
         case wouldBlock
@@ -185,7 +185,7 @@ final class SocketDescriptor: Sendable {
         return SocketDescriptor(owning: number)
     }
 
-    /// How long a socket's path may be, in bytes.
+    /// The longest path of a socket, in bytes.
     static let pathLimit = MemoryLayout.size(ofValue: sockaddr_un().sun_path) - 1
 
     private static func withAddress(

@@ -7,11 +7,11 @@ import Darwin
 #endif
 package import KithWire
 
-/// Where a server's callers come from, and who of them is let in.
+/// A listening socket: the source of a server's callers, which decides who is let in.
 ///
-/// The server knows no more of it: whether it is a Unix socket or another is decided here.
+/// The server knows no more of it: this type decides whether it is a Unix socket or another.
 package struct SocketListener: Sendable {
-    /// What callers are accepted from.
+    /// The descriptor that callers are accepted from.
     let descriptor: SocketDescriptor
     /// Decides whether a caller that has connected is let in.
     let admits: @Sendable (PeerCredentials) -> Bool
@@ -21,9 +21,9 @@ package struct SocketListener: Sendable {
     ///
     /// Whoever could change them would be taken for the device.
     let places: [String]
-    /// Whether a caller that has ended its direction is still there, until the system says otherwise.
+    /// True when a caller that has ended its direction is still there, until the system says otherwise.
     ///
-    /// Of TCP the system says the same whether a caller has closed or only ended its direction.
+    /// For TCP the system says the same whether a caller has closed or only ended its direction.
     let mayHalfClose: Bool
     /// Ends it for those who have not connected yet; again, it does nothing.
     let remove: @Sendable () -> Void
@@ -76,6 +76,6 @@ package struct PeerCredentials: Hashable, Sendable {
     /// The user it runs as; `nil` where the system does not say, as of any connection from elsewhere.
     package var user: UInt32?
 
-    /// Whether it runs as the user of this process.
+    /// True when it runs as the user of this process.
     package var isOwnUser: Bool { user == geteuid() }
 }

@@ -7,7 +7,7 @@ import Darwin
 #endif
 import KithWire
 
-/// Where the socket of a data directory is.
+/// The path of a data directory's socket.
 ///
 /// `kith.sock` in the directory itself. The system allows about a hundred bytes for a socket's path; when the
 /// directory's is longer, the socket stands in a short folder of this user, and the file `kith.sock.path`
@@ -21,7 +21,7 @@ struct SocketPath: Hashable, Sendable {
     /// This user's folder for the sockets of directories whose path is too long.
     static var sharedFolder: String { "/tmp/kith-\(geteuid())" }
 
-    /// Where a server of `directory` listens.
+    /// Returns the path at which a server of `directory` listens.
     static func forListening(in directory: String) throws(KithError) -> SocketPath {
         let direct = directory + "/kith.sock"
         if direct.utf8.count <= SocketDescriptor.pathLimit { return SocketPath(path: direct, pointer: nil) }
@@ -37,7 +37,7 @@ struct SocketPath: Hashable, Sendable {
         return SocketPath(path: folder + "/\(String(hash, radix: 36)).sock", pointer: direct + ".path")
     }
 
-    /// Where a client of `directory` connects; `nil` when no server has said so.
+    /// Returns the path at which a client of `directory` connects; `nil` when no server has announced one.
     static func forConnecting(in directory: String) -> String? {
         let direct = directory + "/kith.sock"
         if direct.utf8.count <= SocketDescriptor.pathLimit { return direct }

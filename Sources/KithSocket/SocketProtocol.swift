@@ -12,13 +12,13 @@ enum SocketProtocol {
     static let hello = "rpc.hello"
     /// The method that a program registers a service with (``Registration``).
     static let register = "rpc.register"
-    /// What this program speaks.
+    /// The version this program speaks.
     static let version = 2
 
     private struct Hello: Codable {
         var `protocol`: Int
-        /// What more a caller may use: `streams`, those that share a connection; `raw`, those that take one over;
-        /// `services`, that a program can register its own.
+        /// The further features a caller may use: `streams` that share a connection; `raw`, those that take one over;
+        /// `services` that a program registers.
         var capabilities: [String]?
     }
 
@@ -27,7 +27,7 @@ enum SocketProtocol {
         RPCRequest(id: id, method: hello, params: try JSONText(encoding: Hello(protocol: version)))
     }
 
-    /// What a server answers.
+    /// The answer of a server.
     static let answer = JSONText(scanned: Array(#"{"protocol":2,"capabilities":["streams","raw","services"]}"#.utf8))
 
     /// Checks what a server has answered.

@@ -11,7 +11,7 @@ import Synchronization
 /// ``run()`` serves until it is cancelled, which ends every call, or ``beginGracefulShutdown()``,
 /// after which nobody new gets in and the calls that run end on their own.
 public final class SocketServer: Sendable {
-    /// How many connections there may be at once, unless told otherwise; one more is answered with an error.
+    /// The most connections at once, unless told otherwise; one more is answered with an error.
     package static let connectionLimit = 256
 
     private let connectionLimit: Int

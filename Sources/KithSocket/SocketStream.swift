@@ -28,13 +28,13 @@ final class SocketStream: ByteStream {
         var hasEnded = false
     }
 
-    /// Where the reader stands; only the one reading task touches it.
+    /// The position of the reader; only the one reading task touches it.
     private final class Reading: @unchecked Sendable {  // one reader at a time is the contract of `ByteStream`
-        /// How many bytes of the current frame are still to come.
+        /// The number of bytes of the current frame that are still to come.
         var left = 0
         /// Bytes received beyond what was asked for.
         var ahead: [UInt8]
-        /// Whether less was received last than was asked for: there was no more.
+        /// True when less was received last than was asked for: there was no more.
         var isDrained = false
         init(ahead: [UInt8]) { self.ahead = ahead }
     }
@@ -55,7 +55,7 @@ final class SocketStream: ByteStream {
 
     var executor: (any TaskExecutor)? { watch.executor }
 
-    /// Whether both directions have ended well.
+    /// True when both directions have ended well.
     var isOver: Bool { state.withLock { $0.hasFinished && $0.hasEnded } }
 
     func read(upTo limit: Int) async throws -> [UInt8]? {

@@ -52,7 +52,7 @@ extension CBORDecoder {
         result += members
     }
 
-    /// Which of two keys comes first: below zero the first, zero for the same; one that is not there comes last.
+    /// Compares two keys: below zero when the first precedes, zero for the same; a missing key comes last.
     private static func order(_ first: ArraySlice<UInt8>?, _ second: ArraySlice<UInt8>?) -> Int {
         guard let first else { return 1 }
         guard let second else { return -1 }

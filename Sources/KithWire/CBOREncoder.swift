@@ -224,7 +224,7 @@ private struct EncodingBuffer {
         var end: Int
         /// The length of the key, and its first seven bytes: they tell most keys apart.
         var rank: UInt64
-        /// Which of the held nodes is the value; −1: none.
+        /// The index of the held node that is the value; −1: none.
         var held = -1
 
         /// Tells whether the key precedes another in the order of encoded bytes: by length, then by the bytes.

@@ -1,8 +1,7 @@
-/// Why an operation failed, in a form that crosses every door of the house.
+/// The failure of an operation, in the form in which it travels everywhere.
 ///
-/// Switch on ``code`` to react; show ``message`` to a person. The same value travels between
-/// devices (code, message and ``detail``), out of the JSON-RPC doors (``Code/rpcCode``) and out of the
-/// `kith` command (``Code/exitStatus``).
+/// Switch on ``code`` to react; show ``message`` to a person. The same value travels between devices (code, message and
+/// ``detail``), through JSON-RPC (``Code/rpcCode``) and out of the `kith` command (``Code/exitStatus``).
 ///
 /// A message says what was attempted, on what, and what to do next. It never holds a secret.
 public struct KithError: Error, Sendable {

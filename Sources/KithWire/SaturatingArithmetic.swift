@@ -1,6 +1,6 @@
 /// Arithmetic that stops at a type's bounds: for numbers from elsewhere that are shown and decide nothing.
 ///
-/// Where a number decides something, a sum beyond the bounds is an error instead (`addingReportingOverflow`).
+/// For a number that decides something, a sum beyond the bounds is an error instead (`addingReportingOverflow`).
 extension FixedWidthInteger {
     /// The sum, or the bound that it is beyond.
     @inlinable package func saturatingAdding(_ other: Self) -> Self {

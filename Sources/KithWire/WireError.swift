@@ -1,4 +1,4 @@
-/// Why bytes could not be read as what they should be.
+/// The reason bytes could not be decoded.
 @nonexhaustive
 public enum WireError: Error, Hashable, Sendable {
     /// The bytes end too early.

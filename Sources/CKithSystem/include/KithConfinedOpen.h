@@ -9,7 +9,7 @@
 // Files beneath a folder's descriptor. Every function returns what it says, or the negated errno; all descriptors are
 // close-on-exec, and calls cut short by a signal are made again. Names end in NUL.
 
-/// How a file is opened; combined with `|`.
+/// The flags for opening a file; combined with `|`.
 enum {
     KITH_FILE_READ = 0,
     KITH_FILE_WRITE = 1,
@@ -28,7 +28,7 @@ enum {
     KITH_FILE_AT_TOP = 128
 };
 
-/// What a file is and has, the same on every system.
+/// The attributes of a file, the same on every system.
 typedef struct kith_file_info {
     uint64_t device, inode, size, links;
     /// The bytes it takes on the disk: fewer than its size when it has holes.
@@ -85,7 +85,7 @@ int kith_file_sync(int descriptor);
 /// Locks a file for this descriptor alone (flock); waits for it when `wait` is not 0, else -EWOULDBLOCK.
 int kith_file_lock(int descriptor, int wait);
 
-/// How many bytes the file system of an open file has, and how many of them this process's user may still fill.
+/// Reports how many bytes the file system of an open file has, and how many of them this process's user may still fill.
 int kith_file_system_room(int descriptor, uint64_t *total, uint64_t *free);
 
 void kith_file_close(int descriptor);

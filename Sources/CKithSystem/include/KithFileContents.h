@@ -9,7 +9,7 @@
 
 /// Finds the first run of data at or behind `offset`. Returns 1; 0 when only a hole follows, or nothing.
 ///
-/// Where the file system knows no holes, all of the file is data.
+/// On a file system without holes, all of the file is data.
 int kith_file_next_data(int descriptor, uint64_t offset, uint64_t *start, uint64_t *end);
 
 /// Sets the length of a file; what it grows by is a hole.

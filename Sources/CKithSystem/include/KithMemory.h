@@ -6,7 +6,7 @@
 /// Gives freed memory back now: before it is read how much the process takes. Nothing elsewhere.
 void kith_release_free_memory(void);
 
-/// How many bytes the process has allocated and not freed; 0 where that is not counted.
+/// Returns the number of bytes the process has allocated and not freed; 0 where that is not counted.
 size_t kith_allocated_memory(void);
 
 /// Keeps this process's memory from core dumps and, on Linux, from other processes of the same user, as a debugger.

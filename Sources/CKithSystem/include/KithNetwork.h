@@ -8,7 +8,7 @@
 
 /// Opens a descriptor that becomes readable when links, addresses or routes change (Linux: rtnetlink).
 ///
-/// What is read from it says nothing needed: that something could be read is the news. Non-blocking, close-on-exec.
+/// The bytes read from it do not matter, only that there were some. Non-blocking, close-on-exec.
 /// Returns the negated errno where the system has no such thing, or forbids it.
 int kith_network_watch(void);
 

@@ -7,12 +7,12 @@
 // What of a device is kept from other devices, by whatever name, link or mount they reach it. Files are told apart by
 // their device and inode; names decide nothing.
 
-/// Which file it is, by whatever name.
+/// The identity of a file, whatever its name.
 typedef struct kith_identity {
     uint64_t device, inode;
 } kith_identity;
 
-/// What is kept from others.
+/// The files that are kept from others.
 typedef struct kith_protection {
     /// Folders and sockets.
     const kith_identity *kept;
@@ -35,17 +35,17 @@ int kith_protection_identify(const char *path, kith_identity *identity);
 /// The program this process runs; zeros where the system does not say.
 kith_identity kith_protection_program(void);
 
-/// Whether an open file or folder is kept from others: 1 or 0, or the negated errno.
+/// Tells whether an open file or folder is kept from others. Returns 1 or 0, or the negated errno.
 ///
 /// Kept are what `protection` names, any folder of this user with a device's sealed key in it, the files of the data
 /// directory under a second name or mounted elsewhere, so the sealed keys and databases of other devices of this user, and
 /// the folders in /proc of processes of this program.
 int kith_protection_covers(const kith_protection *protection, int descriptor);
 
-/// Whether a name in a folder is the data directory, a folder above it, or a folder or a link on the path to it, however
-/// many links that leads through.
+/// Tells whether a name in a folder is the data directory, a folder above it, or a folder or a link on the path to it,
+/// however many links that leads through.
 ///
-/// `path` is where the data directory is, absolute: who moves one of those away could put another in its place.
+/// `path` is the data directory's, absolute: whoever moves one of those away could put another in its place.
 int kith_protection_holds(const kith_protection *protection, const char *path, int folder, const char *name);
 
 /// Connects to the Unix socket at `path`, links followed, unless it is kept. Does not wait.

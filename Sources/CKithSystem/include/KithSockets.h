@@ -14,7 +14,7 @@ int kith_stream_connect(const kith_udp_address *to);
 /// Connects to the Unix socket at `path`. -EAGAIN when too many callers wait there.
 int kith_stream_connect_path(const char *path);
 
-/// How a connection that was begun has ended up: 0, or why it failed.
+/// Returns the outcome of a connection that was begun: 0, or the negated errno.
 int kith_stream_outcome(int descriptor);
 
 /// Listens for TCP connections. An IPv6 address takes no IPv4 connection.

@@ -14,7 +14,7 @@
 // tmux and daemons do) is not touched; when the leader has ended by itself, one that was started only just before is
 // first given the time to leave. The leader stays a zombie until then, so that its number is not reused.
 
-/// How a process is started.
+/// The options for starting a process.
 typedef struct kith_spawn_options {
     /// Not 0: on a new pseudo-terminal. 0: on three pipes.
     uint8_t terminal;
@@ -39,7 +39,7 @@ typedef struct kith_spawned {
     int error;
 } kith_spawned;
 
-/// What failed when kith_spawn did.
+/// The stages at which kith_spawn fails.
 enum {
     KITH_SPAWN_SETUP = 1,
     KITH_SPAWN_DIRECTORY = 2,
@@ -54,7 +54,7 @@ int kith_spawn(const char *path, const char *arguments, size_t arguments_length,
                size_t environment_length, const char *directory, const char *fallback,
                const kith_spawn_options *options, kith_spawned *spawned, int *stage);
 
-/// How a process ended.
+/// The end of a process.
 typedef struct kith_spawn_end {
     /// The exit status, or the number of the signal.
     int32_t code;
@@ -83,8 +83,8 @@ int kith_spawn_resize(int master, uint16_t columns, uint16_t rows, uint16_t pixe
 /// Writes the terminal's end-of-file character to `*character`; returns 0 when the terminal takes none now.
 int kith_spawn_end_of_file(int master, uint8_t *character);
 
-/// Whether one of the bytes, typed now, is a key (a control character) that interrupts, quits or stops what runs in
-/// front, and makes the terminal forget output not read yet (ISIG without NOFLSH).
+/// Tells whether one of the bytes, typed now, is a key (a control character) that interrupts, quits or stops what runs
+/// in the foreground, and makes the terminal forget output not read yet (ISIG without NOFLSH).
 int kith_spawn_interrupts(int master, const uint8_t *bytes, size_t length);
 
 /// Reads until `capacity` bytes are there or, as far as can be told, none are left. Returns how many, 0 at the end, or the

@@ -6,7 +6,7 @@
 
 // UDP sockets with what SwiftNIO's write path lacks: a failed send that does not close the socket.
 
-/// What a socket can do, as found out by kith_udp_open.
+/// The abilities of a socket, as kith_udp_open has found.
 enum {
     /// One call can carry many datagrams (Linux UDP_SEGMENT).
     KITH_UDP_SEND_SEGMENTS = 1,

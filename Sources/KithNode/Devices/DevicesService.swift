@@ -3,7 +3,7 @@ import KithIdentity
 public import KithStore
 import KithWire
 
-/// Who this device is paired with, as a service: listing, naming, granting, forgetting, the audit log.
+/// The devices this one is paired with, as a service: listing, naming, granting, forgetting, the audit log.
 public struct DevicesService: Service {
     /// The node owns its services, and outlives their calls.
     private unowned let node: Node

@@ -4,11 +4,12 @@ import KithStore
 import KithWire
 
 extension Store {
-    /// Warnings about folders one grant lets be written and another one leads into, for a person who has just granted.
+    /// Warns of folders that one grant lets a device write and another grant leads into, for a person who has just
+    /// granted.
     ///
-    /// Who may write above another's folder decides what is found there; who may write to the program of a forced
-    /// command, what that does. `grants` are what was given now, to the device `id`, or by an invitation when there is
-    /// none. At most sixteen.
+    /// A device that may write above another's folder decides what is found there; one that may write to the program of
+    /// a forced command decides what that does. `grants` are those given now, to the device `id`, or by an invitation
+    /// when there is none. Returns at most sixteen warnings.
     func overlaps(of grants: [Grant], to id: DeviceID?, called name: String) throws(KithError) -> [String] {
         guard grants.contains(where: { [.files, .shell].contains($0.kind) }) else { return [] }
         var all: [Holding] = []
@@ -74,8 +75,8 @@ private struct Holding {
         Grant.files(.write, root: root).covers(.files(.write, root: path))
     }
 
-    /// Whether who may write to `root` can put another file at `path`: the system lets this user change it, or a folder
-    /// on the way to it.
+    /// Tells whether a device that may write to `root` can put another file at `path`: the system lets this user change
+    /// it, or a folder on the way to it.
     private static func mayChange(_ path: String, from root: String) -> Bool {
         guard covers(root, path) else { return false }
         var place = path

@@ -1,7 +1,7 @@
 import KithIdentity
 import KithWire
 
-/// How an attempt to pair came to nothing, as the inviting end knows it.
+/// The reasons an attempt to pair fails, as the inviting end knows them.
 enum PairingEnding: Error, Equatable {
     /// The person at this end said no.
     case refusedHere
@@ -26,7 +26,7 @@ enum PairingEnding: Error, Equatable {
     /// Something else went wrong at this end.
     case failed(KithError)
 
-    /// Whether the key that tried it waits before it may try again.
+    /// True when the key that tried it must wait before it may try again.
     var isBreach: Bool {
         switch self {
         case .gaveUp, .noReveal, .changedNonce, .disorder: true
@@ -34,7 +34,7 @@ enum PairingEnding: Error, Equatable {
         }
     }
 
-    /// What happened, for the person at the inviting end and the audit log: the end of a sentence.
+    /// The reason for the person at the inviting end and the audit log: the end of a sentence.
     var here: String {
         switch self {
         case .refusedHere: "it was refused at this device"
@@ -51,7 +51,7 @@ enum PairingEnding: Error, Equatable {
         }
     }
 
-    /// What happened, for the person at the joining end, with the code.
+    /// The reason for the person at the joining end, with the code.
     var there: KithError {
         switch self {
         case .refusedHere: KithError(.denied, "It was refused at the inviting device.")
@@ -69,14 +69,14 @@ enum PairingEnding: Error, Equatable {
         }
     }
 
-    /// What is left of the invitation, for the inviting end.
+    /// Says how often the invitation can still be tried, for the inviting end.
     static func rest(_ attemptsLeft: Int) -> String {
         attemptsLeft == 0
             ? "Nothing was stored. The invitation is not valid any more; `kith invite` makes another."
             : "Nothing was stored. The invitation can be tried \(times(attemptsLeft)) more."
     }
 
-    /// What is left of the invitation, for the joining end.
+    /// Says how often the invitation can still be tried, for the joining end.
     static func restThere(_ attemptsLeft: Int) -> String {
         attemptsLeft == 0
             ? "Nothing was stored at either end. The invitation is not valid any more: ask for a new one."

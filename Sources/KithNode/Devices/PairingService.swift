@@ -6,7 +6,7 @@ public import KithWire
 import Logging
 import Synchronization
 
-/// How devices come to be paired, as a service: invitations, and both ends of ``Pairing``.
+/// Pairing as a service: invitations, and both ends of ``Pairing``.
 public final class PairingService: Service {
     /// The node owns its services, and outlives their calls.
     private unowned let node: Node
@@ -18,11 +18,11 @@ public final class PairingService: Service {
     private let desk = PairingDesk()
     private let state: Mutex<State>
 
-    /// How long an attempt to pair may take.
+    /// The time limits of an attempt to pair.
     package struct Limits: Sendable {
-        /// How long a device may take to say the next thing that no person has to think about.
+        /// The longest wait for a message that no person has to think about.
         package var message = Duration.seconds(10)
-        /// How long the two people may take to compare the codes.
+        /// The time the two people have to compare the codes.
         package var verdict = Duration.seconds(240)
         var presentations = PresentationLimiter.Limits()
 
@@ -147,7 +147,7 @@ public final class PairingService: Service {
 
         init(_ device: DeviceID) { self.device = device }
 
-        /// Why it was called off, if it was.
+        /// The reason it was called off; `nil` while it goes on.
         var calledOff: PairingEnding? { ending.withLock { $0 } }
 
         /// Calls it off; the first reason counts.
@@ -181,7 +181,7 @@ public final class PairingService: Service {
         }
     }
 
-    /// What the joiner is told in place of a pairing; it may be gone.
+    /// An error sent to the joiner in place of a pairing; it may be gone.
     private struct Refusal: Error {
         var error: KithError
     }
@@ -368,7 +368,7 @@ public final class PairingService: Service {
         }
     }
 
-    /// What an error of an attempt means.
+    /// Returns the ending that an error of an attempt stands for.
     private func ending(_ error: any Error) -> PairingEnding {
         switch error {
         case let ending as PairingEnding: ending
@@ -555,7 +555,7 @@ public final class PairingService: Service {
         }
     }
 
-    /// What the inviter says in place of a pairing, for a person.
+    /// Makes the inviter's refusal in place of a pairing, for a person.
     private static func refusal(_ code: KithError.Code, _ message: String) -> KithError {
         KithError(code, "Not paired. \(message.prefix(500))")
     }

@@ -6,11 +6,11 @@ import KithWire
 ///
 /// An attempt that leads to a pairing is given back. A key that broke one off waits, so that others come first.
 struct PresentationLimiter {
-    /// How often one of a kind may present an invitation.
+    /// The rate at which one key or host may present invitations.
     struct Rate: Hashable, Sendable {
-        /// How many at once.
+        /// The number allowed at once.
         var burst: Int
-        /// How long until there is one more.
+        /// The time until one more is allowed.
         var interval: Duration
     }
 
@@ -20,9 +20,9 @@ struct PresentationLimiter {
         var perKey = Rate(burst: 6, interval: .seconds(10))
         /// Of one IPv4 address, or one /64 of IPv6.
         var perHost = Rate(burst: 30, interval: .seconds(2))
-        /// How long a key waits that broke an attempt off.
+        /// The time a key that broke an attempt off must wait.
         var pause = Duration.seconds(5)
-        /// How many keys and addresses are remembered; beyond, those that may present again soonest are forgotten.
+        /// The most keys and addresses remembered; beyond, those that may present again soonest are forgotten.
         var memory = 4_096
     }
 
@@ -33,12 +33,12 @@ struct PresentationLimiter {
     }
 
     private let limits: Limits
-    /// When all of a subject's places will be free again.
+    /// The time at which a subject's whole burst is allowed again.
     private var free: [Subject: ContinuousClock.Instant] = [:]
 
     init(_ limits: Limits = Limits()) { self.limits = limits }
 
-    /// How many keys and addresses it remembers.
+    /// The number of keys and addresses it remembers.
     var count: Int { free.count }
 
     /// Counts a presentation against a key, an address or both; `nil` when it may go on, else how long to wait.

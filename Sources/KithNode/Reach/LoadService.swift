@@ -8,9 +8,9 @@ import Synchronization
 public final class LoadService: Service {
     /// The node owns its services, and outlives their calls.
     private unowned let node: Node
-    /// Who measures now; `nil` stands for the owner.
+    /// The devices that measure now; `nil` stands for the owner.
     private let busy = Mutex<Set<DeviceID?>>([])
-    /// How many may measure at once: none keeps the others from it.
+    /// The most that may measure at once, so that none keeps the others from it.
     private static let limit = 4
 
     /// Makes the service.

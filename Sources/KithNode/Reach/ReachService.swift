@@ -283,7 +283,7 @@ public struct ReachService: Service {
         }
     }
 
-    /// How many seconds a clock is ahead that said a time in milliseconds, which may be any number.
+    /// Returns how many seconds ahead the clock is that gave a time in milliseconds, which may be any number.
     static func skew(of time: Int64, askedAt start: Int64, answeredAt end: Int64) -> Int64 {
         time.saturatingSubtracting(start + (end - start) / 2) / 1_000
     }

@@ -1,4 +1,4 @@
-/// Which packet numbers are left out, so that acknowledging packets unseen is found out (RFC 9000 §21.4).
+/// The defence against optimistic ACKs: it leaves out packet numbers, which only a cheat acknowledges (RFC 9000 §21.4).
 ///
 /// A peer that acknowledges what it has not received makes us send faster than the path carries. It cannot know which
 /// numbers do not exist. Each skip costs the receiver one more acknowledgement range for a while, so they come ever

@@ -18,7 +18,7 @@ public struct PathAddress: Hashable, Sendable {
 public struct PathStatus: Hashable, Sendable {
     /// Its address.
     public var address: PathAddress
-    /// Which paths it gives way to.
+    /// The priority of the path.
     public var rank: PathRank
     /// Indicates whether packets go this way now.
     public var isActive: Bool
@@ -32,7 +32,7 @@ public struct PathStatus: Hashable, Sendable {
     public var bytesReceived: UInt64
 }
 
-/// Which paths a path gives way to.
+/// The priority of a path: a backup is used only while there is no ordinary one.
 @nonexhaustive
 public enum PathRank: Int, Hashable, Sendable, Comparable {
     /// An ordinary path.

@@ -28,7 +28,7 @@ struct PathState {
     var awaitsPeer = false
     /// Probe time-outs in a row without an answer, while it is in use.
     var consecutiveProbes = 0
-    /// When something authentic last came this way.
+    /// The time something authentic last came this way.
     var lastReceived: Timestamp?
     /// The estimates recovery had of it when it was left.
     var estimates: PathEstimates?
@@ -85,9 +85,9 @@ struct PathValidation {
 
     /// The newest challenges.
     private(set) var challenges: [Challenge] = []
-    /// When to send the next one.
+    /// The time to send the next one.
     private(set) var nextAttempt: Timestamp
-    /// When to give up.
+    /// The time to give up.
     private(set) var deadline: Timestamp
     private var attempts: Int64 = 0
 

@@ -10,7 +10,7 @@ struct ClosingState {
     var frame = Frame.none
     /// Indicates whether the frame has to be sent, again.
     var isPending = false
-    /// When to forget everything.
+    /// The time to forget everything.
     var end: Timestamp?
     private var receivedCount = 0
     private var answerAt = 1

@@ -62,7 +62,7 @@ extension QUICConnection {
         case drained
     }
 
-    /// Why a connection ended.
+    /// The reasons a connection ends.
     @nonexhaustive
     public enum CloseReason: Hashable, Sendable {
         /// An application closed it.

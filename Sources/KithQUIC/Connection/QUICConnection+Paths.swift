@@ -419,7 +419,7 @@ extension QUICConnection {
         updatePathDeadline()
     }
 
-    /// When a path next wants something; kept, because it is asked for at every datagram.
+    /// Updates the time at which a path next needs attention; it is stored because every datagram asks for it.
     mutating func updatePathDeadline() {
         var earliest = path.validation?.due ?? .distantFuture
         for other in otherPaths {

@@ -144,7 +144,7 @@ public struct QUICStatistics: Hashable, Sendable {
     public var packetsSent: UInt64
     /// Packets received and authentic.
     public var packetsReceived: UInt64
-    /// When the newest of them came.
+    /// The time the newest of them came.
     public var lastReceived: Timestamp?
     /// Packets declared lost.
     public var packetsLost: UInt64

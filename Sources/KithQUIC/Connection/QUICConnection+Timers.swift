@@ -1,6 +1,6 @@
 // Everything that happens because time passes.
 extension QUICConnection {
-    /// When to call ``timedOut(at:)``; nil when nothing is waited for.
+    /// The time to call ``timedOut(at:)``; nil when nothing is waited for.
     public var nextDeadline: Timestamp? {
         switch phase {
         case .drained: return nil

@@ -55,7 +55,7 @@ public struct QUICConnection: ~Copyable {
     var path: PathState
     var otherPaths: [PathState] = []
     var pathAnswers: [PathAnswer] = []
-    /// When a path other than by traffic wants something.
+    /// The time at which a path next needs attention without any traffic.
     var pathDeadline = Timestamp.distantFuture
     /// While nothing else has happened since a PLPMTUD probe was written.
     var beforePLPMTUDProbe: BeforePLPMTUDProbe?

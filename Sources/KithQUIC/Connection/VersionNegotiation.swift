@@ -1,4 +1,4 @@
-/// Which version one connection speaks, and how it came to (RFC 9368).
+/// The version one connection speaks, and the way to it (RFC 9368).
 ///
 /// ```
 ///  client  dials v ──server's packets in w──▶ speaks w          (compatible: v and w share the first flight)

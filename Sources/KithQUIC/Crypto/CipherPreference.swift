@@ -1,4 +1,4 @@
-/// Which AEAD protects packets, where both ends have a choice (RFC 9001 §5.3).
+/// The choice of the AEAD that protects packets, where both ends have one (RFC 9001 §5.3).
 ///
 /// All are as safe; they differ in speed. A processor without AES instructions does ChaCha20 several times as fast as
 /// AES, and in constant time.

@@ -15,7 +15,7 @@ package enum EncryptionLevel: Int, CaseIterable, Hashable, Sendable {
     case oneRTT = 3
 }
 
-/// Which way the packets go that a secret protects.
+/// The direction of the packets that a secret protects.
 package enum SecretDirection: Hashable, Sendable {
     /// From the peer.
     case read
@@ -29,7 +29,7 @@ package struct TrafficSecret: Hashable, Sendable {
     /// The level whose packets it protects.
     package let level: EncryptionLevel
 
-    /// Which way those packets go.
+    /// The direction of those packets.
     package let direction: SecretDirection
 
     /// The cipher suite its keys are for.

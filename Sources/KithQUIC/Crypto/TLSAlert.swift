@@ -1,4 +1,4 @@
-/// Why a handshake cannot go on, as the peer is told (RFC 8446 §6).
+/// The alert that tells the peer why a handshake cannot go on (RFC 8446 §6).
 ///
 /// In QUIC an alert travels as the error code of a CONNECTION_CLOSE frame (RFC 9001 §4.8).
 package struct TLSAlert: Error, Hashable, Sendable {

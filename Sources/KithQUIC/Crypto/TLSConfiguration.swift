@@ -2,7 +2,7 @@ package import KithWire
 
 /// The configuration of a TLS session.
 package struct TLSConfiguration: Sendable {
-    /// Which end of the handshake this is.
+    /// The ends of a handshake.
     package enum Role: Hashable, Sendable {
         /// Speaks first.
         case client
@@ -23,7 +23,7 @@ package struct TLSConfiguration: Sendable {
         case classicalOnly
     }
 
-    /// Which end of the handshake this is.
+    /// The end of the handshake that this is.
     package var role: Role
 
     /// The credentials this end can prove its identity with, best first; the peer's extensions decide which is used.
@@ -57,7 +57,7 @@ package struct TLSConfiguration: Sendable {
     /// The key exchange to open with.
     package var keyExchange: KeyExchange = .classical
 
-    /// Which cipher suites, and which first.
+    /// The cipher suites, and their order.
     package var ciphers: CipherPreference = .automatic
 
     /// Indicates whether key log lines are kept.

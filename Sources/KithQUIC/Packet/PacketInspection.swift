@@ -47,8 +47,8 @@ package enum PacketInspection {
 
     /// Forges a 1-RTT packet: `frames` as though `sender` had written them, sealed with its keys.
     ///
-    /// What a peer that has passed the handshake and then misbehaves can send. Nil before the keys exist, and for a
-    /// payload too long for a datagram.
+    /// So a test can send what a peer that has passed the handshake and then misbehaves can send. Returns nil before
+    /// the keys exist, and for a payload too long for a datagram.
     package static func datagram(
         of frames: UnsafeRawBufferPointer, number: UInt64, from sender: borrowing QUICConnection
     ) -> [UInt8]? {

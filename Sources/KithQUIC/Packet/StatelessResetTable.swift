@@ -1,7 +1,7 @@
 /// Finds the connection a stateless reset is for, in the same time however many there are (RFC 9000 §10.3.1).
 ///
-/// What is kept and looked up is an HMAC of each token under a key of the table's own, so that how long a look-up takes
-/// says nothing about a token.
+/// It keeps and looks up an HMAC of each token under a key of its own, so that the time of a look-up says nothing about
+/// a token.
 public struct StatelessResetTable<Owner: AnyObject> {
     private let key: [UInt8]
     private var owners: [ResetToken: Owner] = [:]
@@ -25,7 +25,7 @@ public struct StatelessResetTable<Owner: AnyObject> {
     /// Forgets them all.
     public mutating func removeAll() { owners = [:] }
 
-    /// Whose connection a datagram resets; nil when it is not a reset of one known here.
+    /// Finds the connection a datagram resets; nil when it is not a reset of one known here.
     public func owner(ofResetIn datagram: UnsafeRawBufferPointer) -> Owner? {
         guard !owners.isEmpty, datagram.count >= 21 else { return nil }
         let token = unsafe ResetToken(copying: UnsafeRawBufferPointer(rebasing: datagram[(datagram.count - 16)...]))

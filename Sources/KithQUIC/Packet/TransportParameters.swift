@@ -21,7 +21,7 @@ struct TransportParameters: Hashable {
     var retrySource: ConnectionID?
     /// 0 when DATAGRAM frames are not accepted.
     var maxDatagramFrameSize: UInt64 = 0
-    /// Which versions of QUIC the sender speaks (RFC 9368 §3).
+    /// The versions of QUIC the sender speaks (RFC 9368 §3).
     var versions: VersionInformation?
     /// Indicates whether the fixed bit of packets to the sender may have any value (RFC 9287 §3).
     var greaseQUICBit = false

@@ -107,7 +107,7 @@ package struct BBR: CongestionController {
     }
     var before: Course?
     var deliveredTotal: UInt64 = 0
-    /// When ``deliveredTotal`` was so.
+    /// The time of ``deliveredTotal``.
     var deliveredStamp = Timestamp.zero
     /// The losses of what was sent until then have been answered.
     var answeredUntil = Timestamp(nanoseconds: .min)

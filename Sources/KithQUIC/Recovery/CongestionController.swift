@@ -1,4 +1,4 @@
-/// Which congestion controller a connection uses.
+/// The congestion controllers a connection can use.
 @nonexhaustive
 public enum CongestionControllerKind: Hashable, Sendable, CaseIterable {
     /// BBR version 3 (draft-ietf-ccwg-bbr): models the path's rate and delay; the default.

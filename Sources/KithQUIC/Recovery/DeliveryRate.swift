@@ -10,7 +10,7 @@ package struct RateSnapshot: Hashable, Sendable {
 
 /// The content of one ACK frame, as congestion controllers need it.
 package struct AckSample: Hashable, Sendable {
-    /// When it arrived.
+    /// The time it arrived.
     package var now = Timestamp.zero
     /// The round trip it measured, or nil.
     package var rtt: Int64?
@@ -38,7 +38,7 @@ package struct AckSample: Hashable, Sendable {
     package var rate: Int64 = 0
     /// Indicates whether the sender had nothing to send then, so that the rate says little.
     package var isApplicationLimited = false
-    /// When the newest acknowledged packet was sent.
+    /// The time the newest acknowledged packet was sent.
     package var sentTime = Timestamp.zero
     /// The smoothed round trip.
     package var smoothedRTT: Int64 = 0
@@ -46,9 +46,9 @@ package struct AckSample: Hashable, Sendable {
 
 /// A lost packet, as congestion controllers need it.
 package struct LossSample: Hashable, Sendable {
-    /// When it was declared lost.
+    /// The time it was declared lost.
     package var now = Timestamp.zero
-    /// When it was sent.
+    /// The time it was sent.
     package var sentTime = Timestamp.zero
     /// Its size.
     package var size = 0

@@ -11,7 +11,7 @@ struct LossRun: Sendable {
     /// The smallest acknowledged number above ``newest``: a loss beyond it begins another run.
     private var end = UInt64.max
 
-    /// When the run's first packet was sent.
+    /// The time the run's first packet was sent; nil without a run.
     var start: Timestamp? { newest == nil ? nil : first }
 
     /// The time between the sending of its first and its last ack-eliciting packet.

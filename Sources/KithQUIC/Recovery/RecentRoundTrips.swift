@@ -1,7 +1,7 @@
 /// The newest round-trip samples, for when the smallest of them cannot be believed.
 ///
-/// Where packets overtake each other, now and then one of them or its acknowledgement arrives before its time, and
-/// looks like a path far shorter than it is. A minimum over seconds would find every such sample, and a window for that
+/// On a path that reorders packets, one of them or its acknowledgement now and then arrives early and makes the path
+/// look far shorter than it is. A minimum over seconds would pick every such sample, and a congestion window for that
 /// path is a trickle; the lower quarter of the newest samples does not.
 struct RecentRoundTrips: Sendable {
     private static let capacity = 32

@@ -1,7 +1,7 @@
 extension Recovery {
     /// The state of the path in use: one value, which a move replaces whole (RFC 9000 §9.4).
     ///
-    /// What belongs to packets and their numbers, and what has been counted, stays with the connection.
+    /// Packets, their numbers and the counters stay with the connection.
     package struct Path: Sendable {
         /// The path's place among those the connection has used; tells it from the ones before.
         let number: UInt32
@@ -12,7 +12,7 @@ extension Recovery {
         var recoveryPeriod: RecoveryPeriod
         /// The round-trip time.
         var rtt: RTTEstimator
-        /// When it was first measured.
+        /// The time of its first measurement.
         var firstSampleTime: Timestamp?
         /// The extent to which packets overtake each other.
         var reordering = Reordering()
@@ -51,7 +51,7 @@ extension Recovery {
 
         /// The path the connection goes on along: nothing is known of it but what `estimates` say.
         ///
-        /// What the peer has counted of congestion marks so far stays the base (RFC 9000 §9.4).
+        /// The congestion marks that the peer has counted so far stay the base (RFC 9000 §9.4).
         func successor(
             _ configuration: RecoveryConfiguration, seed: UInt64, knowing estimates: PathEstimates?, at now: Timestamp
         ) -> Path {
@@ -131,7 +131,7 @@ struct PathEstimates: Sendable {
 extension Recovery {
     /// Starts over on another path, or goes on with what was known of it.
     ///
-    /// What is on its way stays to be acknowledged or lost, but says nothing about the new path.
+    /// Packets in flight stay to be acknowledged or lost, but say nothing about the new path.
     ///
     /// - Returns: what is known of the path that is left.
     mutating func changePath(to estimates: PathEstimates?, at now: Timestamp) -> PathEstimates {

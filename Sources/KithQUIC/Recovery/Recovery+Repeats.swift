@@ -37,7 +37,7 @@ extension Recovery {
     /// The most bytes in flight for which repetition is cheap.
     static let thinFlight = 1_200
 
-    /// When the next copy is due; nil when none is.
+    /// The time the next copy is due; nil when none is.
     var nextRepeat: Timestamp? {
         guard repeatsLeft > 0, isHandshakeConfirmed, bytesInFlight <= Self.thinFlight,
             let last = spaces[PacketSpace.application.rawValue].lastAckEliciting,

@@ -3,7 +3,7 @@ extension Recovery {
     /// The longest time between two probes, however long nothing has been heard.
     static let maximumProbeInterval: Int64 = .seconds(4)
 
-    /// When to call ``timedOut(at:)``; pacing is separate.
+    /// The time to call ``timedOut(at:)``; pacing is separate.
     package var deadline: Timestamp? {
         let copy = nextRepeat
         if let loss = earliestLoss { return copy.map { min($0, loss.time) } ?? loss.time }

@@ -31,15 +31,15 @@ struct SentPackets: Sendable {
     private(set) var next: UInt64 = 0
     /// The largest number acknowledged.
     var largestAcknowledged: UInt64?
-    /// When the last ack-eliciting packet was sent.
+    /// The time the last ack-eliciting packet was sent.
     var lastAckEliciting: Timestamp?
     /// The number of outstanding packets that elicit an acknowledgement.
     private(set) var outstanding = 0
-    /// When the next packet will be lost by time.
+    /// The time at which the next packet is declared lost; nil when none would be.
     var lossTime: Timestamp?
     /// The newest losses with nothing acknowledged between them.
     var run = LossRun()
-    /// When the newest acknowledged packet was sent.
+    /// The time the newest acknowledged packet was sent.
     private(set) var newestAcknowledged = Timestamp(nanoseconds: .min)
 
     /// Notes that a packet taken out had arrived.
@@ -87,7 +87,7 @@ struct SentPackets: Sendable {
     /// The state of a number between ``base`` and ``next``.
     func state(_ number: UInt64) -> SentPacket.State { slots[Int(number & mask)].state }
 
-    /// When an outstanding packet was sent.
+    /// Returns the time an outstanding packet was sent.
     func time(_ number: UInt64) -> Timestamp { slots[Int(number & mask)].time }
 
     /// Returns the content a packet carried.
@@ -127,7 +127,7 @@ struct SentPackets: Sendable {
 /// A packet declared lost, kept for a while in case the loss was spurious.
 struct LostPacket: Sendable {
     var number: UInt64
-    /// When it was sent.
+    /// The time it was sent.
     var time: Timestamp
     var declared: Timestamp
     var size: Int

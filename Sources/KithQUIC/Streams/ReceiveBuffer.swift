@@ -1,6 +1,6 @@
 /// The bytes of one stream in the order they were written, put together from frames in any order (RFC 9000 §2.2).
 ///
-/// How far beyond the reader a peer may write is the caller's flow control; this only bounds the number of holes.
+/// The caller's flow control bounds how far ahead of the reader a peer may write; this bounds only the number of holes.
 package struct ReceiveBuffer: Sendable {
     /// More separate runs than this are a peer's trick: a full 16 MiB window in 1,200-byte packets with every
     /// other one lost has fewer.

@@ -25,7 +25,7 @@ public struct StreamID: Hashable, Comparable, Sendable {
     /// Indicates whether the client opened it.
     public var isClientInitiated: Bool { rawValue & 1 == 0 }
 
-    /// Which ways it carries bytes.
+    /// The directions in which it carries bytes.
     public var direction: StreamDirection { rawValue & 2 == 0 ? .bidirectional : .unidirectional }
 
     /// The how-manieth of its kind it is, from 0.
@@ -35,7 +35,7 @@ public struct StreamID: Hashable, Comparable, Sendable {
     public static func < (left: StreamID, right: StreamID) -> Bool { left.rawValue < right.rawValue }
 }
 
-/// Why a call on a stream was refused.
+/// The reasons a call on a stream is refused.
 @nonexhaustive
 public enum StreamError: Error, Hashable, Sendable {
     /// There is no such stream, or no longer.

@@ -130,9 +130,10 @@ extension StreamTable {
         moveConnectionWindow()
     }
 
-    /// Says how much more may come on all streams, when that is worth a frame.
+    /// Allows more bytes on all streams, when that is worth a frame.
     ///
-    /// What waits for a reader that stands still does not stop the others (RFC 9000 §4.1): each stream's own window bounds it.
+    /// Bytes that wait for a stalled reader do not stop the others (RFC 9000 §4.1): each stream's own window bounds
+    /// them.
     mutating func moveConnectionWindow() {
         guard receiveWindow.needsUpdate else { return }
         receiveWindow.update(at: now, rtt: rtt)
