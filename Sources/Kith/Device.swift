@@ -290,7 +290,9 @@ public final class Device: Sendable {
         return try result.get()
     }
 
-    /// Tells whether a data directory is a device's: whether it holds a key, or a database. Changes nothing.
+    /// Tells whether a data directory is a device's: whether it holds a key, or a database.
+    ///
+    /// Changes nothing.
     public static func exists(directory: String) -> Bool { DataDirectory.isOfWholeDevice(directory) }
 
     /// Makes a data directory when it is not there, for its owner alone.
