@@ -72,7 +72,7 @@ int kith_reactor_wait(int reactor, uint64_t *tokens, uint8_t *ready, int capacit
     for (int index = 0; index < count; index++) {
         uint32_t seen = events[index].events;
         tokens[index] = events[index].data.u64;
-        // What has failed is ready for everything: whoever tries learns why.
+        // A failed descriptor is ready for everything: the caller's next attempt reports why.
         ready[index] = ((seen & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) ? KITH_READY_TO_READ : 0)
                        | ((seen & (EPOLLOUT | EPOLLHUP | EPOLLERR)) ? KITH_READY_TO_WRITE : 0)
                        | ((seen & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) ? KITH_READY_ENDED : 0)

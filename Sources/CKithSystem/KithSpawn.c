@@ -528,7 +528,7 @@ static _Noreturn void supervise(const plan *plan, int control) {
     pid_t head = session == leader ? 0 : session;
     if (ended) settle_session(session, head);
     end_session(session, head, plan->options);
-    // Reaped last: until here the number of the session cannot have been given to a stranger.
+    // Reaped last: until here the number of the session cannot have been reused.
     if (head != 0) kill(head, SIGKILL);
     waitpid(leader, NULL, 0);
     if (head != 0) waitpid(head, NULL, 0);

@@ -5,7 +5,7 @@ import KithRPC
 package enum Payload: Sendable {
     /// Deterministic CBOR, as it travels between devices.
     case cbor([UInt8])
-    /// JSON, as it travels through the JSON-RPC doors.
+    /// JSON, as it travels over JSON-RPC.
     case json([UInt8])
     /// The value itself.
     case value(any Sendable)
@@ -48,7 +48,7 @@ public struct AnyMethod: Sendable {
     package let described: @Sendable (SchemaProbe) -> OpenRPC.Method
     /// The type of its input.
     package let inputType: any Sendable.Type
-    /// Some input that it takes, made up.
+    /// Makes up an input that it accepts.
     package let sampleInput: @Sendable (SchemaProbe) -> (any Sendable)?
 
     /// Between the forms of one type's values.
@@ -99,7 +99,7 @@ public struct AnyMethod: Sendable {
             }
         }
 
-        /// Between the forms of values whose type nobody knows.
+        /// Converts between the forms of values of unknown type.
         fileprivate init(untyped what: String) {
             decode = { payload in
                 do {

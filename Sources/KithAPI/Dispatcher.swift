@@ -1,6 +1,6 @@
 package import KithWire
 
-/// A call as it comes out of a door: names and bytes, nothing checked yet.
+/// A call as it arrives: names and bytes, nothing checked yet.
 package struct IncomingCall: Sendable {
     /// The method's name.
     package var method: String
@@ -51,7 +51,7 @@ package protocol Dispatcher: Sendable {
 }
 
 extension Dispatcher {
-    /// Only what this end knows itself.
+    /// Finds only the methods this end knows itself.
     package func entry(_ method: String, on device: String, options: CallOptions) async throws -> AnyMethod {
         if let entry = entry(method) { return entry }
         throw KithError(.unsupported, "This device does not know the method \(method.prefix(128)).")

@@ -27,7 +27,7 @@ package struct FileCondition: Sendable {
     /// The known attributes of one file or folder.
     package struct Subject: Sendable {
         var kind: Files.Kind
-        /// Of what kind it is when it is special; `nil` where its device does not say.
+        /// The kind of a special file; `nil` where its device does not say.
         var special: Files.Special?
         var size: UInt64
         /// Seconds since its last change; `nil` where only its device knows.
@@ -114,7 +114,7 @@ package struct FileCondition: Sendable {
 extension Files.List.Output {
     /// Refuses a page that is not one of the folder, or the file, that was asked for.
     ///
-    /// - Throws: `.denied` for names that are not of one folder or do not go on behind the last, and for too many.
+    /// - Throws: `.denied` for names that are paths or out of order, and for too many.
     package func check(against input: Files.List.Input, from device: String?) throws(KithError) {
         // Of a file, the file itself.
         if entries.count == 1, entries[0].name == input.path, !hasMore { return }

@@ -14,13 +14,13 @@ package final class Locked<Value: Sendable>: Sendable {
     package func set(_ value: Value) { mutex.withLock { $0 = value } }
 }
 
-/// Something that may be done once.
+/// A permission that can be taken once.
 package final class Once: Sendable {
     private let isTaken = Atomic(false)
 
-    /// Nothing is done yet.
+    /// Makes one that is not taken.
     package init() {}
 
-    /// Takes the one turn; false when it is taken.
+    /// Takes it; false when it was taken before.
     package func take() -> Bool { !isTaken.exchange(true, ordering: .relaxed) }
 }

@@ -1,10 +1,10 @@
 public import KithIdentity
 import KithWire
 
-/// One entry of the table of methods: what it is called, what goes in and out, and who may call it.
+/// An entry of the table of methods: its name, its input and output, and the access it needs.
 ///
 /// A capability is declared once, as a type that conforms, and served once, by a service of the node.
-/// Every door (Swift in process, JSON-RPC, other devices) speaks to the same entry.
+/// Every caller (Swift in this process, JSON-RPC, other devices) uses the same entry.
 ///
 /// ```swift
 /// extension Files {
@@ -69,11 +69,11 @@ public enum MethodKind: String, Hashable, Sendable, Codable, CaseIterable {
 /// The access a caller needs.
 @nonexhaustive
 public enum Access: Hashable, Sendable {
-    /// Anyone who completed the handshake, paired or not. Only the presentation of an invitation is this.
+    /// Anyone who completed the handshake, paired or not; only the presentation of an invitation is open to them.
     case anyone
     /// Any paired device.
     case paired
-    /// Only this device's own person, through a local door.
+    /// Only this device's own person, in this process or over its socket.
     case owner
     /// A paired device holding a grant that covers this one.
     case granted(Grant)

@@ -13,7 +13,7 @@ public struct MethodHeader: Hashable, Sendable {
         case anyone
         /// Any paired device.
         case paired
-        /// Only this device's own person, through a local door.
+        /// Only this device's own person, in this process or over its socket.
         case owner
         /// A paired device with a grant of this kind; the text narrows it, as `read` does of files.
         ///

@@ -69,7 +69,7 @@ extension MethodStream where Incoming: StreamMessage {
 
     /// The messages as they come, until the other end finishes.
     ///
-    /// Going through them is receiving; whoever stops early may go on later.
+    /// Iterating receives; a caller that stops early may go on later.
     public var messages: Messages { Messages(stream: self) }
 
     /// The messages of a stream.

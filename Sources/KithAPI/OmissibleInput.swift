@@ -13,13 +13,13 @@ public protocol OmissibleInput: Codable, Sendable {
 }
 
 extension OmissibleInput {
-    /// The JSON text with what was left out of it; unchanged when it is no object.
+    /// The JSON text with its missing members filled in; unchanged when it is not an object.
     static func completed(_ text: JSONText) throws -> JSONText {
         let usual = try JSONText(encoding: Self.usual).members() ?? []
         return merged(text, over: JSONText(members: usual.filter { !Self.required.contains($0.name) }))
     }
 
-    /// CBOR with what was left out of it; unchanged when it is no map.
+    /// CBOR with its missing members filled in; unchanged when it is not a map.
     static func completed(_ bytes: [UInt8]) throws -> [UInt8] {
         try CBORDecoder().completed(bytes, over: CBOREncoder().encode(Self.usual), except: Self.required)
     }

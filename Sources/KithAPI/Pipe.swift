@@ -121,7 +121,7 @@ package final class ByteQueue: Sendable {
                 if state.count > 0 {
                     let bytes = state.take(upTo: limit)
                     let writer = state.writer
-                    // Half empty before the writer runs again: fewer, larger turns.
+                    // Half empty before the writer runs again: fewer switches, with more bytes each.
                     guard state.count * 2 <= self.capacity else { return (bytes, false, nil) }
                     state.writer = nil
                     return (bytes, false, writer)

@@ -1,6 +1,7 @@
 import KithWire
 
-/// One way of a stream: messages (a type of the method's, ``StreamMessage``), ``RawBytes``, or ``Nothing``.
+/// The content of one direction of a stream: messages (a type of the method's, ``StreamMessage``), ``RawBytes``, or
+/// ``Nothing``.
 ///
 /// Do not conform types to it directly.
 public protocol StreamContent: Sendable {
@@ -19,7 +20,7 @@ public enum StreamForm: String, Hashable, Sendable, Codable, CaseIterable {
     case messages
 }
 
-/// One way of a stream that carries bytes as they are: a file, a connection, a protocol of its own.
+/// Bytes carried as they are in one direction of a stream: a file, a connection, a protocol of its own.
 public enum RawBytes: StreamContent {
     /// Bytes.
     public static var form: StreamForm { .bytes }
@@ -32,8 +33,8 @@ extension Nothing: StreamContent {
 
 /// A message of one direction of a stream.
 ///
-/// A conformance that adds nothing travels between devices as a varint length (RFC 9000 §16) and so many bytes of CBOR,
-/// and through the doors that speak JSON as JSON.
+/// By default it travels between devices as a varint length (RFC 9000 §16) and that many bytes of CBOR, and over
+/// JSON-RPC as JSON.
 public protocol StreamMessage: StreamContent, Codable {
     /// The most bytes of one encoded message.
     ///
@@ -64,7 +65,7 @@ extension StreamMessage {
         bytes += writer.bytes
     }
 
-    /// Takes a varint length and so many bytes of CBOR.
+    /// Takes a varint length and that many bytes of CBOR.
     public static func next(from buffer: inout ReceiveBuffer) throws -> Self? {
         guard let (length, prefix) = buffer.varint(at: 0) else { return nil }
         guard length <= UInt64(sizeLimit) else {

@@ -27,7 +27,7 @@ struct AcceptLimiter {
     private let perSecond: Int
     /// The number of handshakes under way.
     private(set) var halfOpen = 0
-    /// Of hosts that have proven their address: how many of theirs.
+    /// The number of them for each host that has proven its address.
     private var hosts: [[UInt8]: Int] = [:]
     /// The number of hosts counted.
     var hostCount: Int { hosts.count }

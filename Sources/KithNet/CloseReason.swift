@@ -22,7 +22,7 @@ public struct CloseReason: Hashable, Sendable {
     public var code: KithError.Code
     /// One sentence for a person.
     public var message: String
-    /// The other machine's word on the port, when that is why.
+    /// The other machine's report that its port is closed, when that is the reason.
     private var closedPort: PortClosed?
 
     /// Makes a reason.

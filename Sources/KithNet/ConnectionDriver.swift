@@ -24,7 +24,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     private enum Phase {
         case handshaking(Handshake)
         case established(Connection)
-        /// It has ended for whoever used it; the engine still tells the peer.
+        /// It has ended for its users; the engine still notifies the peer.
         case closed(CloseReason)
         /// Nothing is sent or waited for any more.
         case drained(CloseReason)
@@ -34,7 +34,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     struct Handshake {
         /// Nil when the dial it was for has no use for it any more.
         var purpose: Purpose?
-        /// The public face, when a session is resumed.
+        /// The connection as its users see it, when a session is resumed.
         var early: Connection?
         /// Indicates whether the endpoint's owner got to know it already.
         var isOffered = false
@@ -52,7 +52,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     private var phase: Phase
     /// The local end of its path, which it sends through.
     private var localPath: LocalPath
-    /// Whom it was dialed to reach; nil when the peer dialed.
+    /// The peer it was dialed to reach; nil when the peer dialed.
     let target: Dial.Target?
     var isDialed: Bool { target != nil }
     /// Indicates whether there was no way to the peer when it was last looked for.
@@ -71,9 +71,9 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     private(set) var routes: [ConnectionID] = []
     /// The tokens at a datagram's end which say that the peer has forgotten the connection.
     private(set) var resetTokens: [ResetToken] = []
-    /// In the endpoint's list of connections to look after once the batch is read.
+    /// Indicates whether it is in the endpoint's list of connections to serve once the batch is read.
     var isTouched = false
-    /// Waiting for the socket to take more.
+    /// Indicates whether it waits for the socket to take more.
     var isBlocked = false
     private(set) var isRetired = false
     private var intake = StreamIntake.open
@@ -91,12 +91,12 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     /// A stream, and which of its directions the engine still moves.
     private struct Entry {
         let core: StreamCore
-        /// For a stream of ours: how many packets had come when it was opened.
+        /// The number of packets that had come when a stream of ours was opened.
         var packetsBefore: UInt64?
         var hasInput = true
         var hasOutput = true
         var isFinishSent = false
-        /// For a stream of ours: whether it was opened before the end of the handshake.
+        /// Indicates whether a stream of ours was opened before the end of the handshake.
         var isEarly = false
     }
 

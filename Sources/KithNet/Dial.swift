@@ -10,7 +10,7 @@ import NIOCore
 /// listens there has failed, unless something else has come from it.
 /// `@unchecked Sendable`: touched with the lock of the endpoint's loop only.
 final class Dial: @unchecked Sendable {
-    /// Whom to reach.
+    /// The peer to reach.
     enum Target: Hashable {
         /// The device with this key, and no other.
         case device(DeviceID)

@@ -49,7 +49,7 @@ extension Endpoint {
         /// Keep it secret, and use it once: a ticket that serves twice tells who watches that it is the same device
         /// (RFC 8446 §C.4). Bytes of another kind are ignored.
         public var sessionCache: [UInt8] = []
-        /// Asked during every handshake, resumed or not, on the event loop, what becomes of a device that connects from there.
+        /// Decides about a device that connects from an address, during every handshake, resumed or not, on the event loop.
         public var admit: @Sendable (DeviceID, NetworkAddress) -> Admission = { _, _ in .full }
         /// The number of bytes of all streams a device with ``Admission/limited`` may send ahead.
         ///

@@ -10,12 +10,12 @@ import Musl
 import Darwin
 #endif
 
-/// The machine at an address says that nobody listens there (ICMP port unreachable).
+/// The answer of a machine that nothing listens at an address (ICMP port unreachable).
 package struct PortClosed: Error, Hashable {
     /// The address of the closed port.
     package let address: NetworkAddress
 
-    /// The error for whoever dialed it.
+    /// The error for the caller that dialed it.
     var error: KithError { KithError(.unreachable, message, cause: self) }
     var message: String { "The machine at \(address) answers, but no Kith is running there." }
 }

@@ -1,11 +1,11 @@
 import KithQUIC
 import KithWire
 
-/// The word of the machine at the other end of a path about its port, and what that is worth.
+/// The answers of the machine at the other end of a path about its port, and whether they can be trusted.
 ///
-/// It is asked for once while the peer is certainly there, and again whenever the peer is silent. A firewall refuses
-/// whom it does not know although the peer lives: where the peer is heard after a refusal, the machine is not believed
-/// any more.
+/// The machine is asked once while the peer is certainly there, and again whenever the peer is silent. A firewall may
+/// refuse although the peer lives: when the peer is heard after a refusal, the machine's answers are ignored from then
+/// on.
 /// Touched with the lock of the endpoint's loop only.
 struct PortWatch {
     /// The path it is about; nil when the machine was not asked while the peer was there.

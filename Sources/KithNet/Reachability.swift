@@ -10,7 +10,7 @@ import Musl
 import Darwin
 #endif
 
-/// The word of the system and the network on an address, before anybody there is asked.
+/// Checks what the system and the network say of an address, before a connection is tried.
 package enum Reachability {
     /// The reasons nothing can be sent there.
     package enum Refusal: Hashable, Sendable {

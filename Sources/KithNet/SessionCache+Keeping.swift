@@ -20,7 +20,7 @@ extension SessionCache {
     /// The time for which a kept cache is believed, in seconds: as long as the keys of a session serve.
     static let lifetime: Int64 = 2 * 86_400
 
-    /// In seconds since 1970.
+    /// The present time, in seconds since 1970.
     static var now: Int64 { Int64(time(nil)) }
 
     private struct Kept: Codable {

@@ -5,8 +5,8 @@ import KithWire
 ///
 /// Bounded, and in memory until the shutdown: a ticket is as secret as the connection it came from, and worth a round
 /// trip at most.
-/// It opens no door. Whoever resumes a session is the peer whose key the session was made with, and is asked for in
-/// `admit` and by the node's permissions as after a full handshake.
+/// A resumed session grants nothing by itself. Its peer is the one whose key the session was made with, and is checked
+/// by `admit` and the node's permissions as after a full handshake.
 struct SessionCache {
     /// The number of tickets kept of one peer; each is used once.
     static let ticketsPerPeer = 4

@@ -2,11 +2,11 @@ import KithIO
 import Logging
 import Synchronization
 
-/// Writes the audit log behind the calls: in their order, and all that wait at once, so that many calls cost the disk no
-/// more than one.
+/// Writes the audit log in the background, in the order of the calls, and all waiting records at once, so that many
+/// calls cost the disk no more than one.
 ///
-/// A refusal waits until it is written before its caller learns of it (``settle()``). What was allowed follows within
-/// moments; when ``backlog`` records wait, further calls do, too (``room()``).
+/// A refusal is written before its caller learns of it (``settle()``). Allowed calls are written within moments; while
+/// ``backlog`` records wait, further calls wait, too (``room()``).
 final class AuditWriter: Sendable {
     /// The most records that may wait before calls wait, too.
     static let backlog = 1_024

@@ -69,15 +69,15 @@ public protocol CallInterceptor: Sendable {
     /// encoded again: of the call, only its options may be changed.
     func make(_ call: OutgoingCall, next: @escaping @Sendable (OutgoingCall) async throws -> Void) async throws
 
-    /// Told that a call of another device was refused before it came to a service.
+    /// Tells the interceptor that a call of another device was refused before it came to a service.
     ///
     /// `method` is `nil` where this device serves none of that name.
     func refused(_ method: String?, from device: DeviceID, _ error: KithError)
 
-    /// Told of a connection with another device that has begun.
+    /// Tells the interceptor that a connection with another device has begun.
     func connected(_ connection: ObservedConnection)
 
-    /// Told of a connection that has ended; it can still be asked how it did.
+    /// Tells the interceptor that a connection has ended; its status can still be read.
     func disconnected(_ connection: ObservedConnection) async
 }
 

@@ -28,16 +28,16 @@ final class CallNote: Sendable {
         }
     }
 
-    /// The call was let through; only the first note of a call counts, and queries have none of this kind.
+    /// Notes that the call was let through; only the first note of a call counts, and queries are not noted.
     func allowed() { note(isAllowed: true, access.reason) }
 
-    /// Something the call was for is not granted; each time is noted.
+    /// Notes that something the call was for is not granted, each time.
     func denied(_ detail: String) {
         isNoted.withLock { $0 = true }
         write(false, detail)
     }
 
-    /// The call failed: whether that was a refusal.
+    /// Notes that the call failed, as a refusal or as something else.
     ///
     /// A failed call that needs no grant counts as refused whatever the reason, because it can be repeated at will.
     func failed(_ error: KithError) {

@@ -17,7 +17,7 @@ struct ExternalHandlers: Service {
         service.methods.map { Handler.external($0, by: service).limited(to: Self.callsPerDevice) }
     }
 
-    /// Checks that its methods are named for it and are nobody's who is not paired.
+    /// Checks that its methods are named for it and closed to unpaired devices.
     ///
     /// - Throws: `KithError` `.invalid`.
     func check() throws(KithError) {

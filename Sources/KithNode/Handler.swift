@@ -2,7 +2,7 @@ public import KithAPI
 public import KithRPC
 import KithWire
 
-/// One method of a service with the code that serves it.
+/// A method of a service with the code that serves it.
 ///
 /// ```swift
 /// var handlers: [Handler] {
@@ -41,7 +41,7 @@ public struct Handler: Sendable {
         self.body = body
     }
 
-    /// Lets one device have so many calls of it running at once, over all its connections; one more is `.exhausted`.
+    /// Limits the calls of it that one device may have running, over all its connections; one more is `.exhausted`.
     ///
     /// For what costs more than its answer: threads, memory, the disk's time. The owner is not counted.
     public func limited(to perDevice: Int) -> Handler {

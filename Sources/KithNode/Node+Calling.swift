@@ -180,7 +180,7 @@ extension Node {
                 if !method.isOpenToUnpaired { introduce(to: target.id) }
                 return (link, output, rest)
             } catch {
-                // The other end shall not work for nobody.
+                // The other end must not work for a caller that is gone.
                 stream.abort(.cancelled)
                 let code = (error as? KithError)?.code
                 if code == .unpaired, let forgotten = try forgotten(by: target, error) { throw forgotten }
@@ -266,7 +266,7 @@ extension Node {
 
     private static func isPortClosed(_ error: any Error) -> Bool { (error as? KithError)?.cause is PortClosed }
 
-    /// The device's machine says that nobody listens there.
+    /// Makes the error of a device whose machine says that nothing listens there.
     private static func notRunning(_ target: KnownDevice, _ error: any Error) -> KithError {
         KithError(
             .unreachable,

@@ -145,7 +145,7 @@ extension Node {
         }
         if isShuttingDown { throw Self.stopping }
         if isEarly, !session.isPaired || (try? self.handler(header.method))?.method.kind != .query {
-            // It may be a repetition by somebody who listened: only a query bears that (RFC 9001 §9.2).
+            // It may be a replay by somebody who listened: only a query tolerates that (RFC 9001 §9.2).
             guard await session.link.handshakeCompleted() else {
                 throw KithError(.closed, "The other device never completed the handshake.")
             }
@@ -156,7 +156,7 @@ extension Node {
         let input: any Sendable
         let access: Access
         do {
-            // A stranger learns nothing about what is served here, and none of its input is looked at.
+            // An unpaired peer learns nothing about what is served here, and none of its input is read.
             if !session.isPaired, (try? self.handler(header.method))?.method.header.isOpenToUnpaired != true {
                 throw Access.paired.refusal(of: session.caller, holding: [])
                     ?? KithError(.unpaired, "The devices are not paired.")

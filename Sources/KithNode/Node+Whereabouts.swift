@@ -10,7 +10,7 @@ import Logging
 extension Node {
     /// Keeps the record of a connected device up to date until the task is cancelled.
     func keepRecord(_ session: Session) async {
-        // Not before: whoever repeats a peer's first flight must not say where the peer is.
+        // Not before: whoever replays a peer's first flight must not decide where the peer is.
         guard await session.link.handshakeCompleted() else { return }
         session.wasSeen()
         await withDiscardingTaskGroup { group in
@@ -156,7 +156,7 @@ extension Node {
     /// A paired device says where it listens: that is its word, and no more than a place to try.
     func heard(_ addresses: [NetworkAddress], from device: DeviceID) async {
         for session in sessions(with: device) where session.isPaired && session.link.isOpen {
-            // Its loopback is of use to nobody elsewhere.
+            // Its loopback addresses are useless elsewhere.
             let isHere = await session.link.status()?.address.isLoopback ?? false
             let sound = addresses.prefix(Ticket.maxAddresses).filter {
                 $0.port != 0 && !$0.isUnspecified && !$0.isMulticast && (isHere || !$0.isLoopback)
@@ -175,7 +175,7 @@ struct WriteBudget {
     /// The time at which the budget is whole again.
     private var whole: ContinuousClock.Instant?
 
-    /// Takes one turn, or says when there is one.
+    /// Counts one write; returns `nil` when it may be made now, else the time when it may.
     mutating func take(at now: ContinuousClock.Instant) -> ContinuousClock.Instant? {
         let start = max(whole ?? now, now)
         let earliest = start - Self.interval * (Self.burst - 1)

@@ -5,7 +5,7 @@ import KithWire
 package import Logging
 import Synchronization
 
-/// One device at work: its services, who may call them, and its calls to other devices.
+/// A running device: its services, the checks of who may call them, and its calls to other devices.
 ///
 /// A node serves the calls of its own person, who is allowed everything, and those of other devices, which are
 /// allowed what the store says at that moment: the check comes before a service sees anything, and what loses its
@@ -28,8 +28,8 @@ public final class Node: Sendable {
         public var callsPerDevice = 2_048
         /// The most connections of unpaired devices that may be open at once.
         ///
-        /// They are shared by places (``NetworkAddress/place``): one from a place that has fewer takes that of the place
-        /// that has most, if it is idle or there are at least two more of them.
+        /// They are shared among places (``NetworkAddress/place``): a connection from a place that has fewer replaces one of
+        /// the place that has most, if that is idle or the place has at least two more.
         public var unpairedConnections = 16
         /// The most of them from one place.
         public var unpairedConnectionsPerPlace = 4
@@ -74,7 +74,7 @@ public final class Node: Sendable {
 
     private struct State {
         var handlers: [String: Handler] = [:]
-        /// In the order in which they were added.
+        /// The services, in the order in which they were added.
         var services: [AddedService] = []
         /// The methods known, served here or not.
         var methods: [String: AnyMethod] = [:]
@@ -90,7 +90,7 @@ public final class Node: Sendable {
         /// Returns the addresses this device listens on; `nil` while it does not listen.
         var announcement: (@Sendable () -> [NetworkAddress])?
         var budgets: [DeviceID: WriteBudget] = [:]
-        /// Opened when nothing runs any more.
+        /// The event that nothing runs any more.
         var idle: AsyncEvent?
 
         var isIdle: Bool { calls.isEmpty && sessions.values.allSatisfy { $0.running == 0 } }
@@ -186,7 +186,7 @@ public final class Node: Sendable {
             let removed = state.services.remove(at: index)
             for handler in state.handlers.values where handler.calls === removed.calls {
                 state.handlers[handler.method.name] = nil
-                // What only its service knew nobody here knows any more.
+                // Methods that only its service knew are unknown again.
                 if handler.method.dynamic != nil { state.methods[handler.method.name] = nil }
             }
             return removed
@@ -389,7 +389,7 @@ public final class Node: Sendable {
         set { state.withLock { $0.announcement = newValue } }
     }
 
-    /// Takes a turn at writing something of a paired device, or says when there is one.
+    /// Counts one write about a paired device; returns `nil` when it may be made now, else the time when it may.
     func turnToWrite(_ device: DeviceID) -> ContinuousClock.Instant? {
         state.withLock { $0.budgets[device, default: WriteBudget()].take(at: .now) }
     }

@@ -33,9 +33,9 @@ package protocol PeerLink: AnyObject, Sendable {
     var address: NetworkAddress? { get }
     /// True when this end dialed.
     var isDialed: Bool { get }
-    /// The other end is paired now: it may send as much ahead as any.
+    /// Lifts the limits on what the other end may send ahead: it is paired now.
     func liftLimits()
-    /// Looks each second whether the other end is still there, or now and then.
+    /// Checks whether the other end is still there, each second or now and then.
     func watch(closely: Bool)
     /// True while it can open streams.
     var isOpen: Bool { get }
@@ -52,7 +52,7 @@ package protocol PeerLink: AnyObject, Sendable {
     func isEarly(_ stream: any ByteStream) -> Bool
     /// Waits for a stream the other end opens; `nil` when the connection is over. One task asks.
     func nextStream() async -> (any ByteStream)?
-    /// News that the other end has been proven to be somewhere else, or somewhere else as well.
+    /// Yields when another address of the other end has been validated.
     var pathChanges: AsyncStream<Void> { get }
     /// Closes at once, telling the other end why.
     func close(_ code: KithError.Code, reason: String)
@@ -60,7 +60,7 @@ package protocol PeerLink: AnyObject, Sendable {
     func drain(_ limit: Duration) async
     /// Returns its present state.
     func status() async -> LinkStatus?
-    /// Waits for the link to end; why it did, where that is known.
+    /// Waits for the link to end; returns the reason, where it is known.
     func closeReason() async -> CloseReason?
     /// Exports 32 bytes of keying material (RFC 8446 §7.5).
     func exportKeyingMaterial(label: String, context: [UInt8]) async throws -> [UInt8]
@@ -71,7 +71,7 @@ extension PeerLink {
     package var address: NetworkAddress? { nil }
     /// No.
     package var isDialed: Bool { false }
-    /// There are none.
+    /// Does nothing: there are no limits.
     package func liftLimits() {}
     /// Nothing: most links end with their other end.
     package func watch(closely: Bool) {}

@@ -2,7 +2,7 @@ public import KithAPI
 public import KithIdentity
 public import KithWire
 
-/// One capability of a device: a set of handlers, added to a ``Node`` as one.
+/// A capability of a device: a set of handlers, added to a ``Node`` together.
 ///
 /// Ours and those of an application are the same: declare methods, serve them, add the service.
 ///
@@ -18,7 +18,7 @@ public protocol Service: Sendable {
     /// The methods it serves. Asked once, when it is added.
     var handlers: [Handler] { get }
 
-    /// Told what a device may do here after that has changed: nothing, when it is not paired any more.
+    /// Tells the service that a device's grants have changed: there are none when it is not paired any more.
     ///
     /// The node ends the calls that are no longer allowed by itself; this is for what outlives a call.
     func grantsChanged(for device: DeviceID, to grants: [Grant])
@@ -67,13 +67,13 @@ public struct CallContext: Sendable {
     public var trace: TraceContext? {
         didSet { client.trace = trace }
     }
-    /// Of a call from another device: keeps a further check with the call, see ``narrow(_:by:)``.
+    /// Keeps a further check with a call from another device, see ``narrow(_:by:)``; `nil` for the owner's.
     var narrowing: (@Sendable (_ purpose: String, _ check: @escaping @Sendable ([Grant]) -> KithError?) throws -> Void)?
     /// Calls methods as this device: on itself (`on: nil`) and on the devices it is paired with.
     public var client: Client
-    /// Of a call from another device: exports keying material of its connection (RFC 8446 §7.5), 32 bytes.
+    /// Exports 32 bytes of keying material (RFC 8446 §7.5) of the caller's connection; `nil` for a call of the owner.
     public var exportKeyingMaterial: (@Sendable (_ label: String, _ context: [UInt8]) async throws -> [UInt8])?
-    /// Of a call from another device: where that device is now.
+    /// Returns the present address of the calling device; `nil` for a call of the owner.
     public var callerAddress: (@Sendable () async -> NetworkAddress?)?
     /// Returns why the call was called off, once its task is cancelled: `.closed` for a connection that ended,
     /// `.denied` for a grant that was taken away.
@@ -104,12 +104,12 @@ public struct CallContext: Sendable {
 }
 
 extension CallContext {
-    /// Makes a further check of what the caller holds: now, and again whenever that changes, which ends the call.
+    /// Makes a further check of the caller's grants: now, and again whenever they change; a refusal then ends the call.
     ///
     /// For methods whose access depends on more than their input (``Access/holding(_:for:)``). The check replaces the one
     /// before; a refusal is written to the audit log, with what the call was for. The owner passes.
     ///
-    /// - Throws: what `check` gives.
+    /// - Throws: the error that `check` returns.
     public func narrow(_ purpose: String, by check: @escaping @Sendable ([Grant]) -> KithError?) throws {
         if caller == .owner { return }
         if let narrowing { return try narrowing(purpose, check) }

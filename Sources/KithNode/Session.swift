@@ -3,7 +3,7 @@ import KithIdentity
 import KithWire
 import Synchronization
 
-/// One connection with another device while it lasts: who that is, what it holds, what it is doing here.
+/// A connection with another device while it lasts: its peer, the grants it holds, the calls it has running.
 final class Session: Sendable {
     let link: any PeerLink
     private let state: Mutex<State>
@@ -11,7 +11,7 @@ final class Session: Sendable {
     private let announcementSignal = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
 
     private struct State {
-        /// As the store says; `nil` while not paired.
+        /// The other end as the store knows it; `nil` while it is not paired.
         var known: KnownDevice?
         var calls: [UInt64: Running] = [:]
         var next: UInt64 = 0
@@ -62,16 +62,16 @@ final class Session: Sendable {
         .device(link.peer, name: state.known?.name ?? link.peer.short, paired: state.known != nil)
     }
 
-    /// News about where the other end is.
+    /// Yields when the other end's addresses have changed.
     var news: AsyncStream<Void> { newsSignal.stream }
 
-    /// Requests to say to the other end where this device listens.
+    /// Yields when the other end is to be told where this device listens.
     var announcements: AsyncStream<Void> { announcementSignal.stream }
 
-    /// The other end is connected, or connected another way.
+    /// Notes that the other end is connected, or connected another way.
     func wasSeen() { newsSignal.continuation.yield() }
 
-    /// The other end says where it listens.
+    /// Notes the addresses the other end says that it listens on.
     func wasTold(_ addresses: [NetworkAddress]) {
         let isNew = state.withLock { state in
             guard state.lastTold != addresses else { return false }
@@ -96,7 +96,7 @@ final class Session: Sendable {
         }
     }
 
-    /// This device is to say where it listens, unless it did on this connection.
+    /// Asks for this device's addresses to be sent to the other end, unless that was done on this connection.
     func announceOnce() {
         let isFirst = state.withLock { state in
             defer { state.isIntroduced = true }
@@ -105,7 +105,7 @@ final class Session: Sendable {
         if isFirst { announcementSignal.continuation.yield() }
     }
 
-    /// This device is to say where it listens now.
+    /// Asks for this device's present addresses to be sent to the other end.
     func announceAgain() {
         state.withLock { $0.isIntroduced = true }
         announcementSignal.continuation.yield()

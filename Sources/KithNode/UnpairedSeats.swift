@@ -3,8 +3,8 @@ import KithWire
 
 /// Shares the connections that unpaired devices may have among the places they come from.
 ///
-/// A pure function of who is connected. Keys cost nothing, addresses little within a /64: whoever has many of either
-/// takes places from itself before anybody else.
+/// A pure function of the connections there are. Keys cost nothing, and addresses within a /64 little: a peer with many
+/// of either displaces its own connections first.
 struct UnpairedSeats {
     /// One connection of an unpaired device.
     struct Guest: Hashable {
@@ -27,7 +27,7 @@ struct UnpairedSeats {
     let perPlace: Int
     let perDevice: Int
 
-    /// Judges one more connection; `guests` are those there are, oldest first.
+    /// Decides about one more connection; `guests` are those there are, oldest first.
     func verdict(on newcomer: Guest, among guests: [Guest]) -> Verdict {
         let same = guests.indices.filter { guests[$0].device == newcomer.device }
         // A device that dials again has lost its old connection, or has no use for it.

@@ -106,14 +106,14 @@ public struct RPCError: Error, Hashable, Sendable {
         var data: JSONValue?
     }
 
-    /// The same failure as it leaves this door; the cause stays behind.
+    /// Makes the JSON-RPC error of a `KithError`; its cause is not sent.
     ///
     /// An application's own code is in `data`, as `{"code", "data"}`; one that is a number, of a failure that is not of
     /// another kind, is the `code` itself.
     public init(_ error: KithError) {
         self.init(code: error.code.rpcCode, message: error.message)
         guard let detail = error.detail else { return }
-        // What cannot be written as JSON, as a number that is none, does not come through this door.
+        // A value that JSON cannot express, such as NaN, is left out.
         let value = try? detail.value(as: JSONValue.self)
         if error.code == .internal, let number = Int(detail.code), Self.isOwn(number) {
             code = number
@@ -125,7 +125,7 @@ public struct RPCError: Error, Hashable, Sendable {
         }
     }
 
-    /// The same failure inside the house.
+    /// The `KithError` it stands for.
     public var kithError: KithError {
         switch code {
         case Self.parseError.code, Self.invalidRequest.code: return KithError(.invalid, message)
@@ -180,23 +180,23 @@ public struct RPCResponse: Hashable, Sendable {
     }
 }
 
-/// One thing that came in.
+/// A message that has arrived.
 @frozen
 public enum RPCMessage: Hashable, Sendable {
     /// A request or a notification.
     case request(RPCRequest)
     /// An answer.
     case response(RPCResponse)
-    /// Neither; send back this answer.
+    /// Anything else; send back this answer.
     case malformed(RPCResponse)
 }
 
-/// One line of the door: a message, or several at once.
+/// A line of JSON-RPC: one message, or a batch.
 @frozen
 public enum RPCPacket: Hashable, Sendable {
     /// One message.
     case single(RPCMessage)
-    /// Several, answered together, in any order.
+    /// A batch, answered together, in any order.
     case batch([RPCMessage])
 
     /// The most messages one batch may hold.

@@ -1,7 +1,7 @@
 import KithIO
 import Synchronization
 
-/// Room for so many bytes that wait to be taken; one task waits for more, any number give back.
+/// A limit on the bytes that wait to be taken: one task waits for room, any number give it back.
 final class ByteRoom: Sendable {
     private struct State {
         var used = 0

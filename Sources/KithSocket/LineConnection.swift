@@ -4,14 +4,14 @@ import KithRPC
 import KithWire
 import Synchronization
 
-/// A socket connection that speaks JSON-RPC, one packet a line: one task reads, any number write.
+/// A socket connection that carries JSON-RPC, one packet a line: one task reads, any number write.
 final class LineConnection: Sendable {
     let descriptor: SocketDescriptor
     /// The readiness of the descriptor, for tasks to wait on.
     let watch: Watch
     private let reading: Reading
     private let turn = AsyncMutex()
-    /// For what was read and is not taken yet.
+    /// Room for bytes that were read and not taken yet.
     let room = ByteRoom(inboxLimit)
     private static let inboxLimit = 64 << 20
 
@@ -42,9 +42,9 @@ final class LineConnection: Sendable {
         }
     }
 
-    /// Waits for something else than the next line, unless the other end goes meanwhile.
+    /// Waits for something other than the next line, unless the other end goes away meanwhile.
     ///
-    /// Only the reading task, which does not hear of that otherwise.
+    /// Only the reading task calls it; it would not notice otherwise.
     ///
     /// - Throws: what `body` throws, `KithError` `.closed` when the other end is gone.
     func whileThere(_ body: @escaping @Sendable () async throws -> Void) async throws {

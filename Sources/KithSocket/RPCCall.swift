@@ -87,7 +87,7 @@ struct RPCCall {
                 ? Int64(1) << 52 : min(seconds * 1000 + attoseconds / 1_000_000_000_000_000, 1 << 52))
     }
 
-    /// The failure as it leaves this door.
+    /// The JSON-RPC error of any failure.
     static func failure(_ error: any Error) -> RPCError {
         switch error {
         case let error as KithError: RPCError(error)

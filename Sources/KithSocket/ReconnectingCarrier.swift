@@ -31,7 +31,7 @@ public final class ReconnectingCarrier: Carrier {
     private let options: Options
     private let wait: @Sendable (Duration) async throws -> Void
     private let current = Mutex<SocketCarrier?>(nil)
-    /// One connects, the others wait for it.
+    /// Held by the task that connects; the others wait for it.
     private let connecting = AsyncMutex()
 
     /// Makes a carrier to the daemon of a data directory; connects with the first call.

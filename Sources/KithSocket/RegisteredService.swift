@@ -21,7 +21,7 @@ final class RegisteredService: ExternalService {
     let methods: [DynamicMethod]
     private let connection: LineConnection
     private let outbox = ByteRoom(outboxLimit)
-    /// Happens when the process has been told that it is registered.
+    /// The event that the process has been told that it is registered.
     private let ready = AsyncEvent()
     private let callEnded: @Sendable () -> Void
     private let state = Mutex(State())
@@ -36,7 +36,7 @@ final class RegisteredService: ExternalService {
         var ended: KithError?
     }
 
-    /// Makes the service of a registration; `callEnded` is told of each call that has ended.
+    /// Makes the service of a registration; `callEnded` is called for each call that has ended.
     init(_ registration: Registration, _ connection: LineConnection, callEnded: @escaping @Sendable () -> Void) {
         name = registration.service
         methods = registration.methods
@@ -65,7 +65,7 @@ final class RegisteredService: ExternalService {
         for stream in streams { stream.fail(reason) }
     }
 
-    // MARK: - What the process says
+    // MARK: - Messages from the process
 
     /// Tells whether an identifier is one of those for the process to answer.
     static func isOwn(_ id: RPCIdentifier) -> Bool {
@@ -176,7 +176,7 @@ final class RegisteredService: ExternalService {
         }
     }
 
-    /// Sends what nobody waits for.
+    /// Sends a message that needs no answer.
     private func notify(_ notice: RPCRequest, after sending: Task<Void, Never>? = nil) {
         Task(name: "kith notice") { [connection] in
             await sending?.value
@@ -242,7 +242,7 @@ final class RegisteredService: ExternalService {
         private let parts = BoundedQueue<Part>(capacity: 2 * RegisteredService.window + 1)
         private let room: ByteRoom
         private let over = Locked(false)
-        /// For what goes to the process.
+        /// The messages that may be sent to the process.
         let credit = AsyncSemaphore(StreamNotice.initialCredit)
 
         init(_ room: ByteRoom) { self.room = room }
@@ -282,7 +282,7 @@ final class RegisteredService: ExternalService {
             if !over.value { parts.finish(throwing: error) }
         }
 
-        /// Gives back the room of what nobody takes any more.
+        /// Gives back the room of messages that will not be taken any more.
         func letGo() {
             parts.finish()
             while let part = try? parts.poll() { giveBack(part) }

@@ -17,9 +17,9 @@ package struct SocketListener: Sendable {
     let admits: @Sendable (PeerCredentials) -> Bool
     /// Its name for a person.
     let name: String
-    /// The files that stand for it.
+    /// The files of its socket.
     ///
-    /// Whoever could change them would be taken for the device.
+    /// Whoever could change them could pose as the device.
     let places: [String]
     /// True when a caller that has ended its direction is still there, until the system says otherwise.
     ///
@@ -30,7 +30,7 @@ package struct SocketListener: Sendable {
 
     /// Takes over the number of a socket that listens.
     ///
-    /// Whoever makes one says whom it admits: of a socket that others can connect to, the system says nothing.
+    /// Its maker decides who is admitted: the system does not identify callers from elsewhere.
     package init(
         owning number: Int32, name: String, mayHalfClose: Bool,
         admits: @escaping @Sendable (PeerCredentials) -> Bool

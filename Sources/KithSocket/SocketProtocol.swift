@@ -1,16 +1,16 @@
 import KithRPC
 import KithWire
 
-/// The versions of what is spoken at the socket.
+/// The versions of the socket's protocol.
 ///
 /// | version | since | what |
 /// | --- | --- | --- |
 /// | 1 | 2026-09 | `on`, `timeout`, `traceparent` inside `params`; a stream takes over its connection |
 /// | 2 | 2026-11 | those beside `params`; streams share a connection unless they are asked for as `raw`; hello |
 enum SocketProtocol {
-    /// The method that a caller says hello with: `{"protocol": 2}`.
+    /// The method with which a caller says hello: `{"protocol": 2}`.
     static let hello = "rpc.hello"
-    /// The method that a program registers a service with (``Registration``).
+    /// The method with which a program registers a service (``Registration``).
     static let register = "rpc.register"
     /// The version this program speaks.
     static let version = 2

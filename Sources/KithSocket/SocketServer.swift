@@ -5,11 +5,11 @@ package import KithWire
 package import Logging
 import Synchronization
 
-/// The JSON-RPC door of a device, wherever its callers come from: as a rule a Unix socket in its data directory.
+/// The JSON-RPC server of a device, whatever its listener: as a rule a Unix socket in its data directory.
 ///
 /// A connection carries any number of calls and streams at once.
 /// ``run()`` serves until it is cancelled, which ends every call, or ``beginGracefulShutdown()``,
-/// after which nobody new gets in and the calls that run end on their own.
+/// which admits no new callers and lets running calls end on their own.
 public final class SocketServer: Sendable {
     /// The most connections at once, unless told otherwise; one more is answered with an error.
     package static let connectionLimit = 256
@@ -45,7 +45,7 @@ public final class SocketServer: Sendable {
         try self.init(.unix(directory: directory), dispatcher: dispatcher, logger: logger)
     }
 
-    /// The files that stand for it: whoever could change them would be taken for the device.
+    /// The files of its socket: whoever could change them could pose as the device.
     public var places: [String] { listener.places }
 
     /// Serves callers until the task is cancelled or a graceful shutdown is done.
@@ -53,12 +53,12 @@ public final class SocketServer: Sendable {
         defer { listener.remove() }
         try await withThrowingDiscardingTaskGroup { group in
             while let descriptor = try await nextCaller() { admit(descriptor, to: &group) }
-            // From here on a new caller finds nobody, rather than somebody who does not answer.
+            // From here on a new caller is refused, rather than left waiting for an answer.
             listener.remove()
         }
     }
 
-    /// Waits for a caller; `nil` once the door is closing.
+    /// Waits for a caller; `nil` once the server is shutting down.
     private func nextCaller() async throws -> SocketDescriptor? {
         while true {
             try Task.checkCancellation()

@@ -5,7 +5,7 @@ import NIOPosix
 
 /// A web page with a process's metrics, for a Prometheus server to read: `GET /metrics`, nothing else.
 ///
-/// It has no password: whoever reaches its address reads it, which on the loopback address is every user and program of the
+/// It has no password: whoever reaches its address can read it, which on the loopback address is every user and program of the
 /// machine. A browser that was led there by another page's name is refused, since only requests for an address or for
 /// `localhost` are answered.
 public final class MetricsPage: Sendable {

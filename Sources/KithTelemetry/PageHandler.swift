@@ -15,7 +15,7 @@ final class Readers: Sendable {
         }
     }
 
-    /// One has gone, let in or not.
+    /// Notes that a reader has gone, admitted or not.
     func leave() { count.withLock { $0 -= 1 } }
 }
 

@@ -86,7 +86,8 @@ extension [UInt8] {
 private final class EncodingRun {
     /// The keys, from the outermost; a container that is filled later has a path of its own.
     var keys: [any CodingKey] = []
-    /// Of each type that was met, whether its values are byte strings: a message has few, and asking the runtime costs more.
+    /// The types met so far, and whether their values are byte strings: a message has few types, and asking the runtime
+    /// costs more.
     private var kinds: [(type: ObjectIdentifier, isByteString: Bool)] = []
 
     /// The bytes of a value that is written as a byte string; `nil` for any other.

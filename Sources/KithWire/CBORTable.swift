@@ -1,8 +1,8 @@
 /// A data item that has been checked: where it lies in its input.
 struct CBORItem {
-    /// Its first byte.
+    /// The offset of its first byte.
     var offset: UInt32
-    /// Of an array or a map, its first child in the table.
+    /// The index of the first child of an array or a map in the table.
     var first: UInt32
 }
 

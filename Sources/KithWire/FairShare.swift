@@ -1,8 +1,8 @@
-/// Shares a limited room among those who use it: whoever uses most gives way first.
+/// Shares a limited capacity among its users: those with the most give up theirs first.
 public enum FairShare {
     /// The amount each user of `amounts` gives up, so that together they use no more than `limit`.
     ///
-    /// Nobody who uses no more than an equal share gives up anything.
+    /// A user with no more than an equal share gives up nothing.
     public static func cut(_ amounts: [Int], to limit: Int) -> [Int] {
         var left = max(0, limit)
         var users = amounts.count

@@ -125,7 +125,7 @@ private enum Pages {
     private static let advice: [Int32] = []
     #else
     private static let anonymous = MAP_ANONYMOUS
-    /// Not in core dumps (`MADV_DONTDUMP`); zeros in a child (`MADV_WIPEONFORK`).
+    /// The advice for its pages: left out of core dumps (`MADV_DONTDUMP`), zeros in a child (`MADV_WIPEONFORK`).
     private static let advice: [Int32] = [16, 18]
     #endif
 }

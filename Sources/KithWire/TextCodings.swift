@@ -59,7 +59,7 @@ public enum Base32 {
 
 /// Base64 (RFC 4648 §4 and §5).
 public enum Base64 {
-    /// The common alphabet, with padding: what JSON doors carry byte strings as.
+    /// Encodes in the common alphabet, with padding, as byte strings appear in JSON.
     public static func encode(_ bytes: some Sequence<UInt8>) -> String {
         let text = BitText.encode(bytes, bits: 6) { letter($0, 43, 47) }
         return text + String(repeating: "=", count: (4 - text.utf8.count % 4) % 4)

@@ -50,12 +50,12 @@ int kith_protection_holds(const kith_protection *protection, const char *path, i
 
 /// Connects to the Unix socket at `path`, links followed, unless it is kept. Does not wait.
 ///
-/// On Linux the very file that was looked at is connected to. Elsewhere it is looked at before and after.
+/// On Linux it connects to the very file that was checked. Elsewhere the file is checked before and after.
 int kith_protection_connect(const kith_protection *protection, const char *path);
 
 /// Listens at a new Unix socket, unless its folder is kept or something kept has the name; says which file it is.
 ///
-/// On Linux it is made in the very folder that was looked at. Elsewhere it is looked at again afterwards.
+/// On Linux it is made in the very folder that was checked. Elsewhere the folder is checked again afterwards.
 int kith_protection_listen(const kith_protection *protection, const char *path, int backlog, kith_identity *made);
 
 /// Removes the Unix socket at `path`, unless it or its folder is kept, or it is not the one that was `made`.

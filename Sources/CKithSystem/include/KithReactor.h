@@ -6,7 +6,7 @@
 // One thread told of all its descriptors: epoll on Linux, kqueue elsewhere.
 //
 // A descriptor is added once and reported at every change, never again for a state that was reported before. That it can
-// be written is reported only while somebody waits for that: the other end of a Unix socket makes room with every read.
+// be written is reported only while a task waits for that: the other end of a Unix socket makes room with every read.
 
 enum {
     KITH_READY_TO_READ = 1,

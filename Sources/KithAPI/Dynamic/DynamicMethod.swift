@@ -1,7 +1,7 @@
-/// A method that is known only at run time: declared as a value, with JSON Schemas in place of types.
+/// A method known only at run time: declared as a value, with JSON Schemas in place of types.
 ///
-/// It is served, called, described and granted as those declared as types are. The schemas are for who calls it: that an
-/// input is right its service finds out itself.
+/// It is served, called, described and granted like one declared as a type. The schemas are for its callers: the service
+/// itself checks that an input is valid.
 ///
 /// ```swift
 /// let now = DynamicMethod(
@@ -10,14 +10,14 @@
 /// let handler = Handler.call(now) { input, _ in ["degrees": 21] }
 /// ```
 public struct DynamicMethod: Hashable, Sendable {
-    /// One way of a stream.
+    /// One direction of a stream.
     public struct Way: Hashable, Sendable {
         /// The form in which it is carried.
         public var form: StreamForm
         /// The schema of each message, when the form is messages.
         public var message: JSONSchema?
 
-        /// Only the end.
+        /// Nothing but the end of the stream.
         public static let nothing = Way(form: .nothing, message: nil)
         /// Bytes as they are.
         public static let bytes = Way(form: .bytes, message: nil)
@@ -25,7 +25,7 @@ public struct DynamicMethod: Hashable, Sendable {
         public static func messages(_ schema: JSONSchema = [:]) -> Way { Way(form: .messages, message: schema) }
     }
 
-    /// All that is known of it before a call: its name, how it is called, by whom.
+    /// Its name, the kind of call it takes, its callers and its summary.
     public var header: MethodHeader
     /// The access a caller needs.
     public var access: Access
@@ -40,7 +40,7 @@ public struct DynamicMethod: Hashable, Sendable {
 
     /// Declares a method.
     ///
-    /// `access` is what the header says, unless it is more: a grant of one's own kind.
+    /// `access` is by default what the header says; give it for a narrower grant, such as one of your own kind.
     public init(
         _ header: MethodHeader, access: Access? = nil, input: JSONSchema = [:], output: JSONSchema = [:],
         upstream: Way = .nothing, downstream: Way = .nothing

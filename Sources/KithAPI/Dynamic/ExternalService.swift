@@ -51,7 +51,7 @@ package struct ExternalCall: Sendable {
 /// | `name` of one | as that of a service, up to 64 |
 /// | `kind` | `query`, `action` or `stream` |
 /// | `summary` | one line, at most 256 bytes |
-/// | `idempotent` | whether asking twice is as good as once; `false` without it |
+/// | `idempotent` | whether calling it twice has the same effect as once; default `false` |
 /// | `access` | `owner`, `paired`, or a grant; without it the grant `node:SERVICE/METHOD` |
 /// | `input`, `output` | JSON Schemas |
 /// | `upstream`, `downstream` | of a stream: `{"form", "message"}`, where `form` is `nothing`, `bytes` or `messages` |

@@ -9,7 +9,7 @@ public protocol NamedStream: AnyObject, Sendable {
     /// The service's answer when it accepted the stream: one JSON value.
     var answer: [UInt8] { get }
 
-    /// Waits for what comes next; `nil` when nothing more comes.
+    /// Waits for the next item; `nil` when nothing more comes.
     ///
     /// - Throws: `KithError`: why it ended, where that was not well.
     func receive() async throws -> NamedStreamItem?

@@ -1,7 +1,7 @@
 package import KithRPC
 import KithWire
 
-/// A value whose type nobody here knows, on its way between JSON and CBOR.
+/// A value of a type unknown here, on its way between JSON and CBOR.
 ///
 /// No number is rounded: one keeps its literal. A byte string of CBOR becomes base64 text, which whoever expects bytes
 /// reads as well.
@@ -53,7 +53,7 @@ extension UntypedValue: Codable {
     /// - Throws: `KithError` `.invalid` for a number that JSON has no word for.
     package init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
-        // One form after the other: that a value is of another one is no error.
+        // One form after the other: a value of another form is not an error.
         if container.decodeNil() {
             value = .null
         } else if let flag = try? container.decode(Bool.self) {

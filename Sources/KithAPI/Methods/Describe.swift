@@ -1,13 +1,13 @@
 /// The table of methods, describing itself.
 public enum API {
-    /// The version of the form of these descriptions.
+    /// The version of the format of these descriptions.
     public static let version = 1
 
     /// Lists the methods this device serves.
     public enum Describe: Method {
         /// The table, in the order of the names.
         public struct Output: Codable, Hashable, Sendable {
-            /// The version of the form of this description.
+            /// The version of the format of this description.
             public var version: Int
             /// Every method served.
             public var methods: [Entry]
@@ -27,9 +27,9 @@ public enum API {
             public var kind: MethodKind
             /// One line for a person.
             public var summary: String
-            /// Of a stream, how the caller's way is carried.
+            /// For a stream, the form of what the caller sends; `nil` for other methods.
             public var upstream: StreamForm?
-            /// Of a stream, how the service's way is carried.
+            /// For a stream, the form of what the service sends; `nil` for other methods.
             public var downstream: StreamForm?
             /// The service that another process serves it with; `nil` of the device's own.
             public var service: String?
@@ -48,14 +48,14 @@ public enum API {
             }
         }
 
-        /// There is nothing to say.
+        /// The input: nothing.
         public typealias Input = Nothing
         /// Any paired device may ask.
         public static let header = MethodHeader.query(
             "api.describe", by: .paired, "Lists the methods this device serves.")
     }
 
-    /// Describes the methods this device serves, with the form of all that goes in and out.
+    /// Describes the methods this device serves, with the schemas of their inputs and outputs.
     public enum Document: Method {
         /// The input: the methods to describe.
         public struct Input: Codable, Hashable, Sendable {

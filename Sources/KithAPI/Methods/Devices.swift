@@ -1,7 +1,7 @@
 public import KithIdentity
 public import KithWire
 
-/// The devices this one is paired with: who they are, how they are reached, what they may do here.
+/// The devices this one is paired with: their names, addresses and grants.
 public enum Devices {
     /// A paired device, as a person sees it.
     public struct Info: Codable, Hashable, Sendable {
@@ -36,7 +36,7 @@ public enum Devices {
         /// The names its own may be mistaken for in a list of devices, as a rule those of other devices; `nil` for
         /// none.
         public var looksLike: [String]?
-        /// After a change of grants, what a person should know of it: folders that one device may change for another.
+        /// The warnings about a change of grants, for a person: folders that one device may change for another.
         public var warnings: [String]?
 
         /// The version of its software, as it said on the connection that stands; `nil` when it did not.
@@ -166,7 +166,7 @@ public enum ThisDevice {
             public var id: DeviceID
             /// The addresses it listens on.
             public var addresses: [NetworkAddress]
-            /// Its ticket: what another device needs to find it, without any right.
+            /// Its ticket: the key and the addresses by which another device finds it; it grants nothing.
             public var ticket: String
             /// The version of the software.
             public var version: String
@@ -263,7 +263,7 @@ public enum Audit {
     public enum List: Method {
         /// The input: the number of entries.
         public struct Input: Codable, Hashable, Sendable {
-            /// At most this many, 1…10,000.
+            /// The most entries to list, 1…10,000.
             public var limit: Int
 
             /// Makes the input.
@@ -280,7 +280,7 @@ public enum Audit {
 }
 
 extension Devices.List.Input: OmissibleInput {
-    /// As they are known to be, without trying to reach them.
+    /// All devices, without trying to reach them.
     public static var usual: Self { Self(probe: false) }
     /// None.
     public static var required: Set<String> { [] }

@@ -62,9 +62,9 @@ extension Files {
         public var group: UInt32
         /// The target of a link.
         public var target: Path?
-        /// Of what kind it is when it is special.
+        /// The kind of a special file; `nil` for any other.
         public var special: Special?
-        /// The device it stands for.
+        /// The numbers of the device it stands for; `nil` when it is none.
         public var deviceNumbers: DeviceNumbers?
         /// The bytes it takes on the disk; only from ``Stat``.
         public var allocated: UInt64?
@@ -114,9 +114,9 @@ extension Files {
         public struct Input: Codable, Hashable, Sendable {
             /// The folder.
             public var path: Path
-            /// Only names after this one.
+            /// The name after which the page begins; `nil`: at the first.
             public var after: Path?
-            /// At most so many entries, 1 or more; more than 2000 never come.
+            /// The most entries of the page, 1…2000; a larger number counts as 2000.
             public var limit: Int
 
             /// Makes the input.
@@ -230,7 +230,7 @@ extension Files {
 
     /// Renames a file or folder, at once.
     public enum Rename: Method {
-        /// From where to where.
+        /// The input: the old path and the new one.
         public struct Input: Codable, Hashable, Sendable {
             /// The path to rename.
             public var from: Path
@@ -416,7 +416,7 @@ extension Files.Rename.Input: OmissibleInput {
 }
 
 extension Files.Delete.Input: OmissibleInput {
-    /// Without what is in it.
+    /// An empty folder only.
     public static var usual: Self { Self(path: "/") }
     /// The path.
     public static var required: Set<String> { ["path"] }

@@ -194,7 +194,7 @@ extension Files {
     public enum Lane: StreamMethod {
         /// The input: the transfer, and the number of the lane.
         public struct Input: Codable, Hashable, Sendable {
-            /// Of which transfer, see ``Lanes/token``.
+            /// The token of the transfer, ``Lanes/token``.
             public var token: [UInt8]
             /// The number of the lane, from 0.
             public var lane: UInt8
@@ -461,6 +461,6 @@ extension Files {
 extension Files.Copy.Input: OmissibleInput {
     /// As `kith cp` does without options.
     public static var usual: Self { Self(sources: [], destination: Files.Location(device: nil, path: "/")) }
-    /// From where to where.
+    /// The sources and the destination.
     public static var required: Set<String> { ["sources", "destination"] }
 }

@@ -51,6 +51,6 @@ extension Files {
 extension Files.Duplicate.Input: OmissibleInput {
     /// As `kith cp` does without options.
     public static var usual: Self { Self(sources: [], destination: "/") }
-    /// From where to where.
+    /// The sources and the destination.
     public static var required: Set<String> { ["sources", "destination"] }
 }

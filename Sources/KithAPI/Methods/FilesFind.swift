@@ -13,9 +13,9 @@ extension Files {
             public var path: Path
             /// The filter for what is reported.
             public var filter: Filter
-            /// Only what lies at least so many levels below; 0 includes the path itself.
+            /// The least number of levels below the path; 0 includes the path itself.
             public var minimumDepth: UInt32
-            /// Only what lies at most so many levels below; `nil`: all.
+            /// The greatest number of levels below the path; `nil`: no limit.
             public var maximumDepth: UInt32?
             /// True to leave folders of other file systems alone.
             public var oneFileSystem: Bool
@@ -91,23 +91,23 @@ extension Files {
             }
         }
 
-        /// All of these.
+        /// The patterns, all of which must match.
         ///
         /// A filter has at most 64 patterns and 128 filters in it, no more than 16 levels deep.
         public var patterns: [Pattern]
-        /// One of these; empty: any.
+        /// The kinds of things wanted; empty: any.
         public var kinds: [Kind]
         /// The kinds of special things wanted; empty: any.
         public var specials: [Special]
-        /// Bytes.
+        /// The size, in bytes.
         public var size: Bounds
-        /// Seconds since the last change, by the device's own clock.
+        /// The time since the last change, in seconds by the device's own clock.
         public var age: Bounds
-        /// All of these, too.
+        /// Further filters, all of which must be met.
         public var allOf: [Filter]
-        /// One of these; empty: it does not matter.
+        /// Further filters, at least one of which must be met; empty: no condition.
         public var anyOf: [Filter]
-        /// None of these.
+        /// Further filters, none of which may be met.
         public var noneOf: [Filter]
 
         /// Makes a filter; the default is met by everything.

@@ -11,11 +11,11 @@ extension Forward {
         /// The ways an opening can end.
         @nonexhaustive
         public enum Outcome: String, Hashable, Sendable, Codable, CaseIterable {
-            /// It stands.
+            /// The connection is open.
             case connected
             /// The host, or the Unix socket, refused it.
             case refused
-            /// There is no way to the host, or no such Unix socket.
+            /// There is no route to the host, or no such Unix socket.
             case unreachable
             /// The name has no address.
             case notFound
@@ -25,11 +25,11 @@ extension Forward {
 
         /// The outcome.
         ///
-        /// The stream ends at once unless it stands.
+        /// The stream ends at once unless it is ``Outcome/connected``.
         public var outcome: Outcome
         /// The address it leads to.
         public var address: Place?
-        /// For a person, why it does not stand.
+        /// The reason it is not open, for a person.
         public var message: String?
 
         /// Makes an answer.

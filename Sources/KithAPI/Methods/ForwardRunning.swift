@@ -125,7 +125,7 @@ extension Forward {
         public var sent: UInt64
         /// Bytes it got.
         public var received: UInt64
-        /// For how long, in seconds.
+        /// The time since it began, in seconds.
         public var seconds: UInt64
 
         /// Makes an entry.
@@ -187,9 +187,9 @@ extension Forward {
     public enum List: Method {
         /// The answer: everything that is forwarded.
         public struct Output: Codable, Hashable, Sendable {
-            /// By this device's person, in the order it began.
+            /// The forwards of this device's person, in the order they began.
             public var running: [Running]
-            /// By other devices, the longest first.
+            /// The forwards of other devices, the longest first.
             public var inbound: [Inbound]
 
             /// Makes a list.
@@ -199,7 +199,7 @@ extension Forward {
             }
         }
 
-        /// There is nothing to say.
+        /// The input: nothing.
         public typealias Input = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.query("forward.list", by: .owner, "Lists what is forwarded now.")

@@ -103,7 +103,7 @@ public enum Offers {
     public enum Push: StreamMethod {
         /// The input: the offer.
         public struct Input: Codable, Hashable, Sendable {
-            /// As ``Answer/id`` said.
+            /// The offer's ``Answer/id``.
             public var id: String
 
             /// Makes the input.

@@ -1,7 +1,7 @@
 public import KithIdentity
 public import KithWire
 
-/// One-time invitations: how a device that is not paired yet gets to ask.
+/// One-time invitations, by which a device that is not paired yet may ask to pair.
 public enum Invitations {
     /// An invitation as its maker sees it; the secret is shown once, when it is made.
     public struct Info: Codable, Hashable, Sendable {
@@ -38,7 +38,7 @@ public enum Invitations {
             public var grants: [Grant]
             /// The lifetime, in seconds: 1…604,800 (a week).
             public var lifetimeSeconds: Int64
-            /// Pairs without asking at this end: whoever holds the text first gets in.
+            /// True to pair without asking at this end: the first to present it is paired.
             public var isAutomatic: Bool
 
             /// Makes the input.
@@ -81,7 +81,7 @@ public enum Invitations {
             "invitations.list", by: .owner, "Lists the invitations that can still be used.")
     }
 
-    /// Takes an invitation back.
+    /// Revokes an invitation.
     public enum Revoke: Method {
         /// The input: the invitation.
         public struct Input: Codable, Hashable, Sendable {
@@ -196,17 +196,17 @@ public enum PairingMethods {
     /// The events of pairings at the inviting end.
     @nonexhaustive
     public enum Event: StreamMessage, Hashable {
-        /// A device presented a good invitation; compare the code and decide.
+        /// A device presented a valid invitation; compare the code and decide.
         case requested(Request)
         /// It is done.
         case paired(Request)
-        /// It came to nothing.
+        /// It failed.
         case ended(Request, reason: String)
-        /// A device presented a good invitation and came to nothing before there was a code to compare.
+        /// A device presented a valid invitation and failed before there was a code to compare.
         case brokenOff(Attempt)
     }
 
-    /// An attempt to pair by an invitation of this device that came to nothing.
+    /// A failed attempt to pair by an invitation of this device.
     public struct Attempt: Codable, Hashable, Sendable {
         /// The ``Invitations/Info/id`` of the invitation.
         public var invitation: String
@@ -229,7 +229,7 @@ public enum PairingMethods {
         }
     }
 
-    /// Lists the attempts to pair of the last week that came to nothing, the newest first.
+    /// Lists the failed attempts to pair of the last week, the newest first.
     ///
     /// Those of devices that are paired now are left out.
     public enum Failed: Method {
@@ -311,7 +311,7 @@ public enum PairingMethods {
         /// 16 KiB: the other end need not be paired.
         public static var sizeLimit: Int { 16 << 10 }
 
-        /// The answer to a good invitation.
+        /// The answer to a valid invitation.
         case challenge(Pairing.Challenge)
         /// The decision of its person, after the joiner's verdict; an acceptance comes after the pairing was stored.
         case verdict(Pairing.Verdict)
@@ -336,7 +336,7 @@ public enum PairingMethods {
 }
 
 extension Invitations.Create.Input: OmissibleInput {
-    /// For ten minutes, for nothing yet, and a person is asked.
+    /// Ten minutes, no grants yet, and a person is asked.
     public static var usual: Self { Self(grants: [], lifetimeSeconds: 600, isAutomatic: false) }
     /// None.
     public static var required: Set<String> { [] }

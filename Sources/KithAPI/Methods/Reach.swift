@@ -6,7 +6,7 @@ public enum Reach {
     /// The result of a step of an examination.
     @nonexhaustive
     public enum Outcome: String, Codable, Hashable, Sendable, CaseIterable {
-        /// As it should be.
+        /// Everything is as it should be.
         case ok
         /// It works, with something to know.
         case warning
@@ -36,7 +36,7 @@ public enum Reach {
 
     /// Examines this device's network, and the way to one other device.
     public enum Examine: StreamMethod {
-        /// Whom to reach.
+        /// The input: the device to reach.
         public struct Input: Codable, Hashable, Sendable {
             /// The other device; `nil` examines this one alone.
             public var device: String?
@@ -61,7 +61,7 @@ public enum Reach {
     public struct Hello: Codable, Hashable, Sendable {
         /// The version of the software, for people.
         public var version: String
-        /// The version of what streams between devices begin with.
+        /// The version of the header with which streams between devices begin.
         public var `protocol`: Int
         /// Its capabilities: words that `Documentation/Evolution.md` lists.
         public var capabilities: [String]
@@ -80,7 +80,7 @@ public enum Reach {
                 capabilities: ["error-detail", "input-defaults", "openrpc"])
         }
 
-        /// The same, no longer than anyone needs: it comes from elsewhere.
+        /// The same, cut to 64 words of 64 bytes, because it comes from elsewhere.
         package var bounded: Hello {
             Hello(
                 version: version.prefix(bytes: 64), protocol: `protocol`,
@@ -151,7 +151,7 @@ public enum Reach {
         public var udpPayloadSize: Int
         /// QUIC packets sent.
         public var packetsSent: UInt64
-        /// Of these, how many were declared lost.
+        /// The number of them declared lost.
         public var packetsLost: UInt64
         /// The cipher suite that protects the packets.
         public var cipherSuite: String?
@@ -181,7 +181,7 @@ public enum Reach {
         case down
     }
 
-    /// Sends or takes bytes that mean nothing for a while, to measure.
+    /// Sends or receives meaningless bytes for a while, to measure the throughput.
     ///
     /// A device with any grant may ask for it, one at a time. Down, the stream carries bytes until the time is over; up,
     /// the other end answers the caller's end with how many came, as 8 bytes, big-endian.
@@ -190,7 +190,7 @@ public enum Reach {
         public struct Input: Codable, Hashable, Sendable {
             /// The direction.
             public var direction: Direction
-            /// For how long, in milliseconds, 1…``Load/longest``.
+            /// The duration, in milliseconds, 1…``Load/longest``.
             public var milliseconds: Int
 
             /// Makes the input.
@@ -211,15 +211,15 @@ public enum Reach {
         public static let header = MethodHeader.stream(
             "reach.load", by: .paired, isIdempotent: true,
             "Sends or takes bytes for a while, to measure how many get through.")
-        /// With ``Direction/up`` what loads the link.
+        /// The bytes that load the link, with ``Direction/up``; otherwise none.
         public typealias Upstream = RawBytes
-        /// With ``Direction/down`` what loads the link; else how many bytes came, 8 bytes big endian.
+        /// The bytes that load the link, with ``Direction/down``; otherwise the number of bytes that came, 8 bytes big endian.
         public typealias Downstream = RawBytes
     }
 
     /// Measures the connection to a device: latency, throughput both ways, loss.
     public enum Measure: StreamMethod {
-        /// Whom, and how long.
+        /// The input: the device, and the extent of the measurement.
         public struct Input: Codable, Hashable, Sendable {
             /// The device.
             public var device: String
@@ -285,7 +285,7 @@ public enum Reach {
 }
 
 extension Reach.Standing.Input: OmissibleInput {
-    /// Nothing said of the caller.
+    /// No addresses, and no software.
     public static var usual: Self { Self() }
     /// Nothing.
     public static var required: Set<String> { [] }

@@ -12,14 +12,14 @@ extension Shell {
         case drive
     }
 
-    /// One end of a session: a window somebody looks at it through.
+    /// A client of a session.
     public struct Viewer: Codable, Hashable, Sendable {
         /// The client's own identifier, 16 random bytes, the same when it reconnects: input sent twice counts once.
         public var id: [UInt8]
         /// True to be told which input has been processed (`echoed`), to predict the echo.
         public var wantsEchoes: Bool
 
-        /// Describes an end with a new name.
+        /// Makes a client with a new identifier.
         public init(wantsEchoes: Bool = false) {
             id = (0..<16).map { _ in UInt8.random(in: 0...255) }
             self.wantsEchoes = wantsEchoes
@@ -79,9 +79,9 @@ extension Shell {
         }
     }
 
-    /// Attaches to a session that runs: another window on it, or the same one after its connection was lost.
+    /// Attaches to a running session, as a further client or as one whose connection was lost.
     public enum Attach: StreamMethod {
-        /// To which, and how.
+        /// The input: the session, and the way to attach.
         public struct Input: Codable, Hashable, Sendable {
             /// The session's name, or the beginning of it.
             public var session: String
@@ -181,7 +181,7 @@ extension Shell {
 }
 
 extension Shell.Attach.Input: OmissibleInput {
-    /// To type into it, with two thousand lines of what was there.
+    /// To type into it, with two thousand lines of scrollback.
     public static var usual: Self { Self(session: "") }
     /// The session.
     public static var required: Set<String> { ["session"] }

@@ -20,13 +20,13 @@ public struct OpenRPC: Codable, Hashable, Sendable {
     public struct Content: Codable, Hashable, Sendable {
         /// The name; `result` of an output.
         public var name: String
-        /// Of a member, whether it must be given.
+        /// True when the member must be given; `nil` for an output.
         public var required: Bool?
         /// The schema of the value.
         public var schema: JSONSchema
     }
 
-    /// One way of a stream.
+    /// One direction of a stream.
     public struct Way: Codable, Hashable, Sendable {
         /// The form in which it is carried.
         public var form: StreamForm
@@ -44,7 +44,7 @@ public struct OpenRPC: Codable, Hashable, Sendable {
         public var paramStructure: String
         /// The members of its input.
         public var params: [Content]
-        /// Its output; of a stream, what the service answers when it accepts.
+        /// The output; for a stream, the answer when the service accepts.
         public var result: Content
         /// The kind of call it takes.
         public var kind: MethodKind
@@ -52,9 +52,9 @@ public struct OpenRPC: Codable, Hashable, Sendable {
         public var access: String
         /// True when calling it twice has the same effect as once.
         public var isIdempotent: Bool
-        /// Of a stream, what the caller sends.
+        /// For a stream, the content the caller sends; `nil` for other methods.
         public var upstream: Way?
-        /// Of a stream, what the service sends.
+        /// For a stream, the content the service sends; `nil` for other methods.
         public var downstream: Way?
         /// The whole input, where it is not an object.
         public var input: JSONSchema?

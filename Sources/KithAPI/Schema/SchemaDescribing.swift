@@ -1,7 +1,7 @@
-/// A type that says itself what it looks like as JSON, because its coder is written by hand.
+/// A type that declares its own JSON Schema, because its coder is written by hand.
 ///
-/// Of all others the form is learned by decoding them: structures, enumerations with raw values that are `CaseIterable`,
-/// and what is made of those. An enumeration with associated values names its cases, see ``SchemaCases``.
+/// The schema of any other is learned by decoding it: structures, enumerations with raw values that are `CaseIterable`,
+/// and combinations of those. An enumeration with associated values names its cases, see ``SchemaCases``.
 public protocol SchemaDescribing: Codable {
     /// The schema of its JSON form; the first of its `examples` is a value that can be decoded.
     static var schema: JSONSchema { get }

@@ -186,7 +186,7 @@ package final class SchemaProbe {
 /// A decoder that notes what it is asked for.
 private final class Recorder: Decoder {
     let probe: SchemaProbe
-    /// Of an enumeration, the case that is decoded.
+    /// The case that is decoded, of an enumeration.
     let only: String?
     var codingPath: [any CodingKey] { [] }
     var userInfo: [CodingUserInfoKey: Any] { [:] }

@@ -156,7 +156,7 @@ public struct DevicesService: Service {
             info.addresses = book.addresses
             info.addressesGoodAt = book.entries.map(\.lastGood)
         } catch {
-            // What is known besides is no reason to say nothing of the device at all.
+            // The device is worth showing without the rest.
             info.failure = error.message
         }
         return info

@@ -1,6 +1,6 @@
 /// The one line that a device may run (`shell:command=LINE`), and the files that decide what it does.
 ///
-/// Only a shell understands a line for a shell: every word of it that may name a file is taken for one.
+/// Only a shell can parse a line for a shell, so every word of it that may name a file is taken for one.
 struct ForcedCommand {
     private let words: [String]
 

@@ -30,7 +30,7 @@ extension Store {
     }
 }
 
-/// A grant somebody holds that leads to files.
+/// A grant of some device that leads to files.
 private struct Holding {
     private let holder: String
     private let grant: Grant

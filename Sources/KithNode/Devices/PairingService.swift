@@ -60,7 +60,7 @@ public final class PairingService: Service {
         self.now = now
     }
 
-    /// This end's person, at a local door.
+    /// The stream to this end's person.
     private typealias Person = MethodStream<PairingMethods.Decision, PairingMethods.JoinEvent>
     /// The inviting end, as the joining one sees it.
     private typealias Inviter = MethodStream<PairingMethods.FromInviter, PairingMethods.FromJoiner>
@@ -327,7 +327,7 @@ public final class PairingService: Service {
     /// Waits for both people.
     private func agree(on request: PairingMethods.Request, _ messages: Joiner) async throws {
         enum Word { case here(Bool), there(Bool), gone }
-        // Whoever says no, or goes away, first ends it for both.
+        // The first end that refuses or goes away ends it for both.
         try await withThrowingTaskGroup(of: Word.self) { group in
             group.addTask { .here(await self.desk.decision(on: request)) }
             group.addTask {

@@ -1,8 +1,7 @@
 import KithIdentity
 import KithWire
 
-/// Decides whether an invitation may be presented now, right or wrong: so many in a while by one key, and from one
-/// address.
+/// Limits how often invitations, right or wrong, are presented by one key and from one address.
 ///
 /// An attempt that leads to a pairing is given back. A key that broke one off waits, so that others come first.
 struct PresentationLimiter {
@@ -16,9 +15,9 @@ struct PresentationLimiter {
 
     /// The limits.
     struct Limits: Hashable, Sendable {
-        /// Of one key.
+        /// The rate of one key.
         var perKey = Rate(burst: 6, interval: .seconds(10))
-        /// Of one IPv4 address, or one /64 of IPv6.
+        /// The rate of one IPv4 address, or one /64 of IPv6.
         var perHost = Rate(burst: 30, interval: .seconds(2))
         /// The time a key that broke an attempt off must wait.
         var pause = Duration.seconds(5)

@@ -126,7 +126,7 @@ public struct ReachService: Service {
 
     private static let mostAddresses = 16
 
-    /// Tries the known addresses, all at once; where one answers, what is wrong with the others is nobody's business.
+    /// Tries the known addresses, all at once; when one answers, the failures of the others do not matter.
     private static func attempts(_ known: KnownDevice) async -> [Reach.Step] {
         let addresses = known.addresses.prefix(mostAddresses)
         let steps = await withTaskGroup(of: (Int, Reach.Step).self) { group in
@@ -168,7 +168,7 @@ public struct ReachService: Service {
 
     /// Tries one address alone, with a key made for this: nothing that runs is disturbed.
     ///
-    /// The other end takes it for a stranger; who it is itself it has to prove all the same.
+    /// The other end takes it for an unpaired peer; it must prove its own key all the same.
     private static func attempt(_ address: NetworkAddress, _ device: KnownDevice) async -> Reach.Step {
         let subject = "address \(address)"
         if let refusal = await Reachability.refusal(by: address) {
@@ -241,7 +241,7 @@ public struct ReachService: Service {
         }
     }
 
-    /// Asks what this device may do there; false when there is no use in asking more.
+    /// Asks what this device may do there; false when further questions are pointless.
     private func examineStanding(
         _ known: KnownDevice, _ context: CallContext, _ report: Report
     ) async throws -> Bool {
