@@ -1,7 +1,7 @@
 // swift-tools-version: 6.3
 import PackageDescription
 
-// The house, from the ground up (ARCHITECTURE.md). A target may use any lower floor,
+// The floors, from the bottom up (ARCHITECTURE.md). A target may use any lower floor,
 // never its own, never a higher one: the check at the end of this file refuses to build otherwise.
 let floors: [[Target]] = [
     // 0 Ground, on the system
@@ -13,7 +13,7 @@ let floors: [[Target]] = [
         .target(name: "KithIO", dependencies: ["CKithSystem"]),
         .target(name: "KithWire"),
     ],
-    // 1 Words
+    // 1 Terms
     [
         .target(
             name: "KithIdentity",
@@ -136,7 +136,7 @@ let floors: [[Target]] = [
                 .product(name: "Logging", package: "swift-log"),
             ])
     ],
-    // 7 Doors
+    // 7 Command
     [
         .executableTarget(
             name: "KithCommand",
@@ -154,7 +154,7 @@ let floors: [[Target]] = [
     ],
 ]
 
-// Beside the house: what tests use and no product links.
+// Beside the floors: what tests use and no product links.
 let testing: [Target] = [
     .target(
         name: "KithTesting",
@@ -252,7 +252,7 @@ let linkTests: [Target] = []
                 default: continue
                 }
                 guard let below = floorOf[name] else {
-                    fatalError("\(target.name) uses \(name), which stands on no floor of the house.")
+                    fatalError("\(target.name) uses \(name), which is on no floor.")
                 }
                 guard below < floor else {
                     fatalError(

@@ -31,7 +31,7 @@ extension SessionCache {
             var token: ByteString?
         }
 
-        /// In seconds since 1970.
+        /// The time it was kept, in seconds since 1970.
         var time: Int64
         /// The longest unused first.
         var peers: [Peer]
