@@ -23,12 +23,14 @@ package final class AsyncMutex: Sendable {
 
     /// Waits for the lock, even when the task is cancelled: for what must not be left half done.
     package func lock() async {
-        _ = await state.wait(in: \.waiting, asking: (), cancelled: nil) { $0.tryLock() ? true : nil }
+        _ = await state.wait(in: { $1(&$0.waiting) }, asking: (), cancelled: nil) { $0.tryLock() ? true : nil }
     }
 
     /// Waits for the lock, or until the task is cancelled; then it does not hold the lock.
     package func lockUnlessCancelled() async throws(CancellationError) {
-        let isHeld = await state.wait(in: \.waiting, asking: (), cancelled: false) { $0.tryLock() ? true : nil }
+        let isHeld = await state.wait(in: { $1(&$0.waiting) }, asking: (), cancelled: false) {
+            $0.tryLock() ? true : nil
+        }
         if !isHeld { throw CancellationError() }
     }
 

@@ -48,7 +48,8 @@ package final class AsyncSemaphore: Sendable {
     package func take(upTo limit: Int = 1) async throws -> Int {
         precondition(limit > 0, "taking nothing needs no waiting")
         try Task.checkCancellation()
-        return try await state.wait(in: \.waiting, asking: limit, cancelled: .failure(CancellationError())) { state in
+        return try await state.wait(in: { $1(&$0.waiting) }, asking: limit, cancelled: .failure(CancellationError())) {
+            state in
             if let end = state.end { return end }
             guard state.count > 0 else { return nil }
             let taken = min(limit, state.count)

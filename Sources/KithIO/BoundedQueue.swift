@@ -52,7 +52,9 @@ package final class BoundedQueue<Element: Sendable>: Sendable {
     package func send(_ element: Element) async throws {
         try Task.checkCancellation()
         var receiver: Receivers.Entry?
-        let result = await state.wait(in: \.senders, asking: element, cancelled: .failure(CancellationError())) {
+        let result = await state.wait(
+            in: { $1(&$0.senders) }, asking: element, cancelled: .failure(CancellationError())
+        ) {
             state in
             do {
                 switch try place(element, in: &state) {
@@ -122,7 +124,8 @@ package final class BoundedQueue<Element: Sendable>: Sendable {
     package func receive() async throws -> Element? {
         try Task.checkCancellation()
         var sender: Senders.Entry?
-        let result = await state.wait(in: \.receivers, asking: (), cancelled: .failure(CancellationError())) { state in
+        let result = await state.wait(in: { $1(&$0.receivers) }, asking: (), cancelled: .failure(CancellationError())) {
+            state in
             if let next = state.take() {
                 sender = next.sender
                 return .success(next.element)

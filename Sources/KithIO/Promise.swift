@@ -33,7 +33,9 @@ package final class Promise<Value: Sendable>: Sendable {
 
     /// Waits for the value, even when the task is cancelled: whoever promised always fulfils.
     package func value() async -> Value {
-        switch await state.wait(in: \.waiting, asking: (), cancelled: nil, unless: { $0.value.map { .success($0) } }) {
+        switch await state.wait(
+            in: { $1(&$0.waiting) }, asking: (), cancelled: nil, unless: { $0.value.map { .success($0) } })
+        {
         case .success(let value): return value
         case .failure: preconditionFailure("a wait that cannot be cancelled was")
         }
@@ -44,7 +46,7 @@ package final class Promise<Value: Sendable>: Sendable {
     /// A value that is there is returned even then.
     package func valueUnlessCancelled() async throws(CancellationError) -> Value {
         try await state.wait(
-            in: \.waiting, asking: (), cancelled: .failure(CancellationError()),
+            in: { $1(&$0.waiting) }, asking: (), cancelled: .failure(CancellationError()),
             unless: { $0.value.map { .success($0) } }
         ).get()
     }

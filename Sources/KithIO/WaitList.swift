@@ -65,7 +65,7 @@ struct WaitList<Request: Sendable, Answer: Sendable>: Sendable {
         defer {
             (places, head, count) = ([], 0, 0)
         }
-        return places[head...].compactMap(\.entry)
+        return places[head...].compactMap { $0.entry }
     }
 
     /// Drops the places nobody waits at, when they are more than half.
@@ -86,30 +86,39 @@ extension Mutex where Value: Sendable {
     /// Waits in a list of the locked state, unless there is an answer already.
     ///
     /// - Parameters:
-    ///   - list: Where the task waits, behind those who came before.
+    ///   - list: Hands the list of the state in which the task waits, behind those who came before, to what is to be done
+    ///     with it: `{ $1(&$0.waiting) }`. A key path to a member of a generic type would be made anew, by name, in each
+    ///     call, for several microseconds.
     ///   - request: What it asks for, for whoever answers.
     ///   - cancelled: The answer when the task is cancelled before another comes; `nil` for a wait that goes on then.
     ///   - attempt: Looks for an answer, under the lock; called once or twice.
     /// - Returns: the answer of `attempt`, of whoever resumed the task, or `cancelled`.
     func wait<Request: Sendable, Answer: Sendable>(
-        in list: any WritableKeyPath<Value, WaitList<Request, Answer>> & Sendable, asking request: Request,
+        in list: @Sendable (inout Value, (inout WaitList<Request, Answer>) -> Void) -> Void, asking request: Request,
         cancelled: Answer?, unless attempt: (inout Value) -> Answer?
     ) async -> Answer {
         let (answer, ticket) = withLock { state -> (Answer?, UInt64) in
             if let answer = attempt(&state) { return (answer, 0) }
-            return (nil, state[keyPath: list].makeTicket())
+            var ticket: UInt64 = 0
+            list(&state) { ticket = $0.makeTicket() }
+            return (nil, ticket)
         }
         if let answer { return answer }
         return await suspend { waiter in
             withLock { state in
                 if let answer = attempt(&state) { return answer }
                 if let cancelled, Task.isCancelled { return cancelled }
-                state[keyPath: list].append(.init(request: request, waiter: waiter), at: ticket)
+                list(&state) { $0.append(.init(request: request, waiter: waiter), at: ticket) }
                 return nil
             }
         } onCancel: {
             guard let cancelled else { return }
-            withLock { $0[keyPath: list].remove(ticket) }?.waiter.resume(returning: cancelled)
+            let entry = withLock { state in
+                var entry: WaitList<Request, Answer>.Entry?
+                list(&state) { entry = $0.remove(ticket) }
+                return entry
+            }
+            entry?.waiter.resume(returning: cancelled)
         }
     }
 
