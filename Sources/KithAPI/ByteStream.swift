@@ -21,6 +21,11 @@ public protocol ByteStream: AnyObject, Sendable {
     /// Ends our direction; what was written before still arrives. Calling it again does nothing.
     func finish() async throws
 
+    /// Writes all of `bytes` and ends our direction, together where the stream can: the end needs no packet of its own then.
+    ///
+    /// Waits and fails as ``write(_:)`` does.
+    func finish(writing bytes: [UInt8]) async throws
+
     /// Abandons both directions at once, telling the other end `code`. Does not wait. Safe to call at any time.
     func abort(_ code: KithError.Code)
 
@@ -33,6 +38,12 @@ public protocol ByteStream: AnyObject, Sendable {
 }
 
 extension ByteStream {
+    /// Writes, then finishes.
+    public func finish(writing bytes: [UInt8]) async throws {
+        try await write(bytes)
+        try await finish()
+    }
+
     /// Nowhere in particular.
     public var executor: (any TaskExecutor)? { nil }
 }

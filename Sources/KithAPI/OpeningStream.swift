@@ -79,6 +79,9 @@ public final class OpeningStream<Output: Sendable>: ByteStream {
     /// Ends our direction; the service may still answer.
     public func finish() async throws { try await base.finish() }
 
+    /// Writes and ends our direction together.
+    public func finish(writing bytes: [UInt8]) async throws { try await base.finish(writing: bytes) }
+
     /// Abandons both directions, and the call with them.
     public func abort(_ code: KithError.Code) { base.abort(code) }
 

@@ -12,6 +12,7 @@ extension StreamWrapper {
     package func read(upTo limit: Int) async throws -> [UInt8]? { try await base.read(upTo: limit) }
     package func write(_ bytes: [UInt8]) async throws { try await base.write(bytes) }
     package func finish() async throws { try await base.finish() }
+    package func finish(writing bytes: [UInt8]) async throws { try await base.finish(writing: bytes) }
     package func abort(_ code: KithError.Code) { base.abort(code) }
     package var executor: (any TaskExecutor)? { base.executor }
 }

@@ -110,8 +110,9 @@ public final class Connection: Sendable {
     public func openStream() async throws(KithError) -> QUICStream {
         let cancelled = KithError(.cancelled, "It was cancelled.")
         if Task.isCancelled { throw cancelled }
-        let promise = Promise<Result<QUICStream, KithError>>()
         let driver = self.driver
+        if let stream = driver.openNow() { return stream }
+        let promise = Promise<Result<QUICStream, KithError>>()
         let result = await withTaskCancellationHandler {
             driver.loop.execute { driver.open(promise) }
             return await promise.value()
@@ -120,6 +121,9 @@ public final class Connection: Sendable {
         }
         return try result.get()
     }
+
+    /// The thread of the endpoint, which reads the network: for tasks that take streams and never block.
+    public var executor: any TaskExecutor { driver.loop }
 
     /// The streams the other end opens, in order, until the connection ends.
     ///

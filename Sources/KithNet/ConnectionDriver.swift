@@ -165,6 +165,17 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         if !isDone { loop.execute { self.service() } }
     }
 
+    /// Opens a stream here and now; nil when somebody else has the lock, or it is not possible at once.
+    func openNow() -> QUICStream? {
+        var stream: QUICStream?
+        _ = loop.tryLock {
+            guard case .open = intake, pendingOpens.isEmpty, let connection else { return false }
+            stream = makeStream(of: connection)
+            return true
+        }
+        return stream
+    }
+
     // MARK: - With the lock
 
     /// Does everything that can be done now: call it after anything happened to the engine.
@@ -430,14 +441,20 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
                 pendingOpens.removeFirst()
                 continue
             }
-            guard let id = engine.openStream(.bidirectional) else { return }
+            guard let stream = makeStream(of: connection) else { return }
             pendingOpens.removeFirst()
-            let core = StreamCore(id: id, driver: self)
-            streams[id] = Entry(
-                core: core, packetsBefore: engine.statistics.packetsReceived, isEarly: !engine.isConnected)
             // When the caller was cancelled meanwhile, the stream is let go here and so aborted.
-            next.fulfil(.success(QUICStream(core, connection: connection)))
+            next.fulfil(.success(stream))
         }
+    }
+
+    /// A stream that this end opens; nil while the peer allows no more.
+    private func makeStream(of connection: Connection) -> QUICStream? {
+        guard let id = engine.openStream(.bidirectional) else { return nil }
+        let core = StreamCore(id: id, driver: self)
+        streams[id] = Entry(
+            core: core, packetsBefore: engine.statistics.packetsReceived, isEarly: !engine.isConnected)
+        return QUICStream(core, connection: connection)
     }
 
     /// Follows the orders for one stream and moves its bytes.

@@ -52,6 +52,13 @@ public final class QUICStream: ByteStream {
         try await core.write(bytes)
     }
 
+    /// Writes all of `bytes` and ends our direction, in one packet where both fit.
+    ///
+    /// - Throws: as ``write(_:)`` does.
+    public func finish(writing bytes: [UInt8]) async throws {
+        try await core.write(bytes, isLast: true)
+    }
+
     /// Ends our direction; what was written before still arrives.
     ///
     /// Calling it again does nothing.

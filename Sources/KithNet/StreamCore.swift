@@ -101,8 +101,11 @@ final class StreamCore: Sendable {
         }
     }
 
-    func write(_ bytes: [UInt8]) async throws {
-        guard !bytes.isEmpty else { return }
+    func write(_ bytes: [UInt8], isLast: Bool = false) async throws {
+        guard !bytes.isEmpty else {
+            if isLast { try finish() }
+            return
+        }
         while true {
             let outcome = try state.withLock { state throws(KithError) -> (isQueued: Bool, schedule: Bool) in
                 if let error = state.outputError { throw error }
@@ -111,6 +114,7 @@ final class StreamCore: Sendable {
                 }
                 guard state.outbox.count <= Self.outboxLimit else { return (false, false) }
                 state.outbox.append(bytes)
+                if isLast { state.isFinishing = true }
                 return (true, Self.mark(&state))
             }
             if outcome.isQueued {
@@ -131,7 +135,8 @@ final class StreamCore: Sendable {
             state.isFinishing = true
             return Self.mark(&state)
         }
-        if schedule { driver.schedule(self) }
+        // Where little is on the way, the end is too: the other end can forget the stream, and no thread is woken for it.
+        if schedule { driver.schedule(self, isUrgent: true) }
     }
 
     func flushed() async throws {

@@ -12,6 +12,8 @@ public final class WrappedStream: ByteStream {
         case write
         /// To end our direction.
         case finish
+        /// To take bytes and end our direction together.
+        case finishWriting
         /// To abandon both.
         case abort
         /// The executor on which a waiting caller resumes.
@@ -43,6 +45,9 @@ public final class WrappedStream: ByteStream {
     /// Ends nothing.
     public func finish() async throws { note(.finish) }
 
+    /// Takes them, and ends nothing.
+    public func finish(writing bytes: [UInt8]) async throws { note(.finishWriting) }
+
     /// Abandons nothing.
     public func abort(_ code: KithError.Code) { note(.abort) }
 
@@ -57,6 +62,7 @@ public final class WrappedStream: ByteStream {
         _ = try await wrapper.read(upTo: 1)
         try await wrapper.write([7])
         try await wrapper.finish()
+        try await wrapper.finish(writing: [7])
         wrapper.abort(.cancelled)
         return Set(Requirement.allCases).subtracting(stream.asked.withLock { $0 })
     }

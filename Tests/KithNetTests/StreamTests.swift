@@ -87,6 +87,19 @@ import Testing
         }
     }
 
+    @Test func `the last bytes bring the end with them`() async throws {
+        try await withPair { pair in
+            let (near, far) = try await pair.stream()
+            try await near.finish(writing: [1, 2, 3])
+            #expect(try await far.readAll() == [1, 2, 3])
+            await #expect(throws: KithError(.invalid, "")) { try await near.write([4]) }
+            await #expect(throws: KithError(.invalid, "")) { try await near.finish(writing: [4]) }
+            try await far.finish(writing: [])
+            #expect(try await near.read(upTo: 10) == nil)
+            try await near.flushed()
+        }
+    }
+
     @Test func `an abort carries its code to both directions of the other end`() async throws {
         try await withPair { pair in
             let (near, far) = try await pair.stream()
