@@ -1,4 +1,5 @@
 import KithAPI
+import KithIO
 import KithWire
 import Synchronization
 
@@ -10,10 +11,14 @@ final class CallScope: Sendable {
         var stream: (any ByteStream)?
     }
     private let state = Mutex(State())
+    private let timers: TimerQueue
     /// The reason given when the task that serves the call is cancelled.
     private let cancellation: KithError
 
-    init(whenCancelled cancellation: KithError = KithError(.cancelled, "The call was cancelled.")) {
+    init(
+        timers: TimerQueue, whenCancelled cancellation: KithError = KithError(.cancelled, "The call was cancelled.")
+    ) {
+        self.timers = timers
         self.cancellation = cancellation
     }
 
@@ -32,6 +37,11 @@ final class CallScope: Sendable {
         // First: work that is cancelled abandons its stream as well, and knows no reason.
         stream?.abort(reason.code)
         cancel?()
+    }
+
+    /// Calls it off at `deadline`, unless the ticket is cancelled before.
+    func expire(at deadline: ContinuousClock.Instant, _ reason: KithError) -> TimerQueue.Ticket {
+        timers.schedule(at: deadline) { self.cancel(reason) }
     }
 
     /// The stream to abandon when the call is called off.
@@ -67,14 +77,9 @@ final class CallScope: Sendable {
             return state.reason != nil
         }
         if isCancelled { task.cancel() }
-        let timer = deadline.map { deadline in
-            Task(name: "kith deadline") {
-                guard (try? await Task.sleep(until: deadline, clock: .continuous)) != nil else { return }  // in time
-                self.cancel(KithError(.timedOut, "It was not done in time."))
-            }
-        }
+        let timer = deadline.map { expire(at: $0, KithError(.timedOut, "It was not done in time.")) }
         defer {
-            timer?.cancel()
+            if let timer { timers.cancel(timer) }
             state.withLock { state in
                 state.cancel = nil
                 state.stream = nil

@@ -119,7 +119,9 @@ extension Node {
         if isShuttingDown { throw Self.stopping }
         let deadline = timeout.map { ContinuousClock.now.advanced(by: $0) }
         do {
-            return try await withDeadline(deadline) { try await body(deadline) }
+            return try await CallScope(timers: timers).run(
+                name, until: deadline, isImmediate: Self.mayBlock(#isolation)
+            ) { try await body(deadline) }
         } catch is CancellationError {
             throw KithError(.cancelled, "The call was cancelled.")
         }

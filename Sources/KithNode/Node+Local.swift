@@ -13,7 +13,7 @@ extension Node {
             throw KithError(.invalid, "\(name) cannot be called: it goes on both ways until it is ended.")
         }
         let value = try handler.method.input.decode(input)
-        let scope = CallScope()
+        let scope = CallScope(timers: timers)
         let ticket = try begin(scope)
         defer { end(ticket) }
         try handler.calls?.enter(scope)
@@ -33,9 +33,12 @@ extension Node {
 
     /// Tells whether the caller runs on a thread of the task pool, and not on an actor's, such as the main one, or on
     /// one that a network waits for.
-    private static func mayBlock(_ isolation: (any Actor)?) -> Bool {
+    static func mayBlock(_ isolation: (any Actor)?) -> Bool {
         guard isolation == nil else { return false }
-        return unsafe withUnsafeCurrentTask { task in unsafe task?.unownedTaskExecutor == nil }
+        return unsafe withUnsafeCurrentTask { task in
+            guard let executor = unsafe task?.unownedTaskExecutor else { return true }
+            return unsafe executor == globalConcurrentExecutor.asUnownedTaskExecutor()
+        }
     }
 
     /// Serves a stream here until it is over.
@@ -45,7 +48,7 @@ extension Node {
     ) async throws {
         let handler = try handler(name)
         let value = try handler.method.input.decode(input)
-        let scope = CallScope()
+        let scope = CallScope(timers: timers)
         let ticket = try begin(scope)
         defer { end(ticket) }
         try handler.calls?.enter(scope)
@@ -87,8 +90,10 @@ extension Node {
             throw KithError(.invalid, "\(handler.method.name) is not for opening: call it.")
         }
         let accepted = Locked<(any ByteStream)?>(nil)
-        let acceptance = AcceptanceDeadline(scope, context.deadline, handler.method.name)
-        defer { acceptance.cancel() }
+        let acceptance = context.deadline.map {
+            scope.expire(at: $0, KithError(.timedOut, "There was no answer in time."))
+        }
+        defer { if let acceptance { timers.cancel(acceptance) } }
         do {
             try await scope.run(handler.method.name, until: nil) {
                 try await self.observed(handler.method, context) { context in
@@ -99,7 +104,7 @@ extension Node {
                         if let reason = scope.reason { throw reason }
                         let stream = try await accept(output)
                         accepted.set(stream)
-                        acceptance.cancel()
+                        if let acceptance { self.timers.cancel(acceptance) }
                         try scope.attach(stream)
                         return stream
                     }
@@ -134,20 +139,4 @@ extension Node {
         default: KithError(.internal, "The service failed.", cause: error)
         }
     }
-}
-
-/// Calls a stream off that is not accepted in time.
-private final class AcceptanceDeadline: Sendable {
-    private let timer: Task<Void, Never>?
-
-    init(_ scope: CallScope, _ deadline: ContinuousClock.Instant?, _ name: String) {
-        timer = deadline.map { deadline in
-            Task(name: "kith deadline") {
-                guard (try? await Task.sleep(until: deadline, clock: .continuous)) != nil else { return }  // in time
-                scope.cancel(KithError(.timedOut, "There was no answer in time."))
-            }
-        }
-    }
-
-    func cancel() { timer?.cancel() }
 }

@@ -87,6 +87,7 @@ private final class ConnectionLink: PeerLink {
     func isUndelivered(_ stream: any ByteStream) -> Bool { (stream as? QUICStream)?.isUndelivered ?? false }
     func handshakeCompleted() async -> Bool { await connection.handshakeCompleted() }
     func isEarly(_ stream: any ByteStream) -> Bool { (stream as? QUICStream)?.isEarly ?? false }
+    var executor: (any TaskExecutor)? { connection.executor }
     func nextStream() async -> (any ByteStream)? { await incoming.iterator.next() }
     var pathChanges: AsyncStream<Void> { connection.pathChanges }
     func close(_ code: KithError.Code, reason: String) { connection.close(code: code, reason: reason) }

@@ -58,8 +58,13 @@ extension Node {
             await withDiscardingTaskGroup { group in
                 let record = Task(name: "kith record") { await self.keepRecord(session) }
                 let watch = session.isPaired ? nil : Task(name: "kith unpaired") { await self.watch(session) }
-                while let stream = await link.nextStream() {
-                    group.addTask { await self.serve(stream: stream, in: session) }
+                // Streams are taken where they come in; only what serves them wakes another thread.
+                await withTaskExecutorPreference(link.executor) {
+                    while let stream = await link.nextStream() {
+                        group.addTask(executorPreference: globalConcurrentExecutor) {
+                            await self.serve(stream: stream, in: session)
+                        }
+                    }
                 }
                 watch?.cancel()
                 record.cancel()
@@ -96,7 +101,9 @@ extension Node {
     func serve(stream: any ByteStream, in session: Session) async {
         let isEarly = session.link.isEarly(stream)
         do {
-            let arrival = try await withDeadline(options.headerTimeout) {
+            let arrival = try await CallScope(timers: timers, whenCancelled: Self.stopping).run(
+                "kith header", until: .now + options.headerTimeout, isImmediate: Self.mayBlock(#isolation)
+            ) {
                 try await HeaderExchange.receiveHeader(
                     from: stream,
                     inputLimit: session.isPaired ? StreamHeader.inputLimit : self.options.unpairedInputLimit)
@@ -151,7 +158,7 @@ extension Node {
             }
         }
         // Whoever calls from another device is told that this one stops, so that it can come back.
-        let scope = CallScope(whenCancelled: Self.stopping)
+        let scope = CallScope(timers: timers, whenCancelled: Self.stopping)
         let handler: Handler
         let input: any Sendable
         let access: Access
@@ -246,13 +253,14 @@ extension Node {
         defer { watcher.cancel() }
         switch handler.body {
         case .call(let body):
-            let output = try await scope.run(header.method, until: admission.deadline) {
+            let output = try await scope.run(
+                header.method, until: admission.deadline, isImmediate: Self.mayBlock(#isolation)
+            ) {
                 try await self.observed(handler.method, context) { try await body(input, $0) }
             }
             note.allowed()
             guard case .cbor(let bytes) = try handler.method.output.encode(output, .cbor) else { return }
-            try await reply.stream.write(try ResponseHead.success(bytes).encoded())
-            try await reply.stream.finish()
+            try await reply.stream.finish(writing: try ResponseHead.success(bytes).encoded())
         case .stream:
             try await serve(handler, input, context: context, scope: scope) { output in
                 guard case .cbor(let bytes) = try handler.method.output.encode(output, .cbor) else {
@@ -271,8 +279,7 @@ extension Node {
     private func refuse(_ error: any Error, on stream: any ByteStream) async {
         let failure = Self.outward(error)
         do {
-            try await stream.write(try ResponseHead(failure).encoded())
-            try await stream.finish()
+            try await stream.finish(writing: try ResponseHead(failure).encoded())
         } catch {
             stream.abort(failure.code)  // nobody listens any more
         }

@@ -69,6 +69,8 @@ public final class Node: Sendable {
     let logger: Logger
     let audit: AuditWriter
     let deviceCalls = DeviceCalls()
+    /// The deadlines of calls.
+    let timers = TimerQueue()
     let shutdown = AsyncEvent()
     private let state: Mutex<State>
 

@@ -50,6 +50,8 @@ package protocol PeerLink: AnyObject, Sendable {
     /// Tells whether the other end opened a stream before the handshake was complete: it may be a replay by somebody
     /// else.
     func isEarly(_ stream: any ByteStream) -> Bool
+    /// Where a task that waits for streams goes on without another thread being woken; `nil`: nowhere in particular.
+    var executor: (any TaskExecutor)? { get }
     /// Waits for a stream the other end opens; `nil` when the connection is over. One task asks.
     func nextStream() async -> (any ByteStream)?
     /// Yields when another address of the other end has been validated.
@@ -81,6 +83,8 @@ extension PeerLink {
     package func isEarly(_ stream: any ByteStream) -> Bool { false }
     /// Unknown: most links do not say.
     package func closeReason() async -> CloseReason? { nil }
+    /// Nowhere in particular.
+    package var executor: (any TaskExecutor)? { nil }
     /// None: most links stay where they are.
     package var pathChanges: AsyncStream<Void> { AsyncStream { $0.finish() } }
 }

@@ -42,6 +42,18 @@ final class LineConnection: Sendable {
         }
     }
 
+    /// Waits for the next packet; `nil` at the end.
+    ///
+    /// One task at a time, which may wait on the socket's own executor: a packet that takes long to read is read elsewhere.
+    func nextPacket() async throws -> RPCPacket? {
+        guard let line = try await nextLine() else { return nil }
+        if line.count <= Self.longLine { return RPCPacket(parsing: line) }
+        return await withTaskExecutorPreference(globalConcurrentExecutor) { RPCPacket(parsing: line) }
+    }
+
+    /// A line of more bytes than this, some hundred microseconds' worth, would keep others waiting.
+    private static let longLine = 64 << 10
+
     /// Waits for something other than the next line, unless the other end goes away meanwhile.
     ///
     /// Only the reading task calls it; it would not notice otherwise.

@@ -47,11 +47,16 @@ final class ServerConnection: Sendable {
     ///
     /// Cancelling it ends every call.
     func serve() async {
+        // Requests are read where they come in; only what serves them wakes another thread.
+        await withTaskExecutorPreference(connection.watch.executor) { await serveHere() }
+    }
+
+    private func serveHere() async {
         await withTaskCancellationHandler {
             await withDiscardingTaskGroup { group in
                 do {
-                    while let line = try await connection.nextLine() {
-                        switch RPCPacket(parsing: line) {
+                    while let packet = try await connection.nextPacket() {
+                        switch packet {
                         case .single(let message):
                             if let refusal = refusal(message) {
                                 try await connection.send(refusal.json)
@@ -64,7 +69,10 @@ final class ServerConnection: Sendable {
                                 service?.begin()
                             } else if let (request, method) = stream(message) {
                                 if request.envelope["raw"]?.boolean == true {
-                                    if await serve(raw: request) { return }
+                                    let isUsedUp = await withTaskExecutorPreference(globalConcurrentExecutor) {
+                                        await serve(raw: request)
+                                    }
+                                    if isUsedUp { return }
                                 } else {
                                     serve(shared: request, method, in: &group)
                                 }
@@ -155,26 +163,24 @@ final class ServerConnection: Sendable {
     ) {
         switch message {
         case .malformed(let response):
-            group.addTask { await reply(response) }
+            group.addTask(executorPreference: globalConcurrentExecutor) { await reply(response) }
         case .response(let response):
             // Of one that was asked nothing it is nothing.
             state.withLock { $0.service }?.service.take(response)
         case .request(let request):
             guard let number = begin() else {
                 if let id = request.id {
-                    group.addTask { await reply(RPCResponse(id: id, result: .failure(Self.crowded))) }
+                    group.addTask(executorPreference: globalConcurrentExecutor) {
+                        await reply(RPCResponse(id: id, result: .failure(Self.crowded)))
+                    }
                 }
                 return
             }
-            // Its own task, so that `$/cancel` can end this one alone.
-            let task = Task(name: "kith \(request.method)") { await self.answer(request) }
-            note(number, request.id) { task.cancel() }
-            group.addTask {
-                let response = await withTaskCancellationHandler {
-                    await task.value
-                } onCancel: {
-                    task.cancel()
-                }
+            // `$/cancel` ends this one alone, and it may come before the call has begun.
+            let cancellation = Cancellation()
+            note(number, request.id) { cancellation.cancel() }
+            group.addTask(executorPreference: globalConcurrentExecutor) {
+                let response = await cancellation.run("kith \(request.method)") { await self.answer(request) }
                 if request.id != nil { await reply(response) }
                 self.end(number, request.id)
             }
@@ -188,10 +194,14 @@ final class ServerConnection: Sendable {
                 // In a batch only what needs not wait for its turn.
                 if notice.notice == .cancel { cancel(notice.id) }
             } else if let hello = hello(message) {
-                group.addTask { await batch.add(hello, to: self.connection) }
+                group.addTask(executorPreference: globalConcurrentExecutor) {
+                    await batch.add(hello, to: self.connection)
+                }
             } else if case (let request, .some)? = stream(message), let id = request.id {
                 let error = RPCError(KithError(.invalid, "A stream cannot be opened in a batch."))
-                group.addTask { await batch.add(RPCResponse(id: id, result: .failure(error)), to: self.connection) }
+                group.addTask(executorPreference: globalConcurrentExecutor) {
+                    await batch.add(RPCResponse(id: id, result: .failure(error)), to: self.connection)
+                }
             } else {
                 take(message, in: &group) { await batch.add($0, to: self.connection) }
             }
@@ -343,11 +353,11 @@ final class ServerConnection: Sendable {
                 throw KithError(.conflict, "A stream with the identifier of this request is open.")
             }
         } catch {
-            group.addTask { await refuse(RPCCall.failure(error)) }
+            group.addTask(executorPreference: globalConcurrentExecutor) { await refuse(RPCCall.failure(error)) }
             return
         }
         guard let number = begin() else {
-            group.addTask { await refuse(Self.crowded) }
+            group.addTask(executorPreference: globalConcurrentExecutor) { await refuse(Self.crowded) }
             return
         }
         let stream = SharedStream(id, connection, credit: call.credit)
@@ -382,7 +392,7 @@ final class ServerConnection: Sendable {
         }
         note(number, id) { task.cancel() }
         state.withLock { $0.streams[id] = stream }
-        group.addTask {
+        group.addTask(executorPreference: globalConcurrentExecutor) {
             await withTaskCancellationHandler {
                 await task.value
             } onCancel: {
@@ -444,6 +454,38 @@ final class ServerConnection: Sendable {
             }
         }
         return accepted.value != nil
+    }
+}
+
+/// Cancels work by hand, before it has begun, too, and alone among what runs in its task.
+private final class Cancellation: Sendable {
+    private let state = Mutex<(isCancelled: Bool, cancel: (@Sendable () -> Void)?)>((false, nil))
+
+    func cancel() {
+        state.withLock { state in
+            state.isCancelled = true
+            return state.cancel
+        }?()
+    }
+
+    /// Does the work in a task of its own, which begins on this thread.
+    func run<Result: Sendable>(_ name: String, _ work: @escaping @Sendable () async -> Result) async -> Result {
+        let task: Task<Result, Never>
+        if #available(macOS 26, iOS 26, *) {
+            task = Task.immediate(name: name) { await work() }
+        } else {
+            task = Task(name: name) { await work() }
+        }
+        let isCancelled = state.withLock { state in
+            state.cancel = { task.cancel() }
+            return state.isCancelled
+        }
+        if isCancelled { task.cancel() }
+        return await withTaskCancellationHandler {
+            await task.value
+        } onCancel: {
+            task.cancel()
+        }
     }
 }
 

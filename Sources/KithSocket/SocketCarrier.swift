@@ -40,7 +40,8 @@ public final class SocketCarrier: Carrier {
         // Our own device answers: it may say more than a caller may.
         let core = Core(try LineConnection(descriptor, on: reactor, lineLimit: 4 * LineFramer.defaultLimit))
         self.core = core
-        reader = Task(name: "kith socket") { await core.run() }
+        // Answers are handed on where they come in, so that only their callers' threads are woken.
+        reader = Task(name: "kith socket", executorPreference: core.connection.watch.executor) { await core.run() }
     }
 
     deinit { close() }
@@ -63,9 +64,7 @@ public final class SocketCarrier: Carrier {
         let id = core.makeIdentifier()
         let request = RPCCall.request(
             id: id, method: M.name, input: try JSONText.encode(input), on: device, options: options)
-        let response = try await withDeadline(options.timeout.map { $0 + Self.grace }) { [core] in
-            try await core.exchange(request, id: id)
-        }
+        let response = try await core.exchange(request, id: id, timeout: options.timeout.map { $0 + Self.grace })
         return try Self.output(of: method, from: response)
     }
 
@@ -109,9 +108,7 @@ public final class SocketCarrier: Carrier {
         let id = core.makeIdentifier()
         let request = RPCCall.request(
             id: id, method: name, input: try JSONText(json).bytes, on: device, options: options)
-        let response = try await withDeadline(options.timeout.map { $0 + Self.grace }) { [core] in
-            try await core.exchange(request, id: id)
-        }
+        let response = try await core.exchange(request, id: id, timeout: options.timeout.map { $0 + Self.grace })
         switch response.result {
         case .failure(let error): throw error.kithError
         case .success(let text): return text.bytes
@@ -128,9 +125,7 @@ public final class SocketCarrier: Carrier {
         let request = RPCCall.request(
             id: id, method: name, input: try JSONText(json).bytes, on: device, options: options,
             credit: JSONStream.window)
-        return try await withDeadline(options.timeout.map { $0 + Self.grace }) { [core] in
-            try await core.open(request, id: id)
-        }
+        return try await core.open(request, id: id, timeout: options.timeout.map { $0 + Self.grace })
     }
 
     /// The device itself answers when the deadline passes; we give up a little later, should it not.
@@ -151,6 +146,7 @@ public final class SocketCarrier: Carrier {
     /// The calls that wait on one connection.
     private final class Core: Sendable {
         let connection: LineConnection
+        private let timers = TimerQueue()
         private let state = Mutex(State())
 
         private struct State {
@@ -175,8 +171,8 @@ public final class SocketCarrier: Carrier {
         func run() async {
             var reason = KithError(.closed, "The device has stopped.")
             do {
-                while let line = try await connection.nextLine() {
-                    switch RPCPacket(parsing: line) {
+                while let packet = try await connection.nextPacket() {
+                    switch packet {
                     case .single(.response(let response)):
                         state.withLock { $0.waiting.removeValue(forKey: response.id) }?.fulfil(.success(response))
                     case .single(.request(let request)):
@@ -209,11 +205,11 @@ public final class SocketCarrier: Carrier {
         }
 
         /// Asks for a stream; messages that come with the answer are not missed.
-        func open(_ request: RPCRequest, id: RPCIdentifier) async throws -> JSONStream {
+        func open(_ request: RPCRequest, id: RPCIdentifier, timeout: Duration?) async throws -> JSONStream {
             let arrivals = JSONStream.Arrivals()
             state.withLock { $0.streams[id] = arrivals }
             do {
-                switch try await exchange(request, id: id).result {
+                switch try await exchange(request, id: id, timeout: timeout).result {
                 case .failure(let error): throw error.kithError
                 case .success(let answer): return JSONStream(id, answer: answer.bytes, arrivals, connection)
                 }
@@ -223,14 +219,28 @@ public final class SocketCarrier: Carrier {
             }
         }
 
-        func exchange(_ request: RPCRequest, id: RPCIdentifier) async throws -> RPCResponse {
+        /// Asks, and waits for the answer; not longer than `timeout`.
+        func exchange(
+            _ request: RPCRequest, id: RPCIdentifier, timeout: Duration? = nil
+        ) async throws -> RPCResponse {
             let reply = Promise<Result<RPCResponse, any Error>>()
             try state.withLock { state throws in
                 if let closed = state.closed { throw KithError(closed.code, closed.message, cause: NotSent()) }
                 state.waiting[id] = reply
             }
-            defer { state.withLock { _ = $0.waiting.removeValue(forKey: id) } }
             let connection = connection
+            @Sendable func giveUp(_ error: KithError) {
+                guard reply.fulfil(.failure(error)) else { return }
+                // Nobody to tell when the connection is gone: then the call is cancelled as well.
+                Task(name: "kith cancel") { try? await connection.send(RPCRequest.cancel(id).json) }
+            }
+            let timer = timeout.map { timeout in
+                timers.schedule(at: .now + timeout) { giveUp(KithError(.timedOut, "It was not done in time.")) }
+            }
+            defer {
+                if let timer { timers.cancel(timer) }
+                state.withLock { _ = $0.waiting.removeValue(forKey: id) }
+            }
             return try await withTaskCancellationHandler {
                 do throws(KithError) {
                     try await connection.send(request.json)
@@ -241,9 +251,7 @@ public final class SocketCarrier: Carrier {
                 }
                 return try await reply.value().get()
             } onCancel: {
-                guard reply.fulfil(.failure(KithError(.cancelled, "The call was cancelled."))) else { return }
-                // Nobody to tell when the connection is gone: then the call is cancelled as well.
-                Task(name: "kith cancel") { try? await connection.send(RPCRequest.cancel(id).json) }
+                giveUp(KithError(.cancelled, "The call was cancelled."))
             }
         }
     }

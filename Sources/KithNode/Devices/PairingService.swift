@@ -1,4 +1,5 @@
 import KithAPI
+import KithIO
 import KithIdentity
 import KithNet
 public import KithStore
@@ -142,10 +143,13 @@ public final class PairingService: Service {
     /// One attempt to pair by an invitation of this device.
     private final class Attempt: Sendable {
         let device: DeviceID
-        let scope = CallScope()
+        let scope: CallScope
         private let ending = Mutex<PairingEnding?>(nil)
 
-        init(_ device: DeviceID) { self.device = device }
+        init(_ device: DeviceID, timers: TimerQueue) {
+            self.device = device
+            scope = CallScope(timers: timers)
+        }
 
         /// The reason it was called off; `nil` while it goes on.
         var calledOff: PairingEnding? { ending.withLock { $0 } }
@@ -187,7 +191,7 @@ public final class PairingService: Service {
     }
 
     private func pair(_ messages: Joiner, _ channel: Pairing.Channel, _ address: NetworkAddress?) async throws {
-        let attempt = Attempt(channel.joiner)
+        let attempt = Attempt(channel.joiner, timers: node.timers)
         let present: Pairing.Present
         var inviter: Pairing.Inviter
         let invitation: InvitationRecord
