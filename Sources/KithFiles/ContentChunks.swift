@@ -119,30 +119,30 @@ struct ChunkTable: Sendable {
 
     /// Finds chunks by content; built when all are known.
     func index() -> Index {
-        var found: [ChunkHash: Place] = [:]
+        var found: [ChunkHash: Extent] = [:]
         found.reserveCapacity(lengths.count)
         var offset: UInt64 = 0
         for (hash, length) in zip(hashes, lengths) {
             // The first of several equal ones: runs of them then lie together.
-            if found[hash] == nil { found[hash] = Place(offset: offset, length: length) }
+            if found[hash] == nil { found[hash] = Extent(offset: offset, length: length) }
             offset += UInt64(length)
         }
-        return Index(places: found)
+        return Index(extents: found)
     }
 
     /// The position of a chunk in the old version.
-    struct Place: Hashable, Sendable {
+    struct Extent: Hashable, Sendable {
         var offset: UInt64
         var length: UInt32
     }
 
     struct Index {
-        fileprivate let places: [ChunkHash: Place]
+        fileprivate let extents: [ChunkHash: Extent]
 
         /// Finds a chunk of this content and length; `nil` when there is none.
-        func place(of hash: ChunkHash, length: Int) -> Place? {
-            guard let place = places[hash], Int(place.length) == length else { return nil }
-            return place
+        func extent(of hash: ChunkHash, length: Int) -> Extent? {
+            guard let extent = extents[hash], Int(extent.length) == length else { return nil }
+            return extent
         }
     }
 }

@@ -14,7 +14,7 @@ struct CopyJob: Sendable {
     }
 
     /// The most files that are copied side by side.
-    static let maximumLanes = 16
+    static let maximumParallel = 16
 
     private let input: Files.Copy.Input
     private let client: Client
@@ -22,7 +22,7 @@ struct CopyJob: Sendable {
     private let disk: DiskExecutor
     private let active: ActivePartials
     private let board = ProgressBoard()
-    private let landing: Files.Landing
+    private let receiving: Files.ReceiveOptions
     /// The rates that all transfers of the copy share, from devices and to one.
     private let limits: (incoming: RateLimit, outgoing: RateLimit)?
 
@@ -39,19 +39,19 @@ struct CopyJob: Sendable {
             throw KithError(.unsupported, "This kith was built without zstd, so it cannot compress.")
         }
         guard input.limit != 0 else { throw KithError(.invalid, "A limit of 0 would let nothing pass.") }
-        guard input.landing.exclude.isEmpty else {
+        guard input.receiving.exclude.isEmpty else {
             throw KithError(.invalid, "--exclude goes with the sources of a copy.")
         }
-        guard input.parallel.map({ (1...UInt32(Self.maximumLanes)).contains($0) }) ?? true else {
-            throw KithError(.invalid, "1 to \(Self.maximumLanes) files are copied side by side.")
+        guard input.parallel.map({ (1...UInt32(Self.maximumParallel)).contains($0) }) ?? true else {
+            throw KithError(.invalid, "1 to \(Self.maximumParallel) files are copied side by side.")
         }
         limits = input.limit.map { (RateLimit($0), RateLimit($0)) }
         // A pattern that cannot be read is refused before anything is asked for.
         _ = try IgnoreRules(input.selection.exclude)
-        var landing = input.landing
-        landing.exclude = input.selection.exclude
-        if input.sources.count > 1 { landing.intoFolder = true }
-        self.landing = landing
+        var receiving = input.receiving
+        receiving.exclude = input.selection.exclude
+        if input.sources.count > 1 { receiving.intoFolder = true }
+        self.receiving = receiving
     }
 
     /// Copies, and reports ten times a second.
@@ -60,12 +60,12 @@ struct CopyJob: Sendable {
     }
 
     private func copy() async throws -> Files.Summary {
-        let lanes = try await lanes()
-        let progress = board.begin(lanes.count)
+        let batches = try await batches()
+        let progress = board.begin(batches.count)
         // What is not used up by the sources is for the files in them.
-        let streams = input.recursive ? input.parallel.map { Int($0) / max(lanes.count, 1) } ?? 1 : 1
+        let streams = input.recursive ? input.parallel.map { Int($0) / max(batches.count, 1) } ?? 1 : 1
         var summary = try await withThrowingTaskGroup(of: Files.Summary.self) { group in
-            for (steps, progress) in zip(lanes, progress) {
+            for (steps, progress) in zip(batches, progress) {
                 group.addTask {
                     var summary = Files.Summary()
                     for step in steps { summary = summary + (try await run(step, progress, over: streams)) }
@@ -93,7 +93,7 @@ struct CopyJob: Sendable {
     }
 
     /// The transfers side by side, each with its steps one after the other.
-    private func lanes() async throws -> [[Step]] {
+    private func batches() async throws -> [[Step]] {
         try await disk.run {
             let steps = try input.sources.map { source -> (name: [UInt8], step: Step) in
                 let name = source.path.bytes.split(separator: UInt8(ascii: "/")).last.map { [UInt8]($0) } ?? []
@@ -101,57 +101,58 @@ struct CopyJob: Sendable {
                 guard source.device == nil else {
                     return (name, input.destination.device == nil ? .pull(source) : .relay(source))
                 }
-                let tree = try TreeSource(try Place(ownPath: source.path), recursive: input.recursive)
+                let tree = try TreeSource(try ConfinedPath(ownPath: source.path), recursive: input.recursive)
                 return (tree.name, .push([tree]))
             }
             // Names of one file are looked for inside of one transfer.
             let automatic = input.selection.hardLinks ? 1 : min(ProcessInfo.processInfo.activeProcessorCount, 4)
-            return Self.lanes(of: steps, count: input.parallel.map { Int($0) } ?? automatic)
+            return Self.batches(of: steps, count: input.parallel.map { Int($0) } ?? automatic)
         }
     }
 
-    /// Deals steps out to at most `count` lanes.
+    /// Deals steps out to at most `count` batches.
     ///
-    /// Those of one name stay in one lane, in their order: each takes the place of the one before. Local files that
-    /// follow each other in a lane go together in one transfer.
-    static func lanes(of steps: [(name: [UInt8], step: Step)], count: Int) -> [[Step]] {
-        var lanes: [[Step]] = []
-        var laneOfName: [[UInt8]: Int] = [:]
+    /// Those of one name stay in one batch, in their order: each takes the place of the one before. Local files that
+    /// follow each other in a batch go together in one transfer.
+    static func batches(of steps: [(name: [UInt8], step: Step)], count: Int) -> [[Step]] {
+        var batches: [[Step]] = []
+        var batchOfName: [[UInt8]: Int] = [:]
         var dealt = 0
         for (name, step) in steps {
-            let lane: Int
-            if let known = laneOfName[name] {
-                lane = known
+            let batch: Int
+            if let known = batchOfName[name] {
+                batch = known
             } else {
-                lane = dealt % max(count, 1)
+                batch = dealt % max(count, 1)
                 dealt += 1
-                laneOfName[name] = lane
+                batchOfName[name] = batch
             }
-            if lane == lanes.count { lanes.append([]) }
-            if case .push(let trees) = step, case .push(let before)? = lanes[lane].last {
-                lanes[lane][lanes[lane].count - 1] = .push(before + trees)
+            if batch == batches.count { batches.append([]) }
+            if case .push(let trees) = step, case .push(let before)? = batches[batch].last {
+                batches[batch][batches[batch].count - 1] = .push(before + trees)
             } else {
-                lanes[lane].append(step)
+                batches[batch].append(step)
             }
         }
-        return lanes
+        return batches
     }
 
     private func push(
         _ sources: [TreeSource], _ progress: TransferProgress, over streams: Int
     ) async throws -> Files.Summary {
         try await lasting(progress, with: Self.name(input.destination.device)) {
-            let (lanes, device) = (Self.lanes(streams), input.destination.device)
+            let (substreams, device) = (Self.substreams(streams), input.destination.device)
             // What there is to send is listed while the other device still thinks about the call.
             let opening = try await client.begin(
-                Files.Push.self, Files.Push.Input(path: input.destination.path, landing: landing, lanes: lanes),
+                Files.Push.self,
+                Files.Push.Input(path: input.destination.path, receiving: receiving, substreams: substreams),
                 on: device)
             let stream = limited(opening, limits?.outgoing)
             return try await abandoning([stream]) {
                 do {
                     return try await Transfer.send(
                         sources, selection: input.selection, compress: input.compress, over: stream,
-                        lanes: open(lanes, on: device, limits?.outgoing), on: disk, progress: progress)
+                        substreams: open(substreams, on: device, limits?.outgoing), on: disk, progress: progress)
                 } catch {
                     guard let refusal = opening.refusal else { throw error }
                     return try await on(device) { throw refusal }
@@ -165,16 +166,16 @@ struct CopyJob: Sendable {
     ) async throws -> Files.Summary {
         try await lasting(progress, with: Self.name(source.device)) {
             let requested = try RequestedTree(
-                source, recursive: input.recursive, exact: self.landing.exact, selection: input.selection)
-            let (path, landing) = try await destination(of: source, requested)
-            let place = try Place(ownPath: path, protecting: protection)
-            let lanes = Self.lanes(streams)
-            let stream = try await openPull(source, lanes)
+                source, recursive: input.recursive, exact: self.receiving.exact, selection: input.selection)
+            let (path, receiving) = try await destination(of: source, requested)
+            let target = try ConfinedPath(ownPath: path, protecting: protection)
+            let substreams = Self.substreams(streams)
+            let stream = try await openPull(source, substreams)
             progress.connected()
             return try await abandoning([stream]) {
                 try await Transfer.receive(
-                    into: place, options: landing, requested: requested, compress: input.compress, over: stream,
-                    lanes: open(lanes, on: source.device, limits?.incoming), on: disk, active: active,
+                    into: target, options: receiving, requested: requested, compress: input.compress, over: stream,
+                    substreams: open(substreams, on: source.device, limits?.incoming), on: disk, active: active,
                     progress: progress)
             }
         }
@@ -184,10 +185,10 @@ struct CopyJob: Sendable {
     private func relay(_ source: Files.Location, _ progress: TransferProgress) async throws -> Files.Summary {
         try await lasting(progress, with: "\(Self.name(source.device)) and \(Self.name(input.destination.device))") {
             let requested = try RequestedTree(
-                source, recursive: input.recursive, exact: self.landing.exact, selection: input.selection)
-            let (path, landing) = try await destination(of: source, requested)
+                source, recursive: input.recursive, exact: self.receiving.exact, selection: input.selection)
+            let (path, receiving) = try await destination(of: source, requested)
             let from = try await openPull(source)
-            let to = try await openPush(to: path, landing)
+            let to = try await openPush(to: path, receiving)
             progress.connected()
             return try await abandoning([from, to]) {
                 try await TransferRelay(
@@ -202,20 +203,20 @@ struct CopyJob: Sendable {
     /// One whose path has no name, as `laptop:`, gets the device's in a folder: what a name is, its own device does not say.
     private func destination(
         of source: Files.Location, _ requested: RequestedTree
-    ) async throws -> (path: Files.Path, landing: Files.Landing) {
-        var (path, landing) = (input.destination.path, self.landing)
+    ) async throws -> (path: Files.Path, receiving: Files.ReceiveOptions) {
+        var (path, receiving) = (input.destination.path, self.receiving)
         guard input.recursive || requested.isUnnamed, try await isFolder(input.destination), requested.isUnnamed,
-            !landing.exact
-        else { return (path, landing) }
+            !receiving.exact
+        else { return (path, receiving) }
         let name = Array((source.device ?? "").utf8)
         guard Files.Path.isName(name), name.first != UInt8(ascii: ".") else {
             throw KithError(.invalid, "\(source.path) has no name to copy it by: name the destination in full.")
         }
         if path.bytes.last != UInt8(ascii: "/") { path.bytes.append(UInt8(ascii: "/")) }
         path.bytes += name
-        landing.exact = true
-        landing.intoFolder = false
-        return (path, landing)
+        receiving.exact = true
+        receiving.intoFolder = false
+        return (path, receiving)
     }
 
     /// Tells whether there is a folder.
@@ -225,9 +226,9 @@ struct CopyJob: Sendable {
     private func isFolder(_ location: Files.Location) async throws -> Bool {
         guard let device = location.device else {
             return try await disk.run {
-                let place = try Place(ownPath: location.path)
-                try place.refuseLinkToFolder()
-                return (try? place.open([.path, .folder])) != nil
+                let path = try ConfinedPath(ownPath: location.path)
+                try path.refuseLinkToFolder()
+                return (try? path.open([.path, .folder])) != nil
             }
         }
         func kind(followingLinks: Bool) async throws -> Files.Kind {
@@ -238,27 +239,28 @@ struct CopyJob: Sendable {
         do {
             guard try await kind(followingLinks: true) == .folder else { return false }
             if try location.path.parsed().isFolder { return true }
-            guard try await kind(followingLinks: false) != .link else { throw Place.isLink(location.path) }
+            guard try await kind(followingLinks: false) != .link else { throw ConfinedPath.isLink(location.path) }
             return true
         } catch let error as KithError where error.code == .notFound {
             return false
         }
     }
 
-    /// The lanes of one attempt of a transfer; none for a single stream.
-    private static func lanes(_ count: Int) -> Files.Lanes? {
+    /// The substreams of one attempt of a transfer; none for a single stream.
+    private static func substreams(_ count: Int) -> Files.Substreams? {
         guard count > 1 else { return nil }
-        return Files.Lanes(
-            token: (0..<Files.Lanes.tokenCount).map { _ in UInt8.random(in: 0...255) }, count: UInt8(count))
+        return Files.Substreams(
+            token: (0..<Files.Substreams.tokenCount).map { _ in UInt8.random(in: 0...255) }, count: UInt8(count))
     }
 
-    private func open(_ lanes: Files.Lanes?, on device: String?, _ limit: RateLimit?) -> LaneStreams? {
-        guard let lanes else { return nil }
-        return LaneStreams(count: Int(lanes.count)) { [self] lane in
+    private func open(_ substreams: Files.Substreams?, on device: String?, _ limit: RateLimit?) -> SubstreamSource? {
+        guard let substreams else { return nil }
+        return SubstreamSource(count: Int(substreams.count)) { [self] index in
             do {
                 return limited(
                     try await client.open(
-                        Files.Lane.self, Files.Lane.Input(token: lanes.token, lane: UInt8(lane)), on: device
+                        Files.Substream.self, Files.Substream.Input(token: substreams.token, index: UInt8(index)),
+                        on: device
                     ).stream.bytes, limit)
             } catch let error as KithError where error.code == .notFound {
                 // It waited there until the transfer's own stream ended: the copy goes on as after any other cut.
@@ -276,7 +278,7 @@ struct CopyJob: Sendable {
                         Files.Duplicate.self,
                         Files.Duplicate.Input(
                             sources: [source.path], destination: input.destination.path, recursive: input.recursive,
-                            selection: input.selection, landing: landing),
+                            selection: input.selection, receiving: receiving),
                         on: source.device
                     ).stream
                 }
@@ -304,24 +306,26 @@ struct CopyJob: Sendable {
         throw KithError(.closed, "The copy was interrupted. Run it again to go on.")
     }
 
-    private func openPull(_ source: Files.Location, _ lanes: Files.Lanes? = nil) async throws -> any ByteStream {
+    private func openPull(_ source: Files.Location, _ substreams: Files.Substreams? = nil) async throws
+        -> any ByteStream
+    {
         try await on(source.device) {
             limited(
                 try await client.open(
                     Files.Pull.self,
                     Files.Pull.Input(
                         path: source.path, recursive: input.recursive, selection: input.selection,
-                        lanes: lanes),
+                        substreams: substreams),
                     on: source.device
                 ).stream.bytes, limits?.incoming)
         }
     }
 
-    private func openPush(to path: Files.Path, _ landing: Files.Landing) async throws -> any ByteStream {
+    private func openPush(to path: Files.Path, _ receiving: Files.ReceiveOptions) async throws -> any ByteStream {
         try await on(input.destination.device) {
             limited(
                 try await client.open(
-                    Files.Push.self, Files.Push.Input(path: path, landing: landing),
+                    Files.Push.self, Files.Push.Input(path: path, receiving: receiving),
                     on: input.destination.device
                 ).stream.bytes, limits?.outgoing)
         }

@@ -9,8 +9,8 @@ import KithWire
 /// when it was cut.
 struct DuplicateJob: Sendable {
     private let sources: [TreeSource]
-    private let place: Place
-    private let landing: Files.Landing
+    private let destination: ConfinedPath
+    private let receiving: Files.ReceiveOptions
     private let selection: Files.Selection
 
     /// Finds both ends; on a ``DiskExecutor``.
@@ -23,13 +23,13 @@ struct DuplicateJob: Sendable {
             }.first
         }
         sources = try input.sources.map { path in
-            try TreeSource(try Place(path, .read, for: context), recursive: input.recursive)
+            try TreeSource(try ConfinedPath(path, .read, for: context), recursive: input.recursive)
         }
-        place = try Place(input.destination, .write, for: context)
-        var landing = input.landing
-        landing.exclude = input.selection.exclude
-        if input.sources.count > 1 { landing.intoFolder = true }
-        self.landing = landing
+        destination = try ConfinedPath(input.destination, .write, for: context)
+        var receiving = input.receiving
+        receiving.exclude = input.selection.exclude
+        if input.sources.count > 1 { receiving.intoFolder = true }
+        self.receiving = receiving
         selection = input.selection
         // A pattern that cannot be read is refused before anything is begun.
         _ = try IgnoreRules(selection.exclude)
@@ -47,7 +47,8 @@ struct DuplicateJob: Sendable {
                 group.addTask {
                     // What this end has to say it tells the other, which says it in the end.
                     _ = try? await Transfer.receive(
-                        into: place, options: landing, compress: .never, over: pipe.right, on: disk, active: active,
+                        into: destination, options: receiving, compress: .never, over: pipe.right, on: disk,
+                        active: active,
                         progress: TransferProgress())
                     return nil
                 }
@@ -75,16 +76,17 @@ struct DuplicateJob: Sendable {
         let own = try attempt("access", source.shown) { () throws(Errno) in try opened.info() }
         // Where it is put: a folder that is there, or the one around its new name.
         var (around, name): (Descriptor, [UInt8]?) = (opened, nil)
-        if let folder = try? place.open([.path, .folder]) {
+        if let folder = try? destination.open([.path, .folder]) {
             // Only a folder becomes the folder that is there; anything else is put into it.
-            let isItself = landing.exact && source.opened != nil && own.kind == .folder
+            let isItself = receiving.exact && source.opened != nil && own.kind == .folder
             (around, name) = (folder, isItself ? nil : source.name)
         } else if let (folder, last) = try attempt(
-            "copy to", place.shown, confined: place.isConfined, { () throws(Errno) in try place.around() })
+            "copy to", destination.shown, confined: destination.isBeneathGrant,
+            { () throws(Errno) in try destination.around() })
         {
             (around, name) = (folder, last)
         }
-        let above = try Self.ancestors(of: around, place.shown)
+        let above = try Self.ancestors(of: around, destination.shown)
         if source.opened != nil, own.kind == .folder, above.contains(own.identity) {
             throw KithError(.conflict, "Cannot copy \(source.shown) into itself.")
         }
@@ -92,10 +94,10 @@ struct DuplicateJob: Sendable {
         if let name, let there = try? around.info(name), there.identity == own.identity {
             throw KithError(.conflict, "\(source.shown) is there already: it is the same.")
         }
-        guard landing.delete, source.opened != nil, own.kind == .folder else { return }
-        let target = try attempt("access", place.shown) { () throws(Errno) in try around.info() }
+        guard receiving.delete, source.opened != nil, own.kind == .folder else { return }
+        let target = try attempt("access", destination.shown) { () throws(Errno) in try around.info() }
         if try Self.ancestors(of: opened, source.shown).contains(target.identity) {
-            throw KithError(.conflict, "\(source.shown) is in \(place.shown), where it would be deleted.")
+            throw KithError(.conflict, "\(source.shown) is in \(destination.shown), where it would be deleted.")
         }
     }
 

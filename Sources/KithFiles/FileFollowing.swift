@@ -10,14 +10,14 @@ struct FileFollowing: Sendable {
     private typealias Stream = MethodStream<Nothing, Files.Followed>
 
     private let input: Files.Follow.Input
-    private let place: Place
+    private let path: ConfinedPath
 
     init(_ input: Files.Follow.Input, _ context: CallContext) throws(KithError) {
         guard !input.waits || input.follows else {
             throw KithError(.invalid, "A file is waited for only where it is followed.")
         }
         self.input = input
-        place = try Place(input.path, .read, for: context)
+        path = try ConfinedPath(input.path, .read, for: context)
     }
 
     private static let idle = Duration.milliseconds(50)
@@ -51,8 +51,8 @@ struct FileFollowing: Sendable {
     }
 
     private func open() throws(KithError) -> Descriptor {
-        try attempt("read", place.shown, confined: place.isConfined) { () throws(Errno) in
-            let file = try place.open()
+        try attempt("read", path.shown, confined: path.isBeneathGrant) { () throws(Errno) in
+            let file = try path.open()
             let info = try file.info()
             if info.kind == .folder { throw .isAFolder }
             guard info.kind == .file else { throw .notRegular }
@@ -64,7 +64,7 @@ struct FileFollowing: Sendable {
         var file = first
         var offset: UInt64 = 0
         if let first {
-            let (start, end) = try attempt("read", place.shown) { () throws(Errno) in
+            let (start, end) = try attempt("read", path.shown) { () throws(Errno) in
                 // A file that grows has an end here all the same; one that says it is empty may be the kernel's.
                 let size = try first.info().size
                 let end = size > 0 ? size : try Self.length(of: first)
@@ -84,7 +84,7 @@ struct FileFollowing: Sendable {
             try await Task.sleep(for: ContinuousClock.now - lastChange < .seconds(1) ? Self.busy : Self.idle)
             if let current = file {
                 let before = offset
-                if try current.size(place.shown) < offset {
+                if try current.size(path.shown) < offset {
                     offset = 0
                     try await messages.send(Files.Followed(event: .truncated))
                 }
@@ -93,13 +93,13 @@ struct FileFollowing: Sendable {
             }
             let named: Descriptor.Info
             do throws(Errno) {
-                named = try place.open(.path).info()
+                named = try path.open(.path).info()
             } catch {
                 if !isMissing { try await messages.send(Files.Followed(event: .missing)) }
                 isMissing = true
                 continue
             }
-            let own = try attempt("read", place.shown) { () throws(Errno) in try file?.info() }
+            let own = try attempt("read", path.shown) { () throws(Errno) in try file?.info() }
             if let own, own.inode == named.inode, own.device == named.device {
                 isMissing = false
                 continue
@@ -127,7 +127,7 @@ struct FileFollowing: Sendable {
         var offset = start
         while offset < end {
             let limit = Int(min(UInt64(Self.blockSize), end - offset))
-            let bytes = try attempt("read", place.shown) { () throws(Errno) in
+            let bytes = try attempt("read", path.shown) { () throws(Errno) in
                 try file.bytes(at: offset, limit: limit)
             }
             guard let bytes else { break }
@@ -157,10 +157,10 @@ struct FileFollowing: Sendable {
             let length = min(UInt64(Self.blockSize), end)
             let block = try file.bytes(at: end - length, limit: Int(length)) ?? []
             for index in block.indices.reversed() where block[index] == UInt8(ascii: "\n") {
-                let place = end - length + UInt64(index)
-                if place == size - 1 { continue }
+                let position = end - length + UInt64(index)
+                if position == size - 1 { continue }
                 found += 1
-                if found == count { return place + 1 }
+                if found == count { return position + 1 }
             }
             end -= length
             if end % (16 << 20) < length { try Self.checkCancellation() }

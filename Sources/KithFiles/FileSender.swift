@@ -24,15 +24,15 @@ import KithWire
     /// The bytes of contents that the shared buffer holds.
     private var batchContents: UInt64 = 0
     /// True while the total is still to be sent to the receiver, once it has been counted.
-    private var tellsTotal: Bool
+    private var reportsTotal: Bool
     /// The memory that small files are read into.
     private let scratch = UnsafeMutableRawBufferPointer.allocate(
         byteCount: TransferFrame.maximumSmall, alignment: 16)
 
-    init(output: BoundedQueue<Outgoing>, progress: TransferProgress, tellsTotal: Bool) {
+    init(output: BoundedQueue<Outgoing>, progress: TransferProgress, reportsTotal: Bool) {
         self.output = output
         self.progress = progress
-        self.tellsTotal = tellsTotal
+        self.reportsTotal = reportsTotal
     }
 
     deinit { unsafe scratch.deallocate() }
@@ -50,8 +50,8 @@ import KithWire
     }
 
     func put(_ frame: TransferFrame) throws {
-        if tellsTotal, let total = progress.total {
-            tellsTotal = false
+        if reportsTotal, let total = progress.total {
+            reportsTotal = false
             try TransferFrame.total(bytes: total.bytes, files: total.files).append(to: &batch)
         }
         try frame.append(to: &batch)
@@ -227,16 +227,16 @@ import KithWire
                 let rest = unsafe UnsafeRawBufferPointer(rebasing: buffer[position..<filled])
                 let length = unsafe chunker.cut(rest)
                 let chunk = unsafe ChunkHash(of: UnsafeRawBufferPointer(rebasing: rest[..<length]))
-                if let place = index.place(of: chunk, length: length) {
+                if let extent = index.extent(of: chunk, length: length) {
                     if literal < position {
                         try putCopy()
                         try unsafe await putData(UnsafeRawBufferPointer(rebasing: buffer[literal..<position]))
                     }
-                    if let before = copy, before.offset + before.length == place.offset {
+                    if let before = copy, before.offset + before.length == extent.offset {
                         copy = (before.offset, before.length + UInt64(length))
                     } else {
                         try putCopy()
-                        copy = (place.offset, UInt64(length))
+                        copy = (extent.offset, UInt64(length))
                     }
                     progress.add(bytes: UInt64(length))
                     literal = position + length

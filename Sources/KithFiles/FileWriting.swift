@@ -4,11 +4,11 @@ import KithWire
 
 /// One `files.write`: the bytes of a stream into one file.
 struct FileWriting: Sendable {
-    private let place: Place
+    private let path: ConfinedPath
     private let input: Files.Write.Input
 
-    init(_ place: Place, _ input: Files.Write.Input) {
-        self.place = place
+    init(_ path: ConfinedPath, _ input: Files.Write.Input) {
+        self.path = path
         self.input = input
     }
 
@@ -17,9 +17,9 @@ struct FileWriting: Sendable {
     /// Runs on a ``DiskExecutor``.
     func run(from stream: any ByteStream) async throws -> Files.Write.Written {
         if let offset = input.offset { return try await patch(from: stream, at: offset) }
-        let (folder, name) = try place.parent()
-        let shown = place.shown
-        guard !place.isFolder else { throw KithError(.conflict, "Cannot write \(shown): it is a folder.") }
+        let (folder, name) = try path.parent()
+        let shown = path.shown
+        guard !path.isFolder else { throw KithError(.conflict, "Cannot write \(shown): it is a folder.") }
         if input.replacing != nil, !input.overwrite {
             throw KithError(.invalid, "A file that must be there to be replaced is not one that must not be there.")
         }
@@ -46,19 +46,19 @@ struct FileWriting: Sendable {
     /// The moment between this and the renaming is the only one in which another's change could still be lost.
     private func check(_ folder: Descriptor, _ name: [UInt8], holds expected: [UInt8]) throws {
         let changed = KithError(
-            .conflict, "\(place.shown) has been changed meanwhile by somebody else. Nothing was written.")
+            .conflict, "\(path.shown) has been changed meanwhile by somebody else. Nothing was written.")
         let file: Descriptor
         do throws(Errno) {
             file = try folder.open(name: name, .noFollow)
             guard try file.info().kind == .file else { throw .notRegular }
         } catch {
-            guard error == .notFound else { throw error.failure("compare", place.shown) }
+            guard error == .notFound else { throw error.failure("compare", path.shown) }
             throw changed
         }
         var hash = SHA256()
         var offset: UInt64 = 0
         while let bytes = try attempt(
-            "compare", place.shown,
+            "compare", path.shown,
             { () throws(Errno) in
                 try file.bytes(at: offset, limit: 256 << 10)
             })
@@ -72,8 +72,8 @@ struct FileWriting: Sendable {
 
     private func patch(from stream: any ByteStream, at offset: UInt64) async throws -> Files.Write.Written {
         guard offset <= UInt64(Int64.max) else { throw KithError(.invalid, "The offset is beyond any file.") }
-        let file = try attempt("write", place.shown, confined: place.isConfined) { () throws(Errno) in
-            let file = try place.open(.write)
+        let file = try attempt("write", path.shown, confined: path.isBeneathGrant) { () throws(Errno) in
+            let file = try path.open(.write)
             guard try file.info().kind == .file else { throw .notRegular }
             return file
         }
@@ -86,7 +86,7 @@ struct FileWriting: Sendable {
         var hash = SHA256()
         var size: UInt64 = 0
         while let bytes = try await stream.read(upTo: 256 << 10) {
-            try attempt("write", place.shown) { () throws(Errno) in
+            try attempt("write", path.shown) { () throws(Errno) in
                 try file.write(bytes[...], at: offset.map { $0 &+ size })
             }
             unsafe bytes.withUnsafeBytes { unsafe hash.update(bufferPointer: $0) }

@@ -31,7 +31,7 @@ public struct FilesService: Service {
             .stream(Files.Write.self) { try await write($0, $1, $2) }.limited(to: 128),
             .stream(Files.Pull.self) { try await pull($0, $1, $2) }.limited(to: 128),
             .stream(Files.Push.self) { try await push($0, $1, $2) }.limited(to: 128),
-            .stream(Files.Lane.self) { try await slots.join($0, $1, $2) },
+            .stream(Files.Substream.self) { try await slots.join($0, $1, $2) },
             .stream(Files.Find.self) { try await FolderSearch($0, $1).run($2, on: disk) }.limited(to: 16),
             .stream(Files.Usage.self) { try await FolderUsage($0, $1).run($2, on: disk) }.limited(to: 16),
             .stream(Files.Follow.self) { try await FileFollowing($0, $1).run($2, on: disk) }.limited(to: 64),
@@ -53,11 +53,11 @@ public struct FilesService: Service {
     // MARK: - Looking
 
     private func list(_ input: Files.List.Input, _ context: CallContext) throws -> Files.List.Output {
-        let place = try Place(input.path, .read, for: context)
-        let opened = try attempt("list", place.shown, confined: place.isConfined) { () throws(Errno) in
-            try place.open()
+        let path = try ConfinedPath(input.path, .read, for: context)
+        let opened = try attempt("list", path.shown, confined: path.isBeneathGrant) { () throws(Errno) in
+            try path.open()
         }
-        let own = try attempt("list", place.shown) { () throws(Errno) in try opened.info() }
+        let own = try attempt("list", path.shown) { () throws(Errno) in try opened.info() }
         guard own.kind == .folder else {
             return Files.List.Output(entries: [Self.entry(input.path, own)], hasMore: false)
         }
@@ -65,7 +65,7 @@ public struct FilesService: Service {
             throw KithError(.invalid, "`limit` must be 1 or more; at most 2000 entries come.")
         }
         var page = NamePage(after: input.after?.bytes, limit: min(input.limit, 2_000))
-        try attempt("list", place.shown) { () throws(Errno) in try opened.forEachName { page.add($0) } }
+        try attempt("list", path.shown) { () throws(Errno) in try opened.forEachName { page.add($0) } }
         let (names, hasMore) = page.finish()
         let entries = names.compactMap { name -> Files.Entry? in
             // One that vanished since is not listed.
@@ -77,35 +77,35 @@ public struct FilesService: Service {
     }
 
     private func stat(_ input: Files.Stat.Input, _ context: CallContext) throws -> Files.Entry {
-        let place = try Place(input.path, .read, for: context)
-        return try attempt("access", place.shown, confined: place.isConfined) { () throws(Errno) in
-            let (info, target) = try Self.info(place, followsLinks: input.followsLinks)
+        let path = try ConfinedPath(input.path, .read, for: context)
+        return try attempt("access", path.shown, confined: path.isBeneathGrant) { () throws(Errno) in
+            let (info, target) = try Self.info(path, followsLinks: input.followsLinks)
             var entry = Self.entry(input.path, info, target)
             AccountNames().describe(&entry, info)
             entry.allocated = info.allocated
             entry.inode = info.inode
-            entry.absolute = place.absolute
+            entry.absolute = path.absolute
             return entry
         }
     }
 
     private func exists(_ input: Files.Exists.Input, _ context: CallContext) throws -> Files.Exists.Output {
-        let place = try Place(input.path, .read, for: context)
+        let path = try ConfinedPath(input.path, .read, for: context)
         do throws(Errno) {
-            return Files.Exists.Output(kind: try Self.info(place, followsLinks: false).info.kind)
+            return Files.Exists.Output(kind: try Self.info(path, followsLinks: false).info.kind)
         } catch {
             guard error == .notFound || error == .notAFolder else {
-                throw error.failure("access", place.shown, confined: place.isConfined)
+                throw error.failure("access", path.shown, confined: path.isBeneathGrant)
             }
             return Files.Exists.Output(kind: nil)
         }
     }
 
     private static func info(
-        _ place: Place, followsLinks: Bool
+        _ path: ConfinedPath, followsLinks: Bool
     ) throws(Errno) -> (info: Descriptor.Info, target: [UInt8]?) {
-        guard !followsLinks, let (folder, name) = try place.around() else {
-            return (try place.open(.path).info(), nil)
+        guard !followsLinks, let (folder, name) = try path.around() else {
+            return (try path.open(.path).info(), nil)
         }
         let info = try folder.info(name)
         return (info, info.kind == .link ? try folder.target(ofLink: name) : nil)
@@ -123,23 +123,23 @@ public struct FilesService: Service {
     // MARK: - Changing
 
     private func makeFolder(_ input: Files.MakeFolder.Input, _ context: CallContext) throws -> Nothing {
-        let place = try Place(input.path, .write, for: context)
+        let path = try ConfinedPath(input.path, .write, for: context)
         let mode = input.mode & 0o777
         guard input.parents else {
-            let (folder, name) = try place.parent()
-            try attempt("make the folder", place.shown) { () throws(Errno) in
+            let (folder, name) = try path.parent()
+            try attempt("make the folder", path.shown) { () throws(Errno) in
                 try folder.makeFolder(name, mode: mode)
             }
             return Nothing()
         }
-        try attempt("make the folder", place.shown, confined: place.isConfined) { () throws(Errno) in
-            for prefix in place.prefixes {
+        try attempt("make the folder", path.shown, confined: path.isBeneathGrant) { () throws(Errno) in
+            for prefix in path.prefixes {
                 guard let name = prefix.last else { continue }
                 do throws(Errno) {
-                    try place.open(Array(prefix.dropLast()), .folder).makeFolder(name, mode: mode)
+                    try path.open(Array(prefix.dropLast()), .folder).makeFolder(name, mode: mode)
                     context.noteChange()
                 } catch .exists {
-                    _ = try place.open(prefix, [.path, .folder])
+                    _ = try path.open(prefix, [.path, .folder])
                 }
             }
         }
@@ -150,7 +150,9 @@ public struct FilesService: Service {
         try context.narrow("rename to \(input.to)") { [caller = context.caller] grants in
             input.to.access(.write).refusal(of: caller, holding: grants)
         }
-        let (from, to) = (try Place(input.from, .write, for: context), try Place(input.to, .write, for: context))
+        let (from, to) = (
+            try ConfinedPath(input.from, .write, for: context), try ConfinedPath(input.to, .write, for: context)
+        )
         let (source, target) = (try from.parent(), try to.parent())
         try attempt("rename \(from.shown) to", to.shown) { () throws(Errno) in
             try source.folder.rename(source.name, to: target.name, in: target.folder, overwrite: input.overwrite)
@@ -159,8 +161,8 @@ public struct FilesService: Service {
     }
 
     private func delete(_ input: Files.Delete.Input, _ context: CallContext) throws -> Files.Delete.Output {
-        let place = try Place(input.path, .write, for: context)
-        let (folder, name) = try place.parent()
+        let path = try ConfinedPath(input.path, .write, for: context)
+        let (folder, name) = try path.parent()
         var count: UInt64 = 0
         do {
             if input.recursive {
@@ -173,7 +175,7 @@ public struct FilesService: Service {
         } catch {
             if count > 0 { context.noteChange() }
             guard let error = error as? Errno else { throw error }
-            let failure = error.failure("delete", place.shown)
+            let failure = error.failure("delete", path.shown)
             guard error == .notEmpty, !input.recursive else { throw failure }
             throw KithError(.conflict, failure.message + " Pass -r to delete it with what is in it.", cause: error)
         }
@@ -185,9 +187,9 @@ public struct FilesService: Service {
         _ input: Files.Read.Input, _ context: CallContext, _ pending: PendingStream<Files.Read>
     ) async throws {
         let (file, entry) = try await onDisk { () throws -> (Descriptor, Files.Entry) in
-            let place = try Place(input.path, .read, for: context)
-            return try attempt("read", place.shown, confined: place.isConfined) { () throws(Errno) in
-                let file = try place.open()
+            let path = try ConfinedPath(input.path, .read, for: context)
+            return try attempt("read", path.shown, confined: path.isBeneathGrant) { () throws(Errno) in
+                let file = try path.open()
                 let info = try file.info()
                 if info.kind == .folder { throw .isAFolder }
                 guard info.kind == .file else { throw .notRegular }
@@ -224,10 +226,10 @@ public struct FilesService: Service {
     private func write(
         _ input: Files.Write.Input, _ context: CallContext, _ pending: PendingStream<Files.Write>
     ) async throws {
-        let place = try Place(input.path, .write, for: context)
+        let path = try ConfinedPath(input.path, .write, for: context)
         let stream = try await pending.accept()
         do {
-            try await stream.send(try await disk.run { try await FileWriting(place, input).run(from: stream.bytes) })
+            try await stream.send(try await disk.run { try await FileWriting(path, input).run(from: stream.bytes) })
         } catch let error where !(error is CancellationError) {
             try await stream.send(Files.Write.Written(size: 0, sha256: [], failure: Files.Failure(error)))
             try await stream.end()
@@ -240,13 +242,13 @@ public struct FilesService: Service {
         _ input: Files.Pull.Input, _ context: CallContext, _ pending: PendingStream<Files.Pull>
     ) async throws {
         let source = try await onDisk {
-            try TreeSource(try Place(input.path, .read, for: context), recursive: input.recursive)
+            try TreeSource(try ConfinedPath(input.path, .read, for: context), recursive: input.recursive)
         }
-        try await slots.with(input.lanes, from: context.caller) { lanes in
+        try await slots.with(input.substreams, from: context.caller) { substreams in
             let stream = try await pending.accept().bytes
-            try await settled("pull") {
+            try await logged("pull") {
                 try await Transfer.send(
-                    [source], selection: input.selection, over: stream, lanes: lanes, on: disk,
+                    [source], selection: input.selection, over: stream, substreams: substreams, on: disk,
                     progress: TransferProgress())
             }
         }
@@ -255,19 +257,20 @@ public struct FilesService: Service {
     private func push(
         _ input: Files.Push.Input, _ context: CallContext, _ pending: PendingStream<Files.Push>
     ) async throws {
-        let place = try Place(input.path, .write, for: context)
-        try await slots.with(input.lanes, from: context.caller) { lanes in
+        let path = try ConfinedPath(input.path, .write, for: context)
+        try await slots.with(input.substreams, from: context.caller) { substreams in
             let stream = try await pending.accept().bytes
-            try await settled("push") {
+            try await logged("push") {
                 try await Transfer.receive(
-                    into: place, options: input.landing, over: stream, lanes: lanes, on: disk, active: active,
+                    into: path, options: input.receiving, over: stream, substreams: substreams, on: disk,
+                    active: active,
                     progress: TransferProgress())
             }
         }
     }
 
-    /// Runs a transfer that has told the other end of its failure itself: the stream ends in peace then.
-    private func settled(_ name: String, _ transfer: () async throws -> Files.Summary) async throws {
+    /// Runs and logs a transfer, which reports its failure to the other end itself: the stream ends in order then.
+    private func logged(_ name: String, _ transfer: () async throws -> Files.Summary) async throws {
         do {
             let summary = try await transfer()
             logger.debug("files.\(name) done", metadata: ["files": "\(summary.files)", "bytes": "\(summary.bytes)"])

@@ -37,9 +37,9 @@ struct WalkStart {
     let target: [UInt8]?
 
     /// Looks at a path without following a link in its last place, unless it ends in a slash.
-    init(_ place: Place) throws(KithError) {
-        self = try attempt("access", place.shown, confined: place.isConfined) { () throws(Errno) in
-            if !place.isFolder, let (folder, name) = try place.around() {
+    init(_ path: ConfinedPath) throws(KithError) {
+        self = try attempt("access", path.shown, confined: path.isBeneathGrant) { () throws(Errno) in
+            if !path.isFolder, let (folder, name) = try path.around() {
                 let info = try folder.info(name)
                 guard info.kind == .folder else {
                     let target = info.kind == .link ? try? folder.target(ofLink: name) : nil
@@ -48,7 +48,7 @@ struct WalkStart {
                 return WalkStart(
                     info: info, folder: try folder.open(name: name, [.path, .folder, .noFollow]), target: nil)
             }
-            let opened = try place.open([.path, .folder])
+            let opened = try path.open([.path, .folder])
             return WalkStart(info: try opened.info(), folder: opened, target: nil)
         }
     }
@@ -64,18 +64,18 @@ struct WalkStart {
 struct FolderSearch: Sendable {
     private let input: Files.Find.Input
     private let filter: FileCondition
-    private let place: Place
+    private let path: ConfinedPath
     private let now = Int64(time(nil))
 
     init(_ input: Files.Find.Input, _ context: CallContext) throws(KithError) {
         self.input = input
         filter = try FileCondition(input.filter)
-        place = try Place(input.path, .read, for: context)
+        path = try ConfinedPath(input.path, .read, for: context)
     }
 
     /// Searches and tells.
     func run(_ pending: PendingStream<Files.Find>, on disk: DiskExecutor) async throws {
-        let start = try await disk.run { try WalkStart(place) }
+        let start = try await disk.run { try WalkStart(path) }
         let messages = try await pending.accept()
         var report = Files.Found()
         do {
@@ -108,7 +108,7 @@ struct FolderSearch: Sendable {
         var size = 0
         var problems = WalkProblems()
         var deadline = ContinuousClock.now + Self.patience
-        let name = place.name ?? [UInt8(ascii: "/")]
+        let name = path.name ?? [UInt8(ascii: "/")]
         let names = input.details == true ? AccountNames() : nil
         func entry(_ path: [UInt8], _ info: Descriptor.Info, _ target: [UInt8]?) -> Files.Entry {
             var entry = FilesService.entry(Files.Path(bytes: path), info, target)
@@ -122,7 +122,7 @@ struct FolderSearch: Sendable {
         if input.namesOnly == true, filter.isAlwaysMet, input.details != true, !input.oneFileSystem {
             return try await listNames(in: folder, after: report, send: send)
         }
-        let walk = try attempt("search", place.shown) { () throws(Errno) in
+        let walk = try attempt("search", path.shown) { () throws(Errno) in
             try FolderWalk(
                 folder, maximumDepth: input.maximumDepth.map { Int($0) },
                 device: input.oneFileSystem ? start.info.device : nil, readsLinks: true)
@@ -164,7 +164,7 @@ struct FolderSearch: Sendable {
     private func listNames(
         in folder: Descriptor, after begun: Files.Found, send: (Files.Found) async throws -> Void
     ) async throws -> Files.Found {
-        let walk = try attempt("search", place.shown) { () throws(Errno) in
+        let walk = try attempt("search", path.shown) { () throws(Errno) in
             try FolderWalk(folder, maximumDepth: input.maximumDepth.map { Int($0) }, looks: false)
         }
         var report = begun
@@ -220,11 +220,11 @@ struct FolderSearch: Sendable {
 /// One `files.usage`.
 struct FolderUsage: Sendable {
     private let input: Files.Usage.Input
-    private let place: Place
+    private let path: ConfinedPath
 
     init(_ input: Files.Usage.Input, _ context: CallContext) throws(KithError) {
         self.input = input
-        place = try Place(input.path, .read, for: context)
+        path = try ConfinedPath(input.path, .read, for: context)
     }
 
     /// A file that has several names.
@@ -238,7 +238,7 @@ struct FolderUsage: Sendable {
 
     /// Adds up and tells.
     func run(_ pending: PendingStream<Files.Usage>, on disk: DiskExecutor) async throws {
-        let start = try await disk.run { try WalkStart(place) }
+        let start = try await disk.run { try WalkStart(path) }
         let messages = try await pending.accept()
         var report = Files.Used()
         do {
@@ -262,7 +262,7 @@ struct FolderUsage: Sendable {
             Files.Used.Item(path: Files.Path(bytes: path), allocated: sum.allocated, apparent: sum.apparent)
         }
         if let folder = start.folder {
-            let walk = try attempt("add up", place.shown) { () throws(Errno) in
+            let walk = try attempt("add up", path.shown) { () throws(Errno) in
                 try FolderWalk(folder, device: input.oneFileSystem ? start.info.device : nil)
             }
             var visited = 0

@@ -62,7 +62,7 @@ final class FolderWalk {
     /// The next step; `nil` after the last.
     func step() -> Step? {
         if let step = waiting.popLast() { return step }
-        if let step = goIn() { return step }
+        if let step = descend() { return step }
         while let level = levels.last {
             let name: [UInt8]?
             do throws(Errno) {
@@ -81,8 +81,8 @@ final class FolderWalk {
             depth = levels.count
             do throws(Errno) {
                 if !looks, device == nil {
-                    let said = level.listing.kind
-                    let kind = said == UInt8(ascii: "?") ? try level.folder.info(name).letter : said
+                    let reported = level.listing.kind
+                    let kind = reported == UInt8(ascii: "?") ? try level.folder.info(name).letter : reported
                     if kind == UInt8(ascii: "d"), depth < maximumDepth { next = (level.folder, name) }
                     return .name(kind: kind)
                 }
@@ -102,7 +102,7 @@ final class FolderWalk {
     }
 
     /// Goes into the folder told last, if that is to be.
-    private func goIn() -> Step? {
+    private func descend() -> Step? {
         guard let (parent, name) = next else { return nil }
         next = nil
         let problem: KithError

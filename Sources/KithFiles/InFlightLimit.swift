@@ -15,7 +15,7 @@ struct InFlightLimit: Sendable {
     static let (minimum, longMinimum): (UInt64, UInt64) = (5 << 18, 4 << 20)
     /// From which delay on a path is long.
     static let long = Duration.milliseconds(20)
-    /// The receiver says what it has taken in at least this often, in bytes.
+    /// The receiver confirms what it has taken in at least this often, in bytes.
     static let step: UInt64 = 256 << 10
 
     /// The time for which the shortest delay is believed: the first ones are those of a path still being probed, and
@@ -46,15 +46,15 @@ struct InFlightLimit: Sendable {
     var hasRoom: Bool { written - taken < (measuring == nil ? limit : Self.little) }
 
     /// Notes that `count` bytes were written.
-    mutating func wrote(_ count: Int, at now: ContinuousClock.Instant) {
+    mutating func sent(_ count: Int, at now: ContinuousClock.Instant) {
         written += UInt64(count)
         marks.append((written, now))
     }
 
-    /// Takes in how much the receiver has taken in altogether.
+    /// Notes how much the receiver has taken in altogether.
     ///
     /// - Throws: `.invalid` for more than was written, or less than before.
-    mutating func took(_ total: UInt64, at now: ContinuousClock.Instant) throws(KithError) {
+    mutating func acknowledged(_ total: UInt64, at now: ContinuousClock.Instant) throws(KithError) {
         guard total >= taken, total <= written else {
             throw KithError(.invalid, "The other end says that it has what was not sent.")
         }
@@ -81,7 +81,7 @@ struct InFlightLimit: Sendable {
             : max(Self.longMinimum, UInt64(min(5 * path, 1e12)) + (1 << 20))
     }
 
-    /// Takes in how long the answer to our hello took: the delay of the path alone.
+    /// Notes how long the answer to our hello took: the delay of the path alone.
     ///
     /// With it nothing needs to be let arrive to know the delay, which costs a transfer of seconds a tenth of its rate.
     mutating func answered(after time: Duration, at now: ContinuousClock.Instant) {
@@ -113,9 +113,9 @@ struct InFlightLimit: Sendable {
 }
 
 /// Lets a writer go on as far as its ``InFlightLimit`` allows.
-final class AheadGate: Sendable {
+final class InFlightGate: Sendable {
     private struct State {
-        var window = InFlightLimit()
+        var limit = InFlightLimit()
         var isOn = false
         var isOver = false
         /// When our hello was written, until it is answered.
@@ -126,16 +126,16 @@ final class AheadGate: Sendable {
 
     private let state = Mutex(State())
     /// Another stream over the same path, whose delay is known earlier.
-    private let sibling: AheadGate?
+    private let sibling: InFlightGate?
 
-    init(beside sibling: AheadGate? = nil) { self.sibling = sibling }
+    init(beside sibling: InFlightGate? = nil) { self.sibling = sibling }
 
-    /// The receiver says what it takes in: from now on the window counts.
+    /// Begins to limit: the receiver confirms what it takes in.
     func begin() { state.withLock { $0.isOn = true } }
 
     /// Notes what was written.
-    func wrote(_ count: Int) {
-        let known = sibling.flatMap { $0.state.withLock { $0.window.shortestDelay } }
+    func sent(_ count: Int) {
+        let known = sibling.flatMap { $0.state.withLock { $0.limit.shortestDelay } }
         state.withLock { state in
             let now = ContinuousClock.now
             if !state.hasWritten {
@@ -143,33 +143,33 @@ final class AheadGate: Sendable {
                 if sibling == nil {
                     state.asked = now
                 } else if let known {
-                    state.window.answered(after: known, at: now)
+                    state.limit.answered(after: known, at: now)
                 }
             }
-            state.window.wrote(count, at: now)
+            state.limit.sent(count, at: now)
         }
     }
 
-    /// Takes in what the receiver says.
-    func took(_ total: UInt64) throws {
+    /// Notes how much the receiver has confirmed altogether.
+    func acknowledged(_ total: UInt64) throws {
         let writer = try state.withLock { state throws -> Waiter<Void>? in
             let now = ContinuousClock.now
             // The first word is the answer to our hello.
-            if let asked = state.asked { state.window.answered(after: now - asked, at: now) }
+            if let asked = state.asked { state.limit.answered(after: now - asked, at: now) }
             state.asked = nil
-            try state.window.took(total, at: now)
-            guard state.window.hasRoom else { return nil }
+            try state.limit.acknowledged(total, at: now)
+            guard state.limit.hasRoom else { return nil }
             return state.writer.take()
         }
         writer?.resume()
     }
 
     /// Waits until more may be written; not when the task is cancelled, or nothing comes from the receiver any more.
-    func room() async {
-        await state.wait(at: \.writer) { !$0.isOn || $0.isOver || $0.window.hasRoom }
+    func waitForRoom() async {
+        await state.wait(at: \.writer) { !$0.isOn || $0.isOver || $0.limit.hasRoom }
     }
 
-    /// Says that the receiver will say no more.
+    /// Notes that the receiver confirms no more: nobody waits from now on.
     func end() {
         state.withLock { $0.isOver = true }
         wake()

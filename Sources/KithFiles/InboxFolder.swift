@@ -38,14 +38,14 @@ enum InboxFolder {
 
     /// Makes a folder and what is missing above it; only the person can enter what is made.
     static func make(_ folder: String) throws {
-        let place = try Place(ownPath: Files.Path(folder))
+        let path = try ConfinedPath(ownPath: Files.Path(folder))
         try attempt("make the folder", folder) { () throws(Errno) in
-            for prefix in place.prefixes {
+            for prefix in path.prefixes {
                 guard let name = prefix.last else { continue }
                 do throws(Errno) {
-                    try place.open(Array(prefix.dropLast()), .folder).makeFolder(name, mode: 0o700)
+                    try path.open(Array(prefix.dropLast()), .folder).makeFolder(name, mode: 0o700)
                 } catch .exists {
-                    _ = try place.open(prefix, [.path, .folder])
+                    _ = try path.open(prefix, [.path, .folder])
                 }
             }
         }
@@ -53,11 +53,11 @@ enum InboxFolder {
 
     /// Refuses when there is no room for so many bytes where the folder is, or will be.
     static func checkRoom(for bytes: UInt64, in folder: String) throws {
-        let place = try Place(ownPath: Files.Path(folder))
-        var nearest = try attempt("access", "/") { () throws(Errno) in try place.open([], [.path, .folder]) }
-        for prefix in place.prefixes {
+        let path = try ConfinedPath(ownPath: Files.Path(folder))
+        var nearest = try attempt("access", "/") { () throws(Errno) in try path.open([], [.path, .folder]) }
+        for prefix in path.prefixes {
             // The first that is not there yet will be made on the disk of the one above it.
-            guard let next = try? place.open(prefix, [.path, .folder]) else { break }
+            guard let next = try? path.open(prefix, [.path, .folder]) else { break }
             nearest = next
         }
         var room = statvfs()

@@ -154,7 +154,7 @@ public final class InboxService: Service {
             state.answers[id]?.yield(Offers.Answer(state: .accepted, id: id))
             return entry
         }
-        tell(entry)
+        notify(entry)
         return entry
     }
 
@@ -172,7 +172,7 @@ public final class InboxService: Service {
             return (entry, state.table.past)
         }
         guard let entry else { return nil }
-        tell(entry)
+        notify(entry)
         do {
             let text = try JSONEncoder().encode(past)
             try memory.setSetting(Self.pastSetting, String(decoding: text, as: UTF8.self))
@@ -182,7 +182,7 @@ public final class InboxService: Service {
         return entry
     }
 
-    private func tell(_ entry: Inbox.Entry) {
+    private func notify(_ entry: Inbox.Entry) {
         for watcher in state.withLock({ Array($0.watchers.values) }) { watcher.yield(entry) }
     }
 
@@ -240,10 +240,10 @@ public final class InboxService: Service {
                 _ = try await disk.run { try self.accept(id, bytes: entry.bytes, into: rule.folder) }
             } catch {
                 logger.info("an offer could not be accepted by rule", metadata: ["error": "\(error)"])
-                tell(entry)
+                notify(entry)
             }
         } else {
-            tell(entry)
+            notify(entry)
         }
         try await withThrowingTaskGroup { group in
             group.addTask { for await answer in answers { try await stream.send(answer) } }
@@ -282,7 +282,7 @@ public final class InboxService: Service {
         let offer = try state.withLock { state throws(KithError) in
             try state.table.begin(input.id, from: sender.id)
         }
-        tell(offer.entry)
+        notify(offer.entry)
         do {
             let stream = try await pending.accept().bytes
             let names = try await receive(offer, from: stream, protecting: context.protection)
@@ -309,9 +309,10 @@ public final class InboxService: Service {
             let progress = TransferProgress()
             try await withThrowingTaskGroup { group in
                 group.addTask {
-                    let place = try Place(ownPath: staging.path, shown: "the inbox", protecting: protection)
+                    let path = try ConfinedPath(ownPath: staging.path, shown: "the inbox", protecting: protection)
                     _ = try await Transfer.receive(
-                        into: place, options: Files.Landing(overwrite: false, intoFolder: true), origin: .download,
+                        into: path, options: Files.ReceiveOptions(overwrite: false, intoFolder: true),
+                        origin: .download,
                         over: stream, on: self.disk, active: self.active, progress: progress)
                 }
                 group.addTask {

@@ -71,7 +71,7 @@ struct OfferDelivery: Sendable {
             let isFolder = opened.kind == .folder
             var real = path
             if isFolder, real.bytes.last != UInt8(ascii: "/") { real.bytes.append(UInt8(ascii: "/")) }
-            let source = try TreeSource(try Place(ownPath: real), recursive: isFolder)
+            let source = try TreeSource(try ConfinedPath(ownPath: real), recursive: isFolder)
             let total = try await TreeSource.total(of: [source], selection: Files.Selection())
             let name = Files.Path(bytes: source.name)
             guard !items.contains(where: { $0.name == name }) else {

@@ -7,12 +7,12 @@ final class ProgressBoard: Sendable {
     /// The stream that reports go to.
     typealias Reports = MethodStream<Nothing, Files.Progress>
 
-    private let lanes = Mutex<[TransferProgress]>([])
+    private let transfers = Mutex<[TransferProgress]>([])
 
     /// Begins; returns what each of `count` transfers tells its own to.
     func begin(_ count: Int, areOverLinks: Bool = true) -> [TransferProgress] {
         let begun = (0..<count).map { _ in TransferProgress(share: count, isOverLink: areOverLinks) }
-        lanes.withLock { $0 = begun }
+        transfers.withLock { $0 = begun }
         return begun
     }
 
@@ -61,7 +61,7 @@ final class ProgressBoard: Sendable {
         }
     }
 
-    private var all: [TransferProgress] { lanes.withLock { $0 } }
+    private var all: [TransferProgress] { transfers.withLock { $0 } }
 
     /// Bytes that have passed over the link, in all attempts: of contents, and of all kinds.
     var moved: (sent: UInt64, wire: UInt64) {
@@ -85,8 +85,8 @@ final class ProgressBoard: Sendable {
         var report = Files.Progress()
         var waiting: [String] = []
         var current: Files.Path?
-        for lane in all {
-            let part = lane.report()
+        for transfer in all {
+            let part = transfer.report()
             report.bytes.saturatingAdd(part.bytes)
             report.sent.saturatingAdd(part.sent)
             report.wire.saturatingAdd(part.wire)
@@ -95,7 +95,7 @@ final class ProgressBoard: Sendable {
             if let files = part.totalFiles { report.totalFiles = (report.totalFiles ?? 0).saturatingAdding(files) }
             report.skipped += part.skipped
             report.changes += part.changes
-            guard running.contains(where: { $0 === lane }) else {
+            guard running.contains(where: { $0 === transfer }) else {
                 report.current = part.current ?? report.current
                 continue
             }

@@ -5,7 +5,7 @@ import Synchronization
 
 /// The files of a transfer whose contents go over streams of their own, beside the one that lists them.
 ///
-/// One task deals them out. A lane has one file at a time; it is free for the next when that is read, while what was read
+/// One task deals them out. A substream has one file at a time; it is free for the next when that is read, while what was read
 /// is still on its way.
 final class SendingSubstreams: Sendable {
     /// A file to send.
@@ -18,7 +18,7 @@ final class SendingSubstreams: Sendable {
         let basis: TreeSender.Basis
     }
 
-    private enum Lane {
+    private enum Substream {
         /// Its stream is not open yet.
         case closed
         /// It has no file.
@@ -28,7 +28,7 @@ final class SendingSubstreams: Sendable {
     }
 
     private struct State {
-        var lanes: [Lane]
+        var substreams: [Substream]
         /// True once the receiver has refused the substream.
         var isRefused = false
         var isComplete = true
@@ -47,10 +47,10 @@ final class SendingSubstreams: Sendable {
         self.count = count
         starts = (0..<count).map { _ in BoundedQueue(capacity: 1) }
         jobs = (0..<count).map { _ in BoundedQueue(capacity: 1) }
-        state = Mutex(State(lanes: Array(repeating: .closed, count: count)))
+        state = Mutex(State(substreams: Array(repeating: .closed, count: count)))
     }
 
-    /// Takes in whether the receiver's hello says that it takes lanes.
+    /// Starts the substreams, or none, as the receiver's hello says.
     func agreed(_ isAgreed: Bool) {
         if !isAgreed { change { $0.isRefused = true } }
         for start in starts {
@@ -60,8 +60,8 @@ final class SendingSubstreams: Sendable {
         }
     }
 
-    /// Waits until a lane may begin; false when there are to be none.
-    func begins(_ lane: Int) async throws -> Bool { try await starts[lane].receive() ?? false }
+    /// Waits until a substream may begin; false when there are to be none.
+    func begins(_ substream: Int) async throws -> Bool { try await starts[substream].receive() ?? false }
 
     /// Ends them all, for a reason the one who deals meets next.
     func fail(_ error: any Error) {
@@ -71,23 +71,23 @@ final class SendingSubstreams: Sendable {
 
     // MARK: - Dealing
 
-    /// Waits for a lane that is free; `nil` when there are none.
+    /// Waits for a substream that is free; `nil` when there are none.
     func free() async throws -> Int? {
         try await waiting { state in
             if state.isRefused { return .some(nil) }
-            return state.lanes.firstIndex(of: .free).map { .some($0) }
+            return state.substreams.firstIndex(of: .free).map { .some($0) }
         }
     }
 
-    /// Gives a free lane a file.
-    func deal(_ job: Job, to lane: Int) throws {
-        state.withLock { $0.lanes[lane] = .busy }
-        guard try jobs[lane].offer(job) else { preconditionFailure("a free lane has no file") }
+    /// Gives a free substream a file.
+    func deal(_ job: Job, to substream: Int) throws {
+        state.withLock { $0.substreams[substream] = .busy }
+        guard try jobs[substream].offer(job) else { preconditionFailure("a free substream has no file") }
     }
 
-    /// Waits until all that was dealt is read, and tells the lanes that no more comes; whether all could be read.
+    /// Waits until all that was dealt is read, and tells the substreams that no more comes; whether all could be read.
     func finish() async throws -> Bool {
-        let isComplete = try await waiting { $0.lanes.contains(.busy) ? nil : $0.isComplete }
+        let isComplete = try await waiting { $0.substreams.contains(.busy) ? nil : $0.isComplete }
         for job in jobs { job.finish() }
         return isComplete
     }
@@ -116,10 +116,10 @@ final class SendingSubstreams: Sendable {
 
     // MARK: - Sending
 
-    /// Sends what a lane is dealt, until no more comes.
-    func run(_ lane: Int, through sender: FileSender, progress: TransferProgress) async throws {
-        change { $0.lanes[lane] = .free }
-        while let job = try await jobs[lane].receive() {
+    /// Sends what a substream is dealt, until no more comes.
+    func run(_ substream: Int, through sender: FileSender, progress: TransferProgress) async throws {
+        change { $0.substreams[substream] = .free }
+        while let job = try await jobs[substream].receive() {
             progress.begin(job.path)
             do {
                 try await sender.sendContents(of: job.file, job.info, announced: job.announced, job.basis)
@@ -133,7 +133,7 @@ final class SendingSubstreams: Sendable {
                 change { $0.isComplete = false }
             }
             try await sender.flush()
-            change { $0.lanes[lane] = .free }
+            change { $0.substreams[substream] = .free }
         }
     }
 }

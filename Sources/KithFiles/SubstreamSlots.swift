@@ -5,14 +5,14 @@ import KithWire
 import Synchronization
 
 /// The source of a transfer's substreams.
-struct LaneStreams: Sendable {
+struct SubstreamSource: Sendable {
     /// The number of substreams.
     let count: Int
     /// Opens one, or waits for the other end to open it.
-    let stream: @Sendable (_ lane: Int) async throws -> any ByteStream
+    let open: @Sendable (_ substream: Int) async throws -> any ByteStream
 }
 
-/// The transfers that other devices have begun here with lanes, and wait for those.
+/// The transfers that other devices have begun here with substreams, and wait for those.
 final class SubstreamSlots: Sendable {
     private struct Key: Hashable {
         var caller: Caller
@@ -29,9 +29,9 @@ final class SubstreamSlots: Sendable {
             ends = (0..<count).map { _ in BoundedQueue(capacity: 1) }
         }
 
-        var streams: LaneStreams {
-            LaneStreams(count: arrivals.count) { lane in
-                guard let stream = try await self.arrivals[lane].receive() else {
+        var streams: SubstreamSource {
+            SubstreamSource(count: arrivals.count) { substream in
+                guard let stream = try await self.arrivals[substream].receive() else {
                     throw KithError(.closed, "The transfer has ended.")
                 }
                 return stream
@@ -41,22 +41,24 @@ final class SubstreamSlots: Sendable {
 
     private let slots = Mutex<[Key: Slot]>([:])
 
-    /// Runs a transfer that takes lanes as its caller asks, if it does.
+    /// Runs a transfer that takes substreams as its caller asks, if it does.
     func with<Result>(
-        _ lanes: Files.Lanes?, from caller: Caller, _ body: (LaneStreams?) async throws -> Result
+        _ substreams: Files.Substreams?, from caller: Caller, _ body: (SubstreamSource?) async throws -> Result
     ) async throws -> Result {
-        guard let lanes else { return try await body(nil) }
-        guard (1...CopyJob.maximumLanes).contains(Int(lanes.count)), lanes.token.count == Files.Lanes.tokenCount else {
-            throw KithError(.invalid, "A transfer has 1 to \(CopyJob.maximumLanes) lanes.")
+        guard let substreams else { return try await body(nil) }
+        guard (1...CopyJob.maximumParallel).contains(Int(substreams.count)),
+            substreams.token.count == Files.Substreams.tokenCount
+        else {
+            throw KithError(.invalid, "A transfer has 1 to \(CopyJob.maximumParallel) substreams.")
         }
-        let key = Key(caller: caller, token: lanes.token)
-        let slot = Slot(count: Int(lanes.count))
+        let key = Key(caller: caller, token: substreams.token)
+        let slot = Slot(count: Int(substreams.count))
         let isNew = slots.withLock { slots in
             guard slots[key] == nil else { return false }
             slots[key] = slot
             return true
         }
-        guard isNew else { throw KithError(.conflict, "Another transfer has these lanes.") }
+        guard isNew else { throw KithError(.conflict, "Another transfer has these substreams.") }
         defer {
             slots.withLock { $0[key] = nil }
             for arrival in slot.arrivals { arrival.finish() }
@@ -65,16 +67,18 @@ final class SubstreamSlots: Sendable {
         return try await body(slot.streams)
     }
 
-    /// Serves the stream of a lane: it is the transfer's until that ends.
-    func join(_ input: Files.Lane.Input, _ context: CallContext, _ pending: PendingStream<Files.Lane>) async throws {
+    /// Serves the stream of a substream: it is the transfer's until that ends.
+    func join(_ input: Files.Substream.Input, _ context: CallContext, _ pending: PendingStream<Files.Substream>)
+        async throws
+    {
         let key = Key(caller: context.caller, token: input.token)
-        guard let slot = slots.withLock({ $0[key] }), slot.arrivals.indices.contains(Int(input.lane)) else {
-            throw KithError(.notFound, "No transfer waits for this lane.")
+        guard let slot = slots.withLock({ $0[key] }), slot.arrivals.indices.contains(Int(input.index)) else {
+            throw KithError(.notFound, "No transfer waits for this substream.")
         }
         let stream = try await pending.accept().bytes
-        guard try slot.arrivals[Int(input.lane)].offer(stream) else {
-            throw KithError(.conflict, "The transfer has this lane.")
+        guard try slot.arrivals[Int(input.index)].offer(stream) else {
+            throw KithError(.conflict, "The transfer has this substream.")
         }
-        _ = try await slot.ends[Int(input.lane)].receive()
+        _ = try await slot.ends[Int(input.index)].receive()
     }
 }

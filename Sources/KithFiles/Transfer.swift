@@ -27,15 +27,15 @@ enum Transfer {
     /// Sends `sources` and waits for the acknowledgement.
     static func send(
         _ sources: [TreeSource], selection: Files.Selection, compress: Files.Compression = .auto,
-        over stream: any ByteStream, lanes streams: LaneStreams? = nil, on disk: DiskExecutor,
+        over stream: any ByteStream, substreams source: SubstreamSource? = nil, on disk: DiskExecutor,
         progress: TransferProgress
     ) async throws -> Files.Summary {
-        let lanes = streams.map { SendingSubstreams(count: $0.count) }
+        let substreams = source.map { SendingSubstreams(count: $0.count) }
         let channel = BoundedQueue<FileSender.Outgoing>(capacity: depth)
         let answers = BoundedQueue<TreeSender.Answer>(capacity: TransferFrame.maximumListed)
         let held = TreeSender.Held()
         let peer = PeerFeatures()
-        let ahead = AheadGate()
+        let inFlight = InFlightGate()
         progress.isAllSent = false
         return try await withThrowingTaskGroup(of: Part?.self) { group in
             defer { group.cancelAll() }
@@ -49,7 +49,8 @@ enum Transfer {
             group.addTask(executorPreference: disk) {
                 do {
                     let sender = try TreeSender(
-                        sources, selection: selection, output: channel, answers: answers, held: held, lanes: lanes,
+                        sources, selection: selection, output: channel, answers: answers, held: held,
+                        substreams: substreams,
                         progress: progress)
                     try await sender.send()
                     channel.finish()
@@ -61,13 +62,14 @@ enum Transfer {
             }
             group.addTask(executorPreference: disk) {
                 await write(
-                    channel, to: stream, with: BlockPacker(compress, peer: peer), ahead: ahead, progress: progress)
+                    channel, to: stream, with: BlockPacker(compress, peer: peer), inFlight: inFlight, progress: progress
+                )
             }
             group.addTask {
-                defer { ahead.end() }
+                defer { inFlight.end() }
                 do {
                     let summary = try await readAnswers(
-                        from: stream, into: answers, held: held, peer: peer, ahead: ahead, lanes: lanes,
+                        from: stream, into: answers, held: held, peer: peer, inFlight: inFlight, substreams: substreams,
                         progress: progress)
                     answers.finish()
                     return .acknowledged(summary)
@@ -77,17 +79,18 @@ enum Transfer {
                 }
             }
 
-            if let lanes, let streams {
+            if let substreams, let source {
                 group.addTask {
                     do {
-                        try await withLanes(lanes.count, until: BoundedQueue(capacity: 1)) { lane in
+                        try await withSubstreams(substreams.count, until: BoundedQueue(capacity: 1)) { substream in
                             try await send(
-                                lane: lane, of: lanes, over: streams, compress: compress, peer: peer, beside: ahead,
+                                substream: substream, of: substreams, over: source, compress: compress, peer: peer,
+                                beside: inFlight,
                                 on: disk, progress: progress)
                         }
                         return nil
                     } catch {
-                        lanes.fail(error)
+                        substreams.fail(error)
                         answers.finish(throwing: error)
                         return .failedToRead(error)
                     }
@@ -119,7 +122,7 @@ enum Transfer {
     /// Moves buffers to the network; a failure to read is told to the other end.
     static func write(
         _ channel: BoundedQueue<FileSender.Outgoing>, to stream: any ByteStream, with packer: BlockPacker,
-        ahead: AheadGate, progress: TransferProgress
+        inFlight: InFlightGate, progress: TransferProgress
     ) async -> Part {
         while true {
             let buffer: FileSender.Outgoing?
@@ -129,7 +132,7 @@ enum Transfer {
                 return .written
             } catch {
                 // What the other end has said itself it need not be told.
-                if !(error is RemoteFailure) { await tell(error, to: stream) }
+                if !(error is RemoteFailure) { await sendFailure(error, to: stream) }
                 return .written
             }
             do {
@@ -139,9 +142,9 @@ enum Transfer {
                 }
                 let packed = packer.packed(buffer.bytes)
                 let start = ContinuousClock.now
-                await ahead.room()
+                await inFlight.waitForRoom()
                 // The word that it was taken in may come before this task runs again.
-                ahead.wrote(packed.count)
+                inFlight.sent(packed.count)
                 try await stream.write(packed)
                 let now = ContinuousClock.now
                 packer.wrote(buffer.bytes.count, as: packed.count, waiting: now - start, at: now)
@@ -156,7 +159,7 @@ enum Transfer {
     /// Passes on what the receiver wants, until its last word.
     private static func readAnswers(
         from stream: any ByteStream, into answers: BoundedQueue<TreeSender.Answer>, held: TreeSender.Held,
-        peer: PeerFeatures, ahead: AheadGate, lanes: SendingSubstreams?, progress: TransferProgress
+        peer: PeerFeatures, inFlight: InFlightGate, substreams: SendingSubstreams?, progress: TransferProgress
     ) async throws -> Files.Summary {
         var parser = TransferParser()
         var basis = TreeSender.Basis()
@@ -173,9 +176,9 @@ enum Transfer {
                     try check(version: version)
                     progress.connected()
                     peer.current = features
-                    if features.contains(.confirmation) { ahead.begin() }
-                    lanes?.agreed(features.contains(.lanes))
-                case .taken(let bytes): try ahead.took(bytes)
+                    if features.contains(.confirmation) { inFlight.begin() }
+                    substreams?.agreed(features.contains(.substreams))
+                case .taken(let bytes): try inFlight.acknowledged(bytes)
                 case .send(let files): try offer(.send(files: min(files, UInt64(TransferFrame.maximumListed + 1))))
                 case .notNeeded(let files):
                     try offer(.notNeeded(files: min(files, UInt64(TransferFrame.maximumListed + 1))))
@@ -221,17 +224,17 @@ enum Transfer {
         case download
     }
 
-    /// Receives a transfer into `place` and acknowledges it.
+    /// Receives a transfer into `path` and acknowledges it.
     ///
     /// `requested`: what the sender was asked for, and nothing else is taken of; `nil` where the sender asks.
     static func receive(
-        into place: Place, options: Files.Landing, origin: Origin = .copy, requested: RequestedTree? = nil,
-        compress: Files.Compression = .auto, over stream: any ByteStream, lanes streams: LaneStreams? = nil,
+        into path: ConfinedPath, options: Files.ReceiveOptions, origin: Origin = .copy, requested: RequestedTree? = nil,
+        compress: Files.Compression = .auto, over stream: any ByteStream, substreams source: SubstreamSource? = nil,
         on disk: DiskExecutor, active: ActivePartials, progress: TransferProgress
     ) async throws -> Files.Summary {
-        let lanes = streams.map { ReceivingSubstreams(count: $0.count) }
+        let substreams = source.map { ReceivingSubstreams(count: $0.count) }
         let isOver = BoundedQueue<Bool>(capacity: 1)
-        let features = TransferFrame.Features(compress).union(lanes == nil ? [] : .lanes)
+        let features = TransferFrame.Features(compress).union(substreams == nil ? [] : .substreams)
         let channel = BoundedQueue<[UInt8]>(capacity: 2 * depth)
         let answers = AnswerQueue()
         return try await withThrowingTaskGroup(of: Files.Summary?.self) { group in
@@ -243,8 +246,8 @@ enum Transfer {
             group.addTask(executorPreference: disk) {
                 do {
                     let summary = try await receiveTree(
-                        channel, into: place, options: options, origin: origin, requested: requested,
-                        features: features, answers: answers, active: active, lanes: lanes, progress: progress
+                        channel, into: path, options: options, origin: origin, requested: requested,
+                        features: features, answers: answers, active: active, substreams: substreams, progress: progress
                     ) {
                         stream.abort(.conflict)
                     }
@@ -271,15 +274,16 @@ enum Transfer {
                 try? await stream.finish()
                 return last
             }
-            if let lanes, let streams {
+            if let substreams, let source {
                 group.addTask {
                     do {
-                        try await withLanes(lanes.count, until: isOver) { lane in
+                        try await withSubstreams(substreams.count, until: isOver) { substream in
                             try await receive(
-                                lane: lane, of: lanes, over: streams, features: features, progress: progress)
+                                substream: substream, of: substreams, over: source, features: features,
+                                progress: progress)
                         }
                     } catch {
-                        lanes.fail(error)
+                        substreams.fail(error)
                         channel.finish(throwing: error)
                     }
                     return nil
@@ -326,30 +330,30 @@ enum Transfer {
     }
 
     private static func receiveTree(
-        _ channel: BoundedQueue<[UInt8]>, into place: Place, options: Files.Landing, origin: Origin,
+        _ channel: BoundedQueue<[UInt8]>, into path: ConfinedPath, options: Files.ReceiveOptions, origin: Origin,
         requested: RequestedTree?, features: TransferFrame.Features, answers: AnswerQueue, active: ActivePartials,
-        lanes: ReceivingSubstreams?, progress: TransferProgress, takenOver: @escaping @Sendable () -> Void
+        substreams: ReceivingSubstreams?, progress: TransferProgress, takenOver: @escaping @Sendable () -> Void
     ) async throws -> Files.Summary {
         try answers.put(.hello(version: TransferFrame.version, features: features))
         let receiver = SharedReceiver(
             try TreeReceiver(
-                place, options: options, origin: origin, requested: requested, answers: answers, active: active,
-                progress: progress, lanes: lanes, takenOver: takenOver))
+                path, options: options, origin: origin, requested: requested, answers: answers, active: active,
+                progress: progress, substreams: substreams, takenOver: takenOver))
         do {
             var parser = TransferParser(takesCompressed: features.contains(.compression))
             var start = ContinuousClock.now
-            var (taken, told, isTelling) = (UInt64(0), UInt64(0), false)
+            var (taken, confirmed, confirms) = (UInt64(0), UInt64(0), false)
             while let bytes = try await channel.receive() {
                 let isInContents = receiver.with { $0.contents != nil }
                 parser.feed(bytes)
                 while let frame = try parser.next() {
                     if case .hello(_, let theirs) = frame {
-                        isTelling = theirs.contains(.confirmation)
+                        confirms = theirs.contains(.confirmation)
                         // Before anything is looked for on the disk: the sender learns how long its path is.
-                        if isTelling { try answers.put(.taken(0)) }
-                        lanes?.agreed(theirs.contains(.lanes), for: receiver)
+                        if confirms { try answers.put(.taken(0)) }
+                        substreams?.agreed(theirs.contains(.substreams), for: receiver)
                     }
-                    if case .end = frame { try await lanes?.allDone(in: receiver) }
+                    if case .end = frame { try await substreams?.allDone(in: receiver) }
                     if let summary = try receiver.with({ try $0.take(frame) ? $0.summary : nil }) { return summary }
                 }
                 let now = ContinuousClock.now
@@ -357,8 +361,8 @@ enum Transfer {
                 if isInContents { receiver.with { $0.speed.add(bytes.count, in: time) } }
                 start = now
                 taken += UInt64(bytes.count)
-                if isTelling, taken - told >= InFlightLimit.step {
-                    told = taken
+                if confirms, taken - confirmed >= InFlightLimit.step {
+                    confirmed = taken
                     try answers.put(.taken(taken))
                 }
                 try receiver.with { try $0.answer() }
@@ -368,11 +372,11 @@ enum Transfer {
             let isInterrupted =
                 error is StreamFailure || error is CancellationError || isPassing(error) || canBePutRight(error)
             receiver.with { $0.isInterrupted = isInterrupted }
-            let told = (error as? Errno)?.failure("copy to", place.shown) ?? error
-            guard let full = told as? KithError, (full.cause as? Errno)?.isFullDisk == true,
+            let shown = (error as? Errno)?.failure("copy to", path.shown) ?? error
+            guard let full = shown as? KithError, (full.cause as? Errno)?.isFullDisk == true,
                 // What is sent here goes with the folder it came into.
                 let left = receiver.with({ $0.leaveRoom() }), origin == .copy
-            else { throw told }
+            else { throw shown }
             throw KithError(full.code, "\(full.message) \(left)", cause: full.cause)
         }
     }
@@ -389,10 +393,10 @@ enum Transfer {
         return [.closed, .unreachable, .timedOut, .cancelled].contains(code)
     }
 
-    /// Says why this end fails, and ends its direction.
+    /// Sends why this end fails, and ends its direction.
     ///
-    /// When even that cannot be said, the stream is gone anyway.
-    static func tell(_ error: any Error, to stream: any ByteStream) async {
+    /// When even that cannot be sent, the stream is gone anyway.
+    static func sendFailure(_ error: any Error, to stream: any ByteStream) async {
         var bytes: [UInt8] = []
         try? TransferFrame.failure(Files.Failure(error)).append(to: &bytes)
         try? await stream.write(bytes)

@@ -28,12 +28,12 @@ import KithWire
 /// | 17 | copied | offset u64 and length u64 in the receiver's old version |
 /// | 18 | same | –; the receiver's version is this very file |
 /// | 19 | compressed | size u32 and a zstd frame of so many bytes: whole messages that stand here, none of this type |
-/// | 20 | elsewhere | u8: the contents of this file come over this lane |
+/// | 20 | elsewhere | u8: the contents of this file come over this substream |
 ///
 /// Compressed messages come only when the receiver's hello has ``Features/compression``, and what was taken is told only
 /// when both hellos have ``Features/confirmation``.
 ///
-/// Lanes are there only when both hellos have ``Features/lanes``: on the stream of a lane types 4, 9 for a file given up,
+/// Substreams are there only when both hellos have ``Features/substreams``: on the stream of a substream types 4, 9 for a file given up,
 /// 13 and 15 to 17 go, and type 39 comes back; neither end says hello there.
 ///
 /// From the receiver:
@@ -80,7 +80,7 @@ package enum TransferFrame: Hashable, Sendable {
     case kept(leaves: UInt64)
     case copied(offset: UInt64, length: UInt64)
     case same
-    case elsewhere(lane: UInt8)
+    case elsewhere(substream: UInt8)
     case send(files: UInt64)
     case notNeeded(files: UInt64)
     case leaves(ArraySlice<UInt8>)
@@ -142,7 +142,7 @@ package enum TransferFrame: Hashable, Sendable {
         /// It tells, or wants to be told, how much was taken in.
         package static let confirmation = Features(rawValue: 4)
         /// It has, or takes, contents over further streams.
-        package static let lanes = Features(rawValue: 8)
+        package static let substreams = Features(rawValue: 8)
     }
 
     /// The version both ends must speak.
@@ -253,9 +253,9 @@ package enum TransferFrame: Hashable, Sendable {
             body.integer(offset)
             body.integer(length)
         case .same: type = 18
-        case .elsewhere(let lane):
+        case .elsewhere(let substream):
             type = 20
-            body.integer(lane)
+            body.integer(substream)
         case .send(let files):
             type = 32
             body.integer(files)
@@ -361,7 +361,7 @@ package enum TransferFrame: Hashable, Sendable {
         case 16: self = .kept(leaves: try reader.integer())
         case 17: self = .copied(offset: try reader.integer(), length: try reader.integer())
         case 18: self = .same
-        case 20: self = .elsewhere(lane: try reader.integer())
+        case 20: self = .elsewhere(substream: try reader.integer())
         case 32: self = .send(files: try reader.integer())
         case 33: self = .notNeeded(files: try reader.integer())
         case 36: self = .root(try reader.bytes(TreeHash.count))

@@ -7,10 +7,11 @@ package enum TransferInspection {
     ///
     /// - Throws: what the other end would be told.
     package static func land(
-        _ bytes: [UInt8], inPiecesOf size: Int, into folder: String, options: Files.Landing
+        _ bytes: [UInt8], inPiecesOf size: Int, into folder: String, options: Files.ReceiveOptions
     ) throws -> Files.Summary? {
         let receiver = try TreeReceiver(
-            try Place(ownPath: Files.Path(folder)), options: options, answers: AnswerQueue(), active: ActivePartials(),
+            try ConfinedPath(ownPath: Files.Path(folder)), options: options, answers: AnswerQueue(),
+            active: ActivePartials(),
             progress: TransferProgress()
         ) {}
         _ = try receiver.take(.hello(version: TransferFrame.version, features: .confirmation))
@@ -33,7 +34,7 @@ package enum TransferInspection {
     /// - Throws: why it ended.
     package static func send(_ folder: String, answered bytes: [UInt8]) async throws -> Files.Summary {
         let pipe = Pipe()
-        let source = try TreeSource(try Place(ownPath: Files.Path(folder + "/")), recursive: true)
+        let source = try TreeSource(try ConfinedPath(ownPath: Files.Path(folder + "/")), recursive: true)
         return try await withThrowingTaskGroup(of: Files.Summary?.self) { group in
             defer { group.cancelAll() }
             group.addTask {

@@ -32,7 +32,7 @@ extension TreeReceiver {
     }
 
     /// Notes what of a folder the source does not have.
-    func doomOthers(than listed: ListedNames, in folder: ReceivedFolder, _ descriptor: Descriptor) throws(Errno) {
+    func markExtraneous(beyond listed: ListedNames, in folder: ReceivedFolder, _ descriptor: Descriptor) throws(Errno) {
         try listed.forEachOther(in: descriptor) { name throws(Errno) in
             guard !Partial.isPartial(name: name) else { return }
             guard toDelete.count < Self.maximumToDelete else { throw .tooMany }

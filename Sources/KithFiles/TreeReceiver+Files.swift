@@ -34,11 +34,11 @@ extension TreeReceiver {
             _ = pending.popFirst()
             try decide(file)
         }
-        try say()
+        try sendAnswers()
     }
 
-    /// Says what has been decided and not said.
-    private func say() throws {
+    /// Sends what has been decided and not sent.
+    private func sendAnswers() throws {
         if toSend > 0 { try answers.put(.send(files: toSend)) }
         if notNeeded > 0 { try answers.put(.notNeeded(files: notNeeded)) }
         (toSend, notNeeded) = (0, 0)
@@ -53,15 +53,15 @@ extension TreeReceiver {
             return try leave(file, isThere: true)
         }
         wanted.append(file)
-        if notNeeded > 0 { try say() }
+        if notNeeded > 0 { try sendAnswers() }
         toSend += 1
     }
 
     private func leave(_ file: ReceivedFile, isThere: Bool) throws {
         progress.add(bytes: file.size, files: 1)
-        if toSend > 0 { try say() }
+        if toSend > 0 { try sendAnswers() }
         notNeeded += 1
-        try settle(file, isThere: isThere)
+        try finish(file, isThere: isThere)
         try release(file.folder)
     }
 
@@ -137,11 +137,11 @@ extension TreeReceiver {
         file.plan.partial = partial
         guard partial.isResumed, size > 0 else { return }
         progress.begin(path.bytes)
-        try say()
+        try sendAnswers()
         let leafSize = file.leafSize
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: leafSize, alignment: 4_096)
         defer { unsafe buffer.deallocate() }
-        var said = 0
+        var reported = 0
         var offset: UInt64 = 0
         while offset < min(size, file.size) {
             try Task.checkCancellation()
@@ -151,12 +151,12 @@ extension TreeReceiver {
             guard count > 0 else { break }
             file.plan.leaves += unsafe TreeHash.leaf(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
             offset += UInt64(count)
-            if file.plan.leaves.count - said >= TransferFrame.maximumBasis {
-                try answers.put(.leaves(file.plan.leaves[said...]))
-                said = file.plan.leaves.count
+            if file.plan.leaves.count - reported >= TransferFrame.maximumBasis {
+                try answers.put(.leaves(file.plan.leaves[reported...]))
+                reported = file.plan.leaves.count
             }
         }
-        try answers.put(.leaves(file.plan.leaves[said...]))
+        try answers.put(.leaves(file.plan.leaves[reported...]))
         file.plan.partialSize = offset
         file.plan.cost += file.plan.leaves.count
     }
@@ -176,7 +176,7 @@ extension TreeReceiver {
         }
     }
 
-    /// Says what the version here holds.
+    /// Sends what the version here holds.
     private func compare(
         _ file: inout ReceivedFile, _ existing: Descriptor.Info, in folder: Descriptor, _ path: Files.Path
     ) throws {
@@ -190,7 +190,7 @@ extension TreeReceiver {
             info.kind == .file, info.inode == existing.inode
         else { return }
         progress.begin(path.bytes)
-        try say()
+        try sendAnswers()
         if mayBeSame {
             let root = try attempt("read", path) { () throws(Errno) in
                 try FileSender.root(of: old, leafSize: file.leafSize)
@@ -200,11 +200,11 @@ extension TreeReceiver {
             file.plan.cost += TreeHash.count
         }
         file.plan.old = old
-        if isWorthIt { file.plan.cost += try sayChunks(of: old, existing.size, path) }
+        if isWorthIt { file.plan.cost += try sendChunks(of: old, existing.size, path) }
     }
 
     /// Cuts and hashes the version here; returns how many bytes say so.
-    private func sayChunks(of old: Descriptor, _ size: UInt64, _ path: Files.Path) throws -> Int {
+    private func sendChunks(of old: Descriptor, _ size: UInt64, _ path: Files.Path) throws -> Int {
         let exponent = ContentChunker.exponent(for: size)
         let chunker = ContentChunker(exponent: exponent)
         let buffer = UnsafeMutableRawBufferPointer.allocate(
@@ -362,7 +362,7 @@ extension TreeReceiver {
             // What cannot be removed here goes with the folder.
             try? current.file.folder.descriptor?.remove(current.file.name)
         }
-        try settle(current.file, isThere: false)
+        try finish(current.file, isThere: false)
         try release(current.file.folder)
     }
 
@@ -379,7 +379,7 @@ extension TreeReceiver {
         }
         summary.unchanged += 1
         progress.add(bytes: file.size, files: 1)
-        try settle(file, isThere: true)
+        try finish(file, isThere: true)
         try release(file.folder)
     }
 
@@ -411,14 +411,14 @@ extension TreeReceiver {
         try attempt("put in place", path) { () throws(Errno) in try complete(done) }
         guard try done.partial == nil || isFree(file) else {
             done.partial?.discard()
-            try settle(file, isThere: false)
+            try finish(file, isThere: false)
             return try release(folder)
         }
         do throws(Errno) {
             try done.partial?.commit(as: file.name, overwrite: options.overwrite || folder.isHidden)
         } catch .exists where !options.overwrite {
             leaveOut(path)
-            try settle(file, isThere: true)
+            try finish(file, isThere: true)
             return try release(folder)
         } catch {
             throw error.failure("put in place", path)
@@ -428,7 +428,7 @@ extension TreeReceiver {
         summary.sent += done.arriving.sent
         progress.add(files: 1)
         note(folder, file.name, file.plan.existing == nil ? .new : .changed)
-        try settle(file, isThere: true)
+        try finish(file, isThere: true)
         try release(folder)
     }
 }

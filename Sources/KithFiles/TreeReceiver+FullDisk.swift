@@ -10,7 +10,7 @@ extension TreeReceiver {
     /// first what is arriving is cut short, then files of a folder that nobody sees yet go. What stays is gone on with by
     /// the next transfer of the same thing. Returns `nil` where nothing stays.
     func leaveRoom() -> String? {
-        let arriving = (contents.map { [$0] } ?? []) + onLanes.values
+        let arriving = (contents.map { [$0] } ?? []) + arrivingOnSubstreams.values
         let folders = arriving.map(\.file.folder) + [lastBegun, level].compactMap(\.self)
         guard !options.dryRun, let disk = folders.lazy.compactMap(\.descriptor).first else { return nil }
         var lacking = DiskRoom(of: disk).lacking

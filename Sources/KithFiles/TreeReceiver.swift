@@ -9,7 +9,7 @@ import KithWire
 /// arrived and its hash agrees; so does a whole new folder, which until then lies beside under a name of its own.
 /// For each file that is listed it says what of it is wanted. It runs on a ``DiskExecutor``.
 final class TreeReceiver {
-    let options: Files.Landing
+    let options: Files.ReceiveOptions
     /// The kind of transfer it receives.
     let origin: Transfer.Origin
     let progress: TransferProgress
@@ -39,18 +39,18 @@ final class TreeReceiver {
     var pending = Ring<ReceivedFile>()
     var wanted = Ring<ReceivedFile>()
     var listed: UInt64 = 0
-    /// Answers of one kind in a row that are not said yet.
+    /// Answers of one kind in a row that are not sent yet.
     var toSend: UInt64 = 0
     var notNeeded: UInt64 = 0
     /// The bytes the sender holds for the files wanted.
     var cost = 0
     var planned = 0
     var contents: ReceivedContents?
-    let lanes: ReceivingSubstreams?
-    /// The files whose contents come over each lane, and the one of each that is arriving; how many they are.
-    var waitingOnLanes: [Int: Ring<ReceivedFile>] = [:]
-    var onLanes: [Int: ReceivedContents] = [:]
-    var laned = 0
+    let substreams: ReceivingSubstreams?
+    /// The files whose contents come over each substream, and the one of each that is arriving; how many they are.
+    var waitingOnSubstreams: [Int: Ring<ReceivedFile>] = [:]
+    var arrivingOnSubstreams: [Int: ReceivedContents] = [:]
+    var substreamFiles = 0
     /// The folder of the file begun last.
     var lastBegun: ReceivedFolder?
     /// The speed at which contents have come.
@@ -86,43 +86,45 @@ final class TreeReceiver {
 
     /// Opens the destination: a folder that is there, or the parent folder of a name that is not.
     init(
-        _ place: Place, options: Files.Landing, origin: Transfer.Origin = .copy, requested: RequestedTree? = nil,
-        answers: AnswerQueue, active: ActivePartials, progress: TransferProgress, lanes: ReceivingSubstreams? = nil,
+        _ path: ConfinedPath, options: Files.ReceiveOptions, origin: Transfer.Origin = .copy,
+        requested: RequestedTree? = nil,
+        answers: AnswerQueue, active: ActivePartials, progress: TransferProgress,
+        substreams: ReceivingSubstreams? = nil,
         takenOver: @escaping @Sendable () -> Void
     ) throws {
         self.options = options
         self.origin = origin
         self.requested = requested
-        self.lanes = lanes
+        self.substreams = substreams
         self.progress = progress
         self.answers = answers
         self.active = active
         self.takenOver = takenOver
         rules = try IgnoreRules(options.exclude)
-        destination = place.shown
-        let confined = place.isConfined
-        var path = place.shown.bytes
-        while path.last == UInt8(ascii: "/") { path.removeLast() }
+        destination = path.shown
+        let confined = path.isBeneathGrant
+        var base = path.shown.bytes
+        while base.last == UInt8(ascii: "/") { base.removeLast() }
         let folder: Descriptor
         // An earlier copy, or an attempt of this one that was cut, may have put the link there.
         let followsLink = !options.exact && requested?.isRecursive != true
-        if !followsLink { try place.refuseLinkToFolder() }
+        if !followsLink { try path.refuseLinkToFolder() }
         do throws(Errno) {
-            folder = try followsLink ? place.open(.folder) : place.openFolderItself()
+            folder = try followsLink ? path.open(.folder) : path.openFolderItself()
             exactFolder = options.exact ? folder : nil
             newName = nil
         } catch {
-            guard error == .notFound || error == .notAFolder, !options.intoFolder, !place.isFolder || options.exact
+            guard error == .notFound || error == .notAFolder, !options.intoFolder, !path.isFolder || options.exact
             else {
-                throw error.failure("copy into", place.shown, confined: confined)
+                throw error.failure("copy into", path.shown, confined: confined)
             }
-            (folder, newName) = try place.parent()
+            (folder, newName) = try path.parent()
             exactFolder = nil
         }
-        levels = [ReceivedFolder(folder, in: nil, name: [], path: path, relative: nil, isNew: false, isHidden: false)]
+        levels = [ReceivedFolder(folder, in: nil, name: [], path: base, relative: nil, isNew: false, isHidden: false)]
         guard requested?.isUnnamed != true || newName != nil || exactFolder != nil else {
             throw KithError(
-                .conflict, "Cannot copy into \(place.shown): a folder has come there meanwhile. Try it again.")
+                .conflict, "Cannot copy into \(path.shown): a folder has come there meanwhile. Try it again.")
         }
         if !options.dryRun { Partial.removeStale(in: folder) }
     }
@@ -147,7 +149,7 @@ final class TreeReceiver {
         case .copied(let offset, let length): try copy(offset, length)
         case .fileEnd(let root): try finishFile(root)
         case .same: try same()
-        case .elsewhere(let lane): try announce(on: Int(lane))
+        case .elsewhere(let substream): try announce(on: Int(substream))
         case .fileAbandoned:
             try abandonFile()
             hasAbandoned = true
@@ -168,7 +170,8 @@ final class TreeReceiver {
             try beginEntry(name)
             try makeHardLink(name, to: target)
         case .end(let isComplete):
-            guard contents == nil, levels.count == 1, pending.isEmpty, wanted.isEmpty, laned == 0, waitingLinks == 0
+            guard contents == nil, levels.count == 1, pending.isEmpty, wanted.isEmpty, substreamFiles == 0,
+                waitingLinks == 0
             else { throw Self.outOfOrder }
             try deleteExtraneous(isComplete && isSourceComplete)
             if options.sync, !options.dryRun, let folder = levels[0].descriptor {
@@ -329,7 +332,7 @@ final class TreeReceiver {
             if folder.isHidden {
                 try removeOthers(than: listed, from: descriptor)
             } else if folder.relative != nil {
-                try doomOthers(than: listed, in: folder, descriptor)
+                try markExtraneous(beyond: listed, in: folder, descriptor)
             }
         }
         guard !options.dryRun else { return }
@@ -417,8 +420,8 @@ final class TreeReceiver {
         target.waiting.append((folder, name))
     }
 
-    /// Notes that a file is done: in place, or never to be; the further names that wait for it get their due.
-    func settle(_ file: ReceivedFile, isThere: Bool) throws {
+    /// Notes that a file is done: in place, or never to be; makes the further names that wait for it.
+    func finish(_ file: ReceivedFile, isThere: Bool) throws {
         returnBudget(file.extended)
         guard let target = targets[file.index] else { return }
         target.isDone = true

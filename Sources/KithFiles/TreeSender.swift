@@ -55,7 +55,7 @@ final class TreeSender {
     private let held: Held
     private let walk: TreeWalk
     private let selection: Files.Selection
-    private let lanes: SendingSubstreams?
+    private let substreams: SendingSubstreams?
 
     private var isListed = false
     private var isComplete = true
@@ -69,12 +69,12 @@ final class TreeSender {
 
     init(
         _ sources: [TreeSource], selection: Files.Selection, output: BoundedQueue<FileSender.Outgoing>,
-        answers: BoundedQueue<Answer>, held: Held, lanes: SendingSubstreams? = nil, progress: TransferProgress
+        answers: BoundedQueue<Answer>, held: Held, substreams: SendingSubstreams? = nil, progress: TransferProgress
     ) throws(KithError) {
-        sender = FileSender(output: output, progress: progress, tellsTotal: true)
+        sender = FileSender(output: output, progress: progress, reportsTotal: true)
         self.held = held
         self.answers = answers
-        self.lanes = lanes
+        self.substreams = substreams
         self.progress = progress
         self.selection = selection
         walk = TreeWalk(sources, leavingOut: try IgnoreRules(selection.exclude))
@@ -84,12 +84,12 @@ final class TreeSender {
     ///
     /// What cannot be read beneath a source is left out, with the reason; a source itself that cannot be is an error.
     func send() async throws {
-        try sender.greet(lanes == nil ? .confirmation : [.confirmation, .lanes])
+        try sender.greet(substreams == nil ? .confirmation : [.confirmation, .substreams])
         while true {
             try Task.checkCancellation()
             let count = try listAhead(64)
             if let answer = try answers.poll() {
-                try await obey(answer)
+                try await follow(answer)
             } else if count > 0 {
                 // The receiver is to have something to answer soon.
                 if sender.waiting >= 8 << 10 { try await sender.flush() }
@@ -100,11 +100,11 @@ final class TreeSender {
                 guard let answer = try await answers.receive() else {
                     throw KithError(.closed, "The other end ended the transfer before it was done.")
                 }
-                try await obey(answer)
+                try await follow(answer)
             }
         }
         try await sender.flush()
-        if let lanes, try await !lanes.finish() { isComplete = false }
+        if let substreams, try await !substreams.finish() { isComplete = false }
         progress.isAllSent = true
         try put(.end(isComplete: isComplete))
         try await sender.flush()
@@ -200,7 +200,7 @@ final class TreeSender {
 
     // MARK: - Sending
 
-    private func obey(_ answer: Answer) async throws {
+    private func follow(_ answer: Answer) async throws {
         switch answer {
         case .send(let files):
             for _ in 0..<files {
@@ -254,20 +254,20 @@ final class TreeSender {
         progress.add(files: 1)
     }
 
-    /// Gives a file to a lane, when there are any and it is large enough; whether it did.
+    /// Gives a file to a substream, when there are any and it is large enough; whether it did.
     private func deal(
         _ file: TreeWalk.File, _ opened: Descriptor, _ info: Descriptor.Info, _ basis: Basis
     ) async throws -> Bool {
         // Whether it is the very file the receiver has is said where it is asked.
-        guard let lanes, info.size > UInt64(TransferFrame.maximumSmall), basis.root == nil else { return false }
-        // The receiver is to know of the files before, which other lanes may be sending already.
+        guard let substreams, info.size > UInt64(TransferFrame.maximumSmall), basis.root == nil else { return false }
+        // The receiver is to know of the files before, which other substreams may be sending already.
         try await sender.flush()
-        guard let lane = try await lanes.free() else { return false }
-        try put(.elsewhere(lane: UInt8(lane)))
+        guard let substream = try await substreams.free() else { return false }
+        try put(.elsewhere(substream: UInt8(substream)))
         try await sender.flush()
-        try lanes.deal(
+        try substreams.deal(
             SendingSubstreams.Job(
-                file: opened, info: info, path: file.path, announced: file.info.size, basis: basis), to: lane)
+                file: opened, info: info, path: file.path, announced: file.info.size, basis: basis), to: substream)
         return true
     }
 

@@ -15,14 +15,14 @@ struct TreeSource: Sendable {
     /// Finds what is to be sent.
     ///
     /// A link that is named is followed, except in a recursive transfer, where it is sent as the link it is.
-    init(_ place: Place, recursive: Bool) throws(KithError) {
-        shown = place.shown
-        guard let name = place.name else {
+    init(_ path: ConfinedPath, recursive: Bool) throws(KithError) {
+        shown = path.shown
+        guard let name = path.name else {
             throw KithError(.invalid, "The whole file system cannot be copied; name a folder in it.")
         }
         self.name = name
-        if recursive, !place.isRoot, !place.isFolder {
-            let (folder, last) = try place.parent()
+        if recursive, !path.isRoot, !path.isFolder {
+            let (folder, last) = try path.parent()
             let info = try attempt("read", shown) { () throws(Errno) in try folder.info(last) }
             if info.kind == .link {
                 opened = nil
@@ -30,13 +30,13 @@ struct TreeSource: Sendable {
                 return
             }
         }
-        let opened = try attempt("read", shown, confined: place.isConfined) { () throws(Errno) in try place.open() }
+        let opened = try attempt("read", shown, confined: path.isBeneathGrant) { () throws(Errno) in try path.open() }
         let info = try attempt("read", shown) { () throws(Errno) in try opened.info() }
         switch info.kind {
         case .folder where !recursive:
             throw KithError(.invalid, "\(shown) is a folder: pass -r to copy it with what is in it.")
         case .special, .link: throw KithError(.unsupported, "\(shown) is not a regular file.")
-        case .file where place.isFolder: throw KithError(.conflict, "\(shown) is a file, not a folder.")
+        case .file where path.isFolder: throw KithError(.conflict, "\(shown) is a file, not a folder.")
         default: break
         }
         self.opened = opened

@@ -26,43 +26,43 @@ struct Connector: Sendable {
 
     /// Opens a connection on behalf of somebody.
     ///
-    /// - Throws: `.denied` when nothing of it is allowed, `.invalid` for a place nobody can connect to, `.exhausted` at a
+    /// - Throws: `.denied` when nothing of it is allowed, `.invalid` for an endpoint nobody can connect to, `.exhausted` at a
     ///   limit, `CancellationError`. What the host or the network answers is not an error.
     func connect(
-        to place: Forward.Place, permission: some ForwardPermission, deadline: ContinuousClock.Instant? = nil
+        to endpoint: Forward.Endpoint, permission: some ForwardPermission, deadline: ContinuousClock.Instant? = nil
     ) async throws -> Connection {
-        try place.checkAsTarget()
+        try endpoint.checkAsTarget()
         let limit = min(deadline ?? .now + Self.patience, .now + Self.patience * 4)
         do {
             return try await withDeadline(limit) {
-                switch place {
+                switch endpoint {
                 case .socket(let path):
                     try permission.checkSocket(path)
                     return try await self.connect(path: path)
                 default:
-                    let addresses = try await self.addresses(of: place, permission: permission)
+                    let addresses = try await self.addresses(of: endpoint, permission: permission)
                     guard !addresses.isEmpty else {
                         return Connection(
-                            opening: Forward.Opening(outcome: .notFound, message: "\(place) has no address there."))
+                            opening: Forward.Opening(outcome: .notFound, message: "\(endpoint) has no address there."))
                     }
-                    let connection = try await self.race(to: addresses, place)
+                    let connection = try await self.race(to: addresses, endpoint)
                     if case .address(let address) = connection.opening.address {
-                        try permission.settle(on: address, for: place)
+                        try permission.check(address, of: endpoint)
                     }
                     return connection
                 }
             }
         } catch let error as KithError where error.code == .timedOut {
             return Connection(
-                opening: Forward.Opening(outcome: .timedOut, message: "\(place) did not answer in time."))
+                opening: Forward.Opening(outcome: .timedOut, message: "\(endpoint) did not answer in time."))
         }
     }
 
-    /// The addresses of a place that may be used; none when it has none.
-    func addresses(of place: Forward.Place, permission: some ForwardPermission) async throws -> [NetworkAddress] {
-        switch place {
+    /// The addresses of an endpoint that may be used; none when it has none.
+    func addresses(of endpoint: Forward.Endpoint, permission: some ForwardPermission) async throws -> [NetworkAddress] {
+        switch endpoint {
         case .address(let address):
-            return try permission.allowed([address], of: place)
+            return try permission.allowed([address], of: endpoint)
         case .name(let name, let port):
             try permission.checkName(name, port: port)
             let found: [NetworkAddress]
@@ -72,14 +72,14 @@ struct Connector: Sendable {
                 return []
             }
             let usable = found.filter { !$0.isUnspecified && $0.port != 0 }
-            return usable.isEmpty ? [] : try permission.allowed(usable, of: place)
+            return usable.isEmpty ? [] : try permission.allowed(usable, of: endpoint)
         case .every, .socket:
             return []
         }
     }
 
     /// Tries the addresses as RFC 8305 says.
-    private func race(to addresses: [NetworkAddress], _ place: Forward.Place) async throws -> Connection {
+    private func race(to addresses: [NetworkAddress], _ endpoint: Forward.Endpoint) async throws -> Connection {
         enum Event: Sendable {
             case outcome(NetworkAddress, Result<SocketStream, any Error>)
             case tick
@@ -116,7 +116,7 @@ struct Connector: Sendable {
                 case .failed:
                     return Connection(
                         opening: worst
-                            ?? Forward.Opening(outcome: .unreachable, message: "\(place) cannot be reached."))
+                            ?? Forward.Opening(outcome: .unreachable, message: "\(endpoint) cannot be reached."))
                 }
             }
         }
@@ -132,7 +132,7 @@ struct Connector: Sendable {
     }
 
     private func connect(path: String) async throws -> Connection {
-        let place = Forward.Place.socket(path: path)
+        let endpoint = Forward.Endpoint.socket(path: path)
         while true {
             let descriptor =
                 if let protection {
@@ -142,13 +142,13 @@ struct Connector: Sendable {
                 }
             if descriptor >= 0 {
                 return Connection(
-                    opening: Forward.Opening(outcome: .connected, address: place),
+                    opening: Forward.Opening(outcome: .connected, address: endpoint),
                     stream: try SocketStream(owning: descriptor, on: reactor))
             }
-            if descriptor == -Int32(KITH_ERROR_PROTECTED) { throw ForwardService.isKithsOwn(place) }
+            if descriptor == -Int32(KITH_ERROR_PROTECTED) { throw ForwardService.isKithsOwn(endpoint) }
             let error = SystemError(-descriptor)
             // Its queue is full; there is nothing to be told by when it no longer is.
-            guard error.isWouldBlock else { return Connection(opening: try Self.opening(error, place)) }
+            guard error.isWouldBlock else { return Connection(opening: try Self.opening(error, endpoint)) }
             try await Task.sleep(for: .milliseconds(20))
         }
     }
@@ -160,23 +160,24 @@ struct Connector: Sendable {
     }
 
     /// The answer to a caller about a failure; one of ours is thrown.
-    static func opening(_ error: any Error, _ place: Forward.Place) throws -> Forward.Opening {
+    static func opening(_ error: any Error, _ endpoint: Forward.Endpoint) throws -> Forward.Opening {
         guard let error = error as? SystemError else { throw error }
         switch error.number {
         case ECONNREFUSED, ECONNRESET, EACCES, EPERM:
-            return Forward.Opening(outcome: .refused, address: place, message: "\(place) refused: \(error).")
+            return Forward.Opening(outcome: .refused, address: endpoint, message: "\(endpoint) refused: \(error).")
         case ETIMEDOUT:
-            return Forward.Opening(outcome: .timedOut, address: place, message: "\(place) did not answer in time.")
+            return Forward.Opening(
+                outcome: .timedOut, address: endpoint, message: "\(endpoint) did not answer in time.")
         case EMFILE, ENFILE, ENOBUFS, ENOMEM:
             throw KithError(.exhausted, "The device can open no more connections: \(error).")
         default:
             return Forward.Opening(
-                outcome: .unreachable, address: place, message: "\(place) cannot be reached: \(error).")
+                outcome: .unreachable, address: endpoint, message: "\(endpoint) cannot be reached: \(error).")
         }
     }
 }
 
-extension Forward.Place {
+extension Forward.Endpoint {
     /// Refuses what nobody can connect to.
     func checkAsTarget() throws(KithError) {
         switch self {
@@ -189,7 +190,7 @@ extension Forward.Place {
     }
 }
 
-/// The places somebody may connect to.
+/// The endpoints somebody may connect to.
 protocol ForwardPermission: Sendable {
     /// Whom lookups are counted for.
     var caller: String { get }
@@ -198,9 +199,9 @@ protocol ForwardPermission: Sendable {
     /// Refuses a name that no grant could allow, before anybody is asked for it.
     func checkName(_ name: String, port: UInt16) throws
     /// Those of the addresses that may be used, which is at least one.
-    func allowed(_ addresses: [NetworkAddress], of place: Forward.Place) throws -> [NetworkAddress]
-    /// Says which address it has become.
-    func settle(on address: NetworkAddress, for place: Forward.Place) throws
+    func allowed(_ addresses: [NetworkAddress], of endpoint: Forward.Endpoint) throws -> [NetworkAddress]
+    /// Refuses the address that was connected to, unless the grants still allow it.
+    func check(_ address: NetworkAddress, of endpoint: Forward.Endpoint) throws
 }
 
 /// The device's own person may connect to anything.
@@ -208,6 +209,6 @@ struct OwnersPermission: ForwardPermission {
     var caller: String { "" }
     func checkSocket(_ path: String) {}
     func checkName(_ name: String, port: UInt16) {}
-    func allowed(_ addresses: [NetworkAddress], of place: Forward.Place) -> [NetworkAddress] { addresses }
-    func settle(on address: NetworkAddress, for place: Forward.Place) {}
+    func allowed(_ addresses: [NetworkAddress], of endpoint: Forward.Endpoint) -> [NetworkAddress] { addresses }
+    func check(_ address: NetworkAddress, of endpoint: Forward.Endpoint) {}
 }

@@ -14,7 +14,7 @@ final class DatagramAssociation: Sendable {
     private struct State {
         /// The addresses datagrams were sent to lately, and so may come from.
         var partners: [NetworkAddress: ContinuousClock.Instant] = [:]
-        var names: [Forward.Place: Name] = [:]
+        var names: [Forward.Endpoint: Name] = [:]
     }
 
     /// A name that was looked up, or is being.
@@ -58,7 +58,7 @@ final class DatagramAssociation: Sendable {
     /// Carries datagrams between a stream and the ports, until either is silent for `idle` or the stream ends.
     func carry(over stream: any ByteStream, idle: Duration, traffic: Traffic) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
-            let (lookups, lookup) = AsyncStream.makeStream(of: Forward.Place.self)
+            let (lookups, lookup) = AsyncStream.makeStream(of: Forward.Endpoint.self)
             for socket in sockets {
                 group.addTask {
                     while true {
@@ -69,7 +69,7 @@ final class DatagramAssociation: Sendable {
             }
             group.addTask {
                 await withDiscardingTaskGroup { names in
-                    for await place in lookups { names.addTask { await self.lookUp(place) } }
+                    for await endpoint in lookups { names.addTask { await self.lookUp(endpoint) } }
                     names.cancelAll()
                 }
                 try Task.checkCancellation()
@@ -97,7 +97,7 @@ final class DatagramAssociation: Sendable {
 
     // MARK: - Out
 
-    private func send(_ frame: DatagramFrame, lookUp: (Forward.Place) -> Void) {
+    private func send(_ frame: DatagramFrame, lookUp: (Forward.Endpoint) -> Void) {
         if let fixed {
             if let address = fixed.first { deliver(frame.payload, to: address) }
             return
@@ -110,22 +110,22 @@ final class DatagramAssociation: Sendable {
             else { return }
             deliver(frame.payload, to: address)
         case .name(_, let port) where port != 0:
-            guard let place = frame.other else { return }
-            let (address, wants) = resolved(place, or: frame.payload)
+            guard let endpoint = frame.other else { return }
+            let (address, wants) = resolved(endpoint, or: frame.payload)
             if let address { deliver(frame.payload, to: address) }
-            if wants { lookUp(place) }
+            if wants { lookUp(endpoint) }
         default: break
         }
     }
 
     /// The address of a name that was looked up lately; else keeps the payload, and says whether to look it up.
-    private func resolved(_ place: Forward.Place, or payload: [UInt8]) -> (NetworkAddress?, wants: Bool) {
+    private func resolved(_ endpoint: Forward.Endpoint, or payload: [UInt8]) -> (NetworkAddress?, wants: Bool) {
         let now = ContinuousClock.now
         return state.withLock { state in
-            if let name = state.names[place], let until = name.until, until > now {
+            if let name = state.names[endpoint], let until = name.until, until > now {
                 return (name.addresses.first, false)
             }
-            let isNew = state.names[place].map { $0.until != nil } ?? true
+            let isNew = state.names[endpoint].map { $0.until != nil } ?? true
             if isNew {
                 if state.names.count >= Self.nameLimit {
                     let oldest = state.names.filter { $0.value.until != nil }.min { left, right in
@@ -134,23 +134,23 @@ final class DatagramAssociation: Sendable {
                     guard let oldest else { return (nil, false) }
                     state.names[oldest.key] = nil
                 }
-                state.names[place] = Name()
+                state.names[endpoint] = Name()
             }
-            state.names[place]?.waiting.append(payload)
-            if let count = state.names[place]?.waiting.count, count > Self.waitingLimit {
-                state.names[place]?.waiting.removeFirst()
+            state.names[endpoint]?.waiting.append(payload)
+            if let count = state.names[endpoint]?.waiting.count, count > Self.waitingLimit {
+                state.names[endpoint]?.waiting.removeFirst()
             }
             return (nil, isNew)
         }
     }
 
-    private func lookUp(_ place: Forward.Place) async {
+    private func lookUp(_ endpoint: Forward.Endpoint) async {
         // A name that leads nowhere, or nowhere allowed, is asked for again only after a while.
-        let addresses = (try? await connector.addresses(of: place, permission: permission)) ?? []
+        let addresses = (try? await connector.addresses(of: endpoint, permission: permission)) ?? []
         let usable = addresses.filter { address in sockets.contains { $0.address.isIPv6 == address.isIPv6 } }
         let waiting = state.withLock { state in
-            defer { state.names[place] = Name(addresses: usable, until: .now + Self.nameLifetime) }
-            return state.names[place]?.waiting ?? []
+            defer { state.names[endpoint] = Name(addresses: usable, until: .now + Self.nameLifetime) }
+            return state.names[endpoint]?.waiting ?? []
         }
         guard let address = usable.first else { return }
         for payload in waiting { deliver(payload, to: address) }
@@ -173,7 +173,7 @@ final class DatagramAssociation: Sendable {
     /// Only those who were spoken to may answer: nobody else was granted.
     private func heard(_ payload: [UInt8], from address: NetworkAddress) {
         guard state.withLock({ $0.partners[address] != nil }) else { return }
-        let other: Forward.Place? = fixed == nil ? .address(address) : nil
+        let other: Forward.Endpoint? = fixed == nil ? .address(address) : nil
         incoming.push(DatagramFrame(other: other, payload: payload), bytes: payload.count + 64)
     }
 }

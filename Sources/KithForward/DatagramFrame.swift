@@ -14,7 +14,7 @@ package import KithWire
 /// To the device the other end is where the datagram goes, from the device where it came from.
 package struct DatagramFrame: Hashable, Sendable {
     /// The other end; `nil` when the stream has only one.
-    package var other: Forward.Place?
+    package var other: Forward.Endpoint?
     /// The payload.
     package var payload: [UInt8]
 
@@ -24,7 +24,7 @@ package struct DatagramFrame: Hashable, Sendable {
     package static let longest = longestPayload + 1 + 1 + 255 + 2
 
     /// Makes a frame.
-    package init(other: Forward.Place?, payload: [UInt8]) {
+    package init(other: Forward.Endpoint?, payload: [UInt8]) {
         self.other = other
         self.payload = payload
     }
@@ -92,7 +92,7 @@ package struct DatagramFrameDecoder: Sendable {
     private static func frame(_ body: [UInt8]) throws(WireError) -> DatagramFrame {
         var reader = ByteReader(body)
         let kind: UInt8 = try reader.integer()
-        let other: Forward.Place?
+        let other: Forward.Endpoint?
         switch kind {
         case 0: other = nil
         case 3:

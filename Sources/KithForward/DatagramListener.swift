@@ -4,8 +4,8 @@ import Synchronization
 
 /// UDP sockets that talk with any number of partners, each of which gets a queue of its own.
 final class DatagramListener: Sendable {
-    /// The places it listens at.
-    var places: [Forward.Place] { sockets.map { .address($0.address) } }
+    /// The endpoints it listens at.
+    var endpoints: [Forward.Endpoint] { sockets.map { .address($0.address) } }
     private let sockets: [DatagramSocket]
     private let limit: Int
     private let partners = Mutex<[Key: DatagramPartner]>([:])

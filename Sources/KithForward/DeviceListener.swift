@@ -10,10 +10,10 @@ enum Listening {
     case connections([SocketListener])
     case datagrams([DatagramSocket])
 
-    /// The places it listens at, with the actual ports.
-    var places: [Forward.Place] {
+    /// The endpoints it listens at, with the actual ports.
+    var endpoints: [Forward.Endpoint] {
         switch self {
-        case .connections(let listeners): listeners.map(\.place)
+        case .connections(let listeners): listeners.map(\.endpoint)
         case .datagrams(let sockets): sockets.map { .address($0.address) }
         }
     }
@@ -21,8 +21,8 @@ enum Listening {
     /// The addresses a place to listen at stands for; `nil` of a Unix socket.
     ///
     /// - Throws: `.invalid` for a name other than `localhost`.
-    static func addresses(of place: Forward.Place) throws(KithError) -> [NetworkAddress]? {
-        switch place {
+    static func addresses(of endpoint: Forward.Endpoint) throws(KithError) -> [NetworkAddress]? {
+        switch endpoint {
         case .address(let address): return [address]
         case .every(let port):
             return [NetworkAddress(ipv4: 0, port: port), NetworkAddress(ipv6: 0, 0, port: port)]
@@ -41,12 +41,12 @@ enum Listening {
     /// Of several addresses the first counts; where the system lacks the family of another, that is left out. They get
     /// one port, also where the system chooses it.
     static func open(
-        _ place: Forward.Place, _ transport: Forward.Transport, on reactor: Reactor,
+        _ endpoint: Forward.Endpoint, _ transport: Forward.Transport, on reactor: Reactor,
         protecting protection: ProtectedFiles? = nil
     ) throws(KithError) -> Listening {
-        guard let addresses = try addresses(of: place), let first = addresses.first else {
-            guard case .socket(let path) = place, transport == .tcp else {
-                throw KithError(.invalid, "UDP needs an address to listen at, not \(place).")
+        guard let addresses = try addresses(of: endpoint), let first = addresses.first else {
+            guard case .socket(let path) = endpoint, transport == .tcp else {
+                throw KithError(.invalid, "UDP needs an address to listen at, not \(endpoint).")
             }
             return .connections([try SocketListener(path: path, on: reactor, protecting: protection)])
         }
@@ -59,7 +59,7 @@ enum Listening {
                     let listener = try SocketListener(at: first, on: reactor)
                     return .connections(
                         [listener]
-                            + (try others(addresses, port: listener.place.port) { address throws(KithError) in
+                            + (try others(addresses, port: listener.endpoint.port) { address throws(KithError) in
                                 try SocketListener(at: address, on: reactor)
                             }))
                 case .udp:
@@ -72,7 +72,7 @@ enum Listening {
                 }
             } catch {
                 // The port the system chose for one address may be taken at the other.
-                guard error.code == .conflict, place.port == 0, attempt < 16 else { throw error }
+                guard error.code == .conflict, endpoint.port == 0, attempt < 16 else { throw error }
             }
         }
     }
@@ -133,8 +133,8 @@ extension ForwardService {
         _ input: Forward.Listen.Input, _ context: CallContext, _ pending: PendingStream<Forward.Listen>
     ) async throws {
         let shown = "\(input.transport.rawValue) \(input.at)"
-        let guest = try core.enter(context, Forward.Listen.name, shown, limit: options.limitPerCaller)
-        defer { core.leave(guest) }
+        let call = try core.enter(context, Forward.Listen.name, shown, limit: options.limitPerCaller)
+        defer { core.leave(call) }
         let permission = GrantedPermission(context)
         if let addresses = try Listening.addresses(of: input.at) {
             try permission.checkListening(at: addresses, input.at)
@@ -147,7 +147,7 @@ extension ForwardService {
         core.add(listener)
         defer { core.remove(listener) }
         let stream = try await pending.accept(
-            Forward.Listen.Output(listener: ByteString(listener.token), places: listening.places))
+            Forward.Listen.Output(listener: ByteString(listener.token), endpoints: listening.endpoints))
         try await announce(listening, listener, over: stream)
     }
 
@@ -219,16 +219,16 @@ extension ForwardService {
         case .connection: from = "\(input.number)"
         case .partner(let partner): from = "\(partner.address)"
         }
-        let guest = try core.enter(context, Forward.Accept.name, from, limit: options.limitPerCaller)
-        defer { core.leave(guest) }
+        let call = try core.enter(context, Forward.Accept.name, from, limit: options.limitPerCaller)
+        defer { core.leave(call) }
         let stream = try await pending.accept().bytes
         switch arrived {
         case .connection(let socket):
             try await splice(ForwardStream(stream, room: core.room), socket) { count, isSent in
-                if isSent { guest.traffic.sent(count) } else { guest.traffic.received(count) }
+                if isSent { call.traffic.sent(count) } else { call.traffic.received(count) }
             }
         case .partner(let partner):
-            try await partner.carry(over: stream, idle: options.datagramIdle, traffic: guest.traffic)
+            try await partner.carry(over: stream, idle: options.datagramIdle, traffic: call.traffic)
         }
     }
 }

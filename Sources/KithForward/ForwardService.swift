@@ -65,8 +65,8 @@ public struct ForwardService: Service {
     private func connect(
         _ input: Forward.Connect.Input, _ context: CallContext, _ pending: PendingStream<Forward.Connect>
     ) async throws {
-        let guest = try core.enter(context, Forward.Connect.name, "\(input.to)", limit: options.limitPerCaller)
-        defer { core.leave(guest) }
+        let call = try core.enter(context, Forward.Connect.name, "\(input.to)", limit: options.limitPerCaller)
+        defer { core.leave(call) }
         let permission = GrantedPermission(context)
         var connector = try core.connector()
         connector.protection = context.foreignProtection
@@ -75,7 +75,7 @@ public struct ForwardService: Service {
         let stream = try await pending.accept(connection.opening).bytes
         guard let socket = connection.stream else { return try await stream.finish() }
         try await splice(ForwardStream(stream, room: core.room), socket) { count, isSent in
-            if isSent { guest.traffic.sent(count) } else { guest.traffic.received(count) }
+            if isSent { call.traffic.sent(count) } else { call.traffic.received(count) }
         }
     }
 
@@ -86,23 +86,23 @@ public struct ForwardService: Service {
             throw KithError(.invalid, "UDP may pause for 1 to 3600 seconds.")
         }
         let shown = "udp \(input.to.map(\.description) ?? "to any")"
-        let guest = try core.enter(context, Forward.Datagrams.name, shown, limit: options.limitPerCaller)
-        defer { core.leave(guest) }
+        let call = try core.enter(context, Forward.Datagrams.name, shown, limit: options.limitPerCaller)
+        defer { core.leave(call) }
         let connector = try core.connector()
         let permission = GrantedPermission(context)
         let association: DatagramAssociation
         var opening = Forward.Opening(outcome: .connected)
-        if let place = input.to {
-            try place.checkAsTarget()
-            if case .socket = place { throw KithError(.invalid, "UDP cannot be forwarded to a Unix socket.") }
+        if let endpoint = input.to {
+            try endpoint.checkAsTarget()
+            if case .socket = endpoint { throw KithError(.invalid, "UDP cannot be forwarded to a Unix socket.") }
             let addresses = try await withDeadline(context.deadline ?? .now + Connector.patience) {
-                try await connector.addresses(of: place, permission: permission)
+                try await connector.addresses(of: endpoint, permission: permission)
             }
             guard let address = addresses.first else {
-                opening = Forward.Opening(outcome: .notFound, message: "\(place) has no address there.")
+                opening = Forward.Opening(outcome: .notFound, message: "\(endpoint) has no address there.")
                 return try await pending.accept(opening).finish()
             }
-            try permission.settle(on: address, for: place)
+            try permission.check(address, of: endpoint)
             opening.address = .address(address)
             association = try DatagramAssociation(connector, permission: permission, fixed: [address])
         } else {
@@ -110,14 +110,14 @@ public struct ForwardService: Service {
                 connector, permission: RoamingPermission(context), fixed: nil)
         }
         let stream = try await pending.accept(opening).bytes
-        try await association.carry(over: stream, idle: .seconds(input.idleSeconds), traffic: guest.traffic)
+        try await association.carry(over: stream, idle: .seconds(input.idleSeconds), traffic: call.traffic)
     }
 }
 
 extension ForwardService {
     /// The refusal of a socket through which another device could do here whatever it likes.
-    static func isKithsOwn(_ place: Forward.Place) -> KithError {
-        KithError(.denied, "\(place) belongs to kith there, out of reach of every grant.")
+    static func isKithsOwn(_ endpoint: Forward.Endpoint) -> KithError {
+        KithError(.denied, "\(endpoint) belongs to kith there, out of reach of every grant.")
     }
 }
 
@@ -131,7 +131,7 @@ extension ForwardService {
     final class Core: Sendable {
         private struct State {
             var reactor: Reactor?
-            var guests: [UInt64: Guest] = [:]
+            var calls: [UInt64: InboundCall] = [:]
             var listeners: [[UInt8]: DeviceListener] = [:]
             var forwards: [UInt64: KeptForward] = [:]
             var last: UInt64 = 0
@@ -139,31 +139,31 @@ extension ForwardService {
         }
 
         /// Something another device, or this one's person, does here.
-        final class Guest: Sendable {
+        final class InboundCall: Sendable {
             let number: UInt64
             let caller: Caller
             let method: String
-            let place: String
+            let endpoint: String
             let traffic = Traffic()
             let start = ContinuousClock.now
 
-            init(_ number: UInt64, _ caller: Caller, _ method: String, _ place: String) {
+            init(_ number: UInt64, _ caller: Caller, _ method: String, _ endpoint: String) {
                 self.number = number
                 self.caller = caller
                 self.method = method
-                self.place = place
+                self.endpoint = endpoint
             }
 
             fileprivate var shown: Forward.Inbound? {
                 guard case .device(_, let name, _) = caller else { return nil }
                 return Forward.Inbound(
-                    device: name, method: method, place: place, sent: traffic.sent, received: traffic.received,
+                    device: name, method: method, endpoint: endpoint, sent: traffic.sent, received: traffic.received,
                     seconds: UInt64(max(0, (ContinuousClock.now - start).components.seconds)))
             }
         }
 
         /// The room that the windows of all connections may grow by.
-        let room = RoomToGrow()
+        let room = WindowBudget()
         private let resolver: Resolver
         private let state = Mutex(State())
 
@@ -180,23 +180,23 @@ extension ForwardService {
         }
 
         /// Counts a call, unless its caller has too many.
-        func enter(_ context: CallContext, _ method: String, _ place: String, limit: Int) throws -> Guest {
+        func enter(_ context: CallContext, _ method: String, _ endpoint: String, limit: Int) throws -> InboundCall {
             try state.withLock { state throws in
                 if context.caller != .owner {
-                    let count = state.guests.values.count { Self.isSame($0.caller, context.caller) }
+                    let count = state.calls.values.count { Self.isSame($0.caller, context.caller) }
                     guard count < limit else {
                         throw KithError(
                             .exhausted, "This device carries \(limit) connections for one caller already. Close some.")
                     }
                 }
                 state.last += 1
-                let guest = Guest(state.last, context.caller, method, place)
-                state.guests[guest.number] = guest
-                return guest
+                let call = InboundCall(state.last, context.caller, method, endpoint)
+                state.calls[call.number] = call
+                return call
             }
         }
 
-        func leave(_ guest: Guest) { state.withLock { _ = $0.guests.removeValue(forKey: guest.number) } }
+        func leave(_ call: InboundCall) { state.withLock { _ = $0.calls.removeValue(forKey: call.number) } }
 
         static func isSame(_ left: Caller, _ right: Caller) -> Bool {
             switch (left, right) {
@@ -249,10 +249,10 @@ extension ForwardService {
         }
 
         var list: Forward.List.Output {
-            let (forwards, guests) = state.withLock { (Array($0.forwards.values), Array($0.guests.values)) }
+            let (forwards, calls) = state.withLock { (Array($0.forwards.values), Array($0.calls.values)) }
             return Forward.List.Output(
                 running: forwards.sorted { $0.id < $1.id }.map(\.running),
-                inbound: guests.sorted { $0.number < $1.number }.compactMap(\.shown))
+                inbound: calls.sorted { $0.number < $1.number }.compactMap(\.shown))
         }
     }
 }

@@ -27,7 +27,7 @@ package final class ForwardStream: ByteStream {
     private let pump: Task<Void, Never>
 
     /// Speaks over a stream that was accepted; its window grows as far as `room` lets it.
-    package init(_ raw: any ByteStream, room: RoomToGrow = RoomToGrow()) {
+    package init(_ raw: any ByteStream, room: WindowBudget = WindowBudget()) {
         let core = Core(raw, room)
         self.core = core
         pump = Task(name: "kith forward") { await core.pump() }
@@ -42,7 +42,7 @@ package final class ForwardStream: ByteStream {
 }
 
 /// The room that the windows of several streams may grow by together.
-package final class RoomToGrow: Sendable {
+package final class WindowBudget: Sendable {
     private let left: Atomic<Int>
 
     /// Makes room for so many bytes.
@@ -51,11 +51,11 @@ package final class RoomToGrow: Sendable {
     /// Takes some of it, if there is as much.
     fileprivate func take(_ count: Int) -> Bool {
         if left.wrappingSubtract(count, ordering: .relaxed).newValue >= 0 { return true }
-        give(count)
+        release(count)
         return false
     }
 
-    fileprivate func give(_ count: Int) { left.wrappingAdd(count, ordering: .relaxed) }
+    fileprivate func release(_ count: Int) { left.wrappingAdd(count, ordering: .relaxed) }
 }
 
 private final class Core: Sendable {
@@ -87,14 +87,14 @@ private final class Core: Sendable {
     private let writing = AsyncMutex()
     private let state = Mutex(State())
 
-    private let room: RoomToGrow
+    private let room: WindowBudget
 
-    init(_ raw: any ByteStream, _ room: RoomToGrow) {
+    init(_ raw: any ByteStream, _ room: WindowBudget) {
         self.raw = raw
         self.room = room
     }
 
-    deinit { room.give(state.withLock { $0.window - ForwardStream.firstWindow }) }
+    deinit { room.release(state.withLock { $0.window - ForwardStream.firstWindow }) }
 
     // MARK: - In
 

@@ -28,13 +28,13 @@ struct GrantedPermission: ForwardPermission {
         try context.narrow("\(name):\(port)") { $0.mightAllowForwarding(toName: name, port: port) ? nil : refusal }
     }
 
-    func allowed(_ addresses: [NetworkAddress], of place: Forward.Place) throws -> [NetworkAddress] {
+    func allowed(_ addresses: [NetworkAddress], of endpoint: Forward.Endpoint) throws -> [NetworkAddress] {
         if context.caller == .owner { return addresses }
-        let name: String? = if case .name(let name, _) = place { name } else { nil }
+        let name: String? = if case .name(let name, _) = endpoint { name } else { nil }
         let marked = addresses.map { (address: $0, isOwn: Self.isOwn($0)) }
         let allowed = Locked<[NetworkAddress]>([])
-        let refusal = name == nil ? refusal("to=\(place)") : refusalOfAddress(place)
-        try context.narrow("\(place)") { grants in
+        let refusal = name == nil ? refusal("to=\(endpoint)") : refusalOfAddress(endpoint)
+        try context.narrow("\(endpoint)") { grants in
             let found = marked.filter {
                 grants.allowForwarding(to: $0.address, name: name, isOwn: $0.isOwn)
             }
@@ -44,20 +44,20 @@ struct GrantedPermission: ForwardPermission {
         return allowed.value
     }
 
-    func settle(on address: NetworkAddress, for place: Forward.Place) throws {
+    func check(_ address: NetworkAddress, of endpoint: Forward.Endpoint) throws {
         if context.caller == .owner { return }
-        let name: String? = if case .name(let name, _) = place { name } else { nil }
+        let name: String? = if case .name(let name, _) = endpoint { name } else { nil }
         let isOwn = Self.isOwn(address)
-        let refusal = refusal("to=\(place)")
-        try context.narrow("\(place)") {
+        let refusal = refusal("to=\(endpoint)")
+        try context.narrow("\(endpoint)") {
             $0.allowForwarding(to: address, name: name, isOwn: isOwn) ? nil : refusal
         }
     }
 
     /// Refuses to listen where the grants do not allow it.
-    func checkListening(at addresses: [NetworkAddress], _ place: Forward.Place) throws {
-        let refusal = refusal("listen=\(place.port == 0 ? place.withEveryPort : "\(place)")")
-        try context.narrow("listen \(place)") { grants in
+    func checkListening(at addresses: [NetworkAddress], _ endpoint: Forward.Endpoint) throws {
+        let refusal = refusal("listen=\(endpoint.port == 0 ? endpoint.withEveryPort : "\(endpoint)")")
+        try context.narrow("listen \(endpoint)") { grants in
             addresses.allSatisfy { grants.allowListening(at: $0) } ? nil : refusal
         }
     }
@@ -79,12 +79,12 @@ struct GrantedPermission: ForwardPermission {
     }
 
     /// The name would have been right: it leads to the device itself or a place like that, which is granted by address.
-    private func refusalOfAddress(_ place: Forward.Place) -> KithError {
+    private func refusalOfAddress(_ endpoint: Forward.Endpoint) -> KithError {
         KithError(
             .denied,
             """
-            What \(place) stands for there is not granted: names and * lead out, not to the device itself, its link or \
-            a cloud's metadata. On the other device: kith grant \(name) --add forward:to=ADDRESS:\(place.port ?? 0)
+            What \(endpoint) stands for there is not granted: names and * lead out, not to the device itself, its link or \
+            a cloud's metadata. On the other device: kith grant \(name) --add forward:to=ADDRESS:\(endpoint.port ?? 0)
             """)
     }
 
@@ -98,7 +98,7 @@ struct GrantedPermission: ForwardPermission {
     }
 }
 
-extension Forward.Place {
+extension Forward.Endpoint {
     /// The text form with `*` for the port, as a grant says that any will do.
     fileprivate var withEveryPort: String { "\(description.dropLast())*" }
 }
@@ -144,16 +144,16 @@ struct RoamingPermission: ForwardPermission {
         }
     }
 
-    func allowed(_ addresses: [NetworkAddress], of place: Forward.Place) throws -> [NetworkAddress] {
+    func allowed(_ addresses: [NetworkAddress], of endpoint: Forward.Endpoint) throws -> [NetworkAddress] {
         if isOwner { return addresses }
-        let name: String? = if case .name(let name, _) = place { name } else { nil }
+        let name: String? = if case .name(let name, _) = endpoint { name } else { nil }
         return addresses.filter { address in
             let isOwn = isOwn(address)
             return memory.state.withLock { $0.grants.allowForwarding(to: address, name: name, isOwn: isOwn) }
         }
     }
 
-    func settle(on address: NetworkAddress, for place: Forward.Place) {}
+    func check(_ address: NetworkAddress, of endpoint: Forward.Endpoint) {}
 
     private func isOwn(_ address: NetworkAddress) -> Bool {
         if let known = memory.state.withLock({ $0.isOwn[address.ip] }) { return known }

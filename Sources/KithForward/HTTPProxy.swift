@@ -14,7 +14,7 @@ struct HTTPProxyRequest: Hashable {
     }
 
     /// The destination.
-    var place: Forward.Place
+    var endpoint: Forward.Endpoint
     /// True when a tunnel is asked for, by CONNECT.
     var isTunnel: Bool
     /// The client's credentials: `user:password` in base64.
@@ -76,10 +76,10 @@ struct HTTPProxyRequest: Hashable {
 
         isTunnel = method == "CONNECT"
         if isTunnel {
-            guard let place = Self.authority(target, port: nil) else {
+            guard let endpoint = Self.authority(target, port: nil) else {
                 throw .malformed("CONNECT names no host and port.")
             }
-            self.place = place
+            self.endpoint = endpoint
             head = []
             body = .upgrade
             return
@@ -90,10 +90,10 @@ struct HTTPProxyRequest: Hashable {
                 ? .malformed("For https a proxy is asked with CONNECT.")
                 : .malformed("This is a proxy: it takes whole addresses, as http://host/path.")
         }
-        guard let place = Self.authority(authority, port: 80) else {
+        guard let endpoint = Self.authority(authority, port: 80) else {
             throw .malformed("The address names no host.")
         }
-        self.place = place
+        self.endpoint = endpoint
 
         let upgrade = values("upgrade")
         body = try Self.body(lengths: values("content-length"), encodings: values("transfer-encoding"))
@@ -144,18 +144,18 @@ struct HTTPProxyRequest: Hashable {
         return (authority, path)
     }
 
-    private static func authority(_ text: String, port: UInt16?) -> Forward.Place? {
-        let place: Forward.Place?
-        if let whole = Forward.Place(text), !text.hasPrefix("unix:") {
-            place = whole
+    private static func authority(_ text: String, port: UInt16?) -> Forward.Endpoint? {
+        let endpoint: Forward.Endpoint?
+        if let whole = Forward.Endpoint(text), !text.hasPrefix("unix:") {
+            endpoint = whole
         } else if let port {
-            place = Forward.Place("\(text):\(port)")
+            endpoint = Forward.Endpoint("\(text):\(port)")
         } else {
-            place = nil
+            endpoint = nil
         }
-        switch place {
+        switch endpoint {
         case .every, .socket, nil: return nil
-        case let place?: return place.port == 0 ? nil : place
+        case let endpoint?: return endpoint.port == 0 ? nil : endpoint
         }
     }
 

@@ -31,7 +31,7 @@ final class KeptForward: Sendable {
     /// As it is written down, when it is to outlive this process.
     var saved: SavedForward? {
         guard var saved = kept else { return nil }
-        saved.rules = runners.map(\.settledRule)
+        saved.rules = runners.map(\.resolvedRule)
         return saved
     }
 
@@ -213,9 +213,9 @@ extension ForwardService {
 }
 
 extension Sequence<Grant> {
-    /// Tells whether a connection to a place could be allowed; `nil` stands for a proxy, which has no fixed place.
-    fileprivate func mightForward(to place: Forward.Place?) -> Bool {
-        switch place {
+    /// Tells whether a connection to an endpoint could be allowed; `nil` stands for a proxy, which has no fixed place.
+    fileprivate func mightForward(to endpoint: Forward.Endpoint?) -> Bool {
+        switch endpoint {
         case .address(let address): allowForwarding(to: address, name: nil, isOwn: address.isLoopback)
         case .name(let name, let port): mightAllowForwarding(toName: name, port: port)
         case .socket(let path): allowForwarding(toSocket: path)

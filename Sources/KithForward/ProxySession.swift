@@ -8,12 +8,12 @@ import KithWire
 /// The first byte decides. An answer of success is given only when the connection stands.
 final class ProxySession: Sendable {
     /// Opens a connection; none when the host does not want it.
-    typealias Open = @Sendable (Forward.Place) async throws -> (Forward.Opening, (any ByteStream)?)
+    typealias Open = @Sendable (Forward.Endpoint) async throws -> (Forward.Opening, (any ByteStream)?)
 
     private let client: any ByteStream
     private let credentials: String?
     private let open: Open
-    private let associate: (@Sendable (Forward.Place?) async throws -> any ByteStream)?
+    private let associate: (@Sendable (Forward.Endpoint?) async throws -> any ByteStream)?
     private let reactor: Reactor
     private let idle: Duration
     private let traffic: Traffic
@@ -23,7 +23,7 @@ final class ProxySession: Sendable {
 
     init(
         client: any ByteStream, credentials: String?, open: @escaping Open,
-        associate: (@Sendable (Forward.Place?) async throws -> any ByteStream)?, reactor: Reactor, idle: Duration,
+        associate: (@Sendable (Forward.Endpoint?) async throws -> any ByteStream)?, reactor: Reactor, idle: Duration,
         traffic: Traffic
     ) {
         self.client = client
@@ -40,35 +40,35 @@ final class ProxySession: Sendable {
     /// - Throws: why what was asked for could not be opened; the client was told.
     func run() async throws {
         var input = Input(client)
-        let wish: Wish
+        let request: Request
         do {
             let start = input
-            (wish, input) = try await withDeadline(.now + Self.patience) {
+            (request, input) = try await withDeadline(.now + Self.patience) {
                 var input = start
-                let wish = try await self.wish(&input)
-                return (wish, input)
+                let request = try await self.readRequest(&input)
+                return (request, input)
             }
         } catch {
             client.abort(.invalid)
             throw error
         }
-        switch wish {
+        switch request {
         case .nothing: try await end()
         case .refused(let answer, let error):
-            try await tell(answer)
+            try await finish(with: answer)
             throw error
-        case .socks(let place): try await connect(place, rest: input.bytes)
+        case .socks(let endpoint): try await connect(endpoint, rest: input.bytes)
         case .associate: try await associateDatagrams()
         case .http(let request): try await serve(request, rest: input.bytes)
         }
     }
 
-    // MARK: - What it wants
+    // MARK: - Requests
 
-    private enum Wish: Sendable {
+    private enum Request: Sendable {
         case nothing
         case refused([UInt8], KithError)
-        case socks(Forward.Place)
+        case socks(Forward.Endpoint)
         case associate
         case http(HTTPProxyRequest)
     }
@@ -99,19 +99,19 @@ final class ProxySession: Sendable {
         }
     }
 
-    private func wish(_ input: inout Input) async throws -> Wish {
+    private func readRequest(_ input: inout Input) async throws -> Request {
         guard let first = try await input.next(limit: 1, { $0.first.map { ($0, 0) } }) else { return .nothing }
         switch first {
-        case 5: return try await socksWish(&input)
+        case 5: return try await readSOCKSRequest(&input)
         case 4:
             // A reply of version 4: request rejected.
             return .refused([0, 0x5B, 0, 0, 0, 0, 0, 0], KithError(.unsupported, "A client spoke version 4 of SOCKS."))
-        case 65...90, 97...122: return try await httpWish(&input)
+        case 65...90, 97...122: return try await readHTTPRequest(&input)
         default: throw KithError(.invalid, "A client spoke neither SOCKS nor HTTP.")
         }
     }
 
-    private func socksWish(_ input: inout Input) async throws -> Wish {
+    private func readSOCKSRequest(_ input: inout Input) async throws -> Request {
         guard
             let methods = try await input.next(limit: 1_024, { try SOCKS.greeting($0).map { ($0.methods, $0.count) } })
         else { return .nothing }
@@ -139,11 +139,11 @@ final class ProxySession: Sendable {
         }
         switch request.command {
         case .connect:
-            guard let place = request.place, place.port != 0 else {
+            guard let endpoint = request.endpoint, endpoint.port != 0 else {
                 return .refused(
                     SOCKS.reply(.hostUnreachable), KithError(.invalid, "A client named a host that cannot be one."))
             }
-            return .socks(place)
+            return .socks(endpoint)
         case .associate where associate != nil: return .associate
         case .associate, .bind, nil:
             return .refused(
@@ -151,7 +151,7 @@ final class ProxySession: Sendable {
         }
     }
 
-    private func httpWish(_ input: inout Input) async throws -> Wish {
+    private func readHTTPRequest(_ input: inout Input) async throws -> Request {
         let head = try await input.next(limit: HTTPProxyRequest.longestHead) { bytes in
             HTTPProxyRequest.endOfHead(bytes).map { (Array(bytes[..<$0]), $0) }
         }
@@ -180,8 +180,8 @@ final class ProxySession: Sendable {
 
     // MARK: - Answers
 
-    /// Says a last word, and waits until the client has heard it: a reset would take it back.
-    private func tell(_ answer: [UInt8]) async throws {
+    /// Sends a last answer, and waits until the client has read it: a reset would discard it.
+    private func finish(with answer: [UInt8]) async throws {
         try await client.write(answer)
         try await end()
     }
@@ -196,18 +196,18 @@ final class ProxySession: Sendable {
     }
 
     private func opened(
-        _ place: Forward.Place, refused: (Forward.Opening) -> [UInt8], failed: (any Error) -> [UInt8]
+        _ endpoint: Forward.Endpoint, refused: (Forward.Opening) -> [UInt8], failed: (any Error) -> [UInt8]
     ) async throws -> any ByteStream {
         let opening: Forward.Opening
         let stream: (any ByteStream)?
         do {
-            (opening, stream) = try await open(place)
+            (opening, stream) = try await open(endpoint)
         } catch {
-            try await tell(failed(error))
+            try await finish(with: failed(error))
             throw error
         }
         guard let stream else {
-            try await tell(refused(opening))
+            try await finish(with: refused(opening))
             throw opening.error
         }
         return stream
@@ -222,9 +222,9 @@ final class ProxySession: Sendable {
         }
     }
 
-    private func connect(_ place: Forward.Place, rest: [UInt8]) async throws {
+    private func connect(_ endpoint: Forward.Endpoint, rest: [UInt8]) async throws {
         let stream = try await opened(
-            place, refused: { SOCKS.reply(SOCKS.Reply($0)) }, failed: { SOCKS.reply(SOCKS.Reply($0)) })
+            endpoint, refused: { SOCKS.reply(SOCKS.Reply($0)) }, failed: { SOCKS.reply(SOCKS.Reply($0)) })
         do {
             try await client.write(SOCKS.reply(.succeeded))
         } catch {
@@ -236,7 +236,7 @@ final class ProxySession: Sendable {
 
     private func serve(_ request: HTTPProxyRequest, rest: [UInt8]) async throws {
         let stream = try await opened(
-            request.place, refused: { HTTPProxyAnswer($0).bytes }, failed: { HTTPProxyAnswer($0).bytes })
+            request.endpoint, refused: { HTTPProxyAnswer($0).bytes }, failed: { HTTPProxyAnswer($0).bytes })
         do {
             if request.isTunnel {
                 try await client.write(HTTPProxyAnswer.established)
@@ -269,7 +269,7 @@ final class ProxySession: Sendable {
             relay = try DatagramSocket(at: here, on: reactor)
             stream = try await associate(nil)
         } catch {
-            try await tell(SOCKS.reply(SOCKS.Reply(error)))
+            try await finish(with: SOCKS.reply(SOCKS.Reply(error)))
             throw error
         }
         try await client.write(SOCKS.reply(.succeeded, relay.address))
@@ -284,9 +284,9 @@ final class ProxySession: Sendable {
                     let (bytes, from) = try await relay.receive()
                     // The first to speak from the host of the one who asked is that one; nobody else is listened to.
                     if partner.value == nil, host == nil || host == from.ip { partner.set(from) }
-                    guard partner.value == from, let (place, payload) = SOCKS.datagram(bytes) else { continue }
+                    guard partner.value == from, let (endpoint, payload) = SOCKS.datagram(bytes) else { continue }
                     traffic.sent(payload.count)
-                    outgoing.push(DatagramFrame(other: place, payload: payload), bytes: payload.count + 64)
+                    outgoing.push(DatagramFrame(other: endpoint, payload: payload), bytes: payload.count + 64)
                 }
             }
             group.addTask {

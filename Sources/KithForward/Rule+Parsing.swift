@@ -43,16 +43,16 @@ extension Forward.Rule {
             else { throw wrong("has “\(field.text.prefix(64))” for a port, which is 0 to 65535") }
             return port
         }
-        func socket(_ field: Field) throws(KithError) -> Forward.Place {
+        func socket(_ field: Field) throws(KithError) -> Forward.Endpoint {
             guard transport == .tcp else { throw wrong("is for UDP, which a Unix socket does not carry") }
-            guard let place = Forward.Place(path: field.text) else {
-                throw wrong("has a path that is not plain, or longer than \(Forward.Place.longestPath) bytes")
+            guard let endpoint = Forward.Endpoint(path: field.text) else {
+                throw wrong("has a path that is not plain, or longer than \(Forward.Endpoint.longestPath) bytes")
             }
-            return place
+            return endpoint
         }
 
         // Where is listened: a path, a port, or an address and a port.
-        let listen: Forward.Place
+        let listen: Forward.Endpoint
         var bind: Field?
         guard let first = fields.first else { throw wrong("is empty") }
         if first.isPath {
@@ -67,25 +67,25 @@ extension Forward.Rule {
             guard fields.count == withoutBind else { throw wrong("has too few or too many parts") }
             let number = try port(fields.removeFirst())
             let host = bind.map { $0.text.isEmpty && !$0.isBracketed ? "*" : $0.text } ?? "localhost"
-            guard let place = Forward.Place(host: host, port: number) else {
+            guard let endpoint = Forward.Endpoint(host: host, port: number) else {
                 throw wrong("has “\(host.prefix(64))” for an address to listen at")
             }
-            listen = place
+            listen = endpoint
         }
 
         // Where to: nothing, a path, or a host and a port.
-        let target: Forward.Place?
+        let target: Forward.Endpoint?
         switch fields.count {
         case 0 where option != .local: target = nil
         case 1 where fields[0].isPath && option != .dynamic: target = try socket(fields[0])
         case 2 where option != .dynamic:
             let number = try port(fields[1])
             guard number != 0 else { throw wrong("has port 0 for a port to connect to") }
-            guard let place = Forward.Place(host: fields[0].text, port: number) else {
+            guard let endpoint = Forward.Endpoint(host: fields[0].text, port: number) else {
                 throw wrong("has “\(fields[0].text.prefix(64))” for a host")
             }
-            if case .every = place { throw wrong("has * for a host") }
-            target = place
+            if case .every = endpoint { throw wrong("has * for a host") }
+            target = endpoint
         default: throw wrong("has too few or too many parts")
         }
         if transport == .udp, target == nil {

@@ -10,14 +10,14 @@ final class RuleRunner: Sendable {
     private let device: String
     private let client: Client
     private let connector: Connector
-    private let room: RoomToGrow
+    private let room: WindowBudget
     private let options: ForwardService.Options
     private let logger: Logger
     private let traffic = Traffic()
     private let state = Mutex(State())
 
     private struct State {
-        var listening: [Forward.Place] = []
+        var listening: [Forward.Endpoint] = []
         var open = 0
         var total: UInt64 = 0
         var failed: UInt64 = 0
@@ -27,7 +27,7 @@ final class RuleRunner: Sendable {
     }
 
     init(
-        _ rule: Forward.Rule, device: String, client: Client, connector: Connector, room: RoomToGrow,
+        _ rule: Forward.Rule, device: String, client: Client, connector: Connector, room: WindowBudget,
         options: ForwardService.Options,
         logger: Logger
     ) {
@@ -52,11 +52,11 @@ final class RuleRunner: Sendable {
     }
 
     /// The rule, with the port that the system has chosen where none was asked for.
-    var settledRule: Forward.Rule {
+    var resolvedRule: Forward.Rule {
         guard rule.listen.port == 0, let port = state.withLock({ $0.listening.first?.port }) else { return rule }
-        var settled = rule
-        settled.listen = rule.listen.with(port: port)
-        return settled
+        var resolved = rule
+        resolved.listen = rule.listen.with(port: port)
+        return resolved
     }
 
     /// Begins to listen.
@@ -71,7 +71,7 @@ final class RuleRunner: Sendable {
             let listening = try Listening.open(rule.listen, rule.transport, on: connector.reactor)
             state.withLock { state in
                 state.here = listening
-                state.listening = listening.places
+                state.listening = listening.endpoints
             }
         case .remote:
             if rule.transport == .udp, rule.target == nil {
@@ -184,9 +184,9 @@ final class RuleRunner: Sendable {
         try await partner.carry(over: stream, idle: options.datagramIdle, traffic: traffic)
     }
 
-    private func openThere(_ place: Forward.Place) async throws -> (Forward.Opening, (any ByteStream)?) {
+    private func openThere(_ endpoint: Forward.Endpoint) async throws -> (Forward.Opening, (any ByteStream)?) {
         let opened = try await client.open(
-            Forward.Connect.self, Forward.Connect.Input(to: place), on: device,
+            Forward.Connect.self, Forward.Connect.Input(to: endpoint), on: device,
             options: CallOptions(timeout: Connector.patience))
         guard opened.output.outcome == .connected else {
             try? await opened.stream.finish()  // it has ended already
@@ -195,10 +195,10 @@ final class RuleRunner: Sendable {
         return (opened.output, ForwardStream(opened.stream.bytes, room: room))
     }
 
-    private func associateThere(_ place: Forward.Place?) async throws -> any ByteStream {
+    private func associateThere(_ endpoint: Forward.Endpoint?) async throws -> any ByteStream {
         let idle = UInt32(clamping: max(1, options.datagramIdle.components.seconds))
         let opened = try await client.open(
-            Forward.Datagrams.self, Forward.Datagrams.Input(to: place, idleSeconds: idle), on: device,
+            Forward.Datagrams.self, Forward.Datagrams.Input(to: endpoint, idleSeconds: idle), on: device,
             options: CallOptions(timeout: Connector.patience))
         guard opened.output.outcome == .connected else { throw opened.output.error }
         return opened.stream.bytes
@@ -206,13 +206,13 @@ final class RuleRunner: Sendable {
 
     // MARK: - The other device listens
 
-    private func listenThere(at place: Forward.Place) async throws -> OpenedStream<Forward.Listen> {
+    private func listenThere(at endpoint: Forward.Endpoint) async throws -> OpenedStream<Forward.Listen> {
         let opened = try await client.open(
-            Forward.Listen.self, Forward.Listen.Input(at: place, transport: rule.transport), on: device,
+            Forward.Listen.self, Forward.Listen.Input(at: endpoint, transport: rule.transport), on: device,
             options: CallOptions(timeout: Connector.patience))
         state.withLock { state in
             state.there = opened
-            state.listening = opened.output.places
+            state.listening = opened.output.endpoints
         }
         return opened
     }
@@ -220,12 +220,12 @@ final class RuleRunner: Sendable {
     private func runThere() async {
         var pause = Duration.milliseconds(250)
         // The port the system there chose stays the same when that device comes back.
-        let place = state.withLock { state in
+        let endpoint = state.withLock { state in
             state.listening.first?.port.map { rule.listen.with(port: $0) } ?? rule.listen
         }
         while !Task.isCancelled {
             do {
-                let opened = try await take(orOpenAt: place)
+                let opened = try await take(orOpenAt: endpoint)
                 pause = .milliseconds(250)
                 try await follow(opened)
                 throw KithError(.closed, "\(device) stopped listening.")
@@ -240,14 +240,14 @@ final class RuleRunner: Sendable {
         }
     }
 
-    private func take(orOpenAt place: Forward.Place) async throws -> OpenedStream<Forward.Listen> {
+    private func take(orOpenAt endpoint: Forward.Endpoint) async throws -> OpenedStream<Forward.Listen> {
         let opened = state.withLock { state in
             defer { state.there = nil }
             return state.there
         }
         if let opened { return opened }
         defer { state.withLock { $0.there = nil } }
-        return try await listenThere(at: place)
+        return try await listenThere(at: endpoint)
     }
 
     private func follow(_ opened: OpenedStream<Forward.Listen>) async throws {
@@ -303,8 +303,8 @@ final class RuleRunner: Sendable {
         }
     }
 
-    private func openHere(_ place: Forward.Place) async throws -> (Forward.Opening, (any ByteStream)?) {
-        let connection = try await connector.connect(to: place, permission: OwnersPermission())
+    private func openHere(_ endpoint: Forward.Endpoint) async throws -> (Forward.Opening, (any ByteStream)?) {
+        let connection = try await connector.connect(to: endpoint, permission: OwnersPermission())
         return (connection.opening, connection.stream)
     }
 
@@ -362,8 +362,8 @@ extension Forward.Opening {
     }
 }
 
-extension Forward.Place {
-    fileprivate func with(port: UInt16) -> Forward.Place {
+extension Forward.Endpoint {
+    fileprivate func with(port: UInt16) -> Forward.Endpoint {
         switch self {
         case .address(var address):
             address.port = port

@@ -39,7 +39,7 @@ enum SOCKS {
         /// The command asked for; `nil` for one that does not exist.
         var command: Command?
         /// The destination; `nil` for an unknown form of address, or an invalid name.
-        var place: Forward.Place?
+        var endpoint: Forward.Endpoint?
         /// True when the address has a known form.
         var isAddressTypeKnown: Bool
     }
@@ -71,7 +71,8 @@ enum SOCKS {
         let command = Command(rawValue: bytes[1])
         guard let address = address(bytes[3...]) else { return nil }
         return (
-            Request(command: command, place: address.place, isAddressTypeKnown: address.isKnown), 3 + address.count
+            Request(command: command, endpoint: address.endpoint, isAddressTypeKnown: address.isKnown),
+            3 + address.count
         )
     }
 
@@ -82,11 +83,12 @@ enum SOCKS {
 
     /// A datagram with where it goes (§7); `nil` for one that is malformed, or part of a larger one, which this end
     /// need not put together.
-    static func datagram(_ bytes: [UInt8]) -> (place: Forward.Place, payload: [UInt8])? {
-        guard bytes.count >= 5, bytes[2] == 0, let address = address(bytes[3...]), let place = address.place else {
+    static func datagram(_ bytes: [UInt8]) -> (endpoint: Forward.Endpoint, payload: [UInt8])? {
+        guard bytes.count >= 5, bytes[2] == 0, let address = address(bytes[3...]), let endpoint = address.endpoint
+        else {
             return nil
         }
-        return (place, Array(bytes[(3 + address.count)...]))
+        return (endpoint, Array(bytes[(3 + address.count)...]))
     }
 
     /// A datagram with where it came from.
@@ -95,7 +97,8 @@ enum SOCKS {
     }
 
     /// An address (§5): form, address, port; `nil` while it is not whole.
-    private static func address(_ bytes: ArraySlice<UInt8>) -> (place: Forward.Place?, isKnown: Bool, count: Int)? {
+    private static func address(_ bytes: ArraySlice<UInt8>) -> (endpoint: Forward.Endpoint?, isKnown: Bool, count: Int)?
+    {
         let bytes = Array(bytes)
         guard let form = bytes.first else { return nil }
         let start: Int
@@ -112,18 +115,18 @@ enum SOCKS {
         guard bytes.count >= end else { return nil }
         let host = Array(bytes[start..<(start + length)])
         let port = UInt16(bytes[end - 2]) << 8 | UInt16(bytes[end - 1])
-        let place: Forward.Place? =
+        let endpoint: Forward.Endpoint? =
             form == 3
-            ? Self.place(String(decoding: host, as: UTF8.self), port)
+            ? Self.endpoint(String(decoding: host, as: UTF8.self), port)
             : NetworkAddress(ip: host, port: port).map { .address($0) }
-        return (place, true, end)
+        return (endpoint, true, end)
     }
 
     /// A host as clients name it: some send addresses as text.
-    private static func place(_ host: String, _ port: UInt16) -> Forward.Place? {
-        switch Forward.Place(host: host, port: port) {
+    private static func endpoint(_ host: String, _ port: UInt16) -> Forward.Endpoint? {
+        switch Forward.Endpoint(host: host, port: port) {
         case .every, nil: nil
-        case let place?: place
+        case let endpoint?: endpoint
         }
     }
 

@@ -151,8 +151,8 @@ final class SocketStream: ByteStream {
 
 /// A socket that takes connections.
 final class SocketListener: Sendable {
-    /// The place it listens at, with the actual port.
-    let place: Forward.Place
+    /// The endpoint it listens at, with the actual port.
+    let endpoint: Forward.Endpoint
     private let descriptor: Int32
     private let reactor: Reactor
     private let watch: Watch
@@ -218,7 +218,7 @@ final class SocketListener: Sendable {
     }
 
     private init(
-        _ descriptor: Int32, _ place: Forward.Place, _ reactor: Reactor, unlink: (@Sendable () -> Void)?
+        _ descriptor: Int32, _ endpoint: Forward.Endpoint, _ reactor: Reactor, unlink: (@Sendable () -> Void)?
     ) throws(KithError) {
         self.unlink = unlink
         do {
@@ -228,7 +228,7 @@ final class SocketListener: Sendable {
             throw error
         }
         self.descriptor = descriptor
-        self.place = place
+        self.endpoint = endpoint
         self.reactor = reactor
     }
 
@@ -246,7 +246,7 @@ final class SocketListener: Sendable {
             var peer = kith_udp_address()
             let accepted = unsafe kith_stream_accept(descriptor, &peer)
             if accepted >= 0 {
-                let from: NetworkAddress? = if case .socket = place { nil } else { NetworkAddress(peer) }
+                let from: NetworkAddress? = if case .socket = endpoint { nil } else { NetworkAddress(peer) }
                 return (try SocketStream(owning: accepted, on: reactor, peer: from), from)
             }
             let error = SystemError(-accepted)
@@ -255,18 +255,18 @@ final class SocketListener: Sendable {
             case ECONNABORTED, EPROTO: break
             // Nothing to take it with: others must end first.
             case EMFILE, ENFILE, ENOBUFS, ENOMEM: try await Task.sleep(for: .milliseconds(50))
-            default: throw KithError(.closed, "\(place) takes no more connections: \(error).")
+            default: throw KithError(.closed, "\(endpoint) takes no more connections: \(error).")
             }
         }
     }
 
-    static func failure(_ error: SystemError, _ place: String) -> KithError {
+    static func failure(_ error: SystemError, _ endpoint: String) -> KithError {
         switch error.number {
-        case EADDRINUSE: KithError(.conflict, "Something listens at \(place) already.")
-        case EADDRNOTAVAIL: KithError(.invalid, "\(place) is not an address of this device.")
-        case EACCES, EPERM: KithError(.denied, "This user may not listen at \(place).")
-        case ENOENT, ENOTDIR: KithError(.notFound, "There is no folder for the socket \(place).")
-        default: KithError(.unreachable, "Could not listen at \(place): \(error).")
+        case EADDRINUSE: KithError(.conflict, "Something listens at \(endpoint) already.")
+        case EADDRNOTAVAIL: KithError(.invalid, "\(endpoint) is not an address of this device.")
+        case EACCES, EPERM: KithError(.denied, "This user may not listen at \(endpoint).")
+        case ENOENT, ENOTDIR: KithError(.notFound, "There is no folder for the socket \(endpoint).")
+        default: KithError(.unreachable, "Could not listen at \(endpoint): \(error).")
         }
     }
 }

@@ -191,7 +191,7 @@ import Synchronization
                 written = unsafe StatelessPackets.refuse(header, code: 0xB, into: sendBuffer)
                 break
             }
-            switch limiter.begin(with: remote.place, isProven: proof != .none, at: now) {
+            switch limiter.begin(with: remote.networkPrefix, isProven: proof != .none, at: now) {
             case .drop: return
             case .accept:
                 return unsafe accept(datagram, header, proof: proof, from: remote, ecn: ecn, socket: socket, at: now)
@@ -240,7 +240,7 @@ import Synchronization
         _ datagram: UnsafeMutableRawBufferPointer, _ header: DatagramHeader, proof: AddressTokens.Proof,
         from remote: NetworkAddress, ecn: UInt8, socket: UDPSocket, at now: Timestamp
     ) {
-        let slot = AcceptLimiter.slot(of: remote.place, isProven: proof != .none)
+        let slot = AcceptLimiter.slot(of: remote.networkPrefix, isProven: proof != .none)
         do {
             var configuration = configuration
             configuration.udpPayloadSize = datagramLimit(to: remote)

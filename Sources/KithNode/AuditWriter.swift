@@ -60,11 +60,11 @@ final class AuditWriter: Sendable {
 
     /// Waits while too many records do.
     func room() async {
-        if state.withLock({ $0.waiting.count >= Self.backlog }) { await settle() }
+        if state.withLock({ $0.waiting.count >= Self.backlog }) { await waitUntilWritten() }
     }
 
     /// Waits until everything added so far is written, or could not be.
-    func settle() async {
+    func waitUntilWritten() async {
         let promise = Promise<Void>()
         let mustWait = state.withLock { state in
             guard state.written < state.added else { return false }

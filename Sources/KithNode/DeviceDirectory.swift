@@ -53,8 +53,8 @@ package protocol DeviceDirectory: Sendable {
     func record(_ records: [AuditRecord]) throws
     /// Remembers that the device is connected now, and where: at `addresses`, the first of which is in use.
     func seen(_ id: DeviceID, at addresses: [NetworkAddress]) throws
-    /// Remembers where the device says that it listens now.
-    func told(_ id: DeviceID, _ addresses: [NetworkAddress]) throws
+    /// Remembers the addresses at which the device has announced that it listens now.
+    func announced(_ id: DeviceID, _ addresses: [NetworkAddress]) throws
     /// Remembers what the device says that this one may do there; `nil` when it says that they are not paired.
     func standing(_ id: DeviceID, _ grants: [Grant]?) throws
     /// Returns the path of the root of a grant of files at the time it was granted, with links resolved.

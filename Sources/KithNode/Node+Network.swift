@@ -157,7 +157,7 @@ private struct StoreDirectory: DeviceDirectory {
         try store.sawDevice(id, at: addresses, time: Self.now)
     }
 
-    func told(_ id: DeviceID, _ addresses: [NetworkAddress]) throws {
+    func announced(_ id: DeviceID, _ addresses: [NetworkAddress]) throws {
         try store.deviceAnnounced(id, addresses, time: Self.now)
     }
 

@@ -134,7 +134,7 @@ extension Node {
                     "a call failed", metadata: ["method": "\(header.method)", "error": "\(failure.cause ?? failure)"])
             }
             // A refusal is on the disk before its caller learns of it.
-            await audit.settle()
+            await audit.waitUntilWritten()
             if reply.isAccepted {
                 stream.abort(failure.code)
             } else {

@@ -35,14 +35,14 @@ extension Node {
 
     /// The connection is over: notes when, unless much was written lately.
     func noteEnd(_ session: Session) async {
-        guard session.isPaired, await session.link.handshakeCompleted(), turnToWrite(session.link.peer) == nil
+        guard session.isPaired, await session.link.handshakeCompleted(), claimWrite(session.link.peer) == nil
         else { return }
         await write(session)
     }
 
     /// Waits until something may be written of the device; false when the task is cancelled meanwhile.
     private func mayWrite(_ session: Session) async -> Bool {
-        while session.isPaired, let time = turnToWrite(session.link.peer) {
+        while session.isPaired, let time = claimWrite(session.link.peer) {
             guard (try? await Task.sleep(until: time, clock: .continuous)) != nil else { return false }  // cancelled
         }
         return true
@@ -56,7 +56,7 @@ extension Node {
         var addresses = status.map { [$0.address] } ?? []
         addresses += (status?.statistics?.paths ?? []).filter(\.isValidated).map(\.remoteAddress)
         do {
-            if let told = session.takeTold() { try directory.told(link.peer, told) }
+            if let announced = session.takeAnnouncedAddresses() { try directory.announced(link.peer, announced) }
             try directory.seen(link.peer, at: addresses)
         } catch {
             logger.warning("could not note where a device is", metadata: ["error": "\(error)"])
@@ -161,7 +161,7 @@ extension Node {
             let sound = addresses.prefix(Ticket.maxAddresses).filter {
                 $0.port != 0 && !$0.isUnspecified && !$0.isMulticast && (isHere || !$0.isLoopback)
             }
-            return session.wasTold(Array(sound))
+            return session.receivedAnnouncement(Array(sound))
         }
     }
 }

@@ -28,11 +28,11 @@ public final class Node: Sendable {
         public var callsPerDevice = 2_048
         /// The most connections of unpaired devices that may be open at once.
         ///
-        /// They are shared among places (``NetworkAddress/place``): a connection from a place that has fewer replaces one of
-        /// the place that has most, if that is idle or the place has at least two more.
+        /// They are shared among networks (``NetworkAddress/networkPrefix``): a connection from a network that has fewer replaces one of
+        /// the network that has most, if that is idle or the network has at least two more.
         public var unpairedConnections = 16
-        /// The most of them from one place.
-        public var unpairedConnectionsPerPlace = 4
+        /// The most of them from one network.
+        public var unpairedConnectionsPerNetwork = 4
         /// The most of them for one device; a newer one replaces the oldest.
         public var unpairedConnectionsPerDevice = 2
         /// The longest input of a call of an unpaired device, in bytes.
@@ -350,12 +350,12 @@ public final class Node: Sendable {
             if known == nil, !link.isDialed {
                 let others = state.sessions.values.filter { !$0.isPaired && !$0.link.isDialed && !$0.isDisplaced }
                     .sorted { $0.arrival < $1.arrival }
-                let seats = UnpairedSeats(
-                    total: options.unpairedConnections, perPlace: options.unpairedConnectionsPerPlace,
+                let limit = UnpairedConnectionLimit(
+                    total: options.unpairedConnections, perNetwork: options.unpairedConnectionsPerNetwork,
                     perDevice: options.unpairedConnectionsPerDevice)
-                switch seats.verdict(
-                    on: UnpairedSeats.Guest(session),
-                    among: others.map { UnpairedSeats.Guest($0) })
+                switch limit.verdict(
+                    on: UnpairedConnectionLimit.Connection(session),
+                    among: others.map { UnpairedConnectionLimit.Connection($0) })
                 {
                 case .admit: break
                 case .displace(let index):
@@ -392,7 +392,7 @@ public final class Node: Sendable {
     }
 
     /// Counts one write about a paired device; returns `nil` when it may be made now, else the time when it may.
-    func turnToWrite(_ device: DeviceID) -> ContinuousClock.Instant? {
+    func claimWrite(_ device: DeviceID) -> ContinuousClock.Instant? {
         state.withLock { $0.budgets[device, default: WriteBudget()].take(at: .now) }
     }
 

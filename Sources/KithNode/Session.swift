@@ -15,9 +15,9 @@ final class Session: Sendable {
         var known: KnownDevice?
         var calls: [UInt64: Running] = [:]
         var next: UInt64 = 0
-        /// The addresses the other end said that it listens on, until they are written down.
-        var told: [NetworkAddress]?
-        var lastTold: [NetworkAddress]?
+        /// The addresses the other end announced, until they are written down.
+        var announced: [NetworkAddress]?
+        var lastAnnounced: [NetworkAddress]?
         var isIntroduced = false
         var hello: Reach.Hello?
         var ended: KithError?
@@ -71,12 +71,12 @@ final class Session: Sendable {
     /// Notes that the other end is connected, or connected another way.
     func wasSeen() { newsSignal.continuation.yield() }
 
-    /// Notes the addresses the other end says that it listens on.
-    func wasTold(_ addresses: [NetworkAddress]) {
+    /// Notes the addresses the other end announces.
+    func receivedAnnouncement(_ addresses: [NetworkAddress]) {
         let isNew = state.withLock { state in
-            guard state.lastTold != addresses else { return false }
-            state.lastTold = addresses
-            state.told = addresses
+            guard state.lastAnnounced != addresses else { return false }
+            state.lastAnnounced = addresses
+            state.announced = addresses
             return true
         }
         if isNew { newsSignal.continuation.yield() }
@@ -88,11 +88,11 @@ final class Session: Sendable {
         set { state.withLock { $0.hello = newValue?.bounded } }
     }
 
-    /// Takes the addresses the other end said that it listens on; `nil` when there is nothing new.
-    func takeTold() -> [NetworkAddress]? {
+    /// Takes the addresses the other end announced; `nil` when there is nothing new.
+    func takeAnnouncedAddresses() -> [NetworkAddress]? {
         state.withLock { state in
-            defer { state.told = nil }
-            return state.told
+            defer { state.announced = nil }
+            return state.announced
         }
     }
 

@@ -92,14 +92,14 @@ internal import KithWire
         unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[..<forged.count]).copyBytes(from: forged)
         let datagram = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[..<forged.count])
         if isServer {
-            unsafe Self.settle(&server, datagram, buffer, at: now)
+            unsafe Self.drive(&server, datagram, buffer, at: now)
         } else {
-            unsafe Self.settle(&client, datagram, buffer, at: now)
+            unsafe Self.drive(&client, datagram, buffer, at: now)
         }
     }
 
     /// Does what a driver does with a datagram: hands it over, sends, reads, reports and serves the next deadline.
-    private static func settle(
+    private static func drive(
         _ connection: inout QUICConnection, _ datagram: UnsafeMutableRawBufferPointer,
         _ buffer: UnsafeMutableRawBufferPointer, at now: Timestamp
     ) {

@@ -8,7 +8,7 @@ enum FuzzedTransfer {
     static func land(_ bytes: [UInt8]) {
         guard bytes.count > 2 else { return }
         guard let folder = try? TemporaryFolder() else { preconditionFailure("A folder can be made") }
-        var options = Files.Landing()
+        var options = Files.ReceiveOptions()
         // Comparing what is there reads it, however large a hole it is: that takes time and finds nothing here.
         options.wholeFile = true
         options.dryRun = bytes[0] & 1 != 0

@@ -65,7 +65,7 @@ public struct NetworkAddress: Hashable, Sendable {
     /// The part that one household or machine has to itself: an IPv4 address, or 64 bits of an IPv6 address.
     ///
     /// 4 or 8 bytes. Within a /64 anybody has as many addresses as they like.
-    public var place: [UInt8] { isIPv6 ? Array(ip.prefix(8)) : ip }
+    public var networkPrefix: [UInt8] { isIPv6 ? Array(ip.prefix(8)) : ip }
 
     /// The two halves of an IPv6 address, or 0 and the IPv4 address.
     @inlinable public var halves: (high: UInt64, low: UInt64) { (high, low) }

@@ -40,7 +40,7 @@ enum Add: Method {
         let copy = AnyMethod(Files.Copy.self)
         let text = #"{"sources":[{"path":"/a"}],"destination":{"device":"d","path":"/b"},"landing":{"sync":true}}"#
         let input = try copy.input.decode(.json(Array(text.utf8))) as? Files.Copy.Input
-        #expect(input?.landing == Files.Landing(sync: true))
+        #expect(input?.receiving == Files.ReceiveOptions(sync: true))
         #expect(input?.sources == [Files.Location(device: nil, path: "/a")])
     }
 

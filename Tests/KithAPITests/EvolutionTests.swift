@@ -66,7 +66,7 @@ import Testing
             "shell.open.output",
             Shell.Open.Output(process: 7, shell: "/bin/sh", user: "ana", session: "s1", keep: 60))
         try Self.passes("files.pull.input", Files.Pull.Input(path: "/srv", recursive: true))
-        try Self.passes("files.push.input", Files.Push.Input(path: "/srv", landing: Files.Landing()))
+        try Self.passes("files.push.input", Files.Push.Input(path: "/srv", receiving: Files.ReceiveOptions()))
         try Self.passes(
             "reach.standing.output",
             Reach.Standing.Output(

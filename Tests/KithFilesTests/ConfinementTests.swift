@@ -113,7 +113,7 @@ import Testing
             .link(attributes, target: Array("/etc".utf8)),
         ] {
             let stream = try await folders.client().open(
-                Files.Push.self, .init(path: Files.Path(folders.srv), landing: .init()), on: "laptop"
+                Files.Push.self, .init(path: Files.Path(folders.srv), receiving: .init()), on: "laptop"
             ).stream.bytes
             let refusal = try await stream.refusal(of: [frame])
             #expect(refusal?.code == .invalid)
@@ -126,7 +126,7 @@ import Testing
         let folders = try Folders()
         try folders.write("outside/keep", "keep")
         let stream = try await folders.client().open(
-            Files.Push.self, .init(path: Files.Path(folders.srv), landing: .init()), on: "laptop"
+            Files.Push.self, .init(path: Files.Path(folders.srv), receiving: .init()), on: "laptop"
         ).stream.bytes
         let attributes = TransferFrame.Attributes(name: Array("x".utf8), mode: 0o777, seconds: 0, nanoseconds: 0)
         let refusal = try await stream.refusal(

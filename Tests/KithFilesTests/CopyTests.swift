@@ -117,10 +117,10 @@ import Testing
         try folders.write("srv/file", "older")
         let client = folders.client()
         let (summary, _) = try await client.copy(
-            [here(folders.local + "/file")], to: there(folders.srv), landing: .init(overwrite: false))
+            [here(folders.local + "/file")], to: there(folders.srv), receiving: .init(overwrite: false))
         #expect(summary.files == 0 && summary.skipped == 1)
         #expect(try folders.text("srv/file") == "older")
-        try await client.copy([here(folders.local + "/file")], to: there(folders.srv), landing: .init(sync: true))
+        try await client.copy([here(folders.local + "/file")], to: there(folders.srv), receiving: .init(sync: true))
         #expect(try folders.text("srv/file") == "new")
         #expect(try folders.names("srv") == ["file"])
     }

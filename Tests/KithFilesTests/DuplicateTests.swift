@@ -32,7 +32,7 @@ import Darwin
         let (summary, _) = try await client.follow(
             Files.Copy.Input(
                 sources: [place(on, folders, "tree")], destination: place(on, folders, "copy"), recursive: true,
-                selection: .init(hardLinks: true), landing: .init(report: true), parallel: 4)
+                selection: .init(hardLinks: true), receiving: .init(report: true), parallel: 4)
         ) { last = $0 }
         #expect(try Snapshot(top + "/tree") == Snapshot(top + "/copy"))
         #expect(summary.sent == 0 && last.sent == 0 && summary.bytes > 300_000 && last.bytes == last.totalBytes)
@@ -40,7 +40,7 @@ import Darwin
         let (again, _) = try await client.follow(
             Files.Copy.Input(
                 sources: [place(on, folders, "tree")], destination: place(on, folders, "copy"), recursive: true,
-                landing: .init(exact: true))
+                receiving: .init(exact: true))
         ) { _ in }
         #expect(again.files == 0 && again.unchanged > 0)
     }
@@ -61,7 +61,7 @@ import Darwin
             try await folders.client().follow(
                 Files.Copy.Input(
                     sources: [place(on, folders, "a")], destination: place(on, folders, "c"), recursive: true,
-                    landing: .init(exact: true, dryRun: dryRun))
+                    receiving: .init(exact: true, dryRun: dryRun))
             ) { _ in }.0
         }
         for dryRun in [true, false] {
@@ -83,16 +83,18 @@ import Darwin
         #expect(symlink("a/b", top + "/way in") == 0)
         #expect(symlink("a/file", top + "/same") == 0)
         let before = try Snapshot(top)
-        func copy(_ from: String, _ to: String, _ landing: Files.Landing = .init()) async throws {
-            try await folders.client().copy([place(on, folders, from)], to: place(on, folders, to), landing: landing)
+        func copy(_ from: String, _ to: String, _ receiving: Files.ReceiveOptions = .init()) async throws {
+            try await folders.client().copy(
+                [place(on, folders, from)], to: place(on, folders, to), receiving: receiving)
         }
-        for (from, to, landing) in [
-            ("a", "a/b", Files.Landing()), ("a", "a", .init()), ("a", "a/new", .init()), ("a", "way in", .init()),
+        for (from, to, receiving) in [
+            ("a", "a/b", Files.ReceiveOptions()), ("a", "a", .init()), ("a", "a/new", .init()),
+            ("a", "way in", .init()),
             ("a", "way in/", .init(exact: true)), ("a", "a", .init(exact: true)), ("a", "", .init()),
             ("a/file", "a/file", .init()), ("a/file", "a", .init()), ("same", "a/file", .init()),
             ("a/b", "a", .init(exact: true, delete: true)),
         ] {
-            await #expect(throws: KithError(.conflict, ""), "\(from) to \(to)") { try await copy(from, to, landing) }
+            await #expect(throws: KithError(.conflict, ""), "\(from) to \(to)") { try await copy(from, to, receiving) }
         }
         #expect(try Snapshot(top) == before)
         // Beside itself it may.

@@ -109,9 +109,9 @@ import Testing
         try table.append(entries.bytes[...], exponent: 13)
         #expect(table.count == 3 && table.size == 14_007)
         let index = table.index()
-        #expect(index.place(of: ChunkHash(high: 9_000, low: 1), length: 9_000)?.offset == 5_007)
-        #expect(index.place(of: ChunkHash(high: 9_000, low: 1), length: 8_999) == nil)
-        #expect(index.place(of: ChunkHash(high: 9_000, low: 2), length: 9_000) == nil)
+        #expect(index.extent(of: ChunkHash(high: 9_000, low: 1), length: 9_000)?.offset == 5_007)
+        #expect(index.extent(of: ChunkHash(high: 9_000, low: 1), length: 8_999) == nil)
+        #expect(index.extent(of: ChunkHash(high: 9_000, low: 2), length: 9_000) == nil)
         #expect(throws: KithError(.invalid, "")) { try table.append(entries.bytes[...], exponent: 14) }
         for length in [UInt32(0), 65_537] {
             var bad = ByteWriter()

@@ -11,9 +11,9 @@ import Testing
         TransferFrame.Attributes(name: Array(name.utf8), mode: 0o7777, seconds: 1, nanoseconds: 2, identity: identity)
     }
 
-    private func push(_ folders: Folders, _ landing: Files.Landing = .init()) async throws -> any ByteStream {
+    private func push(_ folders: Folders, _ receiving: Files.ReceiveOptions = .init()) async throws -> any ByteStream {
         try await folders.client().open(
-            Files.Push.self, .init(path: Files.Path(folders.srv), landing: landing), on: "laptop"
+            Files.Push.self, .init(path: Files.Path(folders.srv), receiving: receiving), on: "laptop"
         ).stream.bytes
     }
 
@@ -251,7 +251,7 @@ import Testing
             try #require(file >= 0)
             close(file)
         }
-        let source = try TreeSource(Place(ownPath: Files.Path(folders.local)), recursive: true)
+        let source = try TreeSource(ConfinedPath(ownPath: Files.Path(folders.local)), recursive: true)
         let walk = TreeWalk([source], leavingOut: try IgnoreRules([]))
         var (files, most) = (0, 0)
         while let step = try walk.next() {

@@ -23,7 +23,7 @@ import Testing
         while now < seconds {
             while let word = words.first, word.time <= now {
                 words.removeFirst()
-                try window.took(word.total, at: begin + .seconds(word.time))
+                try window.acknowledged(word.total, at: begin + .seconds(word.time))
             }
             // How far it is filled after the first moments, when it is to be full.
             if !window.hasRoom, now > 0.5 { least = min(least, window.written - window.taken) }
@@ -31,7 +31,7 @@ import Testing
                 now = try #require(words.first).time
                 continue
             }
-            window.wrote(block, at: begin + .seconds(now))
+            window.sent(block, at: begin + .seconds(now))
             total += UInt64(block)
             free = max(free, now) + Double(block) / rate(now)
             words.append((free + delay(now), total))
@@ -79,29 +79,29 @@ import Testing
     @Test func `a receiver that has more than was sent, or less than before, is refused`() throws {
         var window = InFlightLimit()
         let now = ContinuousClock.now
-        window.wrote(1_000, at: now)
-        try window.took(600, at: now)
-        #expect(throws: KithError(.invalid, "")) { try window.took(1_001, at: now) }
-        #expect(throws: KithError(.invalid, "")) { try window.took(599, at: now) }
-        try window.took(1_000, at: now)
+        window.sent(1_000, at: now)
+        try window.acknowledged(600, at: now)
+        #expect(throws: KithError(.invalid, "")) { try window.acknowledged(1_001, at: now) }
+        #expect(throws: KithError(.invalid, "")) { try window.acknowledged(599, at: now) }
+        try window.acknowledged(1_000, at: now)
     }
 
     @Test func `a writer goes on when there is room, when the receiver has ended, and when it is cancelled`()
         async throws
     {
-        let gate = AheadGate()
-        gate.wrote(64 << 20)
+        let gate = InFlightGate()
+        gate.sent(64 << 20)
         // Nobody has said that anything will be confirmed.
-        await gate.room()
+        await gate.waitForRoom()
         gate.begin()
-        let waiting = Task { await gate.room() }
-        try gate.took(64 << 20)
+        let waiting = Task { await gate.waitForRoom() }
+        try gate.acknowledged(64 << 20)
         await waiting.value
-        gate.wrote(64 << 20)
-        let cancelled = Task { await gate.room() }
+        gate.sent(64 << 20)
+        let cancelled = Task { await gate.waitForRoom() }
         cancelled.cancel()
         await cancelled.value
-        let left = Task { await gate.room() }
+        let left = Task { await gate.waitForRoom() }
         gate.end()
         await left.value
     }

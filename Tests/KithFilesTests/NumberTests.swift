@@ -13,11 +13,11 @@ import Testing
     }
 
     private func refusal(
-        _ folders: Folders, _ landing: Files.Landing = Files.Landing(), listing: [TransferFrame],
+        _ folders: Folders, _ receiving: Files.ReceiveOptions = Files.ReceiveOptions(), listing: [TransferFrame],
         _ frames: [TransferFrame] = []
     ) async throws -> Files.Failure? {
         let stream = try await folders.client().open(
-            Files.Push.self, .init(path: Files.Path(folders.srv), landing: landing), on: "laptop"
+            Files.Push.self, .init(path: Files.Path(folders.srv), receiving: receiving), on: "laptop"
         ).stream.bytes
         guard !frames.isEmpty else { return try await stream.refusal(of: listing) }
         try await stream.say(listing)
@@ -47,7 +47,7 @@ import Testing
 
     @Test func `files of more bytes than there can be are not even planned`() async throws {
         let folders = try Folders()
-        let plan = Files.Landing(dryRun: true)
+        let plan = Files.ReceiveOptions(dryRun: true)
         #expect(
             try await refusal(folders, plan, listing: [.file(attributes("a"), size: 1 << 63, [])])?.code == .invalid)
         let files = (0..<3).map { TransferFrame.file(attributes("\($0)"), size: 1 << 63 - 1, []) }

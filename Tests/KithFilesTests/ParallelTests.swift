@@ -11,20 +11,20 @@ import Testing
         (Array(name.utf8), .pull(Files.Location(device: "laptop", path: Files.Path("/" + name))))
     }
 
-    @Test func `sources are dealt out, those of one name in their order to one lane`() throws {
-        func names(_ lanes: [[CopyJob.Step]]) -> [[String]] {
-            lanes.map { lane in
-                lane.map { step in
+    @Test func `sources are dealt out, those of one name in their order to one batch`() throws {
+        func names(_ batches: [[CopyJob.Step]]) -> [[String]] {
+            batches.map { batch in
+                batch.map { step in
                     guard case .pull(let location) = step else { return "?" }
                     return String(decoding: location.path.bytes.dropFirst(), as: UTF8.self)
                 }
             }
         }
         let steps = try ["a", "b", "a", "c", "d", "b", "a"].map(push)
-        #expect(names(CopyJob.lanes(of: steps, count: 2)) == [["a", "a", "c", "a"], ["b", "d", "b"]])
-        #expect(names(CopyJob.lanes(of: steps, count: 1)) == [["a", "b", "a", "c", "d", "b", "a"]])
-        #expect(names(CopyJob.lanes(of: steps, count: 16)) == [["a", "a", "a"], ["b", "b"], ["c"], ["d"]])
-        #expect(CopyJob.lanes(of: [], count: 4).isEmpty)
+        #expect(names(CopyJob.batches(of: steps, count: 2)) == [["a", "a", "c", "a"], ["b", "d", "b"]])
+        #expect(names(CopyJob.batches(of: steps, count: 1)) == [["a", "b", "a", "c", "d", "b", "a"]])
+        #expect(names(CopyJob.batches(of: steps, count: 16)) == [["a", "a", "a"], ["b", "b"], ["c"], ["d"]])
+        #expect(CopyJob.batches(of: [], count: 4).isEmpty)
     }
 
     @Test(arguments: [1, 2, 3, 16] as [UInt32], ["push", "pull"])

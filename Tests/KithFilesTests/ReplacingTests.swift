@@ -22,7 +22,7 @@ import Darwin
         let input = Files.Copy.Input(
             sources: [here(folders.local + "/tree")], destination: there(folders.srv + "/tree"), recursive: true,
             selection: .init(exclude: ["*.keep"]),
-            landing: .init(exact: true, delete: true, dryRun: dryRun, report: true))
+            receiving: .init(exact: true, delete: true, dryRun: dryRun, report: true))
         do {
             let (summary, _) = try await folders.client().follow(input) { changes += $0.changes }
             return (summary, changes, nil)
@@ -71,12 +71,13 @@ import Darwin
             try folders.write("local/file", content)
             try await client.copy(
                 [here(folders.local + "/file")], to: there(folders.srv + "/folder"),
-                landing: .init(exact: true, delete: true))
+                receiving: .init(exact: true, delete: true))
             #expect(try folders.names("srv/folder") == ["file", "other"] && folders.text("srv/folder/file") == content)
         }
         await #expect(throws: KithError(.conflict, "")) {
             try await client.copy(
-                [there(folders.srv + "/folder/file")], to: there(folders.srv + "/folder"), landing: .init(exact: true))
+                [there(folders.srv + "/folder/file")], to: there(folders.srv + "/folder"), receiving: .init(exact: true)
+            )
         }
         #expect(try folders.text("srv/folder/file") == "newer")
     }
@@ -88,7 +89,7 @@ import Darwin
         let client = folders.client()
         func sync() async throws -> Files.Summary {
             try await client.copy(
-                [here(folders.local + "/tree")], to: there(folders.srv + "/tree"), landing: .init(exact: true)
+                [here(folders.local + "/tree")], to: there(folders.srv + "/tree"), receiving: .init(exact: true)
             ).summary
         }
         _ = try await sync()

@@ -121,7 +121,7 @@ import Darwin
         // A sender whose link is gone and which does not know: it has listed the file, sent a part, and says no more.
         let info = try Descriptor.open(Array((folders.local + "/file").utf8), []).info()
         let hanging = try await client.open(
-            Files.Push.self, .init(path: Files.Path(folders.srv), landing: .init()), on: "laptop"
+            Files.Push.self, .init(path: Files.Path(folders.srv), receiving: .init()), on: "laptop"
         ).stream.bytes
         try await hanging.say([
             .file(
@@ -177,7 +177,7 @@ import Darwin
         }
         let sources = [here(folders.local + "/same"), here(folders.local + "/other")]
         let client = folders.client()
-        let (summary, _) = try await client.copy(sources, to: there(folders.srv), landing: .init(checksum: true))
+        let (summary, _) = try await client.copy(sources, to: there(folders.srv), receiving: .init(checksum: true))
         #expect(summary.unchanged == 1 && summary.files == 1)
         #expect(summary.sent > 0 && summary.sent < 200_000, "\(summary.sent)")
         #expect(try folders.data("srv/other") == bytes(500_000, seed: 33))
@@ -192,7 +192,7 @@ import Darwin
             [.modificationDate: Date(timeIntervalSince1970: 1_000_000_000)], ofItemAtPath: folders.local + "/file")
         try folders.write("srv/file", "new")
         let client = folders.client()
-        try await client.copy([here(folders.local + "/file")], to: there(folders.srv), landing: .init(update: true))
+        try await client.copy([here(folders.local + "/file")], to: there(folders.srv), receiving: .init(update: true))
         #expect(try folders.text("srv/file") == "new")
         try await client.copy([here(folders.local + "/file")], to: there(folders.srv))
         #expect(try folders.text("srv/file") == "old and long")
@@ -217,7 +217,7 @@ import Darwin
         #expect(try folders.data("local/file") == new && back.sent < 300_000)
         try folders.write("local/file", old)
         let (whole, _) = try await client.copy(
-            [there(folders.srv + "/file")], to: here(folders.local), landing: .init(wholeFile: true))
+            [there(folders.srv + "/file")], to: here(folders.local), receiving: .init(wholeFile: true))
         #expect(whole.sent == UInt64(new.count))
     }
 }

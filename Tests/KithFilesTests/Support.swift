@@ -222,13 +222,13 @@ extension Client {
     @discardableResult
     func copy(
         _ sources: [Files.Location], to destination: Files.Location, recursive: Bool = true,
-        selection: Files.Selection = Files.Selection(), landing: Files.Landing = Files.Landing(),
+        selection: Files.Selection = Files.Selection(), receiving: Files.ReceiveOptions = Files.ReceiveOptions(),
         retrySeconds: UInt32 = 0, compress: Files.Compression = .auto, parallel: UInt32? = nil
     ) async throws -> (summary: Files.Summary, skipped: [Files.Skipped]) {
         try await follow(
             Files.Copy.Input(
                 sources: sources, destination: destination, recursive: recursive, selection: selection,
-                landing: landing, retrySeconds: retrySeconds, compress: compress, parallel: parallel)
+                receiving: receiving, retrySeconds: retrySeconds, compress: compress, parallel: parallel)
         ) { _ in }
     }
 

@@ -176,7 +176,7 @@ struct TreeMaker {
             }
             let to = Files.Location(device: isPush ? "laptop" : nil, path: Files.Path("\(top)/\(target)/tree"))
             // Without a mirror, a second copy would go into the tree that is there.
-            let landing = Files.Landing(exact: !isParallel, delete: isMirror)
+            let receiving = Files.ReceiveOptions(exact: !isParallel, delete: isMirror)
             let selection = Files.Selection(hardLinks: true)
             let isCompressed = BlockCompression.isAvailable && maker.number(0...1) == 0
             let compress = isCompressed ? Files.Compression.always : .never
@@ -186,7 +186,7 @@ struct TreeMaker {
                 let limit = maker.number(0...3) == 0 ? maker.number(0...4_000) : maker.number(0...1_500_000)
                 do {
                     let (summary, _) = try await folders.client(cut: { limit }).copy(
-                        from, to: to, selection: selection, landing: landing, compress: compress,
+                        from, to: to, selection: selection, receiving: receiving, compress: compress,
                         parallel: parallel)
                     if summary.unchanged > 0 { resumed += 1 }
                 } catch {
@@ -196,7 +196,7 @@ struct TreeMaker {
                 if isMirror, maker.number(0...3) == 0 { try maker.change("\(top)/\(source)/tree") }
             }
             let (summary, _) = try await folders.client().copy(
-                from, to: to, selection: selection, landing: landing, compress: compress,
+                from, to: to, selection: selection, receiving: receiving, compress: compress,
                 parallel: parallel)
             if summary.sent < summary.bytes || summary.unchanged > 0 { resumed += 1 }
             var isEqual = true
@@ -273,7 +273,7 @@ struct TreeMaker {
         // Onto what is there.
         let (again, _) = try await client.copy(
             [here(folders.local + "/tree")], to: there(folders.srv + "/apart"), selection: .init(hardLinks: true),
-            landing: .init(exact: true))
+            receiving: .init(exact: true))
         #expect(numbers("srv/apart").count == 1 && again.files == 2)
     }
 
@@ -348,7 +348,7 @@ struct TreeMaker {
                     sources: [here(folders.local + "/tree")], destination: there(folders.srv + "/tree"),
                     recursive: true,
                     selection: .init(exclude: ["cache/"]),
-                    landing: .init(exact: true, delete: true, dryRun: dryRun, report: true))
+                    receiving: .init(exact: true, delete: true, dryRun: dryRun, report: true))
             ) { changes += $0.changes }
             return (summary, changes)
         }
@@ -382,10 +382,11 @@ struct TreeMaker {
         let client = folders.client()
         await #expect(throws: KithError(.conflict, "")) {
             try await client.copy(
-                [here(folders.local + "/tree")], to: there(folders.srv + "/tree"), landing: .init(exact: true))
+                [here(folders.local + "/tree")], to: there(folders.srv + "/tree"), receiving: .init(exact: true))
         }
         try await client.copy(
-            [here(folders.local + "/tree")], to: there(folders.srv + "/tree"), landing: .init(exact: true, delete: true)
+            [here(folders.local + "/tree")], to: there(folders.srv + "/tree"),
+            receiving: .init(exact: true, delete: true)
         )
         #expect(try Snapshot(folders.local + "/tree") == Snapshot(folders.srv + "/tree"))
     }
@@ -404,7 +405,7 @@ struct TreeMaker {
         await #expect(throws: KithError(.exhausted, "")) {
             try await folders.client().copy(
                 [here(folders.local + "/tree")], to: there(folders.srv + "/tree"),
-                landing: .init(exact: true, delete: true))
+                receiving: .init(exact: true, delete: true))
         }
         #expect(try folders.text("srv/tree/old") == "old" && folders.text("srv/tree/a") == "a")
     }

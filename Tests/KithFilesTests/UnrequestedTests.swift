@@ -71,11 +71,11 @@ import Testing
     /// Copies from evil, and returns what was said against it.
     private func refusal(
         _ folders: Folders, _ source: String, to destination: Files.Location, recursive: Bool = true,
-        selection: Files.Selection = .init(), landing: Files.Landing = .init(), _ frames: [TransferFrame]
+        selection: Files.Selection = .init(), receiving: Files.ReceiveOptions = .init(), _ frames: [TransferFrame]
     ) async throws -> KithError {
         try await #require(throws: KithError.self) {
             try await client(folders, listing: frames).copy(
-                [evil(source)], to: destination, recursive: recursive, selection: selection, landing: landing)
+                [evil(source)], to: destination, recursive: recursive, selection: selection, receiving: receiving)
         }
     }
 
@@ -165,7 +165,7 @@ import Testing
         try folders.write("local/site/old", "old")
         try folders.write("local/site/keep.secret", "mine")
         try folders.write("local/beside", "mine")
-        let exact = Files.Landing(exact: true, delete: true)
+        let exact = Files.ReceiveOptions(exact: true, delete: true)
         let selection = Files.Selection(exclude: ["*.secret", "/cache/"])
         for frames in [
             Self.folder("site", [Self.file("keep.secret")]), Self.folder("site", Self.folder("cache")),
@@ -174,14 +174,14 @@ import Testing
             Self.folder("site", [Self.file("a"), .hardLink(name: [0x62], to: 0)]),
         ] {
             let error = try await refusal(
-                folders, "/srv/site", to: here(folders.local + "/site"), selection: selection, landing: exact, frames)
+                folders, "/srv/site", to: here(folders.local + "/site"), selection: selection, receiving: exact, frames)
             #expect(error.code == .denied, "\(frames): \(error)")
         }
         #expect(try folders.text("local/site/keep.secret") == "mine")
         #expect(try folders.text("local/beside") == "mine" && folders.exists("local/site/old"))
         // What may come is mirrored.
         try await client(folders, listing: Self.folder("site", [Self.file("new")])).copy(
-            [evil("/srv/site")], to: here(folders.local + "/site"), selection: selection, landing: exact)
+            [evil("/srv/site")], to: here(folders.local + "/site"), selection: selection, receiving: exact)
         #expect(try folders.names("local/site") == ["keep.secret", "new"])
     }
 
@@ -199,7 +199,7 @@ import Testing
             let isNamed = source == "/src/photos"
             for path in isNamed ? ["/photos", "/photos/"] : ["/photos", ""] {
                 let error = try await refusal(
-                    folders, source, to: at(path), landing: Files.Landing(exact: isNamed, delete: isNamed),
+                    folders, source, to: at(path), receiving: Files.ReceiveOptions(exact: isNamed, delete: isNamed),
                     [Self.link("photos", to: "victim")])
                 #expect(error.code == .denied && error.message.contains("a link"), "\(error)")
             }
@@ -217,9 +217,10 @@ import Testing
         try folders.write("\(received)/victim/mine", "mine")
         try await client(folders, listing: [Self.link("p2", to: "victim")]).copy([evil("/src/p2")], to: at("/p2"))
         let frames = Self.folder("p2", [Self.file(".bashrc")])
-        for landing in [Files.Landing(), .init(exact: true), .init(exact: true, delete: true), .init(intoFolder: true)]
-        {
-            let error = try await refusal(folders, "/src/p2", to: at("/p2"), landing: landing, frames)
+        for receiving in [
+            Files.ReceiveOptions(), .init(exact: true), .init(exact: true, delete: true), .init(intoFolder: true),
+        ] {
+            let error = try await refusal(folders, "/src/p2", to: at("/p2"), receiving: receiving, frames)
             #expect(error.code == .conflict && error.message.contains("/p2 is a link. Use "), "\(error)")
         }
         for (source, frames) in [
@@ -268,18 +269,18 @@ import Testing
         try await client(folders, listing: Self.folder("d", [Self.file("b")])).copy([evil("/src/d")], to: at("/link/"))
         #expect(try folders.names("\(received)/disk") == ["a", "d", "old"])
         try await client(folders, listing: Self.folder("d", [Self.file("b")])).copy(
-            [evil("/src/d")], to: at("/link/"), landing: Files.Landing(exact: true, delete: true))
+            [evil("/src/d")], to: at("/link/"), receiving: Files.ReceiveOptions(exact: true, delete: true))
         #expect(try folders.names("\(received)/disk") == ["b"])
         // A mirror of what is here asks for the slash, too: somebody else's copy may have put the link there.
         guard way == "relayed" else { return }
         try folders.write("local/own/c", "c")
-        let landing = Files.Landing(exact: true, delete: true)
+        let receiving = Files.ReceiveOptions(exact: true, delete: true)
         let error = try await #require(throws: KithError.self) {
-            try await folders.client().copy([here(folders.local + "/own")], to: at("/link"), landing: landing)
+            try await folders.client().copy([here(folders.local + "/own")], to: at("/link"), receiving: receiving)
         }
         #expect(error.code == .conflict && error.message.contains("/link is a link. Use "), "\(error)")
         #expect(try folders.names("srv/disk") == ["b"])
-        try await folders.client().copy([here(folders.local + "/own")], to: at("/link/"), landing: landing)
+        try await folders.client().copy([here(folders.local + "/own")], to: at("/link/"), receiving: receiving)
         #expect(try folders.names("srv/disk") == ["c"])
     }
 

@@ -11,9 +11,9 @@ import Testing
 @Suite struct ConnectTests {
     @Test func `bytes arrive as they were sent, both ways`() async throws {
         let peer = try Peer("echo")
-        let opened = try await Client(LocalCarrier("forward")).connect(peer.place)
+        let opened = try await Client(LocalCarrier("forward")).connect(peer.endpoint)
         #expect(opened.output.outcome == .connected)
-        #expect(opened.output.address?.description == peer.place)
+        #expect(opened.output.address?.description == peer.endpoint)
         var random = SeededRandom.fromEnvironment()
         print(random)
         let sent = random.bytes(3 << 20)
@@ -28,14 +28,14 @@ import Testing
 
     @Test func `the end of one direction leaves the other open`() async throws {
         let drain = try Peer("drain")
-        let to = try await Client(LocalCarrier("forward")).connect(drain.place).stream
+        let to = try await Client(LocalCarrier("forward")).connect(drain.endpoint).stream
         try await to.write([1, 2, 3])
         try await to.finish()
         #expect(
             try await to.readText() == "3 039058c6f2c0cb492c533b0a4d14ef77cc0f78abccced5287d84a1a2011cfb81\n")
 
         let source = try Peer("source", "1000000")
-        let from = try await Client(LocalCarrier("forward")).connect(source.place).stream
+        let from = try await Client(LocalCarrier("forward")).connect(source.endpoint).stream
         #expect(try await from.readAll().count == 1_000_000)
         // The other has ended; ours goes on.
         for _ in 0..<10 { try await from.write([UInt8](repeating: 0, count: 100_000)) }
@@ -45,28 +45,28 @@ import Testing
     @Test func `a connection that is reset abandons the stream, and the other way round`() async throws {
         let client = Client(try LocalCarrier("forward"))
         let resetting = try Peer("reset")
-        let stream = try await client.connect(resetting.place).stream
+        let stream = try await client.connect(resetting.endpoint).stream
         try await stream.write([1])
         await #expect(throws: KithError(.closed, "")) { try await stream.readAll() }
 
         let waiting = try Peer("wait")
-        let abandoned = try await client.connect(waiting.place).stream
+        let abandoned = try await client.connect(waiting.endpoint).stream
         try await abandoned.write([1])
         abandoned.abort(.cancelled)
-        #expect(try await client.connect(waiting.place).stream.readText() == "reset\n")
+        #expect(try await client.connect(waiting.endpoint).stream.readText() == "reset\n")
     }
 
     @Test func `what a host answers is told`() async throws {
         let client = Client(try LocalCarrier("forward", names: ["nowhere.example": []]))
-        #expect(try await client.connect("\(try closedPlace())").output.outcome == .refused)
+        #expect(try await client.connect("\(try closedEndpoint())").output.outcome == .refused)
         #expect(try await client.connect("unix:/tmp/kith-nobody").output.outcome == .unreachable)
         #expect(try await client.connect("nowhere.example:80").output.outcome == .notFound)
         let stuck = try StuckListener()
         let silent = try await client.open(
-            Forward.Connect.self, Forward.Connect.Input(to: stuck.place), on: "laptop",
+            Forward.Connect.self, Forward.Connect.Input(to: stuck.endpoint), on: "laptop",
             options: CallOptions(timeout: .milliseconds(300)))
         #expect(silent.output.outcome == .timedOut)
-        #expect(silent.output.message?.contains("\(stuck.place)") == true)
+        #expect(silent.output.message?.contains("\(stuck.endpoint)") == true)
     }
 
     @Test func `a Unix socket is reached like a port`() async throws {
@@ -92,7 +92,7 @@ import Testing
     func `without a grant no packet leaves`(grant: String, host: String) async throws {
         let reactor = try Reactor.forForwarding()
         let listener = try SocketListener(at: NetworkAddress(ipv4: 0x7F00_0001, port: 0), on: reactor)
-        let port = try #require(listener.place.port)
+        let port = try #require(listener.endpoint.port)
         let carrier = try LocalCarrier(grant, names: ["inside.example": ["127.0.0.1:0"]])
         await #expect(throws: KithError(.denied, "")) { try await Client(carrier).connect("\(host):\(port)") }
         // Connected on this machine, it would wait here already.
@@ -110,8 +110,8 @@ import Testing
 
     @Test func `a name that no grant allows is not even looked up`() async throws {
         let carrier = try LocalCarrier("forward:to=db.example:5432", "forward:to=localhost:*")
-        for place in ["secret.attacker.example:5432", "db.example:5433"] {
-            await #expect(throws: KithError(.denied, "")) { try await Client(carrier).connect(place) }
+        for endpoint in ["secret.attacker.example:5432", "db.example:5433"] {
+            await #expect(throws: KithError(.denied, "")) { try await Client(carrier).connect(endpoint) }
         }
         #expect(carrier.lookups.value.isEmpty)
     }
@@ -121,7 +121,7 @@ import Testing
         let carrier = try LocalCarrier(
             "forward:to=127.0.0.0/8:*", names: ["both.example": ["192.0.2.1:0", "127.0.0.1:0"]])
         let opened = try await Client(carrier).connect("both.example:\(peer.port)")
-        #expect(opened.output.address?.description == peer.place)
+        #expect(opened.output.address?.description == peer.endpoint)
     }
 
     @Test func `the refusal says which grant would do`() async throws {
@@ -135,9 +135,9 @@ import Testing
     }
 
     @Test(arguments: ["0.0.0.0:80", "[::]:80", "*:80", "127.0.0.1:0", "localhost:0"])
-    func `what nobody can connect to is refused`(place: String) async throws {
+    func `what nobody can connect to is refused`(endpoint: String) async throws {
         await #expect(throws: KithError(.invalid, "")) {
-            try await Client(LocalCarrier("forward")).connect(place)
+            try await Client(LocalCarrier("forward")).connect(endpoint)
         }
     }
 
@@ -150,12 +150,12 @@ import Testing
             for _ in 0..<50 {
                 group.addTask {
                     _ = try await client.open(
-                        Forward.Connect.self, Forward.Connect.Input(to: stuck.place), on: "laptop",
+                        Forward.Connect.self, Forward.Connect.Input(to: stuck.endpoint), on: "laptop",
                         options: CallOptions(timeout: .seconds(60)))
                 }
             }
             for _ in 0..<20 {
-                let stream = try await client.connect(peer.place).stream
+                let stream = try await client.connect(peer.endpoint).stream
                 try await stream.write([42])
                 #expect(try await stream.read(exactly: 1) == [42])
                 try await stream.finish()
@@ -167,7 +167,7 @@ import Testing
     @Test func `a reader that does not read stops the sender`() async throws {
         let peer = try Peer("source", "200000000")
         let carrier = try LocalCarrier("forward")
-        let stream = try await Client(carrier).connect(peer.place).stream
+        let stream = try await Client(carrier).connect(peer.endpoint).stream
         _ = try await stream.read(exactly: 1)
         // When nothing moves any more, everything on the way is full: far less than there is.
         var carried: UInt64 = 0
@@ -188,15 +188,15 @@ import Testing
         let carrier = try LocalCarrier("forward", options: options)
         let client = Client(carrier)
         var streams: [any ByteStream] = []
-        for _ in 0..<10 { streams.append(try await client.connect(peer.place).stream) }
-        await #expect(throws: KithError(.exhausted, "")) { try await client.connect(peer.place) }
+        for _ in 0..<10 { streams.append(try await client.connect(peer.endpoint).stream) }
+        await #expect(throws: KithError(.exhausted, "")) { try await client.connect(peer.endpoint) }
         carrier.caller.set(8)
-        let other = try await client.connect(peer.place).stream
+        let other = try await client.connect(peer.endpoint).stream
         other.abort(.cancelled)
         carrier.caller.set(7)
         for stream in streams { stream.abort(.cancelled) }
         while carrier.laptop.core.count > 0 { await Task.yield() }
-        try await client.connect(peer.place).stream.finish()
+        try await client.connect(peer.endpoint).stream.finish()
     }
 
     @Test func `ten thousand opens leave nothing behind`() async throws {
@@ -224,7 +224,7 @@ import Testing
 
 /// A listener with a full queue.
 final class StuckListener: @unchecked Sendable {  // set up before it is shared
-    let place: Forward.Place
+    let endpoint: Forward.Endpoint
     private let process = Process()
 
     init() throws {
@@ -242,7 +242,7 @@ final class StuckListener: @unchecked Sendable {  // set up before it is shared
         try process.run()
         let line = String(decoding: output.fileHandleForReading.availableData, as: UTF8.self)
         let port = try #require(UInt16(line.trimmingCharacters(in: .whitespacesAndNewlines)))
-        place = .address(NetworkAddress(ipv4: 0x7F00_0001, port: port))
+        endpoint = .address(NetworkAddress(ipv4: 0x7F00_0001, port: port))
     }
 
     deinit { process.end() }

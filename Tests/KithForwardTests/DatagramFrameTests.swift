@@ -50,7 +50,7 @@ import Testing
 
     private static func frame(_ random: inout SeededRandom) -> DatagramFrame {
         let port = UInt16.random(in: 0...65_535, using: &random)
-        let others: [Forward.Place?] = [
+        let others: [Forward.Endpoint?] = [
             nil, .address(NetworkAddress(ipv4: UInt32(truncatingIfNeeded: random.next()), port: port)),
             .address(NetworkAddress(ipv6: random.next() | 1 << 63, random.next(), port: port)),
             .name("a.example", port: port),

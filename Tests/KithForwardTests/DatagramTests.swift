@@ -11,7 +11,7 @@ import Testing
     @Test(arguments: [Forward.Rule.Option.local, .remote])
     func `datagrams go there and back, whole`(option: Forward.Rule.Option) async throws {
         let peer = try Peer("udp")
-        try await forwarding(option, "udp:127.0.0.1:0:127.0.0.1:\(peer.port)", LocalCarrier("forward")) { place in
+        try await forwarding(option, "udp:127.0.0.1:0:127.0.0.1:\(peer.port)", LocalCarrier("forward")) { endpoint in
             var random = SeededRandom.fromEnvironment()
             print(random)
             // Two programs at once: each hears its own.
@@ -19,7 +19,7 @@ import Testing
             for size in [0, 1, 512, 1_400, 9_000, 65_507] {
                 for socket in sockets {
                     let payload = random.bytes(size)
-                    let answer = try await ask(socket, payload, at: place)
+                    let answer = try await ask(socket, payload, at: endpoint)
                     #expect(answer == payload, "\(size) bytes, \(random)")
                 }
             }
@@ -29,12 +29,12 @@ import Testing
     @Test func `SOCKS5 carries datagrams to names and addresses, and drops fragments`() async throws {
         let peer = try Peer("udp")
         let carrier = try LocalCarrier("forward", names: ["echo.example": ["127.0.0.1:0"]])
-        try await forwarding(.dynamic, "127.0.0.1:0", carrier) { place in
-            let control = try await dial(place)
+        try await forwarding(.dynamic, "127.0.0.1:0", carrier) { endpoint in
+            let control = try await dial(endpoint)
             try await control.write([5, 1, 0, 5, 3, 0, 1, 0, 0, 0, 0, 0, 0])
             let reply = try await control.read(exactly: 12)
             #expect(reply[..<6] == [5, 0, 5, 0, 0, 1])
-            let relay = Forward.Place.address(
+            let relay = Forward.Endpoint.address(
                 NetworkAddress(ipv4: 0x7F00_0001, port: UInt16(reply[10]) << 8 | UInt16(reply[11])))
             let socket = try loopbackSocket()
             let port = [UInt8(peer.port >> 8), UInt8(peer.port & 0xFF)]
@@ -61,10 +61,10 @@ import Testing
         let stream = try await Client(carrier).open(
             Forward.Datagrams.self, Forward.Datagrams.Input(to: nil), on: "laptop"
         ).stream.bytes
-        for place in [
-            other.place, "a.example:\(other.port)", "0.0.0.0:\(granted.port)", "127.0.0.1:0", granted.place,
+        for endpoint in [
+            other.endpoint, "a.example:\(other.port)", "0.0.0.0:\(granted.port)", "127.0.0.1:0", granted.endpoint,
         ] {
-            let frame = DatagramFrame(other: Forward.Place(place), payload: Array(place.utf8))
+            let frame = DatagramFrame(other: Forward.Endpoint(endpoint), payload: Array(endpoint.utf8))
             try await stream.write(frame.encoded)
         }
         var decoder = DatagramFrameDecoder()
@@ -74,14 +74,14 @@ import Testing
             answer = try decoder.next()
         }
         // Only the last was sent, and so the first to come back.
-        #expect(answer?.other?.description == granted.place)
-        #expect(answer?.payload == Array(granted.place.utf8))
+        #expect(answer?.other?.description == granted.endpoint)
+        #expect(answer?.payload == Array(granted.endpoint.utf8))
         stream.abort(.cancelled)
 
         await #expect(throws: KithError(.denied, "")) {
             try await Client(carrier).open(
                 Forward.Datagrams.self,
-                Forward.Datagrams.Input(to: Forward.Place(other.place)), on: "laptop")
+                Forward.Datagrams.Input(to: Forward.Endpoint(other.endpoint)), on: "laptop")
         }
     }
 
@@ -98,7 +98,7 @@ import Testing
         let (_, association) = try await spoken.receive()
         try loopbackSocket().send([66], to: association)
         spoken.send([2], to: association)
-        let echo = DatagramFrame(other: Forward.Place(peer.place), payload: [3])
+        let echo = DatagramFrame(other: Forward.Endpoint(peer.endpoint), payload: [3])
         try await stream.write(echo.encoded)
         var decoder = DatagramFrameDecoder()
         var heard: [[UInt8]] = []
@@ -168,11 +168,11 @@ private func loopbackSocket() throws -> DatagramSocket {
 }
 
 /// Sends a datagram and waits for the answer.
-private func ask(_ socket: DatagramSocket, _ payload: [UInt8], at place: Forward.Place) async throws -> [UInt8] {
-    socket.send(payload, to: try #require(place.address))
+private func ask(_ socket: DatagramSocket, _ payload: [UInt8], at endpoint: Forward.Endpoint) async throws -> [UInt8] {
+    socket.send(payload, to: try #require(endpoint.address))
     return try await socket.receive().payload
 }
 
-extension Forward.Place {
+extension Forward.Endpoint {
     fileprivate var address: NetworkAddress? { if case .address(let address) = self { address } else { nil } }
 }

@@ -106,7 +106,7 @@ import Testing
     }
 
     @Test func `windows grow no further than the room they share`() async throws {
-        let room = RoomToGrow(ForwardStream.firstWindow)
+        let room = WindowBudget(ForwardStream.firstWindow)
         let pipe = Pipe()
         let (left, right) = (ForwardStream(pipe.left), ForwardStream(pipe.right, room: room))
         let sending = Task {

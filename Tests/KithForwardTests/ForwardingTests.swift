@@ -11,8 +11,8 @@ import Testing
 @Suite struct ForwardingTests {
     @Test func `what connects here comes out there`() async throws {
         let peer = try Peer("echo")
-        let text = try await forwarding(.local, "0:127.0.0.1:\(peer.port)", LocalCarrier("forward")) { place in
-            let stream = try await dial(place)
+        let text = try await forwarding(.local, "0:127.0.0.1:\(peer.port)", LocalCarrier("forward")) { endpoint in
+            let stream = try await dial(endpoint)
             try await stream.write(Array("hello".utf8))
             try await stream.finish()
             return try await stream.readText()
@@ -22,8 +22,8 @@ import Testing
 
     @Test func `what connects there comes out here`() async throws {
         let peer = try Peer("drain")
-        let text = try await forwarding(.remote, "0:127.0.0.1:\(peer.port)", LocalCarrier("forward")) { place in
-            let stream = try await dial(place)
+        let text = try await forwarding(.remote, "0:127.0.0.1:\(peer.port)", LocalCarrier("forward")) { endpoint in
+            let stream = try await dial(endpoint)
             try await stream.write([1, 2, 3])
             try await stream.finish()
             return try await stream.readText()
@@ -36,10 +36,10 @@ import Testing
         let carrier = try LocalCarrier("forward")
         let rule = try Forward.Rule(.local, parsing: "0:127.0.0.1:\(peer.port)")
         try await ForwardSet([rule]).whileUp(to: "laptop", client: Client(carrier)) { running in
-            let places = try #require(running.rules.first?.listening)
-            #expect(Set(places.map(\.port)).count == 1)
-            for place in places {
-                let stream = try await dial(place)
+            let endpoints = try #require(running.rules.first?.listening)
+            #expect(Set(endpoints.map(\.port)).count == 1)
+            for endpoint in endpoints {
+                let stream = try await dial(endpoint)
                 try await stream.write([7])
                 #expect(try await stream.read(exactly: 1) == [7])
                 try await stream.finish()
@@ -54,11 +54,11 @@ import Testing
         defer { peer.process.end() }
         let front = scratch.path + "/front"
         let carrier = try LocalCarrier("forward", "forward:listen=unix:\(front)")
-        try await forwarding(option, "\(front):\(scratch.path)/echo", carrier) { place in
-            #expect(place == .socket(path: front))
+        try await forwarding(option, "\(front):\(scratch.path)/echo", carrier) { endpoint in
+            #expect(endpoint == .socket(path: front))
             let mode = try FileManager.default.attributesOfItem(atPath: front)[.posixPermissions] as? Int
             #expect(mode == 0o600)
-            let stream = try await dial(place)
+            let stream = try await dial(endpoint)
             try await stream.write(Array("hello".utf8))
             try await stream.finish()
             #expect(try await stream.readText() == "hello")
@@ -67,11 +67,11 @@ import Testing
     }
 
     @Test func `a connection that cannot be opened is reset, and what listens stays`() async throws {
-        let place = try closedPlace()
+        let endpoint = try closedEndpoint()
         let carrier = try LocalCarrier("forward")
-        try await forwarding(.local, "0:\(place)", carrier) { place in
+        try await forwarding(.local, "0:\(endpoint)", carrier) { endpoint in
             for _ in 0..<3 {
-                let stream = try await dial(place)
+                let stream = try await dial(endpoint)
                 await #expect(throws: KithError(.closed, "")) { try await stream.readAll() }
             }
             let list = try await Client(carrier).call(Forward.List.self, Nothing())
@@ -88,10 +88,10 @@ import Testing
     ])
     func `a device listens where its grants say`(grant: String, at: String, isAllowed: Bool) async throws {
         let client = Client(try LocalCarrier(grant))
-        let place = try #require(Forward.Place(at))
+        let endpoint = try #require(Forward.Endpoint(at))
         do {
             let opened = try await client.open(
-                Forward.Listen.self, Forward.Listen.Input(at: place), on: "laptop")
+                Forward.Listen.self, Forward.Listen.Input(at: endpoint), on: "laptop")
             #expect(isAllowed)
             opened.stream.abort(.cancelled)
         } catch let error as KithError {
@@ -105,8 +105,8 @@ import Testing
         let carrier = try LocalCarrier("forward")
         let client = Client(carrier)
         let opened = try await client.open(
-            Forward.Listen.self, Forward.Listen.Input(at: try #require(Forward.Place("127.0.0.1:0"))), on: "laptop")
-        let stream = try await dial(try #require(opened.output.places.first))
+            Forward.Listen.self, Forward.Listen.Input(at: try #require(Forward.Endpoint("127.0.0.1:0"))), on: "laptop")
+        let stream = try await dial(try #require(opened.output.endpoints.first))
         let messages = opened.stream
         let arrival = try #require(try await messages.receive())
         let input = Forward.Accept.Input(listener: opened.output.listener, number: arrival.number)
@@ -130,8 +130,8 @@ import Testing
         options.arrivalPatience = .milliseconds(50)
         let client = Client(try LocalCarrier("forward", options: options))
         let opened = try await client.open(
-            Forward.Listen.self, Forward.Listen.Input(at: try #require(Forward.Place("127.0.0.1:0"))), on: "laptop")
-        let stream = try await dial(try #require(opened.output.places.first))
+            Forward.Listen.self, Forward.Listen.Input(at: try #require(Forward.Endpoint("127.0.0.1:0"))), on: "laptop")
+        let stream = try await dial(try #require(opened.output.endpoints.first))
         await #expect(throws: KithError(.closed, "")) { try await stream.readAll() }
         opened.stream.abort(.cancelled)
     }
@@ -139,15 +139,15 @@ import Testing
     @Test func `listening ends with the stream`() async throws {
         let carrier = try LocalCarrier("forward")
         let opened = try await Client(carrier).open(
-            Forward.Listen.self, Forward.Listen.Input(at: try #require(Forward.Place("127.0.0.1:0"))), on: "laptop")
-        let place = try #require(opened.output.places.first)
+            Forward.Listen.self, Forward.Listen.Input(at: try #require(Forward.Endpoint("127.0.0.1:0"))), on: "laptop")
+        let endpoint = try #require(opened.output.endpoints.first)
         try await opened.stream.finish()
         while carrier.laptop.core.count > 0 { await Task.yield() }
         let connector = Connector(reactor: try .forForwarding(), resolver: Resolver())
         var outcome = Forward.Opening.Outcome.connected
         // The last task lets go of the socket a moment later.
         for _ in 0..<1_000 where outcome == .connected {
-            outcome = try await connector.connect(to: place, permission: OwnersPermission()).opening.outcome
+            outcome = try await connector.connect(to: endpoint, permission: OwnersPermission()).opening.outcome
         }
         #expect(outcome == .refused)
     }
@@ -155,10 +155,10 @@ import Testing
     @Test func `a port that is taken is a conflict, and nothing of the set stays`() async throws {
         let taken = try Peer("echo")
         let client = Client(try LocalCarrier("forward"))
-        let free = try unusedPlace()
+        let free = try unusedEndpoint()
         let set = ForwardSet([
             Forward.Rule(.local, listen: free, target: free),
-            Forward.Rule(.local, listen: try #require(Forward.Place(taken.place)), target: free),
+            Forward.Rule(.local, listen: try #require(Forward.Endpoint(taken.endpoint)), target: free),
         ])
         await #expect(throws: KithError(.conflict, "")) {
             try await set.whileUp(to: "laptop", client: client) { _ in }
@@ -168,11 +168,11 @@ import Testing
         try await again.whileUp(to: "laptop", client: client) { _ in }
     }
 
-    /// Finds a place where nothing listens or will: the system gives higher ports to those who leave the choice to it.
-    private func unusedPlace() throws -> Forward.Place {
+    /// Finds an endpoint where nothing listens or will: the system gives higher ports to those who leave the choice to it.
+    private func unusedEndpoint() throws -> Forward.Endpoint {
         for _ in 0..<100 {
             let address = NetworkAddress(ipv4: 0x7F00_0001, port: .random(in: 20_000..<32_000))
-            if let listener = try? SocketListener(at: address, on: try .forForwarding()) { return listener.place }
+            if let listener = try? SocketListener(at: address, on: try .forForwarding()) { return listener.endpoint }
         }
         throw KithError(.conflict, "No port is free.")
     }
@@ -182,8 +182,8 @@ import Testing
         let client = Client(try LocalCarrier("forward"))
         let rule = try Forward.Rule(.local, parsing: "0:127.0.0.1:\(peer.port)")
         let running = try await client.call(Forward.Start.self, Forward.Plan(device: "laptop", rules: [rule]))
-        let place = try #require(running.rules.first?.listening.first)
-        let stream = try await dial(place)
+        let endpoint = try #require(running.rules.first?.listening.first)
+        let stream = try await dial(endpoint)
         try await stream.write([1, 2])
         #expect(try await stream.read(exactly: 2) == [1, 2])
         let list = try await client.call(Forward.List.self, Nothing())
@@ -201,11 +201,11 @@ import Testing
         let peer = try Peer("echo")
         let carrier = try LocalCarrier("forward")
         let count = 1_000
-        let matching = try await forwarding(.local, "0:127.0.0.1:\(peer.port)", carrier) { place in
+        let matching = try await forwarding(.local, "0:127.0.0.1:\(peer.port)", carrier) { endpoint in
             let connector = Connector(reactor: try .forForwarding(), resolver: Resolver())
             var streams: [any ByteStream] = []
             for _ in 0..<count {
-                let connection = try await connector.connect(to: place, permission: OwnersPermission())
+                let connection = try await connector.connect(to: endpoint, permission: OwnersPermission())
                 streams.append(try #require(connection.stream))
             }
             return try await withThrowingTaskGroup(of: Bool.self) { group in

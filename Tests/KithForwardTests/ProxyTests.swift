@@ -14,10 +14,10 @@ import Testing
     func `curl gets what it asks for`(options: [String]) async throws {
         let peer = try Peer("http")
         let carrier = try LocalCarrier("forward", names: ["inside.example": ["127.0.0.1:0"]])
-        let output = try await forwarding(.dynamic, "127.0.0.1:0", carrier) { place in
+        let output = try await forwarding(.dynamic, "127.0.0.1:0", carrier) { endpoint in
             // --socks5 looks the name up itself.
             let host = options == ["--socks5"] ? "127.0.0.1" : "inside.example"
-            return try await curl(options + ["\(place)", "http://\(host):\(peer.port)/a?b=c"])
+            return try await curl(options + ["\(endpoint)", "http://\(host):\(peer.port)/a?b=c"])
         }
         #expect(output.status == 0, "\(output.error)")
         #expect(output.text.hasPrefix("GET /a?b=c host="), "\(output.text)")
@@ -31,9 +31,9 @@ import Testing
         let body = scratch.path + "/body"
         try Data(count: 300_000).write(to: URL(fileURLWithPath: body))
         for fields in [[], ["-H", "Transfer-Encoding: chunked"]] {
-            let output = try await forwarding(.dynamic, "127.0.0.1:0", LocalCarrier("forward")) { place in
+            let output = try await forwarding(.dynamic, "127.0.0.1:0", LocalCarrier("forward")) { endpoint in
                 try await curl(
-                    fields + ["--data-binary", "@\(body)", "--proxy", "\(place)", "http://127.0.0.1:\(peer.port)/"])
+                    fields + ["--data-binary", "@\(body)", "--proxy", "\(endpoint)", "http://127.0.0.1:\(peer.port)/"])
             }
             #expect(output.text.hasSuffix("body=300000\n"), "\(output)")
         }
@@ -41,9 +41,9 @@ import Testing
 
     @Test func `several requests of one curl reach their hosts`() async throws {
         let (one, other) = (try Peer("http"), try Peer("http"))
-        let output = try await forwarding(.dynamic, "127.0.0.1:0", LocalCarrier("forward")) { place in
+        let output = try await forwarding(.dynamic, "127.0.0.1:0", LocalCarrier("forward")) { endpoint in
             try await curl([
-                "--proxy", "\(place)", "http://127.0.0.1:\(one.port)/1", "http://127.0.0.1:\(other.port)/2",
+                "--proxy", "\(endpoint)", "http://127.0.0.1:\(one.port)/1", "http://127.0.0.1:\(other.port)/2",
                 "http://127.0.0.1:\(one.port)/3",
             ])
         }
@@ -57,13 +57,13 @@ import Testing
         ("forward:to=*:*", "127.0.0.1:1", "--globoff", "403"),
     ])
     func `what cannot be opened has its status`(
-        grant: String, place: String, option: String, status: String
+        grant: String, endpoint: String, option: String, status: String
     ) async throws {
-        let place = place == "refused" ? "\(try closedPlace())" : place
+        let endpoint = endpoint == "refused" ? "\(try closedEndpoint())" : endpoint
         let output = try await forwarding(.dynamic, "127.0.0.1:0", LocalCarrier(grant)) { proxy in
             try await curl([
                 option, "--proxy", "\(proxy)", "-o", "/dev/null", "-w", "%{http_connect} %{http_code}",
-                "http://\(place)/",
+                "http://\(endpoint)/",
             ])
         }
         #expect(output.text.contains(status), "\(output)")
@@ -73,12 +73,12 @@ import Testing
         ("forward", "refused", 5 as UInt8), ("forward", "nowhere.example", 4), ("forward:to=*:*", "127.0.0.1", 2),
     ])
     func `SOCKS5 says why a connection could not be opened`(grant: String, host: String, reply: UInt8) async throws {
-        let place = host == "refused" ? try closedPlace() : try #require(Forward.Place("\(host):9"))
+        let endpoint = host == "refused" ? try closedEndpoint() : try #require(Forward.Endpoint("\(host):9"))
         let answer = try await forwarding(.dynamic, "127.0.0.1:0", LocalCarrier(grant)) { proxy in
             let stream = try await dial(proxy)
             try await stream.write([5, 1, 0])
             #expect(try await stream.read(exactly: 2) == [5, 0])
-            try await stream.write([5, 1, 0] + socksAddress(place))
+            try await stream.write([5, 1, 0] + socksAddress(endpoint))
             return try await stream.readAll()
         }
         #expect(answer == [5, reply, 0, 1, 0, 0, 0, 0, 0, 0])
@@ -96,8 +96,8 @@ import Testing
             ([5, 1, 0, 5, 1, 0, 1, 0, 0, 0, 0, 0, 80], [5, 0, 5, 1, 0, 1, 0, 0, 0, 0, 0, 0]),
         ] as [([UInt8], [UInt8])])
     func `SOCKS that is not offered is refused as the standard says`(bytes: [UInt8], answer: [UInt8]) async throws {
-        let told = try await forwarding(.dynamic, "127.0.0.1:0", LocalCarrier("forward")) { place in
-            let stream = try await dial(place)
+        let told = try await forwarding(.dynamic, "127.0.0.1:0", LocalCarrier("forward")) { endpoint in
+            let stream = try await dial(endpoint)
             try await stream.write(bytes)
             return try await stream.readAll()
         }
@@ -106,8 +106,8 @@ import Testing
 
     @Test func `a byte at a time is understood as well`() async throws {
         let peer = try Peer("echo")
-        let told = try await forwarding(.dynamic, "127.0.0.1:0", LocalCarrier("forward")) { place in
-            let stream = try await dial(place)
+        let told = try await forwarding(.dynamic, "127.0.0.1:0", LocalCarrier("forward")) { endpoint in
+            let stream = try await dial(endpoint)
             let port = [UInt8(peer.port >> 8), UInt8(peer.port & 0xFF)]
             for byte in [5, 1, 0, 5, 1, 0, 3, 9] + Array("localhost".utf8) + port + Array("hello".utf8) {
                 try await stream.write([byte])
@@ -122,14 +122,14 @@ import Testing
         let peer = try Peer("http")
         let carrier = try LocalCarrier("forward")
         let url = "http://127.0.0.1:\(peer.port)/"
-        try await forwarding(.dynamic, "127.0.0.1:0", carrier, credentials: "kith:secret") { place in
-            for proxy in ["socks5h://kith:secret@\(place)", "http://kith:secret@\(place)"] {
+        try await forwarding(.dynamic, "127.0.0.1:0", carrier, credentials: "kith:secret") { endpoint in
+            for proxy in ["socks5h://kith:secret@\(endpoint)", "http://kith:secret@\(endpoint)"] {
                 #expect(try await curl(["--proxy", proxy, url]).text.hasPrefix("GET /"))
             }
-            for proxy in ["socks5h://\(place)", "socks5h://kith:wrong@\(place)"] {
+            for proxy in ["socks5h://\(endpoint)", "socks5h://kith:wrong@\(endpoint)"] {
                 #expect(try await curl(["--proxy", proxy, url]).status != 0)
             }
-            for proxy in ["http://\(place)", "http://kith:wrong@\(place)", "http://kith:secretx@\(place)"] {
+            for proxy in ["http://\(endpoint)", "http://kith:wrong@\(endpoint)", "http://kith:secretx@\(endpoint)"] {
                 let answer = try await curl(["--proxy", proxy, "-o", "/dev/null", "-w", "%{http_code}", url])
                 #expect(answer.text == "407")
             }
@@ -140,8 +140,8 @@ import Testing
 
     @Test func `the far side may listen for a proxy of this side`() async throws {
         let peer = try Peer("http")
-        let output = try await forwarding(.remote, "127.0.0.1:0", LocalCarrier("forward")) { place in
-            try await curl(["--socks5-hostname", "\(place)", "http://localhost:\(peer.port)/back"])
+        let output = try await forwarding(.remote, "127.0.0.1:0", LocalCarrier("forward")) { endpoint in
+            try await curl(["--socks5-hostname", "\(endpoint)", "http://localhost:\(peer.port)/back"])
         }
         #expect(output.text.hasPrefix("GET /back"), "\(output)")
     }
@@ -160,8 +160,8 @@ import Testing
     ])
     func `a request that could mean two things means nothing`(text: String) async throws {
         let carrier = try LocalCarrier("forward")
-        let told = try await forwarding(.dynamic, "127.0.0.1:0", carrier) { place in
-            let stream = try await dial(place)
+        let told = try await forwarding(.dynamic, "127.0.0.1:0", carrier) { endpoint in
+            let stream = try await dial(endpoint)
             try await stream.write(Array(text.utf8))
             return try await stream.readText()
         }
@@ -184,7 +184,7 @@ import Testing
                 Content-Length: 3\r
                 \r\n
                 """.utf8))
-        #expect(request.place == .name("example.org", port: 8_080))
+        #expect(request.endpoint == .name("example.org", port: 8_080))
         #expect(request.credentials == "a2l0aDpzZWNyZXQ=")
         #expect(request.body == .length(3))
         #expect(
@@ -239,8 +239,8 @@ import Testing
     }
 }
 
-private func socksAddress(_ place: Forward.Place) -> [UInt8] {
-    switch place {
+private func socksAddress(_ endpoint: Forward.Endpoint) -> [UInt8] {
+    switch endpoint {
     case .address(let address): [1] + address.ip + [UInt8(address.port >> 8), UInt8(address.port & 0xFF)]
     case .name(let name, let port): [3, UInt8(name.utf8.count)] + Array(name.utf8) + [0, UInt8(port)]
     default: []

@@ -63,17 +63,17 @@ import Testing
         }
     }
 
-    @Test func `places survive as text`() throws {
+    @Test func `endpoints survive as text`() throws {
         var random = SeededRandom.fromEnvironment()
         print(random)
         for _ in 0..<2_000 {
             let port = UInt16.random(in: 0...65_535, using: &random)
-            let places: [Forward.Place] = [
+            let endpoints: [Forward.Endpoint] = [
                 .address(NetworkAddress(ipv4: UInt32(truncatingIfNeeded: random.next()), port: port)),
                 .address(NetworkAddress(ipv6: random.next(), random.next(), port: port)),
                 .name("a\(port).example", port: port), .every(port: port), .socket(path: "/run/\(port):x"),
             ]
-            for place in places { #expect(Forward.Place(place.description) == place) }
+            for endpoint in endpoints { #expect(Forward.Endpoint(endpoint.description) == endpoint) }
         }
     }
 
@@ -81,5 +81,5 @@ import Testing
         "", ":80", "a", "a:", "a:080", "a:65536", "a:1:2", "::1:80", "[a]:80", "[1.2.3.4]:80", "a b:80", "a\0:80",
         "unix:", "unix:a", "unix:/a/../b", "*.org:80", "127.1:80", "a:+1",
     ])
-    func `other texts are no places`(text: String) { #expect(Forward.Place(text) == nil) }
+    func `other texts are no endpoints`(text: String) { #expect(Forward.Endpoint(text) == nil) }
 }

@@ -100,7 +100,7 @@ final class Peer: @unchecked Sendable {  // set up before it is shared
     let process = Process()
     /// The port it listens at; 0 at a Unix socket.
     let port: UInt16
-    var place: String { "127.0.0.1:\(port)" }
+    var endpoint: String { "127.0.0.1:\(port)" }
 
     init(_ arguments: String...) throws {
         let script = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
@@ -126,18 +126,18 @@ private typealias Pipe = Foundation.Pipe
 
 extension Client {
     /// A connection from the laptop.
-    func connect(_ place: String) async throws -> (output: Forward.Opening, stream: any ByteStream) {
-        let place = try #require(Forward.Place(place))
-        let opened = try await open(Forward.Connect.self, Forward.Connect.Input(to: place), on: "laptop")
+    func connect(_ endpoint: String) async throws -> (output: Forward.Opening, stream: any ByteStream) {
+        let endpoint = try #require(Forward.Endpoint(endpoint))
+        let opened = try await open(Forward.Connect.self, Forward.Connect.Input(to: endpoint), on: "laptop")
         guard opened.output.outcome == .connected else { return (opened.output, opened.stream.bytes) }
         return (opened.output, ForwardStream(opened.stream.bytes))
     }
 }
 
 /// A connection of this process's own, to what is forwarded.
-func dial(_ place: Forward.Place) async throws -> any ByteStream {
+func dial(_ endpoint: Forward.Endpoint) async throws -> any ByteStream {
     let connector = Connector(reactor: try .forForwarding(), resolver: Resolver())
-    let connection = try await connector.connect(to: place, permission: OwnersPermission())
+    let connection = try await connector.connect(to: endpoint, permission: OwnersPermission())
     return try #require(connection.stream, "\(connection.opening)")
 }
 
@@ -165,7 +165,7 @@ extension ByteStream {
 /// Runs a rule through the laptop while `body` runs, which is told where is listened.
 func forwarding<Result: Sendable>(
     _ option: Forward.Rule.Option, _ text: String, _ carrier: LocalCarrier, credentials: String? = nil,
-    _ body: @escaping @Sendable (Forward.Place) async throws -> Result
+    _ body: @escaping @Sendable (Forward.Endpoint) async throws -> Result
 ) async throws -> Result {
     var rule = try Forward.Rule(option, parsing: text)
     rule.credentials = credentials
@@ -175,7 +175,7 @@ func forwarding<Result: Sendable>(
 }
 
 /// A port of this machine nobody listens at, nor will: a socket that stays as long as the tests has it.
-func closedPlace() throws -> Forward.Place {
+func closedEndpoint() throws -> Forward.Endpoint {
     #if canImport(Darwin)
     let holder = socket(AF_INET, SOCK_STREAM, 0)
     #else
@@ -190,7 +190,7 @@ func closedPlace() throws -> Forward.Place {
             try #require(unsafe bind(holder, address, length) == 0 && getsockname(holder, address, &length) == 0)
         }
     }
-    return try #require(Forward.Place("127.0.0.1:\(UInt16(bigEndian: address.sin_port))"))
+    return try #require(Forward.Endpoint("127.0.0.1:\(UInt16(bigEndian: address.sin_port))"))
 }
 
 extension ForwardService.Core {

@@ -32,7 +32,7 @@ import Darwin
         let opened = try await friends.phone.client.open(
             Fails.self, .init(code: .denied, accepts: true), on: "laptop")
         await #expect(throws: KithError.self) { while try await opened.stream.read(upTo: 1) != nil {} }
-        await friends.laptop.audit.settle()
+        await friends.laptop.audit.waitUntilWritten()
         #expect(friends.laptopDirectory.audit.map(\.isAllowed) == [true])
     }
 
@@ -99,7 +99,7 @@ import Darwin
         directory.onFirst.set { for record in later { writer.write(record) } }
         writer.write(try record(0))
         while directory.batches.value.isEmpty { await Task.yield() }
-        await writer.settle()
+        await writer.waitUntilWritten()
         #expect(directory.batches.value.map(\.count) == [1, 500])
         #expect(directory.batches.value.joined().map(\.method) == (0...500).map(String.init))
     }
@@ -124,6 +124,6 @@ private final class SlowDirectory: DeviceDirectory {
     }
     func devices() throws -> [KnownDevice] { [] }
     func seen(_ id: DeviceID, at addresses: [NetworkAddress]) throws {}
-    func told(_ id: DeviceID, _ addresses: [NetworkAddress]) throws {}
+    func announced(_ id: DeviceID, _ addresses: [NetworkAddress]) throws {}
     func standing(_ id: DeviceID, _ grants: [Grant]?) throws {}
 }

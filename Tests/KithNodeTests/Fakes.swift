@@ -25,7 +25,7 @@ final class MemoryDirectory: DeviceDirectory {
     func devices() throws -> [KnownDevice] { state.withLock { $0.devices.values.sorted { $0.name < $1.name } } }
     func record(_ records: [AuditRecord]) throws { state.withLock { $0.audit += records } }
     func seen(_ id: DeviceID, at addresses: [NetworkAddress]) throws { state.withLock { $0.seen.append(id) } }
-    func told(_ id: DeviceID, _ addresses: [NetworkAddress]) throws {}
+    func announced(_ id: DeviceID, _ addresses: [NetworkAddress]) throws {}
     func standing(_ id: DeviceID, _ grants: [Grant]?) throws {}
 }
 

@@ -28,8 +28,8 @@ extension Files {
         public var error: KithError { KithError(code, message) }
     }
 
-    /// The way in which what arrives is put in place.
-    public struct Landing: Codable, Hashable, Sendable {
+    /// The receiver's choices: how what arrives is put in place.
+    public struct ReceiveOptions: Codable, Hashable, Sendable {
         /// True to replace existing files.
         ///
         /// Without, they stay as they are and count as left out.
@@ -116,15 +116,22 @@ extension Files {
             public var recursive: Bool
             /// The parts of it to send.
             public var selection: Selection
-            /// The lanes that may be opened besides; `nil`: none.
-            public var lanes: Lanes?
+            /// The substreams that may be opened besides; `nil`: none.
+            public var substreams: Substreams?
 
             /// Makes the input.
-            public init(path: Path, recursive: Bool, selection: Selection = Selection(), lanes: Lanes? = nil) {
+            public init(path: Path, recursive: Bool, selection: Selection = Selection(), substreams: Substreams? = nil)
+            {
                 self.path = path
                 self.recursive = recursive
                 self.selection = selection
-                self.lanes = lanes
+                self.substreams = substreams
+            }
+
+            // The wire's names, which are older.
+            private enum CodingKeys: String, CodingKey {
+                case path, recursive, selection
+                case substreams = "lanes"
             }
         }
 
@@ -148,15 +155,22 @@ extension Files {
             /// A folder to put things in, or the new name of the one thing sent.
             public var path: Path
             /// The way in which it is put in place.
-            public var landing: Landing
-            /// The lanes that may be opened besides; `nil`: none.
-            public var lanes: Lanes?
+            public var receiving: ReceiveOptions
+            /// The substreams that may be opened besides; `nil`: none.
+            public var substreams: Substreams?
 
             /// Makes the input.
-            public init(path: Path, landing: Landing, lanes: Lanes? = nil) {
+            public init(path: Path, receiving: ReceiveOptions, substreams: Substreams? = nil) {
                 self.path = path
-                self.landing = landing
-                self.lanes = lanes
+                self.receiving = receiving
+                self.substreams = substreams
+            }
+
+            // The wire's names, which are older.
+            private enum CodingKeys: String, CodingKey {
+                case path
+                case receiving = "landing"
+                case substreams = "lanes"
             }
         }
 
@@ -173,8 +187,8 @@ extension Files {
         public static func access(for input: Input) -> Access { input.path.access(.write) }
     }
 
-    /// The lanes of a transfer: further streams, for the contents of some of its files.
-    public struct Lanes: Codable, Hashable, Sendable {
+    /// The substreams of a transfer: further streams, for the contents of some of its files.
+    public struct Substreams: Codable, Hashable, Sendable {
         /// The length of a token, in bytes.
         public static let tokenCount = 16
 
@@ -190,19 +204,25 @@ extension Files {
         }
     }
 
-    /// Opens one lane of a running ``Pull`` or ``Push`` of the same caller.
-    public enum Lane: StreamMethod {
-        /// The input: the transfer, and the number of the lane.
+    /// Opens one substream of a running ``Pull`` or ``Push`` of the same caller.
+    public enum Substream: StreamMethod {
+        /// The input: the transfer, and the index of the substream.
         public struct Input: Codable, Hashable, Sendable {
-            /// The token of the transfer, ``Lanes/token``.
+            /// The token of the transfer, ``Substreams/token``.
             public var token: [UInt8]
-            /// The number of the lane, from 0.
-            public var lane: UInt8
+            /// The index of the substream, from 0.
+            public var index: UInt8
 
             /// Makes the input.
-            public init(token: [UInt8], lane: UInt8) {
+            public init(token: [UInt8], index: UInt8) {
                 self.token = token
-                self.lane = lane
+                self.index = index
+            }
+
+            // The wire's names, which are older.
+            private enum CodingKeys: String, CodingKey {
+                case token
+                case index = "lane"
             }
         }
 
@@ -262,7 +282,7 @@ extension Files {
             /// The parts of the sources to copy.
             public var selection: Selection
             /// The way in which things are put in place.
-            public var landing: Landing
+            public var receiving: ReceiveOptions
             /// The most bytes per second; `nil`: as many as the link carries.
             public var limit: UInt64?
             /// The time for which a lost connection is tried again without progress, in seconds; 0: not at all.
@@ -276,18 +296,25 @@ extension Files {
             /// Makes the input.
             public init(
                 sources: [Location], destination: Location, recursive: Bool = false, selection: Selection = Selection(),
-                landing: Landing = Landing(), limit: UInt64? = nil, retrySeconds: UInt32 = 120,
+                receiving: ReceiveOptions = ReceiveOptions(), limit: UInt64? = nil, retrySeconds: UInt32 = 120,
                 compress: Compression = .auto, parallel: UInt32? = nil
             ) {
                 self.sources = sources
                 self.destination = destination
                 self.recursive = recursive
                 self.selection = selection
-                self.landing = landing
+                self.receiving = receiving
                 self.limit = limit
                 self.retrySeconds = retrySeconds
                 self.compress = compress
                 self.parallel = parallel
+            }
+
+            // The wire's names, which are older.
+            private enum CodingKeys: String, CodingKey {
+                case sources, destination, recursive, selection
+                case receiving = "landing"
+                case limit, retrySeconds, compress, parallel
             }
         }
 
@@ -324,7 +351,7 @@ extension Files {
         public var waiting: String?
         /// The things left out since the message before, each with the reason.
         public var skipped: [Skipped]
-        /// The things changed, or that would be, since the message before; only on request (``Landing/report``).
+        /// The things changed, or that would be, since the message before; only on request (``ReceiveOptions/report``).
         public var changes: [Change]
         /// The summary, at the end of a copy that succeeded.
         public var summary: Summary?

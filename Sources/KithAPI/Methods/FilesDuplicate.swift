@@ -18,18 +18,24 @@ extension Files {
             /// The parts of the sources to copy.
             public var selection: Selection
             /// The way in which things are put in place.
-            public var landing: Landing
+            public var receiving: ReceiveOptions
 
             /// Makes the input.
             public init(
                 sources: [Path], destination: Path, recursive: Bool = false, selection: Selection = Selection(),
-                landing: Landing = Landing()
+                receiving: ReceiveOptions = ReceiveOptions()
             ) {
                 self.sources = sources
                 self.destination = destination
                 self.recursive = recursive
                 self.selection = selection
-                self.landing = landing
+                self.receiving = receiving
+            }
+
+            // The wire's names, which are older.
+            private enum CodingKeys: String, CodingKey {
+                case sources, destination, recursive, selection
+                case receiving = "landing"
             }
         }
 

@@ -28,12 +28,12 @@ extension Forward {
         /// The stream ends at once unless it is ``Outcome/connected``.
         public var outcome: Outcome
         /// The address it leads to.
-        public var address: Place?
+        public var address: Endpoint?
         /// The reason it is not open, for a person.
         public var message: String?
 
         /// Makes an answer.
-        public init(outcome: Outcome, address: Place? = nil, message: String? = nil) {
+        public init(outcome: Outcome, address: Endpoint? = nil, message: String? = nil) {
             self.outcome = outcome
             self.address = address
             self.message = message
@@ -49,10 +49,10 @@ extension Forward {
         /// The input: the destination.
         public struct Input: Codable, Hashable, Sendable {
             /// The destination, as seen from the device.
-            public var to: Place
+            public var to: Endpoint
 
             /// Makes the input.
-            public init(to: Place) { self.to = to }
+            public init(to: Endpoint) { self.to = to }
         }
 
         /// The outcome of the opening.
@@ -77,12 +77,12 @@ extension Forward {
         /// The input: the destination.
         public struct Input: Codable, Hashable, Sendable {
             /// The destination of all of them; `nil`: each names its own.
-            public var to: Place?
+            public var to: Endpoint?
             /// The longest time without a datagram, 1…3600 s.
             public var idleSeconds: UInt32
 
             /// Makes the input.
-            public init(to: Place?, idleSeconds: UInt32 = 120) {
+            public init(to: Endpoint?, idleSeconds: UInt32 = 120) {
                 self.to = to
                 self.idleSeconds = idleSeconds
             }
@@ -107,31 +107,37 @@ extension Forward {
     ///
     /// Each is to be taken up with ``Accept`` within half a minute.
     public enum Listen: StreamMethod {
-        /// The input: the place to listen at.
+        /// The input: the endpoint to listen at.
         public struct Input: Codable, Hashable, Sendable {
-            /// The place to listen at; a name can only be `localhost`.
-            public var at: Place
+            /// The endpoint to listen at; a name can only be `localhost`.
+            public var at: Endpoint
             /// The transport to listen for; a Unix socket takes connections only.
             public var transport: Transport
 
             /// Makes the input.
-            public init(at: Place, transport: Transport = .tcp) {
+            public init(at: Endpoint, transport: Transport = .tcp) {
                 self.at = at
                 self.transport = transport
             }
         }
 
-        /// The answer: the listener, and the places it listens at.
+        /// The answer: the listener, and the endpoints it listens at.
         public struct Output: Codable, Hashable, Sendable {
             /// The token by which ``Accept`` names it.
             public var listener: ByteString
             /// The addresses, with the port the system chose if it was to.
-            public var places: [Place]
+            public var endpoints: [Endpoint]
 
             /// Makes an answer.
-            public init(listener: ByteString, places: [Place]) {
+            public init(listener: ByteString, endpoints: [Endpoint]) {
                 self.listener = listener
-                self.places = places
+                self.endpoints = endpoints
+            }
+
+            // The wire's names, which are older.
+            private enum CodingKeys: String, CodingKey {
+                case listener
+                case endpoints = "places"
             }
         }
 

@@ -18,16 +18,16 @@ extension Forward {
         public var direction: Direction
         /// The kind of traffic that is carried.
         public var transport: Transport
-        /// The place to listen at.
-        public var listen: Place
+        /// The endpoint to listen at.
+        public var listen: Endpoint
         /// The destination; `nil`: each connection names its own, by SOCKS5 or as to an HTTP proxy.
-        public var target: Place?
+        public var target: Endpoint?
         /// The credentials a connection needs to name its own, as `user:password`; `nil`: none.
         public var credentials: String?
 
         /// Makes a rule.
         public init(
-            _ direction: Direction, transport: Transport = .tcp, listen: Place, target: Place?,
+            _ direction: Direction, transport: Transport = .tcp, listen: Endpoint, target: Endpoint?,
             credentials: String? = nil
         ) {
             self.direction = direction
@@ -59,8 +59,8 @@ extension Forward {
     public struct Status: Codable, Hashable, Sendable {
         /// The rule; its credentials are left out.
         public var rule: Rule
-        /// The places it listens at now; empty while the other device, which is to listen, cannot be reached.
-        public var listening: [Place]
+        /// The endpoints it listens at now; empty while the other device, which is to listen, cannot be reached.
+        public var listening: [Endpoint]
         /// Connections now, or partners of datagrams.
         public var open: Int
         /// Connections so far.
@@ -76,7 +76,7 @@ extension Forward {
 
         /// Makes a status.
         public init(
-            rule: Rule, listening: [Place] = [], open: Int = 0, total: UInt64 = 0, failed: UInt64 = 0,
+            rule: Rule, listening: [Endpoint] = [], open: Int = 0, total: UInt64 = 0, failed: UInt64 = 0,
             sent: UInt64 = 0, received: UInt64 = 0, lastFailure: String? = nil
         ) {
             self.rule = rule
@@ -119,8 +119,8 @@ extension Forward {
         public var device: String
         /// The method it called.
         public var method: String
-        /// The place it connected to, or listens at.
-        public var place: String
+        /// The endpoint it connected to, or listens at.
+        public var endpoint: String
         /// Bytes the device sent.
         public var sent: UInt64
         /// Bytes it got.
@@ -129,13 +129,20 @@ extension Forward {
         public var seconds: UInt64
 
         /// Makes an entry.
-        public init(device: String, method: String, place: String, sent: UInt64, received: UInt64, seconds: UInt64) {
+        public init(device: String, method: String, endpoint: String, sent: UInt64, received: UInt64, seconds: UInt64) {
             self.device = device
             self.method = method
-            self.place = place
+            self.endpoint = endpoint
             self.sent = sent
             self.received = received
             self.seconds = seconds
+        }
+
+        // The wire's names, which are older.
+        private enum CodingKeys: String, CodingKey {
+            case device, method
+            case endpoint = "place"
+            case sent, received, seconds
         }
     }
 

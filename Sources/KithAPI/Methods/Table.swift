@@ -5,7 +5,7 @@ extension API {
         AnyMethod(Devices.Forget.self), AnyMethod(Devices.List.self), AnyMethod(Devices.Rename.self),
         AnyMethod(Files.Copy.self), AnyMethod(Files.Delete.self), AnyMethod(Files.Duplicate.self),
         AnyMethod(Files.Exists.self), AnyMethod(Files.Find.self), AnyMethod(Files.Follow.self),
-        AnyMethod(Files.Lane.self), AnyMethod(Files.List.self), AnyMethod(Files.MakeFolder.self),
+        AnyMethod(Files.Substream.self), AnyMethod(Files.List.self), AnyMethod(Files.MakeFolder.self),
         AnyMethod(Files.Pull.self), AnyMethod(Files.Push.self), AnyMethod(Files.Read.self),
         AnyMethod(Files.Rename.self), AnyMethod(Files.Stat.self), AnyMethod(Files.Usage.self),
         AnyMethod(Files.Write.self), AnyMethod(Forward.Accept.self), AnyMethod(Forward.Connect.self),

@@ -55,7 +55,7 @@ extension Files.Path: SchemaDescribing {
     }
 }
 
-extension Forward.Place: SchemaDescribing {
+extension Forward.Endpoint: SchemaDescribing {
     /// The text form.
     public static var schema: JSONSchema {
         [

@@ -228,7 +228,7 @@ struct BrowserWork: Sendable {
             Files.Copy.self,
             Files.Copy.Input(
                 sources: order.sources, destination: order.destination, recursive: true,
-                landing: Files.Landing(overwrite: order.overwrite, intoFolder: order.intoFolder))
+                receiving: Files.ReceiveOptions(overwrite: order.overwrite, intoFolder: order.intoFolder))
         ).stream
         try await abandoning(stream.bytes) {
             for try await progress in stream.messages {

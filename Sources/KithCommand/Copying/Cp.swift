@@ -61,7 +61,7 @@ struct CpCommand: AsyncParsableCommand {
                 sources: sources, destination: destination,
                 recursive: recursive || transfer.archives,
                 selection: try transfer.selection(),
-                landing: Files.Landing(
+                receiving: Files.ReceiveOptions(
                     overwrite: !noClobber, preserve: !noPreserve, sync: transfer.sync, checksum: transfer.checksum,
                     update: transfer.update, wholeFile: transfer.wholeFile, dryRun: dryRun,
                     report: dryRun || transfer.itemizes),

@@ -36,7 +36,7 @@ struct SyncCommand: AsyncParsableCommand {
             Files.Copy.Input(
                 sources: [try source.location()], destination: try destination.location(), recursive: true,
                 selection: try transfer.selection(),
-                landing: Files.Landing(
+                receiving: Files.ReceiveOptions(
                     sync: transfer.sync, exact: true, checksum: transfer.checksum, update: transfer.update,
                     wholeFile: transfer.wholeFile, delete: delete, dryRun: dryRun, report: dryRun || transfer.itemizes),
                 limit: transfer.limit?.bytes, retrySeconds: transfer.retryFor, compress: transfer.compression,

@@ -107,17 +107,17 @@ struct TransferOptions: ParsableArguments {
         }
         guard case .done(let summary) = ending else { throw interrupted(ending, input) }
         try events.result(summary)
-        let showsReport = input.landing.report && !globals.json
+        let showsReport = input.receiving.report && !globals.json
         if isShowing(globals) || (showsReport && !quiet) {
             note(
-                input.landing.dryRun
+                input.receiving.dryRun
                     ? ProgressLine.plan(summary) : ProgressLine.summary(summary, took: ContinuousClock.now - start))
         }
     }
 
     /// Says how a copy goes on that a person has ended; returns the status a shell expects.
     private func interrupted(_ ending: Signals.Ending<Files.Summary>, _ input: Files.Copy.Input) -> ExitCode {
-        if !quiet, !input.landing.dryRun { note("kith: interrupted. The same command goes on where it stopped.") }
+        if !quiet, !input.receiving.dryRun { note("kith: interrupted. The same command goes on where it stopped.") }
         return ExitCode(128 + (ending.signal ?? SIGINT))
     }
 
@@ -141,7 +141,7 @@ struct TransferOptions: ParsableArguments {
                 for skipped in progress.skipped where !quiet && !globals.json {
                     note(leftOut(skipped.path.description, because: skipped.failure.message, of: skipped.path))
                 }
-                for change in progress.changes where input.landing.report && !globals.json {
+                for change in progress.changes where input.receiving.report && !globals.json {
                     printLine(Self.words(change))
                 }
                 line.show(progress, at: ContinuousClock.now)

@@ -125,7 +125,7 @@ struct ForwardCommand: AsyncParsableCommand {
                     list.inbound.map { entry in
                         [
                             printable(entry.device), String(entry.method.drop { $0 != "." }.dropFirst()),
-                            printable(entry.place), ProgressLine.size(entry.sent), ProgressLine.size(entry.received),
+                            printable(entry.endpoint), ProgressLine.size(entry.sent), ProgressLine.size(entry.received),
                             ProgressLine.duration(Double(entry.seconds)),
                         ]
                     }))

@@ -72,8 +72,8 @@ final class ForwardDisplay: Sendable {
     ///
     /// `isUp` is false for one that waits for this device to come up.
     static func route(_ status: Forward.Status, isUp: Bool = true) -> String {
-        let places = status.listening.isEmpty ? [status.rule.listen] : status.listening
-        let listen = places.map(\.description).joined(separator: " ")
+        let endpoints = status.listening.isEmpty ? [status.rule.listen] : status.listening
+        let listen = endpoints.map(\.description).joined(separator: " ")
         let side = status.rule.direction == .remote ? "there " : ""
         let carried = status.rule.transport == .udp ? "udp " : ""
         let waiting = status.rule.direction == .remote ? " (waiting for the device)" : " (not listening)"

@@ -48,7 +48,7 @@ struct ViaCommand: AsyncParsableCommand {
         guard command.isEmpty != target.isEmpty else {
             throw ValidationError("Name either what to run (-- COMMAND) or where to connect to (HOST PORT).")
         }
-        if !target.isEmpty { _ = try place() }
+        if !target.isEmpty { _ = try endpoint() }
     }
 
     func run() async throws {
@@ -58,30 +58,30 @@ struct ViaCommand: AsyncParsableCommand {
         throw ExitCode(status)
     }
 
-    private func place() throws -> Forward.Place {
-        let place: Forward.Place?
+    private func endpoint() throws -> Forward.Endpoint {
+        let endpoint: Forward.Endpoint?
         switch target.count {
-        case 1: place = Forward.Place(target[0])
+        case 1: endpoint = Forward.Endpoint(target[0])
         case 2:
             let host = target[0].hasPrefix("[") ? String(target[0].dropFirst().dropLast()) : target[0]
-            place = UInt16(target[1]).flatMap { Forward.Place(host: host, port: $0) }
-        default: place = nil
+            endpoint = UInt16(target[1]).flatMap { Forward.Endpoint(host: host, port: $0) }
+        default: endpoint = nil
         }
-        guard let place, place.port != 0 else {
+        guard let endpoint, endpoint.port != 0 else {
             let words = ShellService.Options.commandLine(for: target)
             throw ValidationError(
                 "“\(target.joined(separator: " "))” is not a host and port. Write HOST PORT or HOST:PORT. "
                     + "To run a command, put -- before it: kith via \(device) -- \(words)")
         }
-        if case .every = place { throw ValidationError("* is not a host to connect to.") }
-        return place
+        if case .every = endpoint { throw ValidationError("* is not a host to connect to.") }
+        return endpoint
     }
 
     // MARK: - A connection
 
     private func connect(_ client: Client) async throws -> Int32 {
         let opened = try await client.open(
-            Forward.Connect.self, Forward.Connect.Input(to: try place()), on: device,
+            Forward.Connect.self, Forward.Connect.Input(to: try endpoint()), on: device,
             options: CallOptions(timeout: .seconds(30)))
         let opening = opened.output
         guard opening.outcome == .connected else {
@@ -140,14 +140,14 @@ struct ViaCommand: AsyncParsableCommand {
     /// The environment of a command that is to use the proxy.
     static func environment(_ credentials: String, port: UInt16, device: String) -> [String: String] {
         var environment = ProcessInfo.processInfo.environment
-        let place = "\(credentials)@127.0.0.1:\(port)"
+        let proxy = "\(credentials)@127.0.0.1:\(port)"
         for (name, value) in [
-            ("ALL_PROXY", "socks5h://\(place)"), ("HTTP_PROXY", "http://\(place)"), ("HTTPS_PROXY", "http://\(place)"),
+            ("ALL_PROXY", "socks5h://\(proxy)"), ("HTTP_PROXY", "http://\(proxy)"), ("HTTPS_PROXY", "http://\(proxy)"),
         ] {
             environment[name] = value
             environment[name.lowercased()] = value
         }
-        environment["RSYNC_PROXY"] = place
+        environment["RSYNC_PROXY"] = proxy
         environment["KITH_VIA"] = device
         // What this machine reaches without a proxy, it is to reach through the device now.
         environment["NO_PROXY"] = nil

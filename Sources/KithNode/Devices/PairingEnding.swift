@@ -8,11 +8,11 @@ enum PairingEnding: Error, Equatable {
     /// The person at the other end said no.
     case refusedThere
     /// The other end closed, was interrupted or lost the connection.
-    case gaveUp
+    case disconnected
     /// The joiner did not go on in time after the challenge.
     case noReveal
     /// One of the two people did not answer in time.
-    case undecided
+    case unanswered
     /// The invitation expired meanwhile.
     case expired
     /// The invitation was taken back meanwhile.
@@ -29,7 +29,7 @@ enum PairingEnding: Error, Equatable {
     /// True when the key that tried it must wait before it may try again.
     var isBreach: Bool {
         switch self {
-        case .gaveUp, .noReveal, .changedNonce, .disorder: true
+        case .disconnected, .noReveal, .changedNonce, .disorder: true
         default: false
         }
     }
@@ -39,9 +39,9 @@ enum PairingEnding: Error, Equatable {
         switch self {
         case .refusedHere: "it was refused at this device"
         case .refusedThere: "it was refused at the other device"
-        case .gaveUp: "the other device gave up"
+        case .disconnected: "the other device gave up"
         case .noReveal: "the other device did not go on"
-        case .undecided: "nobody answered in time"
+        case .unanswered: "nobody answered in time"
         case .expired: "the invitation expired meanwhile"
         case .revoked: "the invitation was taken back"
         case .changedNonce: "the other device changed its mind about a number: it may be an attack"
@@ -56,9 +56,9 @@ enum PairingEnding: Error, Equatable {
         switch self {
         case .refusedHere: KithError(.denied, "It was refused at the inviting device.")
         case .refusedThere: KithError(.cancelled, "It was refused at this device.")
-        case .gaveUp: KithError(.closed, "This device gave up.")
+        case .disconnected: KithError(.closed, "This device gave up.")
         case .noReveal: KithError(.timedOut, "This device did not go on in time.")
-        case .undecided: KithError(.timedOut, "The codes were not confirmed at both devices in time.")
+        case .unanswered: KithError(.timedOut, "The codes were not confirmed at both devices in time.")
         case .expired: KithError(.unpaired, "The invitation expired meanwhile.")
         case .revoked: KithError(.denied, "The invitation was taken back at the inviting device.")
         case .changedNonce:

@@ -296,7 +296,7 @@ public final class PairingService: Service {
         let answer = try await Self.within(limits.message, else: .noReveal) {
             try await messages.receive()
         }
-        guard let answer else { throw PairingEnding.gaveUp }
+        guard let answer else { throw PairingEnding.disconnected }
         guard case .reveal(let reveal) = answer else { throw PairingEnding.disorder }
         let code: String
         do {
@@ -317,7 +317,7 @@ public final class PairingService: Service {
         log("the codes are compared", channel.joiner)
         // It stops counting when it expires, also under the eyes of the two people.
         let lifetime = Duration.seconds(max(0, invitation.expiresAt - now()))
-        try await Self.within(min(limits.verdict, lifetime), else: lifetime < limits.verdict ? .expired : .undecided) {
+        try await Self.within(min(limits.verdict, lifetime), else: lifetime < limits.verdict ? .expired : .unanswered) {
             try await self.agree(on: request, messages)
         }
         let now = now()
@@ -355,7 +355,7 @@ public final class PairingService: Service {
                         return .gone
                     }
                 case .there(false): throw PairingEnding.refusedThere
-                case .gone: throw PairingEnding.gaveUp
+                case .gone: throw PairingEnding.disconnected
                 }
             }
         }
@@ -382,7 +382,7 @@ public final class PairingService: Service {
         // The store does not let it: expired or taken back at the last moment, a full disk.
         case let error as KithError where [.unpaired, .exhausted, .internal, .conflict].contains(error.code):
             .failed(error)
-        default: .gaveUp
+        default: .disconnected
         }
     }
 
@@ -514,7 +514,7 @@ public final class PairingService: Service {
     /// Waits for this end's person, and for the inviter's word.
     private func agree(here: Person, there: Inviter, earlier: Int, left: Int?) async throws {
         enum Word { case decided(Bool), left, answer(PairingMethods.FromInviter), gone(KithError?), late }
-        enum Phase { case undecided, accepted, refused }
+        enum Phase { case pending, accepted, refused }
         let listen: @Sendable () async throws -> Word = {
             do {
                 return try await there.receive().map { .answer($0) } ?? .gone(nil)
@@ -526,10 +526,10 @@ public final class PairingService: Service {
             group.addTask { try await here.receive().map { .decided($0.accept) } ?? .left }
             group.addTask { try await listen() }
             defer { group.cancelAll() }
-            var phase = Phase.undecided
+            var phase = Phase.pending
             while let word = try await group.next() {
                 switch (phase, word) {
-                case (.undecided, .decided(let accept)):
+                case (.pending, .decided(let accept)):
                     phase = accept ? .accepted : .refused
                     try await there.send(PairingMethods.FromJoiner.verdict(Pairing.Verdict(accept: accept)))
                     if accept {

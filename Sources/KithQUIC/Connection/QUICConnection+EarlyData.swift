@@ -138,7 +138,7 @@ extension QUICConnection {
     mutating func repeatEarlyData(at now: Timestamp) {
         guard isClient, early.keys != nil else { return }
         recovery.resend(.application)
-        settleLost(at: now)
+        processLost(at: now)
     }
 
     /// Indicates whether a 0-RTT packet would carry anything.

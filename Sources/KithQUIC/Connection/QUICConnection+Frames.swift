@@ -164,8 +164,8 @@ extension QUICConnection {
         path.consecutiveProbes = 0
         if recovery.isBlackHole { fallBackToSmallest(at: now) }
         if space == .handshake, isClient { recovery.addressValidated() }
-        settleAcknowledged(at: now)
-        settleLost(at: now)
+        processAcknowledged(at: now)
+        processLost(at: now)
         if space == .application {
             // What is kept for repetition covers two windows, so that it never limits a long fat path, nor one where packets
             // overtake each other. On a short one 8 MiB are more than any link needs (10 ms: 6 Gbit/s).
@@ -182,7 +182,7 @@ extension QUICConnection {
     }
 
     /// Forgets what the peer is now known to have.
-    mutating func settleAcknowledged(at now: Timestamp) {
+    mutating func processAcknowledged(at now: Timestamp) {
         while let (space, content) = recovery.nextAcknowledged() {
             if let largest = content.largestAcknowledged {
                 spaces[space.rawValue].received.acknowledgementAcknowledged(upTo: largest)
@@ -205,7 +205,7 @@ extension QUICConnection {
     }
 
     /// Queues again what packets carried that were lost.
-    mutating func settleLost(at now: Timestamp) {
+    mutating func processLost(at now: Timestamp) {
         while let (space, content) = recovery.nextLost() {
             if let crypto = content.crypto {
                 spaces[space.rawValue].cryptoSend.lost(

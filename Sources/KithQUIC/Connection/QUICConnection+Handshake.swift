@@ -208,7 +208,7 @@ extension QUICConnection {
         }
         peerIDs.replaceFirst(header.source)
         recovery.retried(at: now)
-        settleLost(at: now)
+        processLost(at: now)
         repeatEarlyData(at: now)
         spaces[.initial].cryptoSend.rewind()
         initialDestination = header.source

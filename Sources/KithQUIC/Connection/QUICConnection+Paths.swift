@@ -74,7 +74,7 @@ extension QUICConnection {
             guard isClient else { return }
             let space: PacketSpace = spaces[.handshake].writeKeys == nil ? .initial : .handshake
             recovery.probeNow(space)
-            settleLost(at: now)
+            processLost(at: now)
             spaces[space.rawValue].probes = max(1, spaces[space.rawValue].probes)
         case .established:
             if isLeading, isHandshakeConfirmed { startValidation(at: now) }
@@ -381,7 +381,7 @@ extension QUICConnection {
     private mutating func probeSoon(at now: Timestamp) {
         guard phase == .established else { return }
         recovery.probeNow(.application)
-        settleLost(at: now)
+        processLost(at: now)
         spaces[.application].probes = max(1, spaces[.application].probes)
     }
 

@@ -80,9 +80,9 @@ extension QUICConnection {
     private mutating func recoveryTimedOut(at now: Timestamp) {
         switch recovery.timedOut(at: now) {
         case .none: break
-        case .lossDetected: settleLost(at: now)
+        case .lossDetected: processLost(at: now)
         case .probe(let space, let packets):
-            settleLost(at: now)
+            processLost(at: now)
             spaces[space.rawValue].probes = packets
             if space == .initial { repeatEarlyData(at: now) }
             path.consecutiveProbes += 1

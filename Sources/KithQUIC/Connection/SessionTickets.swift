@@ -62,7 +62,7 @@ final class SeenHandshakes: Sendable {
     /// Returns whether one more could be remembered now.
     func hasRoom(at now: Timestamp) -> Bool {
         state.withLock { state in
-            Self.turn(&state, at: now)
+            Self.rotate(&state, at: now)
             return state.newer.count < capacity
         }
     }
@@ -73,14 +73,14 @@ final class SeenHandshakes: Sendable {
         func word(_ start: Int) -> UInt64 { random[start..<start + 8].reduce(0) { $0 << 8 | UInt64($1) } }
         let name = Name(first: word(0), second: word(8))
         return state.withLock { state in
-            Self.turn(&state, at: now)
+            Self.rotate(&state, at: now)
             guard state.newer.count < capacity, !state.older.contains(name) else { return false }
             return state.newer.insert(name).inserted
         }
     }
 
     /// Two generations: everything is remembered for one window at least and two at most.
-    private static func turn(_ state: inout State, at now: Timestamp) {
+    private static func rotate(_ state: inout State, at now: Timestamp) {
         guard let began = state.began else {
             state.began = now
             return

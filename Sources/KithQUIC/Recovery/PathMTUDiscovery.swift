@@ -70,7 +70,7 @@ struct PathMTUDiscovery {
         state = .searching
     }
 
-    private mutating func settle(at now: Timestamp) {
+    private mutating func chooseNext(at now: Timestamp) {
         choose()
         if state == .complete, known < limit { raise = now + Self.raiseInterval }
     }
@@ -82,7 +82,7 @@ struct PathMTUDiscovery {
     mutating func acknowledged(_ size: Int, at now: Timestamp) -> Int? {
         guard state == .outstanding, size == candidate else { return nil }
         known = size
-        settle(at: now)
+        chooseNext(at: now)
         return size
     }
 
@@ -102,6 +102,6 @@ struct PathMTUDiscovery {
 
     private mutating func failed(at now: Timestamp) {
         ceiling = candidate
-        settle(at: now)
+        chooseNext(at: now)
     }
 }

@@ -140,7 +140,7 @@ extension Recovery {
             configuration, seed: configuration.seed &+ statistics.packetsSent, knowing: estimates, at: now)
         for index in spaces.indices { spaces[index].run.reset() }
         let index = PacketSpace.application.rawValue
-        bytesInFlight -= spaces[index].settleInFlight()
+        bytesInFlight -= spaces[index].removeAllFromFlight()
         return left
     }
 
@@ -175,7 +175,7 @@ extension Recovery {
 
 extension SentPackets {
     /// Takes everything out of the count of bytes in flight, and answers how many there were.
-    fileprivate mutating func settleInFlight() -> Int {
+    fileprivate mutating func removeAllFromFlight() -> Int {
         var bytes = 0
         var number = base
         while number < next {

@@ -133,12 +133,12 @@ package struct Recovery: Sendable {
 
     /// Offers the contents of all packets of a space again: the server sent a Retry, or has not answered at all.
     mutating func resend(_ space: PacketSpace) {
-        giveUp(space, offeringAgain: true)
+        abandon(space, offeringAgain: true)
     }
 
     /// Forgets the packets of a space, which goes on with the next number: they were rejected early data.
     mutating func withdraw(_ space: PacketSpace) {
-        giveUp(space, offeringAgain: false)
+        abandon(space, offeringAgain: false)
         lostPackets[space.rawValue] = []
     }
 
@@ -149,8 +149,8 @@ package struct Recovery: Sendable {
         antiDeadlockBase = now
     }
 
-    /// Waits no longer for any packet of a space, and queues their contents as lost when they are to be sent again.
-    private mutating func giveUp(_ space: PacketSpace, offeringAgain: Bool) {
+    /// Abandons the packets of a space, and queues their contents as lost when they are to be sent again.
+    private mutating func abandon(_ space: PacketSpace, offeringAgain: Bool) {
         let index = space.rawValue
         var number = spaces[index].base
         while number < spaces[index].next {

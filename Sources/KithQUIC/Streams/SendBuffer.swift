@@ -118,7 +118,7 @@ package struct SendBuffer: Sendable {
     /// Notes that the peer has a run, however often it was sent.
     package mutating func acknowledged(offset: UInt64, length: Int, isFinished: Bool) {
         if isFinished, finState != .open { finState = .acknowledged }
-        defer { if base == end { settle() } }
+        defer { if base == end { releaseMemory() } }
         let upper = min(offset + UInt64(length), next)
         let lower = max(offset, base)
         guard lower < upper else { return }
@@ -134,7 +134,7 @@ package struct SendBuffer: Sendable {
         }
     }
 
-    private mutating func settle() {
+    private mutating func releaseMemory() {
         if isComplete { ring.release() } else { ring.emptied() }
     }
 

@@ -89,7 +89,7 @@ extension StreamTable {
             streams[slot].stopCode = code
             queue(.stopSending, slot)
         }
-        settleStopped(slot)
+        closeStopped(slot)
         removeIfOver(slot)
     }
 

@@ -25,7 +25,7 @@ extension StreamTable {
                 offset: end, bytes: UnsafeRawBufferPointer(start: nil, count: 0), isFinished: false)
             streams[slot].receive.discard()
             consumed(max(before, end) - before, slot, isStreamOpen: false)
-            settleStopped(slot)
+            closeStopped(slot)
             removeIfOver(slot)
             return
         }
@@ -48,7 +48,7 @@ extension StreamTable {
     }
 
     /// A stopped stream is done once the peer has said how much it sent in all.
-    mutating func settleStopped(_ slot: Int) {
+    mutating func closeStopped(_ slot: Int) {
         guard streams[slot].receiveState == .stopped, streams[slot].receive.isComplete else { return }
         streams[slot].receiveState = .done
         streams[slot].pending.remove(.stopSending)

@@ -4,20 +4,20 @@ import KithWire
 
 /// Transfers whose larger files go over streams of their own, several at once.
 ///
-/// The stream that lists says with a message of type 20, where a file's contents would be, over which lane they come; on
-/// the lane's stream nothing but contents come, and back only how much was taken in. A lost packet so holds up one file
-/// and not all, and files are read, hashed and written by as many tasks as there are lanes. What is decided of a file,
+/// The stream that lists says with a message of type 20, where a file's contents would be, over which substream they come; on
+/// the substream's stream nothing but contents come, and back only how much was taken in. A lost packet so holds up one file
+/// and not all, and files are read, hashed and written by as many tasks as there are substreams. What is decided of a file,
 /// what becomes of it, and the last word stay with the first stream.
 extension Transfer {
-    /// Runs the lanes until `isOver` ends, or all of them have.
-    static func withLanes(
-        _ count: Int, until isOver: BoundedQueue<Bool>, _ lane: @escaping @Sendable (Int) async throws -> Void
+    /// Runs the substreams until `isOver` ends, or all of them have.
+    static func withSubstreams(
+        _ count: Int, until isOver: BoundedQueue<Bool>, _ substream: @escaping @Sendable (Int) async throws -> Void
     ) async throws {
         try await withThrowingTaskGroup(of: Bool.self) { group in
             defer { group.cancelAll() }
             for index in 0..<count {
                 group.addTask {
-                    try await lane(index)
+                    try await substream(index)
                     return false
                 }
             }
@@ -36,24 +36,24 @@ extension Transfer {
 
     // MARK: - Sending
 
-    /// Sends the files one lane is dealt.
+    /// Sends the files one substream is dealt.
     static func send(
-        lane: Int, of lanes: SendingSubstreams, over streams: LaneStreams, compress: Files.Compression,
+        substream: Int, of substreams: SendingSubstreams, over source: SubstreamSource, compress: Files.Compression,
         peer: PeerFeatures,
-        beside first: AheadGate, on disk: DiskExecutor, progress: TransferProgress
+        beside first: InFlightGate, on disk: DiskExecutor, progress: TransferProgress
     ) async throws {
-        guard try await lanes.begins(lane) else { return }
-        let stream = try await streams.stream(lane)
+        guard try await substreams.begins(substream) else { return }
+        let stream = try await source.open(substream)
         let channel = BoundedQueue<FileSender.Outgoing>(capacity: depth)
-        let ahead = AheadGate(beside: first)
-        ahead.begin()
+        let inFlight = InFlightGate(beside: first)
+        inFlight.begin()
         do {
             try await withThrowingTaskGroup(of: Part?.self) { group in
                 defer { group.cancelAll() }
                 group.addTask(executorPreference: disk) {
                     do {
-                        let sender = FileSender(output: channel, progress: progress, tellsTotal: false)
-                        try await lanes.run(lane, through: sender, progress: progress)
+                        let sender = FileSender(output: channel, progress: progress, reportsTotal: false)
+                        try await substreams.run(substream, through: sender, progress: progress)
                         channel.finish()
                         return .read
                     } catch {
@@ -63,11 +63,12 @@ extension Transfer {
                 }
                 group.addTask(executorPreference: disk) {
                     await write(
-                        channel, to: stream, with: BlockPacker(compress, peer: peer), ahead: ahead, progress: progress)
+                        channel, to: stream, with: BlockPacker(compress, peer: peer), inFlight: inFlight,
+                        progress: progress)
                 }
                 group.addTask {
-                    defer { ahead.end() }
-                    try await readTaken(from: stream, ahead: ahead)
+                    defer { inFlight.end() }
+                    try await readTaken(from: stream, inFlight: inFlight)
                     return nil
                 }
                 while let part = try await group.next() {
@@ -84,47 +85,48 @@ extension Transfer {
         }
     }
 
-    /// Takes in how much of a lane was taken in.
-    private static func readTaken(from stream: any ByteStream, ahead: AheadGate) async throws {
+    /// Takes in how much of a substream was taken in.
+    private static func readTaken(from stream: any ByteStream, inFlight: InFlightGate) async throws {
         var parser = TransferParser()
         while let bytes = try await stream.read(upTo: readLimit) {
             parser.feed(bytes)
             while let frame = try parser.next() {
                 guard case .taken(let count) = frame else {
-                    throw KithError(.invalid, "The other end sent what does not belong on a lane.")
+                    throw KithError(.invalid, "The other end sent what does not belong on a substream.")
                 }
-                try ahead.took(count)
+                try inFlight.acknowledged(count)
             }
         }
     }
 
     // MARK: - Receiving
 
-    /// Takes the files in that come over one lane.
+    /// Takes the files in that come over one substream.
     static func receive(
-        lane: Int, of lanes: ReceivingSubstreams, over streams: LaneStreams, features: TransferFrame.Features,
+        substream: Int, of substreams: ReceivingSubstreams, over source: SubstreamSource,
+        features: TransferFrame.Features,
         progress: TransferProgress
     ) async throws {
-        guard let receiver = try await lanes.begins(lane) else { return }
-        let stream = try await streams.stream(lane)
+        guard let receiver = try await substreams.begins(substream) else { return }
+        let stream = try await source.open(substream)
         do {
             var parser = TransferParser(takesCompressed: features.contains(.compression))
             var current: (contents: ArrivingContents, path: Files.Path)?
-            var (taken, told) = (UInt64(0), UInt64(0))
-            while let bytes = try await readLane(stream) {
+            var (taken, confirmed) = (UInt64(0), UInt64(0))
+            while let bytes = try await readSubstream(stream) {
                 progress.add(wire: UInt64(bytes.count))
                 parser.feed(bytes)
                 while let frame = try parser.next() {
                     if current == nil {
-                        try await lanes.next(on: lane)
-                        current = try receiver.with { try $0.beginNext(on: lane) }
+                        try await substreams.next(on: substream)
+                        current = try receiver.with { try $0.beginNext(on: substream) }
                     }
-                    try take(frame, &current, on: lane, of: receiver, progress: progress)
-                    if current == nil { lanes.fileDone() }
+                    try take(frame, &current, on: substream, of: receiver, progress: progress)
+                    if current == nil { substreams.fileDone() }
                 }
                 taken += UInt64(bytes.count)
-                if taken - told >= InFlightLimit.step {
-                    told = taken
+                if taken - confirmed >= InFlightLimit.step {
+                    confirmed = taken
                     var answer: [UInt8] = []
                     try TransferFrame.taken(taken).append(to: &answer)
                     do { try await stream.write(answer) } catch { throw StreamFailure(error: error) }
@@ -141,12 +143,12 @@ extension Transfer {
         }
     }
 
-    private static func readLane(_ stream: any ByteStream) async throws -> [UInt8]? {
+    private static func readSubstream(_ stream: any ByteStream) async throws -> [UInt8]? {
         do { return try await stream.read(upTo: readLimit) } catch { throw StreamFailure(error: error) }
     }
 
     private static func take(
-        _ frame: TransferFrame, _ current: inout (contents: ArrivingContents, path: Files.Path)?, on lane: Int,
+        _ frame: TransferFrame, _ current: inout (contents: ArrivingContents, path: Files.Path)?, on substream: Int,
         of receiver: SharedReceiver, progress: TransferProgress
     ) throws {
         guard case (var contents, let path)? = current else { throw TreeReceiver.outOfOrder }
@@ -162,8 +164,8 @@ extension Transfer {
             case .hole(let length): try contents.skip(length)
             case .kept(let leaves): try contents.keep(leaves)
             case .copied(let offset, let length): try contents.copy(offset, length)
-            case .fileEnd(let root): return try receiver.with { try $0.finish(contents, on: lane, root: root) }
-            case .skipped(let skipped): return try receiver.with { try $0.giveUp(on: lane, skipped) }
+            case .fileEnd(let root): return try receiver.with { try $0.finish(contents, on: substream, root: root) }
+            case .skipped(let skipped): return try receiver.with { try $0.abandon(on: substream, skipped) }
             default: throw TreeReceiver.outOfOrder
             }
         } catch let error as Errno {

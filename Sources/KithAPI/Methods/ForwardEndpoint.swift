@@ -12,12 +12,12 @@ public enum Forward {
         case udp
     }
 
-    /// The destination of a connection, or the place where one is listened for.
+    /// The destination of a connection, or where one is listened for.
     ///
     /// As text: `192.0.2.1:80`, `[2001:db8::1]:80`, `example.org:80`, `*:80` (every address of the device, for
     /// listening), `unix:/run/app.sock`.
     @nonexhaustive
-    public enum Place: Hashable, Sendable {
+    public enum Endpoint: Hashable, Sendable {
         /// An address; with port 0, for listening, whichever the system chooses.
         case address(NetworkAddress)
         /// A name, normalised (`HostName`), which the device there looks up.
@@ -32,7 +32,7 @@ public enum Forward {
     }
 }
 
-extension Forward.Place {
+extension Forward.Endpoint {
     /// Makes a place of a host, a name or an address without brackets, and a port; `nil` when it is neither.
     public init?(host: some StringProtocol, port: UInt16) {
         let text = host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
@@ -63,7 +63,7 @@ extension Forward.Place {
     }
 }
 
-extension Forward.Place: LosslessStringConvertible {
+extension Forward.Endpoint: LosslessStringConvertible {
     /// The text form.
     public var description: String {
         switch self {
@@ -97,17 +97,17 @@ extension Forward.Place: LosslessStringConvertible {
     }
 }
 
-extension Forward.Place: Codable {
+extension Forward.Endpoint: Codable {
     /// Reads the text form.
     public init(from decoder: any Decoder) throws {
         let text = try decoder.singleValueContainer().decode(String.self)
-        guard let place = Self(text) else {
+        guard let endpoint = Self(text) else {
             throw KithError(
                 .invalid,
-                "“\(text.prefix(128))” is not a place: write HOST:PORT, with an IPv6 address in brackets, or unix:/PATH."
+                "“\(text.prefix(128))” is not an endpoint: write HOST:PORT, with an IPv6 address in brackets, or unix:/PATH."
             )
         }
-        self = place
+        self = endpoint
     }
 
     /// Writes the text form.

@@ -4,13 +4,13 @@ import KithNode
 import KithWire
 
 /// A path a caller may reach, held by the descriptor of the folder it is confined to.
-struct Place: Sendable {
+struct ConfinedPath: Sendable {
     /// The folder beneath which everything happens.
     private let root: Descriptor
     /// The names from there.
     private let components: [[UInt8]]
-    /// True when the kernel keeps it beneath the root; false when the root is the whole file system.
-    let isConfined: Bool
+    /// True when the kernel keeps it beneath a granted folder; false when the root is the whole file system.
+    let isBeneathGrant: Bool
     /// True when the path says that it is a folder.
     let isFolder: Bool
     /// The path as the caller gave it, for messages.
@@ -21,7 +21,7 @@ struct Place: Sendable {
     /// A path of this device's own person: anywhere, following links as the system does.
     ///
     /// `shown`: what messages say instead of the path, when they go to somebody who need not know it. `protection`: of
-    /// a place where somebody else's things arrive.
+    /// a folder where somebody else's things arrive.
     init(
         ownPath path: Files.Path, shown: Files.Path? = nil, protecting protection: ProtectedFiles? = nil
     ) throws(KithError) {
@@ -103,7 +103,7 @@ struct Place: Sendable {
             bytes: [UInt8(ascii: "/")] + (granted + components).joined(separator: [UInt8(ascii: "/")]))
         self.isFolder = isFolder
         self.shown = shown
-        isConfined = way == .beneath
+        isBeneathGrant = way == .beneath
         rootName = granted.last
     }
 
@@ -181,7 +181,7 @@ struct Place: Sendable {
         guard let name = components.last else {
             throw KithError(.invalid, "\(shown) is the granted folder itself: name something in it.")
         }
-        let folder = try attempt("open the parent folder of", shown, confined: isConfined) { () throws(Errno) in
+        let folder = try attempt("open the parent folder of", shown, confined: isBeneathGrant) { () throws(Errno) in
             try open(Array(components.dropLast()), [.folder])
         }
         return (folder, name)
