@@ -41,7 +41,7 @@ let floors: [[Target]] = [
     ],
     // 3 Drivers
     [
-        .target(name: "KithMLSVectors", dependencies: ["KithMLS"]),
+        .target(name: "KithMLSVectors", dependencies: ["KithWire", "KithMLS"]),
         .target(name: "KithMLSCrypto", dependencies: ["KithMLS"]),
         .target(
             name: "KithMLSX509",

@@ -18,23 +18,12 @@ extension TraceContext {
 
     /// The value of a `traceparent` header.
     public var traceparent: String {
-        "00-\(Self.text(traceID))-\(Self.text(spanID))-\(Self.text([flags]))"
-    }
-
-    private static func text(_ bytes: [UInt8]) -> String {
-        let digits = Array("0123456789abcdef".utf8)
-        return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+        "00-\(Hex.encode(traceID))-\(Hex.encode(spanID))-\(Hex.encode([flags]))"
     }
 
     private static func hex(_ text: Substring, count: Int) -> [UInt8]? {
-        let digits = text.utf8.compactMap { byte -> UInt8? in
-            switch byte {
-            case 0x30...0x39: byte - 0x30
-            case 0x61...0x66: byte - 0x61 + 10
-            default: nil
-            }
-        }
-        guard text.utf8.count == count * 2, digits.count == count * 2 else { return nil }
-        return stride(from: 0, to: digits.count, by: 2).map { digits[$0] << 4 | digits[$0 + 1] }
+        // Capitals are malformed here.
+        guard text.utf8.count == count * 2, !text.utf8.contains(where: { (65...70).contains($0) }) else { return nil }
+        return Hex.decode(text)
     }
 }

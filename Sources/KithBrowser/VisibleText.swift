@@ -1,5 +1,6 @@
 import KithCommandLine
 import KithTerminal
+import KithWire
 
 /// Lines of a file as a terminal may show them: what it would obey stands there as `^[`, `\u{202e}` or `\x9b`, marked.
 package struct VisibleText: Hashable, Sendable {
@@ -40,7 +41,7 @@ package struct VisibleText: Hashable, Sendable {
                 add(isShown ? String(scalar) : Wording.printable(String(scalar)), isControl: !isShown)
                 rest = rest.dropFirst(length)
             } else {
-                add("\\x" + hex(first), isControl: true)
+                add("\\x" + Hex.encode(CollectionOfOne(first)), isControl: true)
                 rest = rest.dropFirst()
             }
         }
@@ -56,9 +57,6 @@ package struct VisibleText: Hashable, Sendable {
         else { return nil }
         return (scalar, length)
     }
-
-    /// Two digits.
-    static func hex(_ byte: UInt8) -> String { (byte < 16 ? "0" : "") + String(byte, radix: 16) }
 
     /// The spans folded into rows of `width` columns; at least one row.
     package static func rows(_ spans: [Span], width: Int) -> [[Span]] {
@@ -101,7 +99,9 @@ package struct VisibleText: Hashable, Sendable {
     package static func dump(_ bytes: some Collection<UInt8>, at offset: Int, perRow: Int) -> [Span] {
         let address = String(offset, radix: 16)
         var numbers = ""
-        for (index, byte) in bytes.enumerated() { numbers += (index % 8 == 0 ? "  " : " ") + hex(byte) }
+        for (index, byte) in bytes.enumerated() {
+            numbers += (index % 8 == 0 ? "  " : " ") + Hex.encode(CollectionOfOne(byte))
+        }
         let width = perRow * 3 + perRow / 8
         numbers += String(repeating: " ", count: max(0, width - numbers.count))
         let text = bytes.map { (0x20..<0x7F).contains($0) ? String(UnicodeScalar($0)) : "." }.joined()

@@ -1,3 +1,5 @@
+import Foundation
+
 /// A page of the manual in mdoc(7), from the same description as `--help`.
 package struct ManualPage: Hashable, Sendable {
     /// The name of its file, as `kith-cp.1`.
@@ -203,17 +205,12 @@ private struct Writer {
             case "\"": result += "\\(dq"
             default:
                 if let scalar = character.unicodeScalars.first, !character.isASCII {
-                    result += "\\[u\(Self.hex(scalar.value))]"
+                    result += "\\[u\(String(format: "%04X", scalar.value))]"
                 } else {
                     result.append(character)
                 }
             }
         }
-    }
-
-    private static func hex(_ value: UInt32) -> String {
-        let digits = String(value, radix: 16, uppercase: true)
-        return String(repeating: "0", count: max(0, 4 - digits.count)) + digits
     }
 
     /// A line that begins no request.

@@ -1,3 +1,5 @@
+import KithWire
+
 /// Bytes that stand in JSON as hexadecimal text.
 struct Hex: Codable, Hashable, Sendable {
     let bytes: [UInt8]
@@ -6,27 +8,8 @@ struct Hex: Codable, Hashable, Sendable {
 
     init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
-        let text = try container.decode(String.self).utf8
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(text.count / 2)
-        var high: UInt8?
-        for character in text {
-            let digit: UInt8
-            switch character {
-            case UInt8(ascii: "0")...UInt8(ascii: "9"): digit = character - UInt8(ascii: "0")
-            case UInt8(ascii: "a")...UInt8(ascii: "f"): digit = character - UInt8(ascii: "a") + 10
-            case UInt8(ascii: "A")...UInt8(ascii: "F"): digit = character - UInt8(ascii: "A") + 10
-            default: throw DecodingError.dataCorruptedError(in: container, debugDescription: "not hexadecimal")
-            }
-            if let first = high {
-                bytes.append(first << 4 | digit)
-                high = nil
-            } else {
-                high = digit
-            }
-        }
-        guard high == nil else {
-            throw DecodingError.dataCorruptedError(in: container, debugDescription: "half a byte")
+        guard let bytes = KithWire.Hex.decode(try container.decode(String.self)) else {
+            throw DecodingError.dataCorruptedError(in: container, debugDescription: "not hexadecimal")
         }
         self.bytes = bytes
     }
@@ -34,13 +17,7 @@ struct Hex: Codable, Hashable, Sendable {
     func encode(to encoder: any Encoder) throws { try text.encode(to: encoder) }
 
     /// The digits, in lower case.
-    var text: String {
-        let digits = Array("0123456789abcdef".utf8)
-        var text: [UInt8] = []
-        text.reserveCapacity(bytes.count * 2)
-        for byte in bytes { text += [digits[Int(byte >> 4)], digits[Int(byte & 15)]] }
-        return String(decoding: text, as: UTF8.self)
-    }
+    var text: String { KithWire.Hex.encode(bytes) }
 }
 
 extension KeyedEncodingContainer {

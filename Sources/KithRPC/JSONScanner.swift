@@ -1,3 +1,5 @@
+import KithWire
+
 /// Walks over JSON text (RFC 8259) without building values, refusing whatever the grammar refuses.
 ///
 /// Stricter than the RFC in two ways: nothing nests deeper than ``depthLimit``, and no object it lists the
@@ -199,23 +201,14 @@ package struct JSONScanner {
     private mutating func hexUnit() throws(Failure) -> UInt32 {
         var unit: UInt32 = 0
         for _ in 0..<4 {
-            guard position < end, let digit = Self.hexDigit(bytes[position]) else { throw expected("a hex digit") }
-            unit = unit << 4 | digit
+            guard position < end, let digit = Hex.value(bytes[position]) else { throw expected("a hex digit") }
+            unit = unit << 4 | UInt32(digit)
             position += 1
         }
         return unit
     }
 
     private static func isDigit(_ byte: UInt8) -> Bool { byte >= 0x30 && byte <= 0x39 }
-
-    private static func hexDigit(_ byte: UInt8) -> UInt32? {
-        switch byte {
-        case 0x30...0x39: UInt32(byte - 0x30)
-        case 0x41...0x46: UInt32(byte - 0x41 + 10)
-        case 0x61...0x66: UInt32(byte - 0x61 + 10)
-        default: nil
-        }
-    }
 
     /// The text of a scanned string, given with its quotes.
     package static func unescaped(_ quoted: ArraySlice<UInt8>) -> String {
@@ -226,7 +219,7 @@ package struct JSONScanner {
         var index = inner.startIndex
         var units: [UInt16] = []
         func unit(at index: Int) -> UInt16 {
-            UInt16(truncatingIfNeeded: inner[index..<index + 4].reduce(0) { $0 << 4 | (hexDigit($1) ?? 0) })
+            inner[index..<index + 4].reduce(0) { $0 << 4 | UInt16(Hex.value($1) ?? 0) }
         }
         while index < inner.endIndex {
             guard inner[index] == UInt8(ascii: "\\") else {

@@ -59,14 +59,13 @@ public struct JSONText: Hashable, Sendable {
     package static func quoted(_ text: String) -> [UInt8] {
         var bytes: [UInt8] = [UInt8(ascii: "\"")]
         bytes.reserveCapacity(text.utf8.count + 2)
-        let hex = Array("0123456789abcdef".utf8)
         for byte in text.utf8 {
             switch byte {
             case UInt8(ascii: "\""), UInt8(ascii: "\\"): bytes += [UInt8(ascii: "\\"), byte]
             case 0x0A: bytes += Array("\\n".utf8)
             case 0x0D: bytes += Array("\\r".utf8)
             case 0x09: bytes += Array("\\t".utf8)
-            case 0..<0x20, 0x7F: bytes += Array("\\u00".utf8) + [hex[Int(byte >> 4)], hex[Int(byte & 15)]]
+            case 0..<0x20, 0x7F: bytes += Array("\\u00\(Hex.encode(CollectionOfOne(byte)))".utf8)
             default: bytes.append(byte)
             }
         }

@@ -159,26 +159,7 @@ extension Asciicast {
             return String(decoding: bytes[..<whole], as: UTF8.self)
         }
 
-        private func quoted(_ text: String) -> String {
-            var quoted = "\""
-            for scalar in text.unicodeScalars {
-                switch scalar {
-                case "\"": quoted += "\\\""
-                case "\\": quoted += "\\\\"
-                case "\n": quoted += "\\n"
-                case "\r": quoted += "\\r"
-                case "\t": quoted += "\\t"
-                default:
-                    guard scalar.value < 0x20 || scalar.value == 0x7F else {
-                        quoted.unicodeScalars.append(scalar)
-                        continue
-                    }
-                    let hex = String(scalar.value, radix: 16)
-                    quoted += "\\u" + String(repeating: "0", count: 4 - hex.count) + hex
-                }
-            }
-            return quoted + "\""
-        }
+        private func quoted(_ text: String) -> String { String(decoding: JSONText.quoted(text), as: UTF8.self) }
     }
 }
 

@@ -2,12 +2,13 @@
 public enum Hex {
     /// Two digits for every byte.
     public static func encode(_ bytes: some Sequence<UInt8>) -> String {
-        var text = ""
+        var digits: [UInt8] = []
+        digits.reserveCapacity(bytes.underestimatedCount * 2)
         for byte in bytes {
-            text.unicodeScalars.append(digit(byte >> 4))
-            text.unicodeScalars.append(digit(byte & 15))
+            digits.append(digit(byte >> 4))
+            digits.append(digit(byte & 15))
         }
-        return text
+        return String(decoding: digits, as: UTF8.self)
     }
 
     /// The bytes of an even number of digits, either case; `nil` for anything else.
@@ -23,11 +24,10 @@ public enum Hex {
         return bytes
     }
 
-    private static func digit(_ value: UInt8) -> Unicode.Scalar {
-        Unicode.Scalar(value < 10 ? 48 + value : 87 + value)
-    }
+    private static func digit(_ value: UInt8) -> UInt8 { value < 10 ? 48 + value : 87 + value }
 
-    private static func value(_ digit: UInt8) -> UInt8? {
+    /// The value of one digit in ASCII, either case; `nil` for anything else.
+    package static func value(_ digit: UInt8) -> UInt8? {
         switch digit {
         case 48...57: digit - 48
         case 97...102: digit - 87

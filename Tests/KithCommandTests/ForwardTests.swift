@@ -1,11 +1,21 @@
 import Foundation
 import KithAPI
+@testable import KithCommand
 import KithTesting
 import KithWire
 import Testing
 
 /// `kith forward` and `kith via` between two daemons, with other people's programs at both ends.
 @Suite struct ForwardTests {
+    @Test func `the credentials of via are 128 bits, every byte in two digits`() {
+        let drawn = (0..<100).map { _ in ViaCommand.freshCredentials() }
+        for credentials in drawn {
+            let secret = credentials.dropFirst("kith:".count)
+            #expect(credentials.hasPrefix("kith:") && Hex.decode(secret)?.count == 16, "\(credentials)")
+        }
+        #expect(Set(drawn).count == drawn.count)
+    }
+
     @Test func `a hundred megabytes arrive as they were sent, both ways at once`() async throws {
         try await withTwoMachines { laptop, phone in
             try await laptop.invite(phone, "forward")

@@ -124,8 +124,7 @@ struct ViaCommand: AsyncParsableCommand {
     // MARK: - A command
 
     private func runCommand(_ client: Client) async throws -> Int32 {
-        let secret = (0..<16).map { _ in String(UInt8.random(in: .min ... .max), radix: 16) }.joined()
-        let credentials = "kith:\(secret)"
+        let credentials = Self.freshCredentials()
         let rule = Forward.Rule(
             .local, listen: .name("localhost", port: 0), target: nil, credentials: credentials)
         let command = command
@@ -135,6 +134,11 @@ struct ViaCommand: AsyncParsableCommand {
             return try await ChildProcess.run(
                 command, environment: Self.environment(credentials, port: port, device: device))
         }
+    }
+
+    /// Credentials nobody else knows: a name, a colon and 128 random bits in hexadecimal.
+    static func freshCredentials() -> String {
+        "kith:\(Hex.encode((0..<16).map { _ in UInt8.random(in: .min ... .max) }))"
     }
 
     /// The environment of a command that is to use the proxy.

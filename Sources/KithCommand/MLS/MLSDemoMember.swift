@@ -86,7 +86,7 @@ private struct DemoMember {
             Self.print(
                 DemoLine(
                     isDone: true, epoch: try await session().epoch(),
-                    exporter: hash.map { String(format: "%02x", $0) }.joined()))
+                    exporter: Hex.encode(hash)))
             return
         default: throw KithError(.invalid, "There is no command \(printable(command)).")
         }

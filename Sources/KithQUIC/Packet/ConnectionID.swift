@@ -1,3 +1,5 @@
+import KithWire
+
 /// A QUIC connection id: up to 20 bytes that route a datagram to its connection (RFC 9000 §5.1).
 ///
 /// Held in place, without heap: it is a key of the routing table and stands on the packet path.
@@ -72,15 +74,7 @@ public struct ConnectionID: Hashable, Sendable {
 
 extension ConnectionID: CustomStringConvertible {
     /// The bytes in hexadecimal.
-    public var description: String {
-        let digits = Array("0123456789abcdef")
-        var text = ""
-        for byte in bytes {
-            text.append(digits[Int(byte >> 4)])
-            text.append(digits[Int(byte & 15)])
-        }
-        return text
-    }
+    public var description: String { Hex.encode(bytes) }
 }
 
 /// The 16 bytes that prove a stateless reset (RFC 9000 §10.3).
