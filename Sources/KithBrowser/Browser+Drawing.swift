@@ -402,7 +402,7 @@ extension Browser {
         } else {
             let width = columns - 2
             let details =
-                "  \(Self.modeText(item))  \(item.kind == .file ? Wording.grouped(Int(clamping: item.size)) + " B" : "")"
+                "  \(Self.modeText(of: item))  \(item.kind == .file ? Wording.grouped(Int(clamping: item.size)) + " B" : "")"
                 + "  \(timeText(item.modified, width: 16))"
             if let target = item.target { text += " → " + Wording.printable(String(decoding: target, as: UTF8.self)) }
             text = CharacterWidth.fitted(text, width: max(width - details.count, 12)) + details
@@ -410,10 +410,15 @@ extension Browser {
         canvas.write(text, column: 1, row: row, limit: columns, Theme.text)
     }
 
-    private static func modeText(_ item: Item) -> String {
-        let letters: [Item.Kind: String] = [.folder: "d", .link: "l", .special: "?"]
-        return (letters[item.kind] ?? "-")
-            + (0..<9).map { item.mode & (0o400 >> UInt32($0)) == 0 ? "-" : ["r", "w", "x"][$0 % 3] }.joined()
+    private static func modeText(of item: Item) -> String {
+        let kind: Files.Kind =
+            switch item.kind {
+            case .file: .file
+            case .link: .link
+            case .special: .special
+            case .folder, .parent, .device: .folder
+            }
+        return String(decoding: Files.modeText(kind, item.special, mode: item.mode), as: UTF8.self)
     }
 
     private static let keys: [(Int, String)] = [

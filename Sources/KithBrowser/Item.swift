@@ -18,6 +18,8 @@ package struct Item: Hashable, Sendable {
     /// Its name; of something found by a search, the path from the folder searched; empty: this device.
     package let name: [UInt8]
     package let kind: Kind
+    /// What of the system it is, where that is known and ``kind`` is special.
+    package let special: Files.Special?
     package let size: UInt64
     package let mode: UInt32
     /// In seconds since 1970.
@@ -39,16 +41,17 @@ package struct Item: Hashable, Sendable {
             case .special: .special
             }
         self.init(
-            name: entry.name.bytes, kind: kind, size: entry.size, mode: entry.mode,
+            name: entry.name.bytes, kind: kind, special: entry.special, size: entry.size, mode: entry.mode,
             modified: entry.modified, target: entry.target?.bytes)
     }
 
     package init(
-        name: [UInt8], kind: Kind, size: UInt64 = 0, mode: UInt32 = 0, modified: Int64 = 0, target: [UInt8]? = nil,
-        note: String? = nil
+        name: [UInt8], kind: Kind, special: Files.Special? = nil, size: UInt64 = 0, mode: UInt32 = 0,
+        modified: Int64 = 0, target: [UInt8]? = nil, note: String? = nil
     ) {
         self.name = name
         self.kind = kind
+        self.special = special
         self.size = size
         self.mode = mode
         self.modified = modified

@@ -29,7 +29,7 @@ struct LongListing {
         let (links, size) = (Self.links(entry), size(entry))
         let (user, group) = (Self.user(entry), Self.group(entry))
         func pad(_ count: Int) { if count > 0 { output.append(contentsOf: repeatElement(Self.blank, count: count)) } }
-        output.append(contentsOf: Self.letters(entry))
+        output.append(contentsOf: entry.modeText)
         pad(1 + max(0, widths.links - links.utf8.count))
         output.append(contentsOf: links.utf8)
         pad(1)
@@ -70,36 +70,6 @@ struct LongListing {
     private static func links(_ entry: Files.Entry) -> String { entry.links.map { String($0) } ?? "?" }
     private static func user(_ entry: Files.Entry) -> String { entry.userName.map(printable) ?? String(entry.user) }
     private static func group(_ entry: Files.Entry) -> String { entry.groupName.map(printable) ?? String(entry.group) }
-
-    /// `drwxr-sr-t`: the kind, then who may do what, as the coreutils write it.
-    static func mode(_ entry: Files.Entry) -> String { String(decoding: letters(entry), as: UTF8.self) }
-
-    private static func letters(_ entry: Files.Entry) -> [UInt8] {
-        let kind: Unicode.Scalar =
-            switch (entry.kind, entry.special) {
-            case (.file, _): "-"
-            case (.folder, _): "d"
-            case (.link, _): "l"
-            case (.special, .pipe): "p"
-            case (.special, .socket): "s"
-            case (.special, .characterDevice): "c"
-            case (.special, .blockDevice): "b"
-            case (.special, nil): "?"
-            }
-        func letter(_ bit: UInt32, _ set: Unicode.Scalar, else other: Unicode.Scalar = "-") -> UInt8 {
-            UInt8(ascii: entry.mode & bit != 0 ? set : other)
-        }
-        /// The right to run, and what is done with it as somebody else.
-        func running(_ bit: UInt32, _ special: UInt32, _ both: Unicode.Scalar, _ alone: Unicode.Scalar) -> UInt8 {
-            entry.mode & special == 0 ? letter(bit, "x") : letter(bit, both, else: alone)
-        }
-        return [
-            UInt8(ascii: kind),
-            letter(0o400, "r"), letter(0o200, "w"), running(0o100, 0o4000, "s", "S"),
-            letter(0o040, "r"), letter(0o020, "w"), running(0o010, 0o2000, "s", "S"),
-            letter(0o004, "r"), letter(0o002, "w"), running(0o001, 0o1000, "t", "T"),
-        ]
-    }
 
     /// `2026-11-21 12:00`; a time no calendar has, as its number.
     static func time(_ seconds: Int64) -> String { LocalTime(seconds)?.minutes ?? String(seconds) }

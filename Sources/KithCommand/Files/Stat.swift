@@ -64,7 +64,7 @@ struct StatCommand: AsyncParsableCommand {
             return bits.map { String($0 | entry.mode, radix: 16) } ?? "?"
         case "F": return kindText(entry)
         case "a": return String(entry.mode, radix: 8)
-        case "A": return LongListing.mode(entry)
+        case "A": return String(decoding: entry.modeText, as: UTF8.self)
         case "U": return printable(entry.userName ?? "UNKNOWN")
         case "G": return printable(entry.groupName ?? "UNKNOWN")
         case "t": return String(entry.deviceNumbers?.major ?? 0, radix: 16)
