@@ -4,15 +4,8 @@ import KithWire
 
 /// A call of the table as JSON-RPC.
 ///
-/// `params` is the method's input. Members about the call itself stand beside it:
-///
-/// | member | what |
-/// | --- | --- |
-/// | `on` | the device to ask: a name, a DeviceID or the beginning of one; absent for this one |
-/// | `timeout` | how long the answer may take, in milliseconds, 1…2⁵²; absent for no limit |
-/// | `traceparent` | the W3C trace context the call belongs to |
-/// | `credit` | of a stream: how many messages may come before `$/credit` allows more, 1…2³¹; absent for no limit |
-/// | `raw` | of a stream, `true`: the connection carries nothing but its bytes from the answer on (``SocketStream``) |
+/// `params` is the method's input. Members about the call itself stand beside it: `CallMember` of KithAPI. With `raw` the
+/// connection becomes a ``SocketStream``.
 struct RPCCall {
     /// The method called, and its input.
     var call: IncomingCall
@@ -21,7 +14,8 @@ struct RPCCall {
     /// The most messages of a stream that may come; `nil`: no limit.
     var credit: Int?
 
-    private static let misplaced: Set<String> = ["on", "timeout", "traceparent"]
+    /// The members that stood inside `params` in version 1.
+    private static let misplaced: Set<String> = Set([CallMember.on, .timeout, .traceparent].map(\.rawValue))
 
     /// The request for a call.
     static func request(
@@ -29,13 +23,12 @@ struct RPCCall {
         isRaw: Bool = false, credit: Int? = nil
     ) -> RPCRequest {
         var envelope: [String: JSONText] = [:]
-        if let device { envelope["on"] = JSONText(scanned: JSONText.quoted(device)) }
-        if let timeout = options.timeout {
-            envelope["timeout"] = JSONText(scanned: Array(String(milliseconds(timeout)).utf8))
-        }
-        if let trace = options.trace { envelope["traceparent"] = JSONText(scanned: JSONText.quoted(trace.traceparent)) }
-        if isRaw { envelope["raw"] = JSONText(scanned: Array("true".utf8)) }
-        if let credit { envelope["credit"] = JSONText(scanned: Array(String(credit).utf8)) }
+        func add(_ member: CallMember, _ value: [UInt8]) { envelope[member.rawValue] = JSONText(scanned: value) }
+        if let device { add(.on, JSONText.quoted(device)) }
+        if let timeout = options.timeout { add(.timeout, Array(String(milliseconds(timeout)).utf8)) }
+        if let trace = options.trace { add(.traceparent, JSONText.quoted(trace.traceparent)) }
+        if isRaw { add(.raw, Array("true".utf8)) }
+        if let credit { add(.credit, Array(String(credit).utf8)) }
         return RPCRequest(id: id, method: method, params: JSONText(scanned: input), envelope: envelope)
     }
 
@@ -53,30 +46,30 @@ struct RPCCall {
                 "`\(member.name)` stands beside `params`, not in it. Say rpc.hello first for a method that takes one.")
         }
         for (name, value) in request.envelope {
-            switch name {
-            case "on":
+            switch CallMember(rawValue: name) {
+            case .on:
                 guard let device = value.string else { throw KithError(.invalid, "`on` must be a string.") }
                 call.device = device
-            case "timeout":
-                guard let timeout = value.integer, (1...(1 << 52)).contains(timeout) else {
-                    throw KithError(
-                        .invalid, "`timeout` must be a whole number of milliseconds, 1 to 4503599627370496.")
-                }
-                call.options.timeout = .milliseconds(timeout)
-            case "traceparent":
+            case .timeout:
+                call.options.timeout = .milliseconds(try Self.number(value, of: .timeout, what: "milliseconds"))
+            case .traceparent:
                 // A trace that cannot be read is ignored, as W3C Trace Context asks.
                 call.options.trace = value.string.flatMap { TraceContext(traceparent: $0) }
-            case "raw":
+            case .raw:
                 guard let isRaw = value.boolean else { throw KithError(.invalid, "`raw` must be true or false.") }
                 self.isRaw = isRaw
-            case "credit":
-                guard let credit = value.integer, (1...(1 << 31)).contains(credit) else {
-                    throw KithError(.invalid, "`credit` must be a whole number of messages, 1 to 2^31.")
-                }
-                self.credit = Int(credit)
-            default: break  // of a later version: what it cannot do without is asked of hello
+            case .credit: credit = Int(try Self.number(value, of: .credit, what: "messages"))
+            case nil: break  // of a later version: what it cannot do without is asked of hello
             }
         }
+    }
+
+    private static func number(_ value: JSONText, of member: CallMember, what: String) throws(KithError) -> Int64 {
+        guard let range = member.range, let number = value.integer, range.contains(number) else {
+            let bounds = member.range.map { ", \($0.lowerBound) to \($0.upperBound)" } ?? ""
+            throw KithError(.invalid, "`\(member.rawValue)` must be a whole number of \(what)\(bounds).")
+        }
+        return number
     }
 
     private static func milliseconds(_ duration: Duration) -> Int64 {

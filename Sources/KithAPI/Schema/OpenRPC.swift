@@ -133,22 +133,8 @@ extension OpenRPC {
     /// The schema of the members that may stand beside `params` in any request.
     package static let envelope: JSONSchema = [
         "type": "object",
-        "properties": [
-            "on": ["type": "string", "description": "The device to ask; this one without it."],
-            "timeout": [
-                "type": "integer", "minimum": 1, "maximum": 4_503_599_627_370_496,
-                "description": "How long the answer may take, in milliseconds.",
-            ],
-            "traceparent": ["type": "string", "description": "The W3C trace context the call belongs to."],
-            "credit": [
-                "type": "integer", "minimum": 1, "maximum": 2_147_483_648,
-                "description": "Of a stream: how many messages may come before $/credit allows more.",
-            ],
-            "raw": [
-                "type": "boolean",
-                "description": "Of a stream: whether the connection carries its bytes only, from the answer on.",
-            ],
-        ],
+        "properties": .object(
+            Dictionary(CallMember.allCases.map { ($0.rawValue, $0.schema.value) }) { $1 }),
     ]
 
     /// The part of the document that concerns one method: itself, and the types it refers to.
