@@ -84,31 +84,27 @@ extension JSONText {
     /// The value, parsed.
     ///
     /// - Throws: `KithError` `.invalid` for a number beyond all bounds.
-    public func value() throws -> JSONValue { try Self.value(of: bytes, in: 0..<bytes.count) }
+    public func value() throws -> JSONValue { try JSONValue(parsed) }
+}
 
-    /// Converts what the scanner has accepted, which cannot fail here; `null` stands for the impossible.
-    private static func value(of bytes: [UInt8], in range: Range<Int>) throws -> JSONValue {
-        var scanner = JSONScanner(bytes, in: range)
-        switch scanner.peek() {
-        case UInt8(ascii: "{"):
-            let members = (try? scanner.members()) ?? []  // see above
-            return .object(Dictionary(try members.map { ($0.name, try value(of: bytes, in: $0.value)) }) { $1 })
-        case UInt8(ascii: "["):
-            let elements = (try? scanner.elements()) ?? []  // see above
-            return .array(try elements.map { try value(of: bytes, in: $0) })
-        case UInt8(ascii: "\""):
-            let text = (try? scanner.value()) ?? range  // see above
-            return .string(JSONScanner.unescaped(bytes[text]))
-        case UInt8(ascii: "t"): return .boolean(true)
-        case UInt8(ascii: "f"): return .boolean(false)
-        case UInt8(ascii: "n"), nil: return .null
-        default:
-            let text = String(decoding: bytes[(try? scanner.value()) ?? range], as: UTF8.self)  // see above
-            if let integer = Int64(text) { return .integer(integer) }
-            guard let number = Double(text), number.isFinite else {
-                throw KithError(.invalid, "No number is as large as \(text.prefix(32)).")
+extension JSONValue {
+    /// Takes a value over, numbers by what they come to.
+    fileprivate init(_ value: ParsedJSON) throws {
+        switch value {
+        case .null: self = .null
+        case .bool(let flag): self = .boolean(flag)
+        case .string(let text): self = .string(text)
+        case .array(let elements): self = .array(try elements.map { try JSONValue($0) })
+        case .object(let members): self = .object(try members.mapValues { try JSONValue($0) })
+        case .number(let literal):
+            if let integer = Int64(literal) {
+                self = .integer(integer)
+                return
             }
-            return .number(number)
+            guard let number = Double(literal), number.isFinite else {
+                throw KithError(.invalid, "No number is as large as \(literal.prefix(32)).")
+            }
+            self = .number(number)
         }
     }
 }

@@ -1,6 +1,5 @@
-/// Any JSON value, for looking into text whose type is not known.
-@frozen
-public enum ParsedJSON: Hashable, Sendable {
+/// Any JSON value as it was written: what goes on as another format, or becomes a ``JSONValue``.
+package enum ParsedJSON: Hashable, Sendable {
     case null
     case bool(Bool)
     /// A number, by its literal, so that none is rounded.
@@ -12,7 +11,7 @@ public enum ParsedJSON: Hashable, Sendable {
 
 extension JSONText {
     /// The value, parsed.
-    public var parsed: ParsedJSON { Self.value(of: bytes, in: 0..<bytes.count) }
+    package var parsed: ParsedJSON { Self.value(of: bytes, in: 0..<bytes.count) }
 
     /// Converts what the scanner has accepted, which cannot fail here; `null` stands for the impossible.
     private static func value(of bytes: [UInt8], in range: Range<Int>) -> ParsedJSON {
