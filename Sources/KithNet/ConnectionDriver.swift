@@ -253,9 +253,9 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
                 bytes, segmentSize: transmit.segmentSize, to: transmit.remote, ecn: transmit.ecn)
             switch outcome {
             case .sent: break
-            case .blocked(let taken):
+            case .blocked(let taken), .congested(let taken):
                 let rest = unsafe Array(bytes[taken...])
-                endpoint.blocked(self, rest: rest, transmit: transmit)
+                endpoint.blocked(self, rest: rest, transmit: transmit, outcome)
                 return false
             case .unreachable(let number):
                 if case .dialing(let dial) = purpose {

@@ -63,7 +63,7 @@ public final class Endpoint: Sendable {
                 running.append(UDPSocket(socket, number: number, channel: channel))
             }
         } catch {
-            for socket in running { socket.channel.close(promise: nil) }
+            for socket in running { socket.close() }
             for socket in sockets.dropFirst(running.count) { socket.close() }
             throw KithError(.internal, "The UDP sockets could not be read.", cause: error)
         }

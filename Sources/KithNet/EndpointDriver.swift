@@ -54,7 +54,9 @@ import Synchronization
     /// The number of Retries sent.
     private(set) var retriesSent = 0
     private var unsent: [Unsent] = []
-    private var isRetryScheduled = false
+    private var isAwaitingRoom = false
+    /// Waits for sockets to have room; made when one first has none.
+    private var reactor: Reactor?
     private(set) var isClosing = false
     /// The addresses where machines have just said that nobody listens, and the time they said so.
     private var closedPorts: [NetworkAddress: Timestamp] = [:]
@@ -318,34 +320,56 @@ import Synchronization
         return family.first { $0.address.isUnspecified || $0.address.isLoopback == remote.isLoopback } ?? family.first
     }
 
-    /// The kernel's buffer is full: keeps what it did not take and tries again in half a millisecond.
-    func blocked(_ driver: ConnectionDriver, rest: [UInt8], transmit: Transmit) {
+    /// The kernel does not take everything: keeps the rest until it does.
+    func blocked(_ driver: ConnectionDriver, rest: [UInt8], transmit: Transmit, _ outcome: UDPSocket.Outcome) {
         driver.isBlocked = true
         unsent.append(Unsent(driver: driver, bytes: rest, transmit: transmit))
-        retryLater()
+        awaitRoom(in: socket(for: transmit, of: driver), outcome)
     }
 
-    private func retryLater() {
-        guard !isRetryScheduled else { return }
-        isRetryScheduled = true
-        loop.scheduleTask(in: .microseconds(500)) { self.retry() }
+    /// Goes on sending as soon as the socket can be written to; where that cannot be known, half a millisecond later.
+    private func awaitRoom(in socket: UDPSocket, _ outcome: UDPSocket.Outcome) {
+        guard !isAwaitingRoom else { return }
+        isAwaitingRoom = true
+        if case .blocked = outcome, let watch = watch(socket) {
+            Task(name: "kith udp") { [weak self, loop] in
+                await watch.wait(for: .writing)
+                loop.execute { [weak self] in self?.sendRest() }
+            }
+        } else {
+            loop.scheduleTask(in: .microseconds(500)) { [weak self] in self?.sendRest() }
+        }
     }
 
-    private func retry() {
-        isRetryScheduled = false
+    /// What tells when `socket` can be written to; nil where the system watches no more.
+    private func watch(_ socket: UDPSocket) -> Watch? {
+        do throws(SystemError) {
+            let reactor = if let reactor { reactor } else { try Reactor(name: "kith udp") }
+            self.reactor = reactor
+            return try socket.room(reactor)
+        } catch {
+            return nil
+        }
+    }
+
+    private func sendRest() {
+        isAwaitingRoom = false
         while let first = unsent.first {
+            let socket = socket(for: first.transmit, of: first.driver)
             let outcome = unsafe first.bytes.withUnsafeBytes { bytes in
-                unsafe socket(for: first.transmit, of: first.driver).send(
+                unsafe socket.send(
                     bytes, segmentSize: first.transmit.segmentSize, to: first.transmit.remote, ecn: first.transmit.ecn)
             }
-            if case .blocked(let taken) = outcome {
+            switch outcome {
+            case .blocked(let taken), .congested(let taken):
                 unsent[0] = Unsent(
                     driver: first.driver, bytes: Array(first.bytes[taken...]), transmit: first.transmit)
-                return retryLater()
+                return awaitRoom(in: socket, outcome)
+            case .sent, .unreachable, .tooLarge:
+                unsent.removeFirst()
+                first.driver.isBlocked = false
+                first.driver.service()
             }
-            unsent.removeFirst()
-            first.driver.isBlocked = false
-            first.driver.service()
         }
     }
 
@@ -560,7 +584,7 @@ import Synchronization
         unwatchNetwork()
         let sockets = self.sockets
         self.sockets = []
-        for socket in sockets { socket.channel.close(promise: nil) }
+        for socket in sockets { socket.close() }
     }
 
     func socketClosed(_ channel: any Channel) {

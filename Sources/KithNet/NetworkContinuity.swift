@@ -146,6 +146,7 @@ extension EndpointDriver {
 
     /// A socket was closed by the system: opens another in its place.
     func replace(_ closed: UDPSocket) {
+        closed.stopWaiting()
         sockets.removeAll { $0 === closed }
         openSocket(like: closed, at: closed.address) { [weak self] socket in
             guard let self, let socket else { return }
@@ -238,7 +239,7 @@ extension EndpointDriver {
                     continue
                 }
                 self.sockets.removeAll { $0 === socket }
-                socket.channel.close(promise: nil)
+                socket.close()
                 for driver in Array(self.drivers.values) { driver.socketIsGone(socket.number) }
             }
             if !used.isEmpty { self.closeWhenUnused(used) }

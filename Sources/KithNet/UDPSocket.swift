@@ -1,4 +1,5 @@
 import CKithSystem
+import KithIO
 import KithWire
 import NIOCore
 import NIOPosix
@@ -21,8 +22,10 @@ final class UDPSocket: @unchecked Sendable {
     enum Outcome {
         /// All bytes were handed to the kernel, or are lost as on any network.
         case sent
-        /// The kernel's buffer is full; so many bytes were taken.
+        /// The socket's buffer is full; so many bytes were taken.
         case blocked(taken: Int)
+        /// The interface's queue is full, of which no system tells when it has room; so many bytes were taken.
+        case congested(taken: Int)
         /// The address cannot be sent to from here.
         case unreachable(CInt)
         /// Datagrams of that size are too large for the interface.
@@ -41,6 +44,8 @@ final class UDPSocket: @unchecked Sendable {
     /// The last destination, converted; consecutive sends mostly go to one peer.
     private var lastRemote: NetworkAddress?
     private var lastAddress = kith_udp_address()
+    /// Tells when the buffer has room again; made when it first has none.
+    private var room: Watch?
 
     private init(
         number: UInt32, address: NetworkAddress, channel: any Channel, descriptor: CInt, sendsSegments: Bool
@@ -130,6 +135,28 @@ final class UDPSocket: @unchecked Sendable {
             sendsSegments: bound.features & UInt32(KITH_UDP_SEND_SEGMENTS) != 0)
     }
 
+    /// What tells when the socket can be written to again.
+    ///
+    /// - Throws: when the system watches no more.
+    func room(_ reactor: Reactor) throws(SystemError) -> Watch {
+        if let room { return room }
+        let watch = try reactor.watch(descriptor, reads: false)
+        room = watch
+        return watch
+    }
+
+    /// Whoever waits for room waits no longer: the channel has closed, or is about to.
+    func stopWaiting() {
+        room?.close()
+        room = nil
+    }
+
+    /// Closes it.
+    func close() {
+        stopWaiting()
+        channel.close(promise: nil)
+    }
+
     /// Sends `bytes` as datagrams of `segmentSize`, the last one possibly shorter.
     func send(
         _ bytes: UnsafeRawBufferPointer, segmentSize: Int, to remote: NetworkAddress, ecn: UInt8
@@ -146,8 +173,10 @@ final class UDPSocket: @unchecked Sendable {
             if sent == bytes.count { return .sent }
             if sent >= 0 { return .blocked(taken: sent) }
             switch CInt(-sent) {
-            case EAGAIN, EWOULDBLOCK, ENOBUFS:
+            case EAGAIN, EWOULDBLOCK:
                 return .blocked(taken: 0)
+            case ENOBUFS:
+                return .congested(taken: 0)
             case EIO, EINVAL, EOPNOTSUPP, ENOTSUP:
                 // An interface that cannot cut segments says so only now.
                 guard sendsSegments, segmentSize < bytes.count else { return .unreachable(CInt(-sent)) }
