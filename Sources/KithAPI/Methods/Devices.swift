@@ -208,7 +208,7 @@ public enum ThisDevice {
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.action(
-            "device.stop", by: .owner, "Stops this device after finishing what runs, for at most five seconds.")
+            "device.stop", by: .owner, "Stops this device, waiting at most five seconds for running calls.")
     }
 
     /// Sends bytes back, to measure a round trip through the whole stack.

@@ -196,7 +196,7 @@ extension Files {
 
         /// The stable name on every wire.
         public static let header = MethodHeader.query(
-            "files.exists", by: .grant(.files, "read"), "Asks whether a file or folder exists.")
+            "files.exists", by: .grant(.files, "read"), "Tells whether a file or folder exists.")
         /// The access a caller needs for this input.
         public static func access(for input: Input) -> Access { input.path.access(.read) }
     }

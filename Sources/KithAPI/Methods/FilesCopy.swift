@@ -178,7 +178,7 @@ extension Files {
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
-            "files.push", by: .grant(.files, "write"), "Takes a file or a tree from the caller.")
+            "files.push", by: .grant(.files, "write"), "Receives a file or a tree from the caller.")
         /// The messages of the transfer's sender.
         public typealias Upstream = RawBytes
         /// The answers of the transfer's receiver.
@@ -230,7 +230,7 @@ extension Files {
         public typealias Output = Nothing
         /// The stable name on every wire; the transfer's own access was checked when it began.
         public static let header = MethodHeader.stream(
-            "files.lane", by: .grant(.files), "Adds a stream to a transfer of the caller's that is running.")
+            "files.lane", by: .grant(.files), "Adds a stream to a running transfer of the caller.")
         /// One end of a transfer.
         public typealias Upstream = RawBytes
         /// The other end of it.

@@ -44,7 +44,7 @@ extension Files {
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
-            "files.find", by: .grant(.files, "read"), isIdempotent: true, "Searches a folder and all beneath it.")
+            "files.find", by: .grant(.files, "read"), isIdempotent: true, "Searches a folder and everything beneath it.")
         /// Nothing.
         public typealias Upstream = Nothing
         /// The things found, some at a time.
@@ -202,7 +202,7 @@ extension Files {
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
-            "files.usage", by: .grant(.files, "read"), isIdempotent: true, "Adds up what a folder takes on the disk.")
+            "files.usage", by: .grant(.files, "read"), isIdempotent: true, "Adds up the disk usage of a folder.")
         /// Nothing.
         public typealias Upstream = Nothing
         /// The sums.

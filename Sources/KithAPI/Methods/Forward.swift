@@ -188,7 +188,7 @@ extension Forward {
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
-            "forward.accept", by: .grant(.forward), "Takes up a connection that arrived at a listener.")
+            "forward.accept", by: .grant(.forward), "Accepts a connection that arrived at a listener.")
         /// The bytes the caller sends to it.
         public typealias Upstream = RawBytes
         /// The bytes that come from it.

@@ -156,7 +156,7 @@ extension Forward {
         public typealias Output = Running
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
-            "forward.run", by: .owner, "Forwards for as long as the caller stays.")
+            "forward.run", by: .owner, "Forwards until the caller closes the stream.")
         /// Nothing.
         public typealias Upstream = Nothing
         /// The state, when it has changed.
@@ -170,7 +170,7 @@ extension Forward {
         /// The state at the beginning: every listener listens.
         public typealias Output = Running
         /// The stable name on every wire.
-        public static let header = MethodHeader.action("forward.start", by: .owner, "Begins to forward.")
+        public static let header = MethodHeader.action("forward.start", by: .owner, "Starts forwarding.")
     }
 
     /// Ends what ``Start`` or ``Run`` began, with every connection.

@@ -236,7 +236,7 @@ public enum Inbox {
         public typealias Output = [Entry]
         /// The stable name on every wire.
         public static let header = MethodHeader.query(
-            "inbox.list", by: .owner, "Lists what other people offer and what has arrived.")
+            "inbox.list", by: .owner, "Lists the offers of other people and the files that have arrived.")
     }
 
     /// Tells of each offer when it comes and when it changes.
@@ -247,7 +247,7 @@ public enum Inbox {
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
-            "inbox.watch", by: .owner, isIdempotent: true, "Tells of offers as they come and change.")
+            "inbox.watch", by: .owner, isIdempotent: true, "Reports offers as they arrive and change.")
         /// Nothing.
         public typealias Upstream = Nothing
         /// Each offer when it comes and when it changes.
@@ -327,7 +327,7 @@ public enum Inbox {
         public typealias Output = Rule
         /// The stable name on every wire.
         public static let header = MethodHeader.action(
-            "inbox.rule", by: .owner, isIdempotent: true, "Says what happens to the offers of a device without asking.")
+            "inbox.rule", by: .owner, isIdempotent: true, "Sets or shows the rule for the offers of a device.")
     }
 }
 

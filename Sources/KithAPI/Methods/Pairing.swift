@@ -95,7 +95,7 @@ public enum Invitations {
         /// The answer: nothing.
         public typealias Output = Nothing
         /// The stable name on every wire.
-        public static let header = MethodHeader.action("invitations.revoke", by: .owner, "Takes an invitation back.")
+        public static let header = MethodHeader.action("invitations.revoke", by: .owner, "Revokes an invitation.")
     }
 }
 
@@ -239,7 +239,7 @@ public enum PairingMethods {
         public typealias Output = [Attempt]
         /// The stable name on every wire.
         public static let header = MethodHeader.query(
-            "pairing.failed", by: .owner, "Lists the attempts to pair that came to nothing.")
+            "pairing.failed", by: .owner, "Lists the failed attempts to pair of the last week.")
     }
 
     /// Follows the pairings at the inviting end: ``Event`` messages until the caller closes the stream.

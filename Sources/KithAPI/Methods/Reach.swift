@@ -50,7 +50,7 @@ public enum Reach {
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
             "reach.examine", by: .owner, isIdempotent: true,
-            "Says step by step whether a device can be reached, and why not.")
+            "Examines step by step whether a device can be reached, and why not.")
         /// Nothing.
         public typealias Upstream = Nothing
         /// The steps, each when it is done.
@@ -134,7 +134,7 @@ public enum Reach {
 
         /// The stable name on every wire.
         public static let header = MethodHeader.query(
-            "reach.standing", by: .paired, "Tells the caller what it may do here.")
+            "reach.standing", by: .paired, "Tells the caller its grants on this device.")
     }
 
     /// The state of the connection to a device.
@@ -210,7 +210,7 @@ public enum Reach {
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
             "reach.load", by: .paired, isIdempotent: true,
-            "Sends or takes bytes for a while, to measure how many get through.")
+            "Sends or receives bytes for a while, to measure the throughput.")
         /// The bytes that load the link, with ``Direction/up``; otherwise none.
         public typealias Upstream = RawBytes
         /// The bytes that load the link, with ``Direction/down``; otherwise the number of bytes that came, 8 bytes big endian.

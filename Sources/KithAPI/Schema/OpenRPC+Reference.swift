@@ -47,7 +47,7 @@ extension OpenRPC {
             case "owner": "for this device's person"
             default: "needs \(method.access)"
             }
-        return "\(method.kind.rawValue), \(who)\(method.isIdempotent ? ", may be repeated" : "")"
+        return "\(method.kind.rawValue), \(who)\(method.isIdempotent ? ", idempotent" : "")"
     }
 
     /// A line that calls a method, to be filled in.
