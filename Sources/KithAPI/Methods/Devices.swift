@@ -242,7 +242,7 @@ public enum Audit {
         public var time: Int64
         /// The device's name, its DeviceID when it has none, or ``Audit/thisDevice``.
         public var device: String
-        /// The time of each small request, in milliseconds, ascending; empty until the phase is `done`.
+        /// The method, or the event.
         public var method: String
         /// `allowed` or `denied`.
         public var decision: String

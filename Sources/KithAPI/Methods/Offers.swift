@@ -241,7 +241,7 @@ public enum Inbox {
 
     /// Tells of each offer when it comes and when it changes.
     public enum Watch: StreamMethod {
-        /// The time of each small request, in milliseconds, ascending; empty until the phase is `done`.
+        /// The input: nothing.
         public typealias Input = Nothing
         /// The answer: nothing.
         public typealias Output = Nothing

@@ -102,7 +102,7 @@ extension OpenRPC {
     package var reference: String {
         var lines = [
             "# Methods", "",
-            "Made by `kith api reference`; a test says that it is up to date. `Documentation/Socket.md` says how to call",
+            "Made by `kith api reference`; a test checks that it is up to date. `Documentation/Socket.md` says how to call",
             "them, `Documentation/Evolution.md` how they may change. Members that have a default may be left out.", "",
         ]
         var service = ""
