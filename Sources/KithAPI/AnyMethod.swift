@@ -42,7 +42,7 @@ public struct AnyMethod: Sendable {
     package let input: Coding
     package let output: Coding
     package let access: @Sendable (any Sendable) throws -> Access
-    /// The declaration of a method that is known only at run time; `nil` of one whose types are.
+    /// The declaration of a method that is known only at run time; `nil` for a typed one.
     package let dynamic: DynamicMethod?
     /// Itself as an entry of a document, whose types the probe learns.
     package let described: @Sendable (SchemaProbe) -> OpenRPC.Method
@@ -53,7 +53,7 @@ public struct AnyMethod: Sendable {
 
     /// Between the forms of one type's values.
     package struct Coding: Sendable {
-        /// The value a payload stands for; `.invalid` when it stands for none.
+        /// Decodes the value of a payload; throws `.invalid` when it cannot.
         package let decode: @Sendable (Payload) throws -> any Sendable
         /// The value in a form for travelling.
         package let encode: @Sendable (any Sendable, Payload.Format) throws -> Payload
@@ -139,7 +139,7 @@ public struct AnyMethod: Sendable {
                     guard let first = member.value.bytes.first, first == UInt8(ascii: "-") || 48...57 ~= first else {
                         continue
                     }
-                    // With nothing in its place the rest is right: then it was this one.
+                    // If the rest decodes with null in its place, it was this member.
                     var others = members
                     others[index].value = try JSONText(Array("0".utf8))
                     guard (try? JSONText.decode(type, from: JSONText(members: others).bytes)) != nil else { continue }
@@ -222,7 +222,7 @@ public struct AnyMethod: Sendable {
 extension StreamContent {
     /// Takes the next whole message from `buffer`, as JSON; `nil` while it is not complete.
     ///
-    /// - Throws: `KithError` `.invalid` when it cannot be read, or when messages are not what flows.
+    /// - Throws: `KithError` `.invalid` when it cannot be read, or when this direction carries no messages.
     package static func nextJSON(from buffer: inout ReceiveBuffer) throws -> [UInt8]? {
         guard let type = Self.self as? any StreamMessage.Type else { throw notMessages }
         return try type.next(from: &buffer).map { try JSONText.encode($0) }
@@ -230,7 +230,7 @@ extension StreamContent {
 
     /// The bytes of a message that is written as JSON.
     ///
-    /// - Throws: `KithError` `.invalid` when it is none of this way of the stream.
+    /// - Throws: `KithError` `.invalid` when it is not a message of this direction of the stream.
     package static func bytes(fromJSON json: [UInt8]) throws -> [UInt8] {
         func framed<Message: StreamMessage>(_ type: Message.Type) throws -> [UInt8] {
             let coding = AnyMethod.Coding(type, what: "The message")

@@ -67,7 +67,7 @@ public struct CallOptions: Hashable, Sendable {
     }
 }
 
-/// A stream a service has accepted, and what it said when it did.
+/// A stream a service has accepted, with the answer it gave.
 public struct OpenedStream<M: StreamMethod>: Sendable {
     /// The service's answer.
     public let output: M.Output
@@ -117,7 +117,7 @@ public struct Client: Sendable {
         try await carrier.call(method, input, on: device, options: traced(options))
     }
 
-    /// Calls a query or an action by its name: any, and one that is known only at run time, here or on another device.
+    /// Calls a query or an action by its name, also one that is known only at run time, here or on another device.
     ///
     /// - Throws: `KithError` `.unsupported` when the device that is asked does not know it; else as with a method's type.
     public func call(
@@ -142,10 +142,10 @@ public struct Client: Sendable {
         try await carrier.open(method, input, on: device, options: traced(options))
     }
 
-    /// Opens a stream of `method` for a caller that has much to say first: what it writes need not wait for the service.
+    /// Opens a stream of `method` for a caller that has much to send first: its writes need not wait for the service.
     ///
     /// Unlike ``open(_:_:on:options:)`` it is not tried again when the connection turns out to be dead: the stream then
-    /// ends with `.closed`, and who can say the same once more begins anew.
+    /// ends with `.closed`, and a caller that can send everything again may start over.
     public func begin<M: StreamMethod>(
         _ method: M.Type, _ input: M.Input, on device: String? = nil, options: CallOptions = CallOptions()
     ) async throws -> OpeningStream<M.Output> {

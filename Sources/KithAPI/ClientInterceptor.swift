@@ -1,6 +1,6 @@
 import KithWire
 
-/// The header of a call as its caller makes it: nothing of its content.
+/// The header of a call as its caller makes it, without its content.
 public struct OutgoingCall: Hashable, Sendable {
     /// The method's name.
     public let method: String

@@ -26,7 +26,7 @@ package func withDeadline<Result: Sendable>(
         // The sleeper ends first with nil at the deadline; the body first with its result or its error.
         if let result = try await group.next() ?? nil { return result }
         group.cancelAll()
-        // A body that came through all the same has done its work; only one that was cut off timed out.
+        // A body that finished all the same has done its work; only one that was cut off timed out.
         do {
             guard let result = try await group.next() ?? nil else { throw timedOut }
             return result

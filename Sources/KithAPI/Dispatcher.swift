@@ -27,8 +27,8 @@ package protocol Dispatcher: Sendable {
     /// The entry of the table with this name; `nil` when this end does not know it.
     func entry(_ method: String) -> AnyMethod?
 
-    /// The entry of a method as the device to ask has it, for one that this end does not know, or that another device may
-    /// know otherwise.
+    /// The entry of a method as the device to be asked declares it, when this end does not know the method or that device
+    /// may declare it differently.
     ///
     /// - Throws: `KithError` `.unsupported` when that device does not know it either.
     func entry(_ method: String, on device: String, options: CallOptions) async throws -> AnyMethod
@@ -75,7 +75,7 @@ package func splice(
     _ first: any ByteStream, _ second: any ByteStream,
     carried: (@Sendable (_ count: Int, _ isFromFirst: Bool) -> Void)? = nil
 ) async throws {
-    /// Copies while what comes is, or is not, a mass; returns whether there is more.
+    /// Copies while the data is, or is not, bulk data; returns whether there is more.
     @Sendable func copy(
         from source: any ByteStream, to target: any ByteStream, isFromFirst: Bool, whileMass isMass: Bool
     ) async throws -> Bool {
@@ -96,7 +96,7 @@ package func splice(
                 }
                 isMass.toggle()
             }
-            // One that takes no more may still have something to say: the other direction finds out.
+            // An end that takes no more may still send: the other direction finds out.
             try? await target.finish()
         } catch {
             let code: KithError.Code =

@@ -2,8 +2,8 @@ package import KithWire
 
 /// A filter of a search, with its patterns read.
 ///
-/// The device that searches asks it what to tell of, and the one that has asked for the search whether what it was told
-/// can be that: there the clock of the other and some of what it knows are missing, so an answer may be ``Answer/maybe``.
+/// The device that searches uses it to select what to report, and the device that asked for the search to check what was
+/// reported: there the other's clock and some attributes are missing, so an answer may be ``Answer/maybe``.
 package struct FileCondition: Sendable {
     /// An answer to whether something meets the filter.
     package enum Answer: Int, Comparable, Sendable {

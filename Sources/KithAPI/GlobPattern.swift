@@ -1,7 +1,7 @@
 /// A pattern of a shell, matched by characters: `*`, `?`, `[a-z]`, `[!a-z]`, `\` before what stands for itself.
 ///
 /// A slash is a character like any other. Takes time in proportion to the pattern times the text, whatever they are.
-/// Bytes that are no UTF-8 are characters of their own.
+/// Bytes that are not UTF-8 are characters of their own.
 package struct GlobPattern: Sendable {
     /// A character; numbers above those of Unicode are single bytes.
     private typealias Character = UInt32
@@ -81,7 +81,7 @@ package struct GlobPattern: Sendable {
         }
     }
 
-    /// Reads what stands in brackets, from behind the first; `nil` when they are not closed.
+    /// Reads the contents of brackets, from after the opening one; `nil` when they are not closed.
     private static func set(_ characters: [Character], from start: Int) -> (Part, next: Int)? {
         var index = start
         var ranges: [ClosedRange<Character>] = []
@@ -114,7 +114,7 @@ package struct GlobPattern: Sendable {
         return nil
     }
 
-    /// Reads `alpha:]` and its kin, of ASCII as in the C locale.
+    /// Reads `alpha:]` and the like, of ASCII as in the C locale.
     private static func namedClass(_ characters: [Character], from start: Int) -> ([ClosedRange<Character>], next: Int)?
     {
         guard let end = characters[start...].firstIndex(where: { $0 == ":" }), end + 1 < characters.count,

@@ -5,7 +5,7 @@ package enum HeaderExchange {
     /// Sends a header and waits for the head.
     ///
     /// `isCall` finishes our direction after the answer, as queries and actions do.
-    /// - Returns: the output as CBOR, and the stream positioned behind the head.
+    /// - Returns: the output as CBOR, and the stream positioned after the head.
     /// - Throws: the `KithError` the other end answered, or the stream's.
     package static func request(
         _ header: StreamHeader, over stream: any ByteStream, isCall: Bool
@@ -14,7 +14,7 @@ package enum HeaderExchange {
         do {
             try await stream.write(request)
         } catch let error as KithError {
-            // The other end may have answered without hearing us out; its answer says more.
+            // The other end may have answered before reading everything; its answer says more.
             guard let early = try? await stream.read(upTo: 64 << 10),  // no answer either: the first failure it is
                 case .failure(let code, let message, let detail)? = try ResponseHead.parse(early)?.head
             else { throw error }
@@ -23,7 +23,7 @@ package enum HeaderExchange {
         var answer = AnswerReader(method: header.method)
         while true {
             guard let (output, rest) = try answer.take(try await stream.read(upTo: 64 << 10)) else { continue }
-            // The answer is there; that the other end may have stopped listening changes nothing.
+            // The answer is there; it does not matter whether the other end has stopped reading.
             if isCall { try? await stream.finish() }
             return (output, rest.isEmpty ? stream : PrefixedStream(rest, before: stream))
         }
@@ -32,7 +32,7 @@ package enum HeaderExchange {
     /// Waits for a header on a stream another device opened; one with more than `inputLimit` bytes of input is refused as
     /// soon as it says so.
     ///
-    /// - Returns: the header, and the stream positioned behind it; `nil` when the stream ended before its first byte.
+    /// - Returns: the header, and the stream positioned after it; `nil` when the stream ended before its first byte.
     package static func receiveHeader(
         from stream: any ByteStream, inputLimit: Int = StreamHeader.inputLimit
     ) async throws -> (header: StreamHeader, stream: any ByteStream)? {
@@ -65,8 +65,8 @@ struct AnswerReader {
 
     /// Takes what was read, `nil` for the stream's end.
     ///
-    /// - Returns: the output as CBOR, and what was read behind the head; `nil` before the head is whole.
-    /// - Throws: the `KithError` the other end answered, `.corrupt` when its answer is none.
+    /// - Returns: the output as CBOR, and what was read after the head; `nil` before the head is whole.
+    /// - Throws: the `KithError` the other end answered, `.corrupt` when its answer is malformed.
     mutating func take(_ more: [UInt8]?) throws -> (output: [UInt8], rest: [UInt8])? {
         guard let more else {
             throw KithError(.closed, "The other device hung up before it answered.")
@@ -104,7 +104,7 @@ package final class PrefixedStream: StreamWrapper {
         init(_ bytes: [UInt8]) { self.bytes = bytes }
     }
 
-    /// Puts `bytes` before what `base` still has to give.
+    /// Puts `bytes` before the rest of `base`.
     package init(_ bytes: [UInt8], before base: any ByteStream) {
         self.base = base
         prefix = ReadAhead(bytes)

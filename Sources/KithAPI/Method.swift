@@ -20,7 +20,7 @@ public protocol Method: Sendable {
     /// The answer of the service; for a stream, the one it gives when it accepts the stream.
     associatedtype Output: Codable & Sendable
 
-    /// All that is known of it before a call: its name, how it is called, by whom.
+    /// Its name, the kind of call it takes, its callers and its summary.
     static var header: MethodHeader { get }
     /// Returns the access a caller needs for this very input; the node checks it before the service sees anything.
     ///
@@ -37,7 +37,7 @@ extension Method {
     public static func access(for input: Input) -> Access { header.access }
 }
 
-/// A method that, once the service has accepted, goes on both ways until both ends finish.
+/// A method whose call opens a stream: once the service has accepted, both ends send until they finish.
 ///
 /// ```swift
 /// extension Files {
@@ -58,7 +58,7 @@ public protocol StreamMethod: Method {
 /// The ways to call a method.
 @frozen
 public enum MethodKind: String, Hashable, Sendable, Codable, CaseIterable {
-    /// One answer, no effect: may be asked for again.
+    /// One answer, no effect: may be repeated.
     case query
     /// One answer, with an effect.
     case action

@@ -9,7 +9,7 @@ public struct MethodHeader: Hashable, Sendable {
     /// The callers of a method, whatever its input.
     @nonexhaustive
     public enum Callers: Hashable, Sendable {
-        /// Any device that completes a handshake, paired or not: ours only lets invitations be presented.
+        /// Any device that completes a handshake, paired or not; of our methods only the presentation of an invitation.
         case anyone
         /// Any paired device.
         case paired
@@ -67,7 +67,7 @@ public struct MethodHeader: Hashable, Sendable {
 
     /// The access a caller needs, as far as the header alone tells.
     ///
-    /// A grant that is narrowed is the method's to check, in ``Method/access(for:)``: without that it is the owner's.
+    /// A narrowed grant must be checked by the method, in ``Method/access(for:)``; without that only the owner may call.
     public var access: Access {
         switch callers {
         case .anyone: .anyone

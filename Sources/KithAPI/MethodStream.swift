@@ -9,9 +9,9 @@ public import KithWire
 ///
 /// One task may send while another receives; two that receive, or two that send, are a programming error.
 public final class MethodStream<Incoming: StreamContent, Outgoing: StreamContent>: Sendable {
-    /// The bytes beneath.
+    /// The underlying bytes.
     ///
-    /// Reading them goes past messages of which a part has already come.
+    /// Reading them directly skips a message of which a part has already come.
     public let bytes: any ByteStream
     private let buffer = Buffer()
 
@@ -31,7 +31,7 @@ public final class MethodStream<Incoming: StreamContent, Outgoing: StreamContent
 
     /// Waits until the other end has finished, whatever it sends until then.
     ///
-    /// For an end to whom the other has nothing to say but that it has had enough.
+    /// For an end whose peer sends nothing but the end of its direction.
     public func end() async throws { while try await bytes.read(upTo: 4_096) != nil {} }
 }
 
@@ -48,14 +48,14 @@ extension MethodStream where Incoming: StreamMessage {
     /// Waits for the next message; `nil` when the other end finished between two messages.
     ///
     /// - Throws: `KithError` `.closed` when it finished inside one, `.invalid` when one is too long, which ends the stream,
-    ///   or makes no sense; what the other end or the connection ended with.
+    ///   or is malformed; the error with which the other end or the connection ended.
     public func receive() async throws -> Incoming? {
         while true {
             let count = buffer.received.count
             do {
                 if let message = try Incoming.next(from: &buffer.received) { return message }
             } catch {
-                // Of one that was whole and made no sense the other end can still be told.
+                // If the message was whole but malformed, the other end can still be told.
                 if buffer.received.count == count { bytes.abort(.invalid) }
                 throw error
             }

@@ -1,14 +1,14 @@
 import KithRPC
 import KithWire
 
-/// An input of which some members may be left out where it is written, in JSON or in CBOR.
+/// An input some of whose members may be left out, in JSON or in CBOR.
 ///
-/// The conformance stands with the input type, and its values are the defaults of the initialiser. A member that is
-/// optional has no other default than `nil`: leaving it out is how `nil` is written.
+/// The conformance stands with the input type, and its values are the defaults of the initialiser. The only
+/// default of an optional member is `nil`, which is written by leaving it out.
 public protocol OmissibleInput: Codable, Sendable {
-    /// An input in which every member that may be left out has the value that stands for it then.
+    /// An input in which every member that may be left out has its default.
     static var usual: Self { get }
-    /// The members that must be given all the same.
+    /// The members that must be given.
     static var required: Set<String> { get }
 }
 

@@ -1,10 +1,10 @@
 public import KithWire
 import Synchronization
 
-/// A stream whose service may not have answered yet: what is written travels with the call, a round trip sooner.
+/// A stream whose service may not have answered yet: writes travel with the call, a round trip sooner.
 ///
-/// The first read waits for the answer, and throws what the service refused with; of a stream it refused, the service
-/// has seen no byte.
+/// The first read waits for the answer, and throws the error of a refusal; the service has then seen no byte of the
+/// stream.
 public final class OpeningStream<Output: Sendable>: ByteStream {
     private enum State {
         case asked(AnswerReader, @Sendable ([UInt8]) throws -> Output)

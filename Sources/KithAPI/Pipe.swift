@@ -186,7 +186,7 @@ package final class ByteQueue: Sendable {
         for waiter in wake { waiter.resume() }
     }
 
-    /// The writer is gone: without ``finish()`` before, the reader fails with `.closed`.
+    /// Notes that the writer is gone: unless it called ``finish()`` before, the reader fails with `.closed`.
     fileprivate func abandonWriting() {
         let isFinished = state.withLock { $0.isFinished }
         if !isFinished { abort(.closed) }

@@ -12,7 +12,7 @@ package import KithWire
 /// | input, CBOR | varint length ≤ 1 MiB, bytes |
 ///
 /// After it, the caller of a query or an action keeps its direction open, sends nothing, and finishes it when it has
-/// the answer: resetting it meanwhile calls the work off, which an ended direction could not say any more.
+/// the answer: resetting it meanwhile calls the work off, which would be impossible on a direction that has ended.
 /// Varints are those of RFC 9000 §16. An unknown version or flag is refused: nothing is guessed.
 package struct StreamHeader: Hashable, Sendable {
     package static let version: UInt64 = 1
@@ -117,7 +117,7 @@ package enum ResponseHead: Hashable, Sendable {
     package static let outputLimit = 4 << 20
     package static let messageLimit = 4096
 
-    /// A body with a detail is no longer than one without: the message gives way.
+    /// A body with a detail is no longer than one without: the message is cut.
     private static let bodyLimit = messageLimit + 128
 
     private struct Failure: Codable {
@@ -131,7 +131,7 @@ package enum ResponseHead: Hashable, Sendable {
         var detail: Detail?
     }
 
-    /// The head for an error, whatever it is; what lay beneath it stays here.
+    /// Makes the head for an error of any type; its cause is not sent.
     package init(_ error: any Error) {
         switch error {
         case let error as KithError:

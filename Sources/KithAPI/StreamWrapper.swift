@@ -1,8 +1,8 @@
 package import KithWire
 
-/// A byte stream over another one: what it does not do itself, the other does.
+/// A byte stream around another one, to which it forwards whatever it does not do itself.
 ///
-/// A wrapper says only where it differs, so none can lose what a stream has besides its bytes.
+/// A wrapper declares only its differences, so it cannot lose what a stream has besides its bytes.
 package protocol StreamWrapper: ByteStream {
     /// The stream beneath.
     var base: any ByteStream { get }

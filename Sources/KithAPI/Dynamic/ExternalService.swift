@@ -14,13 +14,13 @@ package protocol ExternalService: Sendable {
     /// Has a query or an action done there.
     func call(_ call: ExternalCall) async throws -> JSONText
 
-    /// Has a stream served there, until it is over.
+    /// Serves a stream by that process, until it is over.
     ///
     /// `accept` is called at most once, with what the service answers; gives the bytes.
     func serve(_ call: ExternalCall, accept: @escaping @Sendable (JSONText) async throws -> any ByteStream) async throws
 }
 
-/// A call that another process is to answer.
+/// A call for another process to answer.
 package struct ExternalCall: Sendable {
     /// The method.
     package var method: DynamicMethod

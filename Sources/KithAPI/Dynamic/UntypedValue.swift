@@ -3,8 +3,8 @@ import KithWire
 
 /// A value of a type unknown here, on its way between JSON and CBOR.
 ///
-/// No number is rounded: one keeps its literal. A byte string of CBOR becomes base64 text, which whoever expects bytes
-/// reads as well.
+/// Numbers are not rounded: each keeps its literal. A byte string of CBOR becomes base64 text, which a decoder that
+/// expects bytes accepts, too.
 package struct UntypedValue: StreamMessage, Hashable {
     /// The value.
     package var value: ParsedJSON
@@ -48,9 +48,9 @@ package struct UntypedValue: StreamMessage, Hashable {
 }
 
 extension UntypedValue: Codable {
-    /// Reads whatever stands there.
+    /// Reads a value of any form.
     ///
-    /// - Throws: `KithError` `.invalid` for a number that JSON has no word for.
+    /// - Throws: `KithError` `.invalid` for a number that JSON cannot express.
     package init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         // One form after the other: a value of another form is not an error.
@@ -78,7 +78,7 @@ extension UntypedValue: Codable {
 
     /// Writes the value.
     ///
-    /// - Throws: `KithError` `.invalid` for a number that has no room in 64 bits.
+    /// - Throws: `KithError` `.invalid` for a number that does not fit in 64 bits.
     package func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         switch value {

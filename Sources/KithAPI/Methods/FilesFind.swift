@@ -2,7 +2,7 @@ import KithIdentity
 public import KithWire
 
 extension Files {
-    /// Searches a folder and all beneath it: the stream carries what is found.
+    /// Searches a folder and everything beneath it: the stream carries what is found.
     ///
     /// The search is done on the device. Links are not followed, not even the path itself unless it ends in a slash.
     /// The order is the file system's.
@@ -44,7 +44,8 @@ extension Files {
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
-            "files.find", by: .grant(.files, "read"), isIdempotent: true, "Searches a folder and everything beneath it.")
+            "files.find", by: .grant(.files, "read"), isIdempotent: true, "Searches a folder and everything beneath it."
+        )
         /// Nothing.
         public typealias Upstream = Nothing
         /// The things found, some at a time.
@@ -55,7 +56,7 @@ extension Files {
 
     /// The conditions of a search: it reports everything that meets all of them.
     public struct Filter: Codable, Hashable, Sendable {
-        /// A pattern as of a shell: `*`, `?`, `[a-z]`, `\` before what stands for itself.
+        /// A pattern as in a shell: `*`, `?`, `[a-z]`, and `\` before a literal character.
         public struct Pattern: Codable, Hashable, Sendable {
             /// The pattern.
             public var glob: String
@@ -141,11 +142,11 @@ extension Files {
 
     /// A part of what a search has found.
     ///
-    /// The last message says so; with a ``failure`` when the search did not get to its end.
+    /// The last message is marked as such, with a ``failure`` when the search did not get to its end.
     public struct Found: StreamMessage, Hashable {
         /// The things found; their names are paths from the one searched on, empty for that itself.
         public var entries: [Entry]
-        /// The same of which only path and kind are told, behind ``entries``: of each a letter (`f` a file, `d` a
+        /// Further things, after ``entries``, of which only path and kind are given: for each a letter (`f` a file, `d` a
         /// folder, `l` a link, `p`, `s`, `c`, `b` a pipe, a socket, devices), the path, and a zero byte.
         public var names: ByteString?
         /// The things that could not be read, and why; at most 100 in all, the rest is only counted.
@@ -172,7 +173,7 @@ extension Files {
         }
     }
 
-    /// Adds up what a folder and all beneath it take: the stream carries the sums.
+    /// Adds up the disk usage of a folder and everything beneath it: the stream carries the sums.
     ///
     /// The counting is done on the device. A file with several names counts once; links are not followed.
     public enum Usage: StreamMethod {

@@ -52,13 +52,13 @@ extension Files {
             "Sends the end of a file, and what is added to it.")
         /// Nothing.
         public typealias Upstream = Nothing
-        /// The contents of the file, and what becomes of it.
+        /// The contents of the file, and its events.
         public typealias Downstream = Followed
         /// The access a caller needs for this input.
         public static func access(for input: Input) -> Access { input.path.access(.read) }
     }
 
-    /// Counts what comes of the end of a file: no more of it than was asked for.
+    /// Checks that no more of the end of a file comes than was asked for.
     package struct FollowCheck: Sendable {
         private let path: Path
         private let device: String
@@ -115,7 +115,7 @@ extension Files {
             case truncated
             /// Another file has its name; the bytes of that one come next.
             case replaced
-            /// Nothing has its name, or what has cannot be read; it is waited for.
+            /// No file has its name, or the file cannot be read; one is waited for.
             case missing
         }
 

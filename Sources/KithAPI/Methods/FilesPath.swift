@@ -3,7 +3,7 @@ package import KithWire
 
 /// Files and folders on a device.
 public enum Files {
-    /// A path on a device, as bytes, which is what names of files are.
+    /// A path on a device, as bytes, because names of files are bytes.
     ///
     /// Either absolute, or beginning with `~/` (the home folder there), or relative to the one folder the caller is
     /// granted. Never with a `..` component. In messages it is text, or where it is not UTF-8 a map with one entry,
@@ -106,7 +106,7 @@ extension Files.Path {
 }
 
 extension Files.Path: CustomStringConvertible, ExpressibleByStringLiteral {
-    /// The path as text; bytes that are none become U+FFFD.
+    /// The path as text; bytes that are not UTF-8 become U+FFFD.
     public var description: String { String(decoding: bytes, as: UTF8.self) }
 
     /// Takes a path written in source code.

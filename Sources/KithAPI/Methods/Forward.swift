@@ -4,9 +4,9 @@ public import KithWire
 // What one device does for another: it connects, sends datagrams, listens.
 
 extension Forward {
-    /// The outcome of opening a connection: what a third party did is an answer, not an error of the call.
+    /// The outcome of opening a connection: a third party's refusal is an answer, not an error of the call.
     ///
-    /// `KithError` stays for what lies between the devices: `.denied` without the grant, `.exhausted` at a limit.
+    /// `KithError` is for failures between the devices: `.denied` without the grant, `.exhausted` at a limit.
     public struct Opening: Codable, Hashable, Sendable {
         /// The ways an opening can end.
         @nonexhaustive
@@ -42,8 +42,8 @@ extension Forward {
 
     /// Opens a TCP connection, or one to a Unix socket, from the device and carries its bytes both ways.
     ///
-    /// The stream is one of `ForwardStream` of KithForward. Each direction ends by itself: its end is the connection's FIN
-    /// and the other way round. An abandoned stream resets the connection, a connection that is reset abandons the
+    /// The stream is one of `ForwardStream` of KithForward. Each direction ends on its own: its end becomes the
+    /// connection's FIN, and the reverse. An abandoned stream resets the connection, a connection that is reset abandons the
     /// stream.
     public enum Connect: StreamMethod {
         /// The input: the destination.
@@ -105,7 +105,7 @@ extension Forward {
 
     /// Listens on the device for as long as the stream lasts; the stream tells of each arrival.
     ///
-    /// Each is to be taken up with ``Accept`` within half a minute.
+    /// Each must be accepted with ``Accept`` within half a minute.
     public enum Listen: StreamMethod {
         /// The input: the endpoint to listen at.
         public struct Input: Codable, Hashable, Sendable {
@@ -168,7 +168,7 @@ extension Forward {
         }
     }
 
-    /// Takes up what arrived at a listener of the same caller, and carries its bytes, or its datagrams, both ways.
+    /// Accepts what arrived at a listener of the same caller, and carries its bytes, or its datagrams, both ways.
     public enum Accept: StreamMethod {
         /// The input: the listener, and the arrival.
         public struct Input: Codable, Hashable, Sendable {

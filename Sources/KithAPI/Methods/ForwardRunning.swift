@@ -3,7 +3,7 @@ import KithWire
 // Forwards that this device keeps up for its own person.
 
 extension Forward {
-    /// One forward: where it listens, and where what arrives goes.
+    /// A forward: the place it listens at, and its destination.
     public struct Rule: Codable, Hashable, Sendable {
         /// The direction of a forward.
         @frozen
@@ -67,7 +67,7 @@ extension Forward {
         public var total: UInt64
         /// The number of them that could not be opened.
         public var failed: UInt64
-        /// Bytes carried from where is listened to the target.
+        /// Bytes carried from the listening end to the target.
         public var sent: UInt64
         /// Bytes carried back.
         public var received: UInt64
@@ -146,9 +146,9 @@ extension Forward {
         }
     }
 
-    /// Keeps rules up for as long as the stream lasts; the stream tells how they do.
+    /// Keeps rules up for as long as the stream lasts; the stream reports their state.
     ///
-    /// One message a second in which something changed.
+    /// At most one message a second, when something has changed.
     public enum Run: StreamMethod {
         /// The rules.
         public typealias Input = Plan

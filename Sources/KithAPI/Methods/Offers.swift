@@ -47,9 +47,9 @@ public enum Offers {
         case failed
     }
 
-    /// Offers files: the stream tells what becomes of it, until it is decided and all has arrived.
+    /// Offers files: the stream reports the state of the offer, until it is decided and everything has arrived.
     ///
-    /// The sender finishes its direction, or goes, to take the offer back.
+    /// To withdraw the offer, the sender finishes its direction or closes the stream.
     public enum Send: StreamMethod {
         /// The input: the offer.
         public struct Input: Codable, Hashable, Sendable {
@@ -121,7 +121,7 @@ public enum Offers {
         public typealias Downstream = RawBytes
     }
 
-    /// Offers files of this device to another and sends them; the stream tells how it goes, as ``Delivery`` messages.
+    /// Offers files of this device to another and sends them; the stream reports the progress, as ``Delivery`` messages.
     ///
     /// When the caller closes the stream, the offer is withdrawn.
     public enum Deliver: StreamMethod {
@@ -226,7 +226,7 @@ public enum Inbox {
         }
     }
 
-    /// Lists the offers and what became of the last hundred.
+    /// Lists the offers and the outcomes of the last hundred.
     ///
     /// Oldest first.
     public enum List: Method {
@@ -239,7 +239,7 @@ public enum Inbox {
             "inbox.list", by: .owner, "Lists the offers of other people and the files that have arrived.")
     }
 
-    /// Tells of each offer when it comes and when it changes.
+    /// Reports each offer when it arrives and when it changes.
     public enum Watch: StreamMethod {
         /// The input: nothing.
         public typealias Input = Nothing
@@ -307,7 +307,7 @@ public enum Inbox {
         }
     }
 
-    /// Makes the rule for a device, or tells which one holds.
+    /// Sets the rule for a device, or returns the present one.
     public enum SetRule: Method {
         /// The input: the device, and its rule.
         public struct Input: Codable, Hashable, Sendable {

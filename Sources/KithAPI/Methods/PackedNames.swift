@@ -1,7 +1,7 @@
 package import KithWire
 
 extension Files {
-    /// Paths and kinds in ``Found/names``, one behind the other: a letter, the path, a zero byte.
+    /// Paths and kinds in ``Found/names``, one after the other: a letter, the path, a zero byte.
     ///
     /// | letter | what it is |
     /// | --- | --- |
@@ -17,7 +17,7 @@ extension Files {
             packed.append(0)
         }
 
-        /// The entries that `packed` stands for; what is not told of them is zero.
+        /// Returns the entries that `packed` stands for, with zeros for all other attributes.
         ///
         /// - Throws: `.invalid` for an unknown letter, or without the last zero.
         package static func entries(_ packed: ByteString) throws(KithError) -> [Entry] {

@@ -1,7 +1,7 @@
 public import KithIdentity
 public import KithWire
 
-/// The reachability of other devices: looking for what is wrong, and measuring.
+/// The reachability of other devices: diagnosis and measurement.
 public enum Reach {
     /// The result of a step of an examination.
     @nonexhaustive
@@ -88,9 +88,9 @@ public enum Reach {
         }
     }
 
-    /// Tells a paired device what it may do, where this one listens, and what time and version it is here.
+    /// Tells a paired device its grants, this device's addresses, its time and its version.
     ///
-    /// The addresses either end gives are where the other will look for it once their connection is gone.
+    /// The other end will look for a device at the addresses it gives once their connection is gone.
     public enum Standing: Method {
         /// The input: the caller, as it describes itself.
         public struct Input: Codable, Hashable, Sendable {
@@ -147,7 +147,7 @@ public enum Reach {
         public var minimumRoundTripMilliseconds: Double
         /// Bytes that may be under way at once.
         public var congestionWindow: Int
-        /// The largest UDP payload sent, in bytes, as found out about the path.
+        /// The largest UDP payload the path is known to carry, in bytes.
         public var udpPayloadSize: Int
         /// QUIC packets sent.
         public var packetsSent: UInt64
@@ -184,7 +184,7 @@ public enum Reach {
     /// Sends or receives meaningless bytes for a while, to measure the throughput.
     ///
     /// A device with any grant may ask for it, one at a time. Down, the stream carries bytes until the time is over; up,
-    /// the other end answers the caller's end with how many came, as 8 bytes, big-endian.
+    /// the other end answers the caller's end with the number of bytes that came, as 8 bytes, big-endian.
     public enum Load: StreamMethod {
         /// The input: the direction and the duration.
         public struct Input: Codable, Hashable, Sendable {

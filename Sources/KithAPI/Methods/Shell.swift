@@ -42,7 +42,7 @@ public enum Shell {
     /// When the stream ends before the process has, every process of its session is ended, unless ``Input/keep``
     /// says to wait for the caller to come back (``Attach``).
     public enum Open: StreamMethod {
-        /// The input: the command to run, and its surroundings.
+        /// The input: the command, its terminal and its environment.
         public struct Input: Codable, Hashable, Sendable {
             /// The terminal it runs on; `nil`: pipes, with standard output and standard error apart.
             public var terminal: Terminal?

@@ -40,13 +40,13 @@ public enum ShellFrame: Hashable, Sendable {
     case received(UInt64)
     /// Bytes of a connection to the ssh agent, by its number; none: its end.
     case agent(UInt64, [UInt8])
-    /// From standard output, or from the terminal.
+    /// Bytes from standard output, or from the terminal.
     case output([UInt8])
-    /// From standard error.
+    /// Bytes from standard error.
     case errorOutput([UInt8])
     /// The end of the process.
     case exited(ShellExit)
-    /// The position of the input that what runs has been given.
+    /// The position of the input that the process has been given.
     case taken(UInt64)
     /// The position of the output that comes next.
     case jump(UInt64)
@@ -61,7 +61,7 @@ public enum ShellFrame: Hashable, Sendable {
     public static let sizeLimit = 64 << 10
     /// The most bytes of input that the caller may send before the process has been given them.
     package static let inputWindow = 1 << 20
-    /// The last place of an input or output that is taken for one: a varint has room for what comes behind it.
+    /// The largest valid position of an input or output: a varint still has room for what follows.
     package static let lastPosition: UInt64 = 1 << 61
 
     /// The frame as it travels.

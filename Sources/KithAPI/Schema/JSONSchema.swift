@@ -37,7 +37,7 @@ extension JSONSchema {
     /// The schema as a part of another one.
     package var value: JSONValue { .object(keywords) }
 
-    /// The schema that a part of another one is; `nil` when it is none.
+    /// Reads a part of another schema; `nil` when it is not a schema.
     package init?(_ value: JSONValue?) {
         guard case .object(let keywords) = value else { return nil }
         self.init(keywords)

@@ -223,7 +223,7 @@ extension AnyMethod {
     /// Returns the defaults of the members that an input may leave out.
     private static func omissible(_ type: any Codable.Type) -> [String: JSONValue] {
         guard let type = type as? any OmissibleInput.Type,
-            // A default that JSON has no word for is none that could be written down.
+            // A default that JSON cannot express cannot be written down.
             case .object(let members)? = try? JSONText(encoding: type.usual).decode(JSONValue.self)
         else { return [:] }
         return members.filter { !type.required.contains($0.key) }

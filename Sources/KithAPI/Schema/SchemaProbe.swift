@@ -59,8 +59,8 @@ package final class SchemaProbe {
 
     /// The same schema for a writer that may leave out what `usual` says.
     ///
-    /// Objects in objects likewise, as ``OmissibleInput`` completes them. `again` is the same, asked for once more: what
-    /// is drawn by lot each time may be left out too, and has no default that could be named.
+    /// Nested objects likewise, as ``OmissibleInput`` completes them. `again` is `usual` made once more: a member that is
+    /// random each time may be left out, too, and has no default to name.
     package func omitting(_ usual: JSONValue, _ again: JSONValue, of schema: JSONSchema) -> JSONSchema {
         var result = schema
         let below = resolved(schema)
@@ -154,7 +154,7 @@ package final class SchemaProbe {
         var sample: Value?
         for name in names {
             let recorder = Recorder(probe: self, only: name)
-            // A case may refuse a value made up for it: what it asked for is known all the same.
+            // A case may refuse a made-up value; what it asked for is known all the same.
             let value = try? Value(from: recorder)
             sample = sample ?? value
             guard let member = recorder.members.first(where: { $0.name == name }) else {
