@@ -49,7 +49,7 @@ public final class Device: Sendable {
         public var passphrase: SecretBytes?
         /// The folder that gets a qlog file of every connection, `ID_client.sqlog` or `ID_server.sqlog`; `nil` costs nothing.
         ///
-        /// They say who talked when and how much, not what. Meant for finding faults: each record is written at once.
+        /// They show who communicated when and how much, not the content. For debugging: each record is written at once.
         public var qlogDirectory: String?
         /// The file that the TLS secrets of every connection are appended to, as `SSLKEYLOGFILE`.
         ///
@@ -181,9 +181,9 @@ public final class Device: Sendable {
 
     /// Begins to serve the methods of `service`, to this device's person and, as each says, to other devices.
     ///
-    /// At any time: a device that runs serves them from now on, another one as soon as it runs.
+    /// May be called at any time: a running device serves them from now on, another one as soon as it runs.
     ///
-    /// - Returns: what ``remove(_:)`` takes.
+    /// - Returns: the identifier for ``remove(_:)``.
     /// - Throws: `KithError` `.conflict` when a method of that name is served already; none is added then.
     @discardableResult public func add(_ service: any Service) throws -> ServiceID {
         let own = OwnService(service)
@@ -198,8 +198,8 @@ public final class Device: Sendable {
 
     /// Stops serving the methods of a service that was added, ends those of its calls that run, and stops it.
     ///
-    /// Returns when it is stopped; its calls are waited for as long as ``KithNode/Node/Options/drain`` says. One that is
-    /// not there any more is nothing to do.
+    /// Returns when it is stopped; its calls have ``KithNode/Node/Options/drain`` to end. Does nothing if
+    /// it is not there any more.
     public func remove(_ id: ServiceID) async {
         let node = state.withLock { state in
             state.own.removeAll { $0.id == id }
@@ -258,7 +258,7 @@ public final class Device: Sendable {
         }
     }
 
-    /// Asks the device to stop: nothing new is taken, what runs may finish for five seconds, then ``run()`` returns.
+    /// Asks the device to stop: it takes no new calls, gives running ones five seconds, then ``run()`` returns.
     ///
     /// One that is open, or being opened, and not yet run stops as soon as it is.
     public func beginGracefulShutdown() {
@@ -304,7 +304,7 @@ public final class Device: Sendable {
     /// Refuses what ``prepare(directory:)`` would; makes nothing.
     public static func check(directory: String) throws(KithError) { try DataDirectory.check(directory) }
 
-    /// The process that has a data directory open now, if any does.
+    /// Tells whether a process has a data directory open now.
     public static func isRunning(directory: String) -> Bool { Store.holder(of: directory) != nil }
 
     /// Returns the directory of a person's device unless told otherwise: the platform's place for application data.

@@ -210,7 +210,7 @@ struct DeviceParts: Sendable {
                 endpointOptions.bindAddresses[index].port = port
             }
             endpointOptions.sessionCache = remembered
-            // Nobody gets further than proving a key where nothing waits for it.
+            // While no invitation waits, an unpaired peer gets no further than proving a key.
             endpointOptions.admit = { device, address in
                 let now = Int64(time(nil))
                 switch store.reception(of: device, now: now) {
@@ -235,7 +235,7 @@ struct DeviceParts: Sendable {
         do {
             return try await open(kept)
         } catch let error as KithError where error.code == .conflict {
-            // Somebody else has the port of last time: devices find us again once we have reached them.
+            // Another process has the last port: devices find us again once we have reached them.
             options.logger.warning("port \(kept) is taken; listening on another")
             return try await open(0)
         }

@@ -9,7 +9,7 @@ import Musl
 import Darwin
 #endif
 
-/// The facts that say whether a device is well.
+/// The facts from which a device's health is judged.
 struct Health {
     /// Its data directory.
     var directory: String

@@ -1,4 +1,4 @@
-// Calls to the device that runs on a data directory, by a program that is no device itself: the table of methods, a client,
+// Calls to the device that runs on a data directory, by a program that is not a device: the table of methods, a client,
 // and the socket between. Nothing of the network, and nothing of X.509, is linked.
 @_exported public import KithAPI
 @_exported public import KithIdentity

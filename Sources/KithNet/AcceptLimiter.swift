@@ -1,6 +1,6 @@
 import KithQUIC
 
-/// Decides what becomes of the first packet of a client.
+/// Decides about the first packet of a client.
 ///
 /// Three limits: how many handshakes are under way at once, how many of them with one host, and how many may begin in a
 /// second (a bucket that refills evenly, so a burst of one second's worth passes). Well before they are reached, only
@@ -74,7 +74,8 @@ struct AcceptLimiter {
     }
 }
 
-/// Answers at most so many unroutable datagrams a second: version negotiations and stateless resets cost an attacker nothing to ask for.
+/// Limits the answers to unroutable datagrams per second: an attacker can request version negotiations and stateless
+/// resets at no cost.
 struct AnswerLimiter {
     private let perSecond: Int
     private var left: Int

@@ -15,7 +15,7 @@ public final class Connection: Sendable {
     public enum Peer: Hashable, Sendable {
         /// A device.
         case device(DeviceID)
-        /// Something else that showed these certificates (DER, leaf first); empty when it showed nothing.
+        /// A foreign peer with these certificates (DER, leaf first); empty when it presented none.
         case certificates([[UInt8]])
     }
 
@@ -61,15 +61,15 @@ public final class Connection: Sendable {
     /// The address of the other end when the connection began.
     public var firstAddress: NetworkAddress { driver.dialed }
 
-    /// Lets a device that was admitted with little, ``Endpoint/Admission/limited``, send as much as any from now on.
+    /// Lifts the limits of a device that was admitted as ``Endpoint/Admission/limited``.
     public func liftLimits() {
         let driver = self.driver
         driver.loop.execute { driver.liftLimits() }
     }
 
-    /// Looks each second whether the other end is still there, or as seldom as ``Endpoint/Options/keepAlive`` says.
+    /// Checks each second whether the other end is still there, or only every ``Endpoint/Options/keepAlive``.
     ///
-    /// For as long as somebody waits for the other end, and nothing is said.
+    /// For the time in which a person waits for the other end, and nothing is sent.
     public func watch(closely: Bool) {
         let driver = self.driver
         driver.loop.execute { driver.watch(closely: closely) }
@@ -84,7 +84,7 @@ public final class Connection: Sendable {
     /// Waits until both ends have proven themselves anew; false when the connection, or the task, ended before.
     ///
     /// Most connections are handed out then only, and this returns at once. ``Endpoint/connectEarly(to:at:timeout:)``
-    /// gives one that resumes a session: what goes out on it can be repeated by whoever listens, until this returns.
+    /// returns one that resumes a session: until this returns, an eavesdropper can replay what is sent on it.
     public func handshakeCompleted() async -> Bool {
         let promise = Promise<Bool>()
         state.withLock { state in
@@ -188,7 +188,7 @@ public final class Connection: Sendable {
         return await promise.value()
     }
 
-    /// News that the other device has been proven to be somewhere else, or somewhere else as well: see ``statistics()``.
+    /// Yields when another address of the other device has been validated: see ``statistics()``.
     ///
     /// One consumer; what happens while it is busy is one piece of news. Ends with the connection.
     public var pathChanges: AsyncStream<Void> { paths.stream }
@@ -234,7 +234,7 @@ public final class Connection: Sendable {
     /// Queues a stream the other end opened; false when there is no room, or the connection is over.
     func offer(_ stream: QUICStream) -> Bool { incoming.offered(stream) }
 
-    /// A path has been validated, or another one is in use.
+    /// Notes that a path has been validated, or another one is in use.
     func pathsChanged() { paths.continuation.yield() }
 
     /// The handshake is complete.
@@ -247,7 +247,7 @@ public final class Connection: Sendable {
         for waiter in waiters { waiter.fulfil(isHandshakeComplete) }
     }
 
-    /// It is over: nobody opens a stream any more.
+    /// Notes that it is over: no stream can be opened any more.
     func ending(_ reason: CloseReason) {
         let waiters = state.withLock { state in
             state.reason = reason
@@ -257,7 +257,7 @@ public final class Connection: Sendable {
         for waiter in waiters { waiter.fulfil(false) }
     }
 
-    /// It is over, and its streams are: whoever waits for that is told.
+    /// Notes that it and its streams are over, and wakes the tasks that wait for that.
     func ended(_ reason: CloseReason) {
         let waiters = state.withLock { state in
             defer { state.waiters = [] }

@@ -2,7 +2,7 @@ import KithQUIC
 
 // What makes the next connection quicker (RFC 9001 §4.6, RFC 9000 §8.1.3).
 extension ConnectionDriver {
-    /// Keeps what the peer gave for the next time.
+    /// Stores the peer's tickets and tokens for the next connection.
     func remember(_ event: QUICConnection.Event) {
         // Before the end of the handshake, and to the dialed end only, nobody gives anything.
         guard let target, connection != nil else { return }

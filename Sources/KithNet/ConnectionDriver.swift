@@ -32,11 +32,11 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
 
     /// The state that exists until the handshake is over.
     struct Handshake {
-        /// Nil when the dial it was for has no use for it any more.
+        /// Nil when the dial it was made for does not need it any more.
         var purpose: Purpose?
         /// The connection as its users see it, when a session is resumed.
         var early: Connection?
-        /// Indicates whether the endpoint's owner got to know it already.
+        /// Indicates whether it was already given to the endpoint's owner.
         var isOffered = false
     }
 
@@ -117,7 +117,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     /// The socket it sends through, whose number its path has.
     var socket: UDPSocket { localPath.socket }
 
-    /// The public face; exists from the end of the handshake on, or from when a session is resumed, until the end.
+    /// The connection as its users see it; exists from the end of the handshake, or from a resumption, until the end.
     var connection: Connection? {
         switch phase {
         case .handshaking(let handshake): handshake.early
@@ -141,7 +141,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
 
     // MARK: - From any thread
 
-    /// More than this on the way is no longer a few keys: what follows is better sent many datagrams at a time.
+    /// The bytes in flight beyond which further ones are better sent many datagrams at a time: more than a few keys.
     private static let fewBytes = 4 << 10
 
     /// Tells the loop that `stream` has something for it.
@@ -191,7 +191,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         swap(&cores, &taken)
         guard !isDrained else { return }
         if localPath.awaitsMove { moveWhenPossible() }
-        // Sending and reading make events, events make something to send; a bound keeps one peer from holding the loop.
+        // Sending and reading cause events, and events cause sending; a bound keeps one peer from occupying the loop.
         for _ in 0..<8 {
             let hadEvents = handleEvents()
             let more = transmit()
@@ -322,7 +322,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         // What was given up meanwhile stays so.
         guard case .handshaking(let handshake) = phase else { return }
         guard let peer = endpoint.peer(of: engine.peerCredential) else {
-            // The engine asked `verify` during the handshake: nobody else gets here.
+            // The engine called `verify` during the handshake: no other peer gets here.
             return close(code: .denied, reason: "unknown kind of key")
         }
         let connection = handshake.early ?? makeConnection(to: peer)
@@ -590,7 +590,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         service()
     }
 
-    /// The machine at the other end says that nobody listens there: it is over.
+    /// Ends the connection, because the machine at the other end says that nothing listens there.
     func portIsClosed(_ closed: PortClosed) {
         guard !isClosed else { return }
         // Nobody is there to be told, and the machine answers only a few datagrams a second.
@@ -642,14 +642,14 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         for waiter in waiters { waiter.fulfil(()) }
     }
 
-    /// Lets the peer send as much ahead as any.
+    /// Lifts the limits on what the peer may send ahead.
     func liftLimits() {
         guard !isClosed, !isDrained else { return }
         engine.liftRestraint()
         service()
     }
 
-    /// Asks for a sign of life each second, or as the endpoint's options say.
+    /// Sends keep-alives each second, or as the endpoint's options say.
     func watch(closely: Bool) {
         guard !isClosed, !isDrained else { return }
         let usual = endpoint.options.keepAlive
@@ -657,7 +657,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         service()
     }
 
-    /// Another connection to the same peer is the better one.
+    /// Retires the connection in favour of another one to the same peer.
     func retire(_ isRetired: Bool) { self.isRetired = isRetired }
 
     // MARK: - The local network
@@ -747,7 +747,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         service()
     }
 
-    /// Makes up for a move that was not possible before.
+    /// Makes a move that was not possible before.
     private func moveWhenPossible() {
         guard engine.mayMove, !isClosed else { return }
         if let number = localPath.awaitedSocket {
@@ -788,10 +788,10 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
             age: .nanoseconds(now - established))
     }
 
-    /// The dial it was for has no use for it any more.
+    /// Notes that the dial it was made for does not need it any more.
     func leaveDial() { changeHandshake { $0.purpose = nil } }
 
-    /// The endpoint gives it up at once, without a word to the peer.
+    /// Abandons it at once, without notifying the peer.
     func abandon(_ reason: CloseReason) {
         closed(reason)
         timer?.cancel()

@@ -4,7 +4,7 @@ import KithQUIC
 import KithWire
 import NIOCore
 
-/// One attempt to reach one peer: its addresses race, the first handshake to complete wins.
+/// An attempt to reach a peer: its addresses race, and the first handshake to complete wins.
 ///
 /// An address is tried when the one before it has had its head start, or has failed. One whose machine says that nobody
 /// listens there has failed, unless something else has come from it.
@@ -14,7 +14,7 @@ final class Dial: @unchecked Sendable {
     enum Target: Hashable {
         /// The device with this key, and no other.
         case device(DeviceID)
-        /// Whoever answers there with a certificate.
+        /// Any peer that presents a certificate.
         case foreign(serverName: String?)
     }
 
@@ -43,7 +43,7 @@ final class Dial: @unchecked Sendable {
     private var waiters: [Waiter] = []
     private var stagger: Scheduled<Void>?
     private var failure: KithError?
-    /// Begins to ask the machines when no handshake is complete by then.
+    /// The time after which the machines are asked if no handshake is complete.
     private var asking: Scheduled<Void>?
     private var probes: [NetworkAddress: PortProbe] = [:]
     /// The addresses where nobody listened a moment ago: the machine is asked before the device is.
@@ -53,7 +53,7 @@ final class Dial: @unchecked Sendable {
     /// Ends the race when nothing else has come of it.
     private var grace: Scheduled<Void>?
     private(set) var isOver = false
-    /// Indicates whether somebody wants to ask before the handshake is complete.
+    /// Indicates whether a caller wants to send queries before the handshake is complete.
     var isEarly: Bool { waiters.contains { $0.isEarly } }
     /// The attempt that can be asked already.
     private var early: Connection?
@@ -104,11 +104,11 @@ final class Dial: @unchecked Sendable {
         }
     }
 
-    /// The machine at `address` says that nobody listens there.
+    /// Notes that the machine at `address` says that nothing listens there.
     private func refused(_ address: NetworkAddress) {
         guard !isOver else { return }
         let attempt = attempts.first { $0.dialed == address }
-        // Whatever the machine says, somebody is there.
+        // Whatever the machine says, a peer is there.
         if let attempt, attempt.engine.statistics.packetsReceived > 0 { return }
         let closed = PortClosed(address: address)
         if grace == nil, !endpoint.isOwn(address) {
@@ -120,7 +120,7 @@ final class Dial: @unchecked Sendable {
         if untried.isEmpty, attempts.isEmpty { finish(.failure(failure ?? closed.error)) }
     }
 
-    /// One machine says that no Kith is running there, and from the other addresses nothing came.
+    /// Fails the dial: one machine says that no Kith is running there, and nothing came from the other addresses.
     private func giveUp(_ closed: PortClosed) {
         guard !isOver, !attempts.contains(where: { $0.engine.statistics.packetsReceived > 0 }) else { return }
         finish(.failure(closed.error))
@@ -133,7 +133,7 @@ final class Dial: @unchecked Sendable {
         if waiters.isEmpty, !isOver { finish(.failure(error)) }
     }
 
-    /// An attempt resumes a session, and can be asked before the peer has answered.
+    /// Notes that an attempt resumes a session, so that it can carry queries before the peer has answered.
     func earlyDataPossible(_ connection: Connection) {
         early = connection
         for index in waiters.indices where waiters[index].isEarly && !waiters[index].isServed {
@@ -176,13 +176,13 @@ final class Dial: @unchecked Sendable {
         if !isOver, attempts.isEmpty { finish(.failure(failure ?? nobody())) }
     }
 
-    /// The handshake with `driver` is complete.
+    /// Notes that the handshake with `driver` is complete.
     func succeeded(_ driver: ConnectionDriver, _ connection: Connection) {
         attempts.removeAll { $0 === driver }
         finish(.success(connection))
     }
 
-    /// The peer connected by itself meanwhile, and that connection is the one both ends keep.
+    /// Takes the connection that the peer has dialed meanwhile, which is the one both ends keep.
     func overtaken(by connection: Connection) {
         finish(.success(connection))
     }
@@ -203,7 +203,7 @@ final class Dial: @unchecked Sendable {
         tryNext()
     }
 
-    /// The system refused to send to the attempt's address.
+    /// Notes that the system refused to send to the attempt's address.
     func unreachable(_ driver: ConnectionDriver, errno: CInt) {
         guard remove(driver) else { return }
         let message = "There is no way from here to \(driver.dialed)."

@@ -165,7 +165,7 @@ public final class Endpoint: Sendable {
         driver.localChanges.continuation.yield()
     }
 
-    /// News that ``localAddresses`` have changed: an interface came or went, or got another address.
+    /// Yields when ``localAddresses`` have changed: an interface came or went, or got another address.
     ///
     /// One consumer; what happens while it is busy is one piece of news. Ends with the shutdown.
     public var localAddressChanges: AsyncStream<Void> { driver.localChanges.stream }
@@ -187,9 +187,9 @@ public final class Endpoint: Sendable {
     /// The open connection to `peer`, or one that resumes the last session and can be asked before the peer has answered.
     ///
     /// Without a ticket of `peer`'s this is ``connect(to:at:timeout:)``. With one, streams opened on the connection go
-    /// out in the first flight and are answered after one round trip. Whoever listens on the way can send them to the
-    /// peer again, so ask only what may be asked twice until ``Connection/handshakeCompleted()`` returns. Should the peer
-    /// not take early data, the streams are sent again without the caller's doing.
+    /// out in the first flight and are answered after one round trip. An eavesdropper can replay them to the
+    /// peer, so send only idempotent requests until ``Connection/handshakeCompleted()`` returns. If the peer does not
+    /// accept early data, the streams are sent again automatically.
     ///
     /// - Throws: as ``connect(to:at:timeout:)``. A connection given out early fails later, with its streams.
     public func connectEarly(
@@ -272,7 +272,7 @@ public final class Endpoint: Sendable {
         await closed.value()
     }
 
-    /// Takes out what devices gave this one for the next time, for ``Options/sessionCache`` of the next endpoint.
+    /// Takes out the tickets and tokens devices gave this one, for ``Options/sessionCache`` of the next endpoint.
     ///
     /// Call it after ``shutdown(grace:)``. As secret as the connections were.
     public func takeSessionCache() async -> [UInt8] {

@@ -30,7 +30,7 @@ import Synchronization
     private let configuration: QUICConfiguration
     /// The tickets and tokens that peers gave for the next time.
     var sessionCache: SessionCache
-    /// Proves the addresses of those that were here before, and under load of everybody.
+    /// Validates the addresses of returning peers, and under load those of all peers.
     private let tokens = AddressTokens()
 
     /// The buffer into which engines put what is to be sent; one send at a time.
@@ -402,10 +402,10 @@ import Synchronization
         dial.join(waiter, addresses: addresses, isEarly: isEarly, timeout: timeout)
     }
 
-    /// The time the word of a machine is remembered: a device may be started at any moment.
+    /// The time for which a machine's refusal is remembered: a device may be started at any moment.
     private static let closedPortMemory: Int64 = .seconds(1)
 
-    /// A machine has said that nobody listens there.
+    /// Notes that a machine has said that nothing listens there.
     func noteClosed(_ address: NetworkAddress) {
         let now = Timestamp.now()
         closedPorts = closedPorts.filter { now - $0.value < Self.closedPortMemory }
@@ -548,7 +548,7 @@ import Synchronization
         }
     }
 
-    /// Closes a superseded connection that carries nothing, once the other end has surely made up its mind too.
+    /// Closes a superseded connection that carries nothing, once the other end has certainly superseded it, too.
     func retirementIsDue(_ driver: ConnectionDriver) {
         loop.scheduleTask(in: .seconds(30)) {
             if driver.isRetired, !driver.hasStreams, !driver.isClosed {

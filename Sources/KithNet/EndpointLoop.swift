@@ -4,9 +4,9 @@ import Synchronization
 
 /// The one thread an endpoint runs on, and the lock of what the endpoint has.
 ///
-/// Everything of an endpoint and of its connections is touched by whoever has the lock. That is the thread, for
-/// everything it does here; and a task that has a few bytes to send takes the lock when nobody has it, so that they are
-/// on their way without the thread being woken. The thread waits for the lock, tasks never do.
+/// Everything of an endpoint and of its connections is touched only with the lock. The thread holds it for
+/// everything it does here; a task that has a few bytes to send takes it when it is free, so that they are
+/// sent without waking the thread. The thread waits for the lock, tasks never do.
 ///
 /// Tasks that wait for the network can run on the thread, where they go on at once: it is a `TaskExecutor`. They have
 /// not got the lock.
@@ -55,7 +55,7 @@ final class EndpointLoop: TaskExecutor {
         }
     }
 
-    /// Does `work` with the lock, on the calling thread, unless somebody has it; returns what `work` does, or false.
+    /// Does `work` with the lock, on the calling thread, unless it is held; returns what `work` does, or false.
     func tryLock(_ work: () -> Bool) -> Bool {
         lock.withLockIfAvailable { _ in
             guard eventLoop.inEventLoop else { return work() }

@@ -42,7 +42,7 @@ extension Endpoint {
         ///
         /// Only ``Endpoint/connectEarly(to:at:timeout:)`` sends early data; see ``QUICStream/isEarly`` for the other end.
         public var earlyData = true
-        /// The number of peers whose session tickets and address tokens are kept; the longest unused give way.
+        /// The number of peers whose session tickets and address tokens are kept; the longest unused are dropped.
         public var rememberedPeers: Int = 256
         /// The bytes from ``Endpoint/takeSessionCache()`` of the endpoint before, with the same key; good for two days.
         ///
@@ -61,7 +61,7 @@ extension Endpoint {
         public var maxConnectionsPerPeer: Int = 8
         /// Indicates whether peers that are not devices may connect.
         public var foreign: ForeignPeers = .refuse
-        /// The wished size of each socket's kernel buffers, in bytes.
+        /// The requested size of each socket's kernel buffers, in bytes.
         public var socketBuffer: Int = 4 << 20
         /// The congestion controller of the connections.
         public var congestionController: CongestionControllerKind = .bbr
@@ -76,14 +76,14 @@ extension Endpoint {
         public var qlog: (@Sendable (_ original: ConnectionID, _ isDialed: Bool) -> (@Sendable ([UInt8]) -> Void)?)?
         /// Receives the lines of the TLS key log, from the event loop.
         ///
-        /// Dangerous: whoever has them can read everything, and speak in either end's name. `nil` makes none.
+        /// Dangerous: whoever has them can read everything, and impersonate either end. `nil` makes none.
         public var keyLog: (@Sendable (String) -> Void)?
         /// The largest datagram sent, 1200…65,507 bytes.
         ///
         /// The packet size of the path is discovered after the handshake (RFC 8899); this only bounds it.
         public var udpPayloadSize: Int = 65_507
 
-        /// Changes, for tests of the engine, what these options have no name for.
+        /// Changes the engine's configuration beyond these options, for tests.
         package var adjust: (@Sendable (inout QUICConfiguration) -> Void)?
 
         /// Makes the options a device normally runs with.

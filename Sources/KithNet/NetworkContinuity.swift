@@ -14,7 +14,7 @@ struct NetworkState {
     var sleep = SleepWatch(kith_network_suspended())
     var heartbeat: RepeatedTask?
     var watch: (any Channel)?
-    /// Indicates whether the system tells of changes; else they are looked for.
+    /// Indicates whether the system reports changes; otherwise they are polled for.
     var isWatched = false
     var isExaminationScheduled = false
     /// The time a failed send last led to an examination.
@@ -40,7 +40,7 @@ struct SleepWatch {
 extension EndpointDriver {
     /// The interval of checks for sleep of the machine, and for changes where the system does not tell of them.
     private static var heartbeat: TimeAmount { .seconds(1) }
-    /// The time for which news is collected: one change of address makes several pieces.
+    /// The time for which notifications are collected: one change of address causes several.
     private static var settling: TimeAmount { .milliseconds(10) }
     /// The time a socket that was left is still read.
     private static var lingering: TimeAmount { .seconds(5) }
@@ -106,7 +106,7 @@ extension EndpointDriver {
         }
     }
 
-    /// Something of the network may have changed: looks soon.
+    /// Schedules an examination, because something of the network may have changed.
     func networkMayHaveChanged() {
         guard !network.isExaminationScheduled, !isClosing else { return }
         network.isExaminationScheduled = true
@@ -116,7 +116,7 @@ extension EndpointDriver {
         }
     }
 
-    /// The system refused to send what it used to: perhaps an address is gone.
+    /// Notes that the system refused to send what it used to: perhaps an address is gone.
     ///
     /// Looks at most once a second.
     func sendFailed() {
@@ -144,7 +144,7 @@ extension EndpointDriver {
 
     // MARK: - Sockets
 
-    /// A socket was closed by the system: opens another in its place.
+    /// Opens another socket in place of one that the system closed.
     func replace(_ closed: UDPSocket) {
         closed.stopWaiting()
         sockets.removeAll { $0 === closed }
@@ -247,7 +247,7 @@ extension EndpointDriver {
     }
 }
 
-/// Hears that something changed; what it was is looked up.
+/// Notes that something changed; what it was is looked up.
 private final class WatchHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 

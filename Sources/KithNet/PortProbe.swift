@@ -20,7 +20,7 @@ package struct PortClosed: Error, Hashable {
     var message: String { "The machine at \(address) answers, but no Kith is running there." }
 }
 
-/// Asks the machine at an address whether anybody listens there.
+/// Asks the machine at an address whether anything listens there.
 ///
 /// A connected socket of its own sends one byte, which no protocol answers, and another one some time after the first
 /// was refused: one refusal is a hint, as where the device is just being started; two are an answer. A byte that brings
@@ -29,11 +29,11 @@ package struct PortClosed: Error, Hashable {
 /// sockets that carry connections never listen to ICMP.
 /// `@unchecked Sendable`: touched with the lock of the endpoint's loop only.
 final class PortProbe: @unchecked Sendable {
-    /// The interval between two looks for an answer.
+    /// The interval between two checks for an answer.
     private static let interval = TimeAmount.milliseconds(25)
-    /// The number of looks between two bytes that bring nothing.
+    /// The number of checks between two bytes that bring nothing.
     private static let patience = 8
-    /// The number of looks in all: an answer that takes longer is not waited for.
+    /// The number of checks in all: an answer that takes longer is not waited for.
     private static let limit = 120
 
     private let address: NetworkAddress
@@ -41,11 +41,11 @@ final class PortProbe: @unchecked Sendable {
     private let refused: @Sendable (_ count: Int) -> Void
     /// The number of refusals that make an answer.
     private let needed: Int
-    /// The number of looks between a refusal and the next byte.
+    /// The number of checks between a refusal and the next byte.
     private let pause: Int
     private var timer: RepeatedTask?
     private var looks = 0
-    /// The look at which the next byte is sent.
+    /// The check at which the next byte is sent.
     private var next: Int
     /// Indicates whether a byte has been sent since the last refusal.
     private var isWaiting = true

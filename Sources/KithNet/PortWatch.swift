@@ -19,7 +19,7 @@ struct PortWatch {
     private var refusedAt: UInt64?
     private var isWorthless = false
 
-    /// The number of looks between a refusal and the next byte: the peer has the time of both to be heard.
+    /// The number of checks between a refusal and the next byte: the peer has the time of both to be heard.
     private static let pause = 1
     /// The time after a false alarm in which nothing is asked: links lose packets.
     private static let rest: Int64 = .seconds(1)

@@ -84,7 +84,7 @@ public final class QUICStream: ByteStream {
         try await core.flushed()
     }
 
-    /// Says which streams go first when there is too little room for all: larger before smaller, 0 being the default.
+    /// Sets the priority when the connection cannot carry everything at once: larger before smaller; 0 by default.
     ///
     /// See ``StreamPriority`` for the values the services use. Values beyond ±127 are cut to that.
     public func setPriority(_ priority: Int32) {

@@ -17,7 +17,7 @@ import Darwin
 // the keys of a server's own tickets die with its memory of the early data it has seen, so that nothing repeated from
 // before a restart is ever read (RFC 8446 §8).
 extension SessionCache {
-    /// The time for which a kept cache is believed, in seconds: as long as the keys of a session serve.
+    /// The time for which a kept cache is valid, in seconds: as long as the keys of a session.
     static let lifetime: Int64 = 2 * 86_400
 
     /// The present time, in seconds since 1970.

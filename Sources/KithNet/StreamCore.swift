@@ -205,7 +205,7 @@ final class StreamCore: Sendable {
         if schedule { driver.schedule(self) }
     }
 
-    /// Nobody holds the stream any more: what is unfinished is abandoned, what was finished still arrives.
+    /// Abandons what is unfinished, because the stream is not held any more; what was finished still arrives.
     func abandon() {
         let schedule = state.withLock { state in
             var hasOrder = false
@@ -240,7 +240,7 @@ final class StreamCore: Sendable {
         }
     }
 
-    /// Takes the orders, and says that the loop is looking.
+    /// Takes the orders, and notes that the loop has seen them.
     func takeOrders() -> Orders {
         state.withLock { state in
             state.isScheduled = false
@@ -271,7 +271,7 @@ final class StreamCore: Sendable {
         reader?.resume()
     }
 
-    /// The peer, or the connection, ended our input with an error.
+    /// Ends our input with an error of the peer or the connection.
     ///
     /// Bytes that arrived before it can still be read.
     func inputFailed(_ error: KithError) {
@@ -283,7 +283,7 @@ final class StreamCore: Sendable {
         wake.run()
     }
 
-    /// The peer, or the connection, ended our output with an error.
+    /// Ends our output with an error of the peer or the connection.
     func outputFailed(_ error: KithError) {
         let wake = state.withLock { state in
             var wake = Wake()
@@ -293,7 +293,7 @@ final class StreamCore: Sendable {
         wake.run()
     }
 
-    /// The connection ended because the peer had forgotten it before it saw anything of this stream.
+    /// Notes that the connection ended because the peer had forgotten it before it saw anything of this stream.
     ///
     /// Comes before the failures of both directions.
     func neverDelivered() { state.withLock { $0.isUndelivered = true } }
@@ -313,7 +313,7 @@ final class StreamCore: Sendable {
         }
     }
 
-    /// The engine took `count` bytes of what ``nextOutput()`` offered.
+    /// Notes that the engine took `count` bytes of what ``nextOutput()`` offered.
     func outputTaken(_ count: Int) {
         let writer = state.withLock { state -> Waiter<Void>? in
             state.outbox.drop(count)
@@ -324,7 +324,7 @@ final class StreamCore: Sendable {
         writer?.resume()
     }
 
-    /// Everything written, and the end, has been acknowledged.
+    /// Notes that everything written, and the end, has been acknowledged.
     func outputFlushed() {
         let wake = state.withLock { state in
             state.isFlushed = true

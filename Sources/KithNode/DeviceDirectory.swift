@@ -49,13 +49,13 @@ package protocol DeviceDirectory: Sendable {
     func device(_ id: DeviceID) throws -> KnownDevice?
     /// All paired devices.
     func devices() throws -> [KnownDevice]
-    /// Writes audit records, all of them at once; of refusals, how many there were will do.
+    /// Writes audit records, all of them at once; refusals may be counted instead of listed.
     func record(_ records: [AuditRecord]) throws
-    /// Remembers that the device is connected now, and where: at `addresses`, the first of which is in use.
+    /// Stores that the device is connected now at `addresses`, the first of which is in use.
     func seen(_ id: DeviceID, at addresses: [NetworkAddress]) throws
-    /// Remembers the addresses at which the device has announced that it listens now.
+    /// Stores the addresses at which the device has announced that it listens now.
     func announced(_ id: DeviceID, _ addresses: [NetworkAddress]) throws
-    /// Remembers what the device says that this one may do there; `nil` when it says that they are not paired.
+    /// Stores the grants the device says that this one has there; `nil` when it says that they are not paired.
     func standing(_ id: DeviceID, _ grants: [Grant]?) throws
     /// Returns the path of the root of a grant of files at the time it was granted, with links resolved.
     func grantedRoot(_ root: String) throws -> String
@@ -69,7 +69,7 @@ extension DeviceDirectory {
 extension [KnownDevice] {
     /// Finds the one device a person means: by its DeviceID, its name, or the beginning of either.
     ///
-    /// Names decide nothing: a DeviceID, or ten of its letters and more, is one whatever other devices are called.
+    /// Names decide nothing: a DeviceID, or at least ten of its letters, takes precedence over any name.
     ///
     /// - Throws: `KithError` `.notFound` for none, `.invalid` naming the candidates for several.
     package func resolve(_ text: String) throws(KithError) -> KnownDevice {
@@ -94,7 +94,7 @@ extension [KnownDevice] {
     /// Tells whether a text is long enough to be meant for a DeviceID: as long as ``DeviceID/short``.
     static func mayBeID(_ text: String) -> Bool { DeviceName.idLetters(text).count >= DeviceName.shortIDLetters }
 
-    /// No device has that name, and which one was meant; with ssh's `USER@` before it, the device behind it.
+    /// Makes the error that no device has that name, with the one probably meant, also after ssh's `USER@`.
     private func noDevice(_ text: String) -> KithError {
         let name = text.split(separator: "@", omittingEmptySubsequences: false).last.map(String.init) ?? text
         let isUser = name != text

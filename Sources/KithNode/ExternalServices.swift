@@ -70,7 +70,7 @@ extension Node {
         return method
     }
 
-    /// Does what asks another device; when that fails, what the device said of the method may not hold any more.
+    /// Runs a request to another device; when it fails, forgets the device's description of the method, which may be stale.
     func asked<Result>(
         _ name: String, on device: String, _ body: () async throws -> Result
     ) async throws -> Result {

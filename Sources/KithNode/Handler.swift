@@ -21,7 +21,7 @@ public struct Handler: Sendable {
     /// The method it serves.
     public let method: AnyMethod
 
-    /// Accepts a stream: takes the erased output, gives the bytes.
+    /// Accepts a stream: takes the erased output, returns the bytes.
     package typealias Acceptance = @Sendable (any Sendable) async throws -> any ByteStream
 
     /// The code, with the types erased.
@@ -43,7 +43,7 @@ public struct Handler: Sendable {
 
     /// Limits the calls of it that one device may have running, over all its connections; one more is `.exhausted`.
     ///
-    /// For what costs more than its answer: threads, memory, the disk's time. The owner is not counted.
+    /// For methods that cost more than their answer: threads, memory, disk time. The owner is not counted.
     public func limited(to perDevice: Int) -> Handler {
         precondition(perDevice > 0, "a method that nobody may call is not served at all")
         var limited = self

@@ -140,9 +140,9 @@ extension Node {
         return StreamHeader(method: method, millisecondsLeft: left, trace: trace, input: input)
     }
 
-    /// Makes sure that the other device is there.
+    /// Ensures that the other device is there.
     ///
-    /// An action runs at most once, and so must not be what finds out that a connection is dead. Costs a round trip
+    /// An action runs at most once, so it must not be the call that discovers a dead connection. Costs a round trip
     /// after a tenth of a second without a sign of life.
     private func confirm(_ target: KnownDevice, deadline: ContinuousClock.Instant?) async throws {
         guard let link = dialer?.current(target.id), let status = await link.status(), status.quiet > .milliseconds(100)
@@ -276,7 +276,7 @@ extension Node {
             cause: (error as? KithError)?.cause)
     }
 
-    /// The device did not answer, for as long as has passed since `start`.
+    /// Makes the error of a device that has not answered since `start`.
     private static func unanswered(
         _ target: KnownDevice, since start: ContinuousClock.Instant, _ error: any Error
     ) -> KithError {

@@ -42,7 +42,7 @@ extension Node: Carrier {
 }
 
 extension Node {
-    /// The answer of a call that never left this process.
+    /// Returns the answer of a call that never left this process.
     private static func value<M: Method>(of method: M.Type, _ payload: Payload) throws -> M.Output {
         guard case .value(let value) = payload else { throw otherForm }
         // Of a method that is known only at run time it has no type yet.

@@ -4,7 +4,7 @@ import KithIdentity
 import KithWire
 import Synchronization
 
-/// Calls of this device's own person to this device itself.
+/// Carries calls of this device's own person to this device itself.
 extension Node {
     /// Runs a query or an action here.
     func callHere(_ name: String, _ input: Payload, options: CallOptions) async throws -> Payload {
@@ -81,7 +81,7 @@ extension Node {
         }
     }
 
-    /// Runs a stream handler and keeps its promises: the stream ends when the handler does, and as it does.
+    /// Runs a stream handler; the stream ends when the handler does, and in the same way.
     func serve(
         _ handler: Handler, _ input: any Sendable, context: CallContext, scope: CallScope,
         accept: @escaping @Sendable (any Sendable) async throws -> any ByteStream
@@ -130,7 +130,7 @@ extension Node {
         return context
     }
 
-    /// The failure as a caller sees it; what is none of theirs is logged here and becomes `internal`.
+    /// Returns the error a caller sees; one of the node's own is logged here and becomes `internal`.
     static func outward(_ error: any Error) -> KithError {
         switch error {
         case let error as KithError: error

@@ -14,7 +14,7 @@ import Darwin
 #endif
 
 extension Node {
-    /// Makes the node of the device `id`, whose friends and audit log are in `store`.
+    /// Makes the node of the device `id`, whose paired devices and audit log are in `store`.
     ///
     /// `methods` are those it passes on to other devices without serving them itself. `protection`: what no other
     /// device reaches, which is the store's directory at the least. `interceptors` stand around its calls, the first
@@ -108,7 +108,7 @@ private final class ConnectionLink: PeerLink {
 
 /// Dials through an endpoint.
 ///
-/// The links it gives are for calling only: `nextStream` belongs to who serves.
+/// Its links are for calling only: `nextStream` belongs to the task that serves.
 private struct EndpointDialer: PeerDialer {
     let endpoint: Endpoint
 
@@ -163,7 +163,7 @@ private struct StoreDirectory: DeviceDirectory {
 
     func standing(_ id: DeviceID, _ grants: [Grant]?) throws {
         let standing = Standing(isForgotten: grants == nil, grants: grants ?? [], time: Self.now)
-        // A disk need not hear each minute that nothing has changed.
+        // The disk need not be written each minute when nothing has changed.
         if let known = try store.standing(at: id), standing.time - known.time < 60,
             known.isForgotten == standing.isForgotten,
             known.grants == standing.grants

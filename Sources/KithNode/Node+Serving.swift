@@ -81,7 +81,7 @@ extension Node {
 
     static let crowded = KithError(.exhausted, "Too many devices that are not paired are connected. Try again soon.")
 
-    /// Closes the connection of a device that is not paired when it does nothing, or stays too long.
+    /// Closes the connection of an unpaired device when it is idle or stays too long.
     private func watch(_ session: Session) async {
         let end = ContinuousClock.now + options.unpairedLifetime
         while !session.isPaired, session.link.isOpen {
@@ -116,7 +116,7 @@ extension Node {
         }
     }
 
-    /// Ends the connection of a device that is not paired and asked for what it may not have; the answer still arrives.
+    /// Ends the connection of an unpaired device that asked for something it may not have; the answer still arrives.
     private func hangUp(_ session: Session) async {
         if session.running == 0 { await session.link.drain(.seconds(1)) }
     }
@@ -340,7 +340,7 @@ private final class CallerWatch: Sendable {
 
     func cancel() { task.cancel() }
 
-    /// Stops listening and gives the stream back with whatever was heard.
+    /// Stops reading and returns the stream with the bytes read so far.
     func handOver() async throws -> any ByteStream {
         task.cancel()
         if case .failure(let error) = await task.result, !(error is CancellationError) { throw error }

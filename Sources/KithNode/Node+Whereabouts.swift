@@ -65,13 +65,13 @@ extension Node {
 
     // MARK: - Where this device is
 
-    /// Has the device told where this one listens, once per connection.
+    /// Asks for the device to be sent this one's addresses, once per connection.
     func introduce(to device: DeviceID) {
         guard announcement != nil else { return }
         for session in sessions(with: device) { session.announceOnce() }
     }
 
-    /// Has every connected device told where this one listens now.
+    /// Asks for every connected device to be sent this one's present addresses.
     func announceEverywhere() {
         for session in sessions where session.isPaired { session.announceAgain() }
     }
@@ -79,7 +79,7 @@ extension Node {
     /// The addresses that other devices are told this one listens on; `nil` when it does not listen.
     var announced: [NetworkAddress]? { announcement.map { Array($0().prefix(Ticket.maxAddresses)) } }
 
-    /// Tells the other end of a connection where this device listens, and takes what it says of this one.
+    /// Sends this device's addresses to the other end of a connection, and stores its answer.
     private func announce(_ session: Session) async {
         guard session.isPaired, let announced else { return }
         do {
@@ -103,7 +103,7 @@ extension Node {
         } catch let error as KithError where error.code == .unpaired {
             noteForgotten(by: session.link.peer)
         } catch {
-            // A device of an earlier version, or one that has just gone: both find out by other ways.
+            // A device of an earlier version, or one that has just gone: both are found out in other ways.
             logger.debug("could not say where this device is", metadata: ["error": "\(error)"])
         }
     }
@@ -127,14 +127,14 @@ extension Node {
         sessions(with: device).last { $0.hello != nil && $0.link.isOpen }?.hello
     }
 
-    /// Takes what a device says of its software.
+    /// Stores a device's description of its software.
     func learn(_ hello: Reach.Hello, from device: DeviceID) {
         for session in sessions(with: device) where session.isPaired { session.hello = hello }
     }
 
-    /// Takes what a device says of itself and of this one.
+    /// Stores a device's answer about itself and this one's grants.
     func learn(_ standing: Reach.Standing.Output, from device: DeviceID) async {
-        // One of an earlier version says no more than that.
+        // An earlier version gives no more than that.
         learn(standing.hello ?? Reach.Hello(version: standing.version, protocol: 1, capabilities: []), from: device)
         do {
             try directory.standing(device, standing.grants)
@@ -144,7 +144,7 @@ extension Node {
         if let addresses = standing.addresses { await heard(addresses, from: device) }
     }
 
-    /// The device says that it is not paired with this one.
+    /// Notes that the device says that it is not paired with this one.
     func noteForgotten(by device: DeviceID) {
         do {
             try directory.standing(device, nil)
@@ -153,7 +153,7 @@ extension Node {
         }
     }
 
-    /// A paired device says where it listens: that is its word, and no more than a place to try.
+    /// Notes the addresses a paired device claims to listen at: they are only places to try.
     func heard(_ addresses: [NetworkAddress], from device: DeviceID) async {
         for session in sessions(with: device) where session.isPaired && session.link.isOpen {
             // Its loopback addresses are useless elsewhere.

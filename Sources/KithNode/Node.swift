@@ -51,7 +51,7 @@ public final class Node: Sendable {
         public var externalServices = 32
         /// The time for which a graceful shutdown waits for running calls.
         public var drain = Duration.seconds(5)
-        /// The version of the software, which other devices are told.
+        /// The version of the software, as told to other devices.
         public var version = ""
 
         /// The defaults.
@@ -137,7 +137,7 @@ public final class Node: Sendable {
 
     /// Begins to serve the methods of `service`.
     ///
-    /// - Returns: what removes it again.
+    /// - Returns: the identifier with which to remove it.
     /// - Throws: `KithError` `.conflict` when one of them is served already; none is added then.
     @discardableResult public func add(_ service: any Service) throws -> ServiceID {
         let id = ServiceID()
@@ -176,7 +176,7 @@ public final class Node: Sendable {
     /// Stops serving the methods of a service, ends those of its calls that run, and stops it.
     ///
     /// The calls end with `.unsupported`, as later ones do. They get ``Options/drain`` to end; then the service is
-    /// stopped whether they have or not. One that is not there any more is nothing to do.
+    /// stopped whether they have or not. Does nothing if it is not there any more.
     public func remove(_ id: ServiceID) async {
         await remove(id, because: KithError(.unsupported, "The service was removed."))
     }
@@ -217,7 +217,7 @@ public final class Node: Sendable {
     /// Returns the description that another device gave of one of its methods; `nil` when there is none.
     func remoteMethod(_ name: RemoteName) -> AnyMethod? { state.withLock { $0.remoteMethods[name] } }
 
-    /// Remembers what another device said of one of its methods, or, with `nil`, that it may be otherwise now.
+    /// Stores another device's description of one of its methods; `nil` forgets it.
     func remember(_ method: AnyMethod?, for name: RemoteName) {
         state.withLock { state in
             if method != nil, state.remoteMethods.count >= 256 { state.remoteMethods = [:] }
@@ -311,7 +311,7 @@ public final class Node: Sendable {
         state.withLock { _ = $0.budgets.removeValue(forKey: device) }
     }
 
-    /// Looks again at what a device may do, and ends what it may not do any more.
+    /// Checks a device's grants again, and ends the calls they no longer allow.
     ///
     /// Call it after the store has changed: grants given or taken, a device paired, renamed or forgotten.
     public func grantsChanged(for device: DeviceID) {
@@ -326,7 +326,7 @@ public final class Node: Sendable {
         for service in services { service.grantsChanged(for: device, to: known?.grants ?? []) }
     }
 
-    /// Takes a device that has just been paired for what it is now, on the connection it has.
+    /// Treats a device that has just been paired as paired on its present connection.
     public func paired(_ device: DeviceID) {
         grantsChanged(for: device)
         for session in sessions(with: device) { session.wasSeen() }
@@ -336,7 +336,7 @@ public final class Node: Sendable {
 
     func sessions(with device: DeviceID) -> [Session] { sessions.filter { $0.link.peer == device } }
 
-    /// Takes a connection in; one that is not paired may displace another.
+    /// Adds a connection; that of an unpaired device may displace another.
     ///
     /// - Throws: `.exhausted` when it is one too many of those that are not paired.
     func admit(_ link: any PeerLink) throws -> (session: Session, displaced: Session?) {
@@ -374,7 +374,7 @@ public final class Node: Sendable {
         noteIdle()
     }
 
-    /// Looks each second whether a device that is connected is still there, or now and then: people wait for it.
+    /// Checks whether a connected device is still there, each second while people wait for it, otherwise now and then.
     func watch(_ device: DeviceID, closely: Bool) { dialer?.current(device)?.watch(closely: closely) }
 
     /// Makes calls to other devices through `dialer`; ``serve(_:)`` does so with its endpoint.
@@ -431,7 +431,7 @@ public final class Node: Sendable {
         for scope in state.withLock({ Array($0.calls.values) }) { scope.cancel(reason) }
     }
 
-    /// Puts a call of the owner among those a shutdown waits for.
+    /// Adds a call of the owner to those a shutdown waits for.
     func begin(_ scope: CallScope) throws -> UInt64 {
         try state.withLock { state throws in
             guard !state.isShuttingDown else { throw Self.stopping }

@@ -56,9 +56,9 @@ package protocol PeerLink: AnyObject, Sendable {
     func nextStream() async -> (any ByteStream)?
     /// Yields when another address of the other end has been validated.
     var pathChanges: AsyncStream<Void> { get }
-    /// Closes at once, telling the other end why.
+    /// Closes at once, sending the other end the code and the reason.
     func close(_ code: KithError.Code, reason: String)
-    /// Lets open streams end for a while, then closes.
+    /// Waits up to `limit` for open streams to end, then closes.
     func drain(_ limit: Duration) async
     /// Returns its present state.
     func status() async -> LinkStatus?
@@ -95,7 +95,7 @@ package protocol PeerDialer: Sendable {
     func current(_ id: DeviceID) -> (any PeerLink)?
     /// The open connection, or a new one.
     ///
-    /// `isEarly` may give one on which nothing but queries can be asked yet, because it resumes a session; it is not the
+    /// `isEarly` allows one on which only queries may be sent yet, because it resumes a session; it does not become the
     /// current one before its handshake is complete.
     func dial(
         _ id: DeviceID, at addresses: [NetworkAddress], isEarly: Bool, timeout: Duration

@@ -111,7 +111,7 @@ final class Session: Sendable {
         announcementSignal.continuation.yield()
     }
 
-    /// Checks the access and, in the same step, puts the call among those a change of grants can end.
+    /// Checks the access and, in the same step, adds the call to those a change of grants can end.
     ///
     /// `limit` is how many calls the session may run; one more is `.exhausted`.
     func begin(_ scope: CallScope, access: Access, limit: Int, unpairedLimit: Int) throws -> (
@@ -131,9 +131,9 @@ final class Session: Sendable {
         }
     }
 
-    /// Checks what the other end holds, and keeps the check for when that changes.
+    /// Checks the other end's grants, and keeps the check for when they change.
     ///
-    /// - Throws: what the check gives.
+    /// - Throws: the error that the check returns.
     func narrow(_ ticket: UInt64, by check: @escaping @Sendable ([Grant]) -> KithError?) throws {
         try state.withLock { state throws in
             if let refusal = check(state.known?.grants ?? []) { throw refusal }
@@ -144,7 +144,7 @@ final class Session: Sendable {
     /// The call is over.
     func end(_ ticket: UInt64) { state.withLock { _ = $0.calls.removeValue(forKey: ticket) } }
 
-    /// Takes what the store says now, and calls off what is no longer allowed.
+    /// Takes the store's present record of the other end, and calls off what is no longer allowed.
     func update(_ known: KnownDevice?) {
         let refused = state.withLock { state -> [(CallScope, KithError)] in
             state.known = known

@@ -18,7 +18,7 @@ package struct ShellAccount: Hashable, Sendable {
     /// Reads the account of this process from the user database; what is missing there gets a plain default.
     package static func current() -> ShellAccount {
         var entry = kith_account()
-        // An account that is in no database (a container) still has a home and a shell.
+        // An account that is not in the database (a container's) still has a home and a shell.
         _ = unsafe kith_account_read(&entry)
         let name = unsafe withUnsafeBytes(of: &entry.name) { unsafe text($0) }
         let home = unsafe withUnsafeBytes(of: &entry.home) { unsafe text($0) }

@@ -8,7 +8,7 @@ import Foundation
 
 /// One JSON value as text: valid JSON, in UTF-8, without a line feed.
 ///
-/// Parameters and results stay text until someone who knows their type decodes them: nothing is rounded,
+/// Parameters and results stay text until code that knows their type decodes them: nothing is rounded,
 /// reordered or built on the way.
 public struct JSONText: Hashable, Sendable {
     /// The text.
@@ -73,7 +73,7 @@ public struct JSONText: Hashable, Sendable {
         return bytes
     }
 
-    /// The members of the object this is; `nil` when it is none, or repeats a name.
+    /// The members of the object; `nil` when it is not one, or repeats a name.
     package func members() -> [(name: String, value: JSONText)]? {
         var scanner = JSONScanner(bytes)
         guard let members = try? scanner.members() else { return nil }  // another kind of value is an answer, no fault

@@ -27,7 +27,7 @@ extension JSONValue: Codable {
             self = .null
             return
         }
-        // One form after the other: that a value is of another one is not an error.
+        // One form after the other: a value of another form is not an error.
         if let value = try? container.decode(Bool.self) {
             self = .boolean(value)
         } else if let value = try? container.decode(Int64.self) {

@@ -1,6 +1,6 @@
 public import KithWire
 
-/// Cuts a run of bytes into lines: one JSON-RPC packet each, without the line feed.
+/// Splits received bytes into lines: one JSON-RPC packet each, without the line feed.
 ///
 /// Feed it what comes in, take the lines out. Empty lines are skipped.
 public struct LineFramer: Sendable {

@@ -7,7 +7,7 @@ public enum RPCIdentifier: Hashable, Sendable {
     case string(String)
     /// A number, by its literal.
     case number(String)
-    /// The answer to something whose identifier could not be read.
+    /// The identifier in the answer to a request whose own could not be read.
     case null
 
     package init?(_ text: JSONText) {
@@ -36,7 +36,7 @@ public struct RPCRequest: Hashable, Sendable {
     public var method: String
     /// The input: any JSON value, not only an object or an array (Documentation/Deviations.md).
     public var params: JSONText?
-    /// The members beside those of the standard: who is asked, how long it may take.
+    /// The members beside those of the standard: the device to ask, the time limit.
     ///
     /// Two of one name are not sent.
     public var envelope: [String: JSONText]
@@ -132,7 +132,7 @@ public struct RPCError: Error, Hashable, Sendable {
         case let number where Self.isOwn(number):
             return KithError(.internal, message, detail: Self.detail("\(number)", try? data?.value()))
         default:
-            // The data of one that is not ours may be anything.
+            // The data of another server's error may be anything.
             let own = try? data?.decode(Detail.self)
             return KithError(
                 .init(rpcCode: code), message, detail: own.map { Self.detail($0.code, $0.data) })
@@ -202,9 +202,9 @@ public enum RPCPacket: Hashable, Sendable {
     /// The most messages one batch may hold.
     public static let batchLimit = 1000
 
-    /// Reads what came in.
+    /// Reads a received line.
     ///
-    /// Whatever it is, it is one of the cases.
+    /// Any input is one of the cases.
     public init(parsing line: [UInt8]) {
         guard JSONText.isUTF8(line) else {
             self = .single(.malformed(RPCResponse(id: .null, result: .failure(.parseError))))

@@ -6,7 +6,7 @@ import KithWire
 /// | --- | --- | --- | --- |
 /// | `$/message` | `id`, `message` or `bytes` (base64) | both | the next of what this way carries |
 /// | `$/finish` | `id` | both | nothing more comes this way |
-/// | `$/credit` | `id`, `messages` (1…2³¹) | both | so many more may be sent this way |
+/// | `$/credit` | `id`, `messages` (1…2³¹) | both | the other end may send that many more |
 /// | `$/cancel` | `id` | caller | the call, or the stream, is called off |
 /// | `$/end` | `id`, `error` | server | the stream is over; `error` says why when it did not end well |
 ///
@@ -21,10 +21,10 @@ package enum StreamNotice: Hashable, Sendable {
 
     /// The number of messages a caller may send before the first `$/credit`.
     ///
-    /// One that sends more is not read from until there is room.
+    /// A caller that sends more is not read from until there is room.
     package static let initialCredit = 32
 
-    /// The notice a notification is, and of which stream; `nil` when it is another.
+    /// Reads a notice and the stream it is about; `nil` for another notification.
     ///
     /// - Throws: `KithError` `.invalid` for one whose parameters make no sense.
     package static func parse(_ request: RPCRequest) throws -> (id: RPCIdentifier, notice: StreamNotice)? {
@@ -52,7 +52,7 @@ package enum StreamNotice: Hashable, Sendable {
         }
     }
 
-    /// The notification that says it of the stream with this identifier.
+    /// Returns the notification for the stream with this identifier.
     package func request(_ id: RPCIdentifier) -> RPCRequest {
         var members = [(name: "id", value: JSONText(scanned: id.json))]
         let method: String

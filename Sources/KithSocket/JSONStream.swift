@@ -29,9 +29,9 @@ public final class JSONStream: NamedStream {
 
     deinit { cancel() }
 
-    /// Waits for what comes next; `nil` when the stream is over.
+    /// Waits for the next item; `nil` when the stream is over.
     ///
-    /// - Throws: `KithError`: why it ended, where that was not well.
+    /// - Throws: the `KithError` with which it ended, unless it ended well.
     public func receive() async throws -> Item? {
         guard let item = try await arrivals.items.receive() else { return nil }
         let count = taken.value + 1
@@ -49,7 +49,7 @@ public final class JSONStream: NamedStream {
         try await connection.send(StreamNotice.message(text).request(id).json)
     }
 
-    /// Sends bytes, where bytes flow this way; waits while the service is slow.
+    /// Sends bytes, if the stream carries bytes this way; waits while the service is slow.
     public func send(bytes: [UInt8]) async throws {
         for start in stride(from: 0, to: bytes.count, by: 64 << 10) {
             let piece = Array(bytes[start..<min(start + 64 << 10, bytes.count)])
@@ -65,7 +65,7 @@ public final class JSONStream: NamedStream {
     public func cancel() {
         guard arrivals.end() else { return }
         let (connection, id) = (connection, id)
-        // Nobody to tell when the connection is gone: then the stream is called off as well.
+        // When the connection is gone, so is the stream: a failed notification does not matter.
         Task(name: "kith cancel") { try? await connection.send(RPCRequest.cancel(id).json) }
     }
 
@@ -90,7 +90,7 @@ public final class JSONStream: NamedStream {
         }
 
         private func add(_ item: Item) {
-            // Ended by us, or told more than was asked for: then it ends here.
+            // Ended by us, or sent more than its credit: then it ends here.
             guard let isKept = try? items.offer(item), isKept else {
                 items.finish(throwing: KithError(.exhausted, "The device sent more than it was asked for."))
                 return

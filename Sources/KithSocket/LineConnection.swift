@@ -72,7 +72,7 @@ final class LineConnection: Sendable {
         }
     }
 
-    /// Takes the bytes that came in behind the last line.
+    /// Takes the bytes that came in after the last line.
     ///
     /// Only the reading task calls this.
     func takeRest() -> [UInt8] { reading.framer.takeRest() }

@@ -32,10 +32,11 @@ struct RPCCall {
         return RPCRequest(id: id, method: method, params: JSONText(scanned: input), envelope: envelope)
     }
 
-    /// The call a request stands for.
+    /// Reads the call of a request.
     ///
-    /// `knowsEnvelope` says that the caller has said hello. Of one that has not, and uses no member of the envelope, what looks like this envelope inside
-    /// `params`, where it stood in version 1, is refused: the call would be made here instead of there.
+    /// `knowsEnvelope` is true once the caller has said hello. If it has not, and uses no member of the envelope, members
+    /// like these inside `params`, where they stood in version 1, are refused: the call would be made here instead of
+    /// there.
     init(_ request: RPCRequest, knowsEnvelope: Bool) throws {
         call = IncomingCall(method: request.method, input: .json(request.params?.bytes ?? Array("{}".utf8)))
         if !knowsEnvelope, request.envelope.isEmpty,

@@ -79,13 +79,13 @@ final class RegisteredService: ExternalService {
 
     private static func identifier(_ number: UInt64) -> RPCIdentifier { .string("$\(number)") }
 
-    /// Takes an answer; the second of two, and one to nothing, change nothing.
+    /// Takes an answer; a second one, and one without a request, are ignored.
     func take(_ response: RPCResponse) {
         guard let number = Self.number(response.id) else { return }
         state.withLock { $0.answers.removeValue(forKey: number) }?.fulfil(response.result.mapError(\.kithError))
     }
 
-    /// Takes what the process says of a stream; of one that is over it changes nothing.
+    /// Takes a message of the process about a stream; one about a stream that is over is ignored.
     func take(_ id: RPCIdentifier, _ notice: StreamNotice) {
         guard let number = Self.number(id) else { return }
         state.withLock { $0.streams[number] }?.take(notice)
@@ -277,7 +277,7 @@ final class RegisteredService: ExternalService {
         func next() async throws -> Part? { try await parts.receive() }
         func giveBack(_ part: Part) { room.giveBack(part.size) }
 
-        /// Ends it for this side; of one that the process has ended it changes nothing.
+        /// Ends it for this side; does nothing when the process has ended it.
         func fail(_ error: any Error) {
             if !over.value { parts.finish(throwing: error) }
         }

@@ -83,7 +83,7 @@ final class ServerConnection: Sendable {
                         }
                     }
                     await removeService()
-                    // No more requests; the answers to those before are still wanted, unless the caller is gone.
+                    // No more requests; earlier ones are still answered, unless the caller is gone.
                     if mayHalfClose { await waitForAnswers() }
                 } catch let error as KithError where error.code == .exhausted {
                     try? await connection.send(  // the caller may be gone already
@@ -110,7 +110,7 @@ final class ServerConnection: Sendable {
         if isIdle { connection.descriptor.shutDown() }
     }
 
-    /// Closes the connection when it was the last call that has ended.
+    /// Closes the connection when the last call has ended.
     private func closeIfDrained() {
         if state.withLock({ $0.isDraining && $0.isIdle }) { connection.descriptor.shutDown() }
     }
@@ -119,7 +119,7 @@ final class ServerConnection: Sendable {
         for cancel in state.withLock({ Array($0.cancels.values) }) { cancel() }
     }
 
-    /// Begins a call, and gives its number; `nil` where there are too many.
+    /// Begins a call, and returns its number; `nil` when there are too many.
     private func begin() -> UInt64? {
         state.withLock { state in
             guard state.running < Self.callLimit else { return nil }
@@ -129,7 +129,7 @@ final class ServerConnection: Sendable {
         }
     }
 
-    /// Notes what calls a call off, whether or not it has an identifier, or one of its own.
+    /// Stores the function that calls a call off, whether or not it has an identifier, or a unique one.
     private func note(_ number: UInt64, _ id: RPCIdentifier?, _ cancel: @escaping @Sendable () -> Void) {
         state.withLock { state in
             state.cancels[number] = cancel
@@ -146,7 +146,7 @@ final class ServerConnection: Sendable {
         closeIfDrained()
     }
 
-    /// The caller has ended its direction: waits until it is gone or everything is answered.
+    /// Waits, after the caller has ended its direction, until it is gone or everything is answered.
     private func waitForAnswers() async {
         let isIdle = state.withLock { state in
             state.isDraining = true
@@ -165,7 +165,7 @@ final class ServerConnection: Sendable {
         case .malformed(let response):
             group.addTask(executorPreference: globalConcurrentExecutor) { await reply(response) }
         case .response(let response):
-            // Of one that was asked nothing it is nothing.
+            // Without a request it is not an answer.
             state.withLock { $0.service }?.service.take(response)
         case .request(let request):
             guard let number = begin() else {
@@ -225,7 +225,7 @@ final class ServerConnection: Sendable {
 
     // MARK: - Streams
 
-    /// A request for a stream, or, without a method, one of which only the device that is asked knows what it is for.
+    /// A request for a stream, or, without a method, one that only the device to be asked knows.
     private func stream(_ message: RPCMessage) -> (RPCRequest, AnyMethod?)? {
         guard case .request(let request) = message else { return nil }
         let method = dispatcher.entry(request.method)
@@ -336,8 +336,8 @@ final class ServerConnection: Sendable {
         }
     }
 
-    /// Serves a stream beside what else runs on this connection; without a method, what the device that is asked says that
-    /// the request is.
+    /// Serves a stream beside the other calls of this connection; without a method, the device to be asked decides what the
+    /// request is.
     private func serve(shared request: RPCRequest, _ method: AnyMethod?, in group: inout DiscardingTaskGroup) {
         guard let id = request.id else { return }
         let connection = connection

@@ -29,7 +29,7 @@ final class SharedStream: Sendable {
         self.credit = credit.map { AsyncSemaphore($0) }
     }
 
-    /// Takes what the caller says of the stream; waits while it is ahead of the service.
+    /// Takes a message of the caller about the stream; waits while the caller is ahead of the service.
     func take(_ notice: StreamNotice) async throws {
         switch notice {
         case .message(let message): try await enqueue(.message(message))
@@ -42,7 +42,7 @@ final class SharedStream: Sendable {
 
     private func enqueue(_ part: Received) async throws {
         let count = Self.size(part)
-        // A stream that has ended meanwhile takes no more, and nobody need hear of it.
+        // A stream that has ended meanwhile takes no more, which is not an error.
         do {
             if connection.room.offer(count) {
                 do {
@@ -75,7 +75,7 @@ final class SharedStream: Sendable {
 
     private struct Ended: Error {}
 
-    /// Ends the stream for what its caller did.
+    /// Ends the stream because of an error of its caller.
     func fail(_ error: KithError) {
         if fault.value == nil { fault.set(error) }
         received.finish(throwing: error)
@@ -135,7 +135,7 @@ final class SharedStream: Sendable {
 
     /// The bytes of what the caller has sent.
     ///
-    /// - Throws: `KithError` `.invalid` for what does not flow this way; it is why the stream ends.
+    /// - Throws: `KithError` `.invalid` for content that this direction does not carry; the stream ends with it.
     private func bytes(_ part: Received, of method: AnyMethod) throws -> [UInt8]? {
         do {
             switch part {
@@ -174,9 +174,9 @@ final class SharedStream: Sendable {
         while let part = try? received.poll() { connection.room.giveBack(Self.size(part)) }
     }
 
-    /// Waits until all that the service has sent is on its way to the caller, then says that it is over.
+    /// Waits until everything the service has sent is on its way to the caller, then reports the end.
     ///
-    /// `failure` is why, where it did not end well.
+    /// `failure` is the reason, unless it ended well.
     func end(_ failure: (any Error)?) async {
         received.finish(throwing: Ended())
         let pump = pumps.value

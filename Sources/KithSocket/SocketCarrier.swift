@@ -167,7 +167,7 @@ public final class SocketCarrier: Carrier {
             }
         }
 
-        /// Hands answers to those who wait for them, until the connection ends.
+        /// Passes answers to the calls that wait for them, until the connection ends.
         func run() async {
             var reason = KithError(.closed, "The device has stopped.")
             do {
@@ -204,7 +204,7 @@ public final class SocketCarrier: Carrier {
             connection.descriptor.shutDown()
         }
 
-        /// Asks for a stream; messages that come with the answer are not missed.
+        /// Requests a stream; messages that come with the answer are not missed.
         func open(_ request: RPCRequest, id: RPCIdentifier, timeout: Duration?) async throws -> JSONStream {
             let arrivals = JSONStream.Arrivals()
             state.withLock { $0.streams[id] = arrivals }
@@ -257,5 +257,5 @@ public final class SocketCarrier: Carrier {
     }
 }
 
-/// The cause of a failure before anything was said.
+/// The cause of a failure before anything was sent.
 struct NotSent: Error {}

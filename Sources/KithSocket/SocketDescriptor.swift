@@ -27,7 +27,7 @@ final class SocketDescriptor: Sendable {
         _ = fcntl(number, F_SETFL, fcntl(number, F_GETFL) | O_NONBLOCK)
         _ = fcntl(number, F_SETFD, FD_CLOEXEC)
         Platform.configure(number)
-        // Larger than the default of about 200 KiB: fewer turns between the two processes.
+        // Larger than the default of about 200 KiB: fewer switches between the two processes.
         var size: Int32 = 1 << 20
         unsafe setsockopt(number, SOL_SOCKET, SO_SNDBUF, &size, socklen_t(MemoryLayout<Int32>.size))
         unsafe setsockopt(number, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
@@ -57,7 +57,7 @@ final class SocketDescriptor: Sendable {
         return try received(bytes, count: count, failure: failure)
     }
 
-    /// Takes four bytes and at most `limit` more in one turn: a frame's head and what follows it.
+    /// Takes four bytes and at most `limit` more in one call: a frame's head and what follows it.
     func receive(head: inout (UInt8, UInt8, UInt8, UInt8), upTo limit: Int) throws(KithError) -> (Received, head: Int) {
         var count = 0
         var failure: Int32 = 0
@@ -88,7 +88,7 @@ final class SocketDescriptor: Sendable {
         }
     }
 
-    /// Gives as much of `head` and then `bytes`, from `offset` of the two together, as there is room for; 0 when full.
+    /// Writes as much of `head` and then `bytes`, from `offset` of the two together, as fits; returns 0 when full.
     func send(head: [UInt8] = [], _ bytes: [UInt8], from offset: Int) throws(KithError) -> Int {
         var count = 0
         var failure: Int32 = 0

@@ -25,7 +25,7 @@ package struct SocketListener: Sendable {
     ///
     /// For TCP the system says the same whether a caller has closed or only ended its direction.
     let mayHalfClose: Bool
-    /// Ends it for those who have not connected yet; again, it does nothing.
+    /// Ends it for callers that have not connected yet; calling it again does nothing.
     let remove: @Sendable () -> Void
 
     /// Takes over the number of a socket that listens.

@@ -86,7 +86,7 @@ public final class SocketServer: Sendable {
         }
     }
 
-    /// Lets nobody new in; calls that run end on their own, idle connections are closed.
+    /// Admits no new callers; running calls end on their own, idle connections are closed.
     public func beginGracefulShutdown() {
         let (connections, waiting) = state.withLock { state in
             state.isShuttingDown = true

@@ -5,11 +5,11 @@ import Synchronization
 
 /// The bytes of one stream over a socket connection that carries nothing else.
 ///
-/// A bare socket cannot tell an abandoned stream from one that ended well, so each direction is a run of frames:
+/// A bare socket cannot tell an abandoned stream from one that ended well, so each direction is a sequence of frames:
 ///
 /// | four bytes, big endian | what follows |
 /// | --- | --- |
-/// | 1…2³¹−1 | so many bytes of the stream |
+/// | 1…2³¹−1 | that many bytes of the stream |
 /// | 0 | nothing: this direction has ended |
 /// | 2³¹ + code | nothing: both directions are abandoned with this `KithError/Code/wireCode` |
 ///
@@ -44,7 +44,7 @@ final class SocketStream: ByteStream {
     /// Keys, not a file.
     private static let fewBytes = 256
 
-    /// Takes over a connection, with what came in behind its last line.
+    /// Takes over a connection, with the bytes that came in after its last line.
     init(_ connection: LineConnection) {
         descriptor = connection.descriptor
         watch = connection.watch
@@ -96,7 +96,7 @@ final class SocketStream: ByteStream {
         }
     }
 
-    /// Gives what of `bytes` belongs to the current frame and keeps the rest.
+    /// Returns the part of `bytes` that belongs to the current frame, and keeps the rest.
     private func keep(_ bytes: [UInt8]) -> [UInt8] {
         guard bytes.count > reading.left else {
             reading.left -= bytes.count
@@ -108,7 +108,7 @@ final class SocketStream: ByteStream {
         return own
     }
 
-    /// The next frame's head, and with luck its first bytes.
+    /// Reads the next frame's head, and its first bytes if they are there.
     private func readHead(upTo limit: Int) async throws -> [UInt8]? {
         if reading.ahead.isEmpty {
             var head: (UInt8, UInt8, UInt8, UInt8) = (0, 0, 0, 0)
@@ -159,7 +159,7 @@ final class SocketStream: ByteStream {
 
     private func ended() -> KithError { fail(KithError(.closed, "The other end of the socket is gone.")) }
 
-    /// Remembers the first failure, ends the connection, and says what to throw.
+    /// Stores the first failure, ends the connection, and returns the error to throw.
     private func fail(_ error: KithError) -> KithError {
         let first = state.withLock { state -> KithError in
             if state.aborted == nil { state.aborted = error }

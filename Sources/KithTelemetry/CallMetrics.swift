@@ -11,19 +11,19 @@ import Synchronization
 /// | label | what | dimensions |
 /// | --- | --- | --- |
 /// | `kith_calls_served_total` | calls that came to a service | `method`, `outcome` |
-/// | `kith_call_served_seconds` | how long they took; streams, until they were over | `method` |
-/// | `kith_calls_running` | how many run now | |
-/// | `kith_calls_refused_total` | calls of other devices that did not come so far | `method`, `outcome` |
+/// | `kith_call_served_seconds` | their durations; of streams, until their end | `method` |
+/// | `kith_calls_running` | calls running now | |
+/// | `kith_calls_refused_total` | calls of other devices refused before that | `method`, `outcome` |
 /// | `kith_calls_made_total` | calls to other devices | `method`, `outcome` |
-/// | `kith_call_made_seconds` | how long they took; streams, until they were accepted | `method` |
+/// | `kith_call_made_seconds` | their durations; of streams, until they were accepted | `method` |
 /// | `kith_connections_total` | connections with other devices that began | |
-/// | `kith_connections` | how many there are now | |
+/// | `kith_connections` | connections open now | |
 /// | `kith_connection_bytes_total` | bytes of UDP payload | `direction` |
 ///
 /// `outcome` is `done` or the code of an error. `method` is a name of the table, or `other`: behind ``methodLimit`` names, and
 /// for those that nothing here serves. No other device chooses a value, and none is named.
 public final class CallMetrics: CallInterceptor {
-    /// The number of methods that are told apart.
+    /// The most methods that are counted by name.
     public static let methodLimit = 512
 
     private struct Series: Hashable {
@@ -36,7 +36,7 @@ public final class CallMetrics: CallInterceptor {
         var methods: Set<String> = []
         var counters: [Series: Counter] = [:]
         var timers: [Series: Timer] = [:]
-        /// The bytes counted of the connections that stand.
+        /// The bytes counted so far of the open connections.
         var connections: [UInt64: (connection: ObservedConnection, sent: UInt64, received: UInt64)] = [:]
     }
 
@@ -48,7 +48,7 @@ public final class CallMetrics: CallInterceptor {
     private let received: Counter
     private let state = Mutex(State())
 
-    /// Counts with `factory`; the one the process was set up with, unless told otherwise.
+    /// Counts with `factory`; by default the process's own.
     public init(factory: any MetricsFactory = MetricsSystem.factory) {
         self.factory = factory
         running = CoreMetrics.Meter(label: "kith_calls_running", factory: factory)

@@ -14,11 +14,11 @@ public import Tracing
 /// ```
 ///
 /// A span has the name of its method, the attributes `rpc.system`, `rpc.method` and, where a call failed, the error's code:
-/// never what was said, nor to whom.
+/// never the content, nor the other device.
 public struct CallTracing: CallInterceptor {
     private let tracer: any Tracer
 
-    /// Traces with `tracer`; the one the process was set up with, unless told otherwise.
+    /// Traces with `tracer`; by default the process's own.
     public init(tracer: any Tracer = InstrumentationSystem.tracer) { self.tracer = tracer }
 
     /// Serves it in a span.

@@ -11,15 +11,15 @@ import NIOPosix
 public final class MetricsPage: Sendable {
     private let channel: any Channel
 
-    /// The readers there may be at once; one more is hung up on.
+    /// The most readers at once; one more is disconnected.
     static let readerLimit = 16
-    /// The time a reader has to ask, and to take the answer.
+    /// The time a reader has to send its request and to receive the answer.
     static let patience = TimeAmount.seconds(10)
 
     /// The address it is shown at.
     public let address: NetworkAddress
 
-    /// Opens the page at `address`; `text` gives what it says, as ``PrometheusMetrics/text`` does.
+    /// Opens the page at `address`; `text` returns its contents, as ``PrometheusMetrics/text`` does.
     ///
     /// - Throws: `KithError` `.conflict` when it cannot listen there.
     public static func open(

@@ -66,7 +66,7 @@ final class PageHandler: ChannelInboundHandler {
     /// The reason a request is not answered; `nil` for one that is.
     static func refusal(of head: HTTPRequestHead) -> (status: HTTPResponseStatus, reason: String)? {
         let host = head.headers["host"]
-        // Another site's name that leads here is how a browser would be made to read it.
+        // A browser could be made to read the page by another site's name that resolves to this address.
         guard host.count <= 1, host.allSatisfy(Self.isAddress) else {
             return (.misdirectedRequest, "Ask by the address, not by a name.")
         }

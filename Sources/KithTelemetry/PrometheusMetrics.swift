@@ -25,7 +25,7 @@ public final class PrometheusMetrics: MetricsFactory {
     private let help: [String: String]
     private let families = Mutex<[String: Family]>([:])
 
-    /// Makes an empty one; `help` says what a metric is, by its name.
+    /// Makes an empty one; `help` describes metrics, by name.
     public init(help: [String: String] = CallMetrics.help) { self.help = help }
 
     /// All there is now, as text.
@@ -163,7 +163,7 @@ private final class Series: CounterHandler, FloatingPointCounterHandler, MeterHa
 
     func decrement(by amount: Double) { state.withLock { $0.value -= amount } }
 
-    /// Nothing: a counter that goes down is taken for a process that was started anew.
+    /// Does nothing: Prometheus takes a counter that goes down for a restarted process.
     func reset() {}
 
     func set(_ value: Int64) { set(Double(value)) }

@@ -17,7 +17,7 @@ extension String {
         return true
     }
 
-    /// Tells whether a scalar is put in order among those behind the same letter.
+    /// Tells whether a scalar is sorted among the marks of its letter.
     private static func isMark(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.value {
         case ..<0x300: false
@@ -29,7 +29,7 @@ extension String {
 }
 
 extension String {
-    /// The beginning of a text, whole scalars of at most so many bytes in UTF-8.
+    /// The longest beginning of a text of whole scalars within a number of bytes in UTF-8.
     ///
     /// A number of characters bounds nothing: a character may have any number of marks.
     package func prefix(bytes limit: Int) -> String {

@@ -1,5 +1,5 @@
 extension CBORDecoder {
-    /// A value, with the members that it leaves out and `usual` has but for some; maps in maps likewise.
+    /// Returns a value with the members it leaves out taken from `usual`, except for some; nested maps likewise.
     ///
     /// - Throws: ``KithError`` `.invalid` for bytes that are not deterministic CBOR.
     package func completed(_ bytes: [UInt8], over usual: [UInt8], except required: Set<String>) throws -> [UInt8] {

@@ -10,9 +10,9 @@ public struct CBORDecoder: Sendable {
     /// Makes a decoder.
     public init() {}
 
-    /// The value that `bytes` hold, all of them.
+    /// Decodes the value that makes up all of `bytes`.
     ///
-    /// - Throws: ``KithError`` `.invalid` for bytes or values that are not what `type` takes.
+    /// - Throws: ``KithError`` `.invalid` for bytes or values that do not fit `type`.
     public func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws -> Value {
         let table: CBORTable
         do {

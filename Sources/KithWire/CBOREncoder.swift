@@ -117,8 +117,8 @@ package protocol CBORByteString {
 /// A value on its way into CBOR.
 ///
 /// A value that is being encoded writes into a buffer of its own. When it is done, that is appended to the buffer of
-/// the value around it, a map's members in order, and the node is used for the next. What somebody may still write to
-/// then (a nested container, an encoder that was kept) stays a node until the value around it is done, too.
+/// the value around it, a map's members in order, and the node is used for the next. What may still be written to then
+/// (a nested container, an encoder that was kept) stays a node until the value around it is done, too.
 private final class EncodingNode {
     private let run: EncodingRun
     /// The keys on the way here; `nil`: the first ``depth`` ones of the run.
@@ -201,7 +201,7 @@ private final class EncodingNode {
         return node
     }
 
-    /// Adds what a node holds; the node itself when somebody might still write to it.
+    /// Adds the contents of a node, or the node itself when it might still be written to.
     private func add(_ node: inout EncodingNode) {
         guard isKnownUniquelyReferenced(&node), node.buffer.isSettled() else { return buffer.hold(node) }
         node.buffer.write(to: &buffer.bytes)
@@ -329,7 +329,7 @@ private struct EncodingBuffer {
         held.append(Held(place: bytes.count, node: node))
     }
 
-    /// Tells whether nobody else holds a node in this one.
+    /// Tells whether no node in this one is referenced elsewhere.
     mutating func isSettled() -> Bool {
         held.indices.allSatisfy { isKnownUniquelyReferenced(&held[$0].node) && held[$0].node.buffer.isSettled() }
     }

@@ -55,7 +55,7 @@ final class CBORTable: Sendable {
         return (value, end)
     }
 
-    /// The contents behind the head of a text or a byte string.
+    /// The contents after the head of a text or a byte string.
     func body(at offset: UInt32) -> ArraySlice<UInt8> {
         let (count, start) = argument(at: offset)
         return bytes[start..<start + Int(count)]
@@ -64,7 +64,7 @@ final class CBORTable: Sendable {
     /// A text.
     func text(at offset: UInt32) -> String { String(decoding: body(at: offset), as: UTF8.self) }
 
-    /// The number in a simple value; `nil` when that is none.
+    /// The number of a floating-point value; `nil` for any other simple value.
     func number(of item: CBORItem) -> Double? {
         switch head(of: item) {
         case 0xF9: HalfFloat.value(UInt16(argument(at: item.offset).value))
@@ -148,7 +148,7 @@ private struct CBORParser {
     private(set) var position = 0
     /// The children of all arrays and maps that have ended.
     private(set) var children: [CBORTable.Child] = []
-    /// Those of the arrays and maps that have not, the innermost last: no count is believed before they are there.
+    /// The children of those that have not ended, the innermost last: a count is not trusted before they are there.
     private var open: [CBORTable.Child] = []
 
     init(bytes: [UInt8], maxDepth: Int) {
@@ -193,7 +193,7 @@ private struct CBORParser {
         return position..<position + Int(count)
     }
 
-    /// Passes over text; gives whether it is ASCII.
+    /// Skips text; returns whether it is ASCII.
     private mutating func text(_ count: UInt64) throws(WireError) -> Bool {
         let range = try run(count)
         var bits: UInt8 = 0
@@ -263,7 +263,7 @@ private struct CBORParser {
 
     private static var disorder: WireError { .invalid("keys are in order, each once") }
 
-    /// Moves the children of the container that ends to the table; gives the place of the first.
+    /// Moves the children of the container that ends to the table; returns the index of the first.
     private mutating func close(from mark: Int) -> UInt32 {
         let first = children.count
         children += open[mark...]

@@ -36,7 +36,7 @@ public struct KithError: Error, Sendable {
         case `internal`
     }
 
-    /// An application's description of its own failure, for its own programs.
+    /// An application's own description of its error, for its own programs.
     ///
     /// It reaches the caller as it is, over any number of hops.
     public struct Detail: Hashable, Sendable {
@@ -69,7 +69,7 @@ public struct KithError: Error, Sendable {
             self.data = bytes
         }
 
-        /// Takes over what another device has sent; `nil` for more than may be.
+        /// Makes a detail that another device has sent; `nil` when it exceeds the limits.
         package init?(code: String, cbor: [UInt8]?) {
             guard code.utf8.count <= Self.codeLimit, (cbor?.count ?? 0) <= Self.dataLimit else { return nil }
             self.code = code
@@ -88,7 +88,7 @@ public struct KithError: Error, Sendable {
     public var code: Code
     /// One sentence for a person.
     public var message: String
-    /// The failed application's own description; `nil` for Kith's own methods.
+    /// The application's own description; `nil` for Kith's own methods.
     public var detail: Detail?
     /// The underlying error, for a log on this device; it is never sent.
     public var cause: (any Error)?

@@ -1,7 +1,7 @@
 /// An IP address and a UDP port.
 ///
 /// As text: `192.0.2.1:4433`, `[2001:db8::1]:4433`, `[fe80::1%2]:4433` (the zone as an interface number; RFC 5952).
-/// Small and without references: it is looked at for every datagram.
+/// Small and without references, because it is compared for every datagram.
 public struct NetworkAddress: Hashable, Sendable {
     /// The first eight bytes of an IPv6 address, big-endian; 0 of an IPv4 address.
     @usableFromInline let high: UInt64
@@ -64,7 +64,7 @@ public struct NetworkAddress: Hashable, Sendable {
 
     /// The part that one household or machine has to itself: an IPv4 address, or 64 bits of an IPv6 address.
     ///
-    /// 4 or 8 bytes. Within a /64 anybody has as many addresses as they like.
+    /// 4 or 8 bytes. Within a /64 a host can have any number of addresses.
     public var networkPrefix: [UInt8] { isIPv6 ? Array(ip.prefix(8)) : ip }
 
     /// The two halves of an IPv6 address, or 0 and the IPv4 address.

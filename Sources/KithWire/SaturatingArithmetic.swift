@@ -21,7 +21,7 @@ extension FixedWidthInteger {
 extension UInt64 {
     /// The sum of sizes that a peer announced.
     ///
-    /// - Throws: ``KithError/Code/invalid`` when no sizes of files add up to so much.
+    /// - Throws: ``KithError/Code/invalid`` when the sum is beyond any sizes of files.
     package func adding(announced size: UInt64) throws(KithError) -> UInt64 {
         let (sum, isOver) = addingReportingOverflow(size)
         guard !isOver else { throw KithError(.invalid, "The other end announced more bytes than there can be.") }

@@ -8,7 +8,7 @@ import Musl
 import Darwin
 #endif
 
-/// Bytes that must not be seen: overwritten with zeros when the last owner lets go.
+/// Secret bytes: overwritten with zeros when the last reference goes.
 ///
 /// ``lasting(count:_:)`` makes those that live as long as the process: in pages of their own, which are kept from the
 /// swap, from core dumps and from children that the process forks, as far as the system lets it.
@@ -22,7 +22,7 @@ import Darwin
     /// The number of bytes.
     public let count: Int
 
-    /// Copies `bytes`; the caller's copy is the caller's to forget.
+    /// Copies `bytes`; clearing its own copy is up to the caller.
     public convenience init(_ bytes: [UInt8]) {
         unsafe self.init(count: bytes.count) { unsafe $0.copyBytes(from: bytes) }
     }
@@ -42,7 +42,7 @@ import Darwin
         return unsafe SecretBytes(pages, count: count, hasOwnPages: true)
     }
 
-    /// Moves `bytes` to pages of their own: the array is left with zeros, unless somebody else holds it too.
+    /// Moves `bytes` to pages of their own: the array is left with zeros, unless it is shared.
     public static func lasting(moving bytes: inout [UInt8]) -> SecretBytes {
         defer { bytes.clear() }
         return unsafe lasting(count: bytes.count) { unsafe $0.copyBytes(from: bytes) }

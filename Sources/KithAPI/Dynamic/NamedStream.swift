@@ -11,13 +11,13 @@ public protocol NamedStream: AnyObject, Sendable {
 
     /// Waits for the next item; `nil` when nothing more comes.
     ///
-    /// - Throws: `KithError`: why it ended, where that was not well.
+    /// - Throws: the `KithError` with which it ended, unless it ended well.
     func receive() async throws -> NamedStreamItem?
 
     /// Sends one message, a JSON value, waiting while the other end is slow.
     func send(_ json: [UInt8]) async throws
 
-    /// Sends bytes, where bytes flow this way; waits while the other end is slow.
+    /// Sends bytes, if the stream carries bytes this way; waits while the other end is slow.
     func send(bytes: [UInt8]) async throws
 
     /// Ends our direction; what was sent before still arrives.

@@ -61,7 +61,7 @@ extension Forward {
         public var rule: Rule
         /// The endpoints it listens at now; empty while the other device, which is to listen, cannot be reached.
         public var listening: [Endpoint]
-        /// Connections now, or partners of datagrams.
+        /// Connections now, or peers of datagrams.
         public var open: Int
         /// Connections so far.
         public var total: UInt64

@@ -46,7 +46,7 @@ public struct DevicesService: Service {
         return infos
     }
 
-    /// Tries for two seconds to reach devices, and asks what this one may do there; says why some cannot be reached.
+    /// Tries for two seconds to reach devices, and asks for this one's grants there; returns why some cannot be reached.
     private func probe(_ devices: [DeviceID]) async -> [DeviceID: String] {
         await withTaskGroup(of: (DeviceID, String)?.self) { group in
             for device in devices {

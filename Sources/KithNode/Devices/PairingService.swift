@@ -92,8 +92,7 @@ public final class PairingService: Service {
         ]
     }
 
-    /// Ends the attempts that run, and the streams of those who watch, so that a device that stops need not wait for
-    /// people.
+    /// Ends running attempts and the streams of watchers, so that stopping the device need not wait for people.
     public func close() {
         let attempts = state.withLock { state in
             state.isClosed = true
@@ -210,7 +209,7 @@ public final class PairingService: Service {
                 inviter = try Pairing.Inviter(
                     present, proofKey: invitation.proofKey, channel: channel, name: name(), addresses: addresses())
             } catch {
-                // Only what proves nothing costs the address its places: its neighbours may hold an invitation.
+                // Only an attempt that proves nothing counts against the address: others behind it may hold an invitation.
                 try admit(nil, from: address)
                 throw error
             }
@@ -315,7 +314,7 @@ public final class PairingService: Service {
         let request = wanted
         showing(request)
         log("the codes are compared", channel.joiner)
-        // It stops counting when it expires, also under the eyes of the two people.
+        // It is void once it expires, even while the two people compare codes.
         let lifetime = Duration.seconds(max(0, invitation.expiresAt - now()))
         try await Self.within(min(limits.verdict, lifetime), else: lifetime < limits.verdict ? .expired : .unanswered) {
             try await self.agree(on: request, messages)
@@ -348,7 +347,7 @@ public final class PairingService: Service {
                 case .here(false): throw PairingEnding.refusedHere
                 case .there(true):
                     there = true
-                    // It has nothing more to say before this end has answered: it can only go.
+                    // It sends nothing more before this end has answered: it can only close.
                     group.addTask {
                         let word = try await messages.receive()
                         if word != nil { throw PairingEnding.disorder }
@@ -379,7 +378,7 @@ public final class PairingService: Service {
         case _ where node.isShuttingDown: .stopped
         case is DecodingError, is WireError: .disorder
         case let error as KithError where error.code == .invalid: .disorder
-        // The store does not let it: expired or taken back at the last moment, a full disk.
+        // The store refuses: expired or revoked at the last moment, or a full disk.
         case let error as KithError where [.unpaired, .exhausted, .internal, .conflict].contains(error.code):
             .failed(error)
         default: .disconnected
@@ -418,7 +417,7 @@ public final class PairingService: Service {
 
     private func end(by invitation: String) { state.withLock { state in state.running[invitation] = nil } }
 
-    /// Writes down that a presentation was refused; repeated ones are counted only.
+    /// Logs that a presentation was refused; repeated ones are only counted.
     private func noteRefusal(of joiner: DeviceID, _ address: NetworkAddress?, _ detail: String) throws {
         let method = PairingMethods.Present.name
         guard let known = try store.device(joiner) else {
@@ -487,7 +486,7 @@ public final class PairingService: Service {
         let (reveal, code) = try joiner.answer(challenge)
         let name = try store.freeName(like: challenge.name, for: channel.inviter)
 
-        // From here on the other end knows the code: it counts, whatever becomes of it.
+        // From here on the other end knows the code: the attempt counts, whatever becomes of it.
         let (number, earlier) = try store.beginJoining(by: invitation.id, of: channel.inviter, now: now())
         do {
             try await there.send(PairingMethods.FromJoiner.reveal(reveal))
@@ -511,7 +510,7 @@ public final class PairingService: Service {
         return device
     }
 
-    /// Waits for this end's person, and for the inviter's word.
+    /// Waits for this end's person, and for the inviter's verdict.
     private func agree(here: Person, there: Inviter, earlier: Int, left: Int?) async throws {
         enum Word { case decided(Bool), left, answer(PairingMethods.FromInviter), gone(KithError?), late }
         enum Phase { case pending, accepted, refused }
@@ -533,7 +532,7 @@ public final class PairingService: Service {
                     phase = accept ? .accepted : .refused
                     try await there.send(PairingMethods.FromJoiner.verdict(Pairing.Verdict(accept: accept)))
                     if accept {
-                        // This end's person has nothing more to say: they can only go.
+                        // This end's person has nothing more to send: they can only close.
                         group.addTask {
                             _ = try await here.receive()
                             return .left
@@ -564,9 +563,9 @@ public final class PairingService: Service {
         KithError(code, "Not paired. \(message.prefix(500))")
     }
 
-    /// The other device went away between the code and the pairing.
+    /// Makes the error that the other device went away between the code and the pairing.
     ///
-    /// It knew the code by then, and so did this end's person: who looks for a code that fits has to try again and again.
+    /// Both it and this end's person knew the code by then: an attacker who looks for a matching code must try repeatedly.
     private static func brokenOff(hasAccepted: Bool, earlier: Int, _ error: KithError?) -> KithError {
         let rest =
             hasAccepted

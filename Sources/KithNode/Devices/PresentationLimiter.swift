@@ -60,7 +60,7 @@ struct PresentationLimiter {
         if let instant = free[.key(key)] { free[.key(key)] = instant - limits.perKey.interval }
     }
 
-    /// Makes a key wait that broke an attempt off.
+    /// Makes a key that broke an attempt off wait.
     mutating func brokeOff(_ key: DeviceID, at now: ContinuousClock.Instant) {
         free[.pause(key)] = now + limits.pause
         forget(at: now)

@@ -4,7 +4,7 @@ import KithNet
 import KithWire
 import Synchronization
 
-/// Measures connections: the end that asks, and the end that sends and takes the bytes.
+/// Measures connections: the end that asks, and the end that sends and receives the bytes.
 public final class LoadService: Service {
     /// The node owns its services, and outlives their calls.
     private unowned let node: Node
@@ -26,7 +26,7 @@ public final class LoadService: Service {
 
     private static let block = 256 << 10
 
-    /// Bytes that a compressor on the way could do nothing with.
+    /// Bytes that a compressor on the path cannot shrink.
     private static let noise: [UInt8] = {
         var state = UInt64.random(in: 0 ... .max)
         var bytes: [UInt8] = []

@@ -5,7 +5,7 @@ public import KithStore
 public import KithWire
 import Logging
 
-/// Finds out why a device cannot be reached, as a service; and tells other devices where they stand here.
+/// Diagnoses why a device cannot be reached, as a service, and tells other devices their grants here.
 public struct ReachService: Service {
     /// The node owns its services, and outlives their calls.
     private unowned let node: Node
