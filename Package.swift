@@ -174,7 +174,7 @@ let crypto = Target.Dependency.product(name: "Crypto", package: "swift-crypto")
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
 let tests: [Target] = [
     .testTarget(name: "KithIOTests", dependencies: ["KithIO", "KithTesting", "CKithSystem"]),
-    test("KithWire"),
+    test("KithWire", "KithTesting"),
     test("KithIdentity", "KithTesting", crypto),
     test("KithRPC"),
     test("KithQUIC", "KithTesting", crypto),

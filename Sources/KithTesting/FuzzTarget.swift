@@ -170,64 +170,13 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
 
     // MARK: - KithWire
 
-    /// Any CBOR value, for decoding what no type was promised for.
-    private enum Anything: Codable, Hashable {
-        case null
-        case bool(Bool)
-        case unsigned(UInt64)
-        case integer(Int64)
-        case number(Double)
-        case text(String)
-        case bytes(ByteString)
-        case array([Anything])
-        case map([String: Anything])
-
-        init(from decoder: any Decoder) throws {
-            let container = try decoder.singleValueContainer()
-            if container.decodeNil() {
-                self = .null
-            } else if let value = try? container.decode(Bool.self) {
-                self = .bool(value)
-            } else if let value = try? container.decode(UInt64.self) {
-                self = .unsigned(value)
-            } else if let value = try? container.decode(Int64.self) {
-                self = .integer(value)
-            } else if let value = try? container.decode(Double.self) {
-                self = .number(value)
-            } else if let value = try? container.decode(String.self) {
-                self = .text(value)
-            } else if let value = try? container.decode(ByteString.self) {
-                self = .bytes(value)
-            } else if let value = try? container.decode([Anything].self) {
-                self = .array(value)
-            } else {
-                self = .map(try container.decode([String: Anything].self))
-            }
-        }
-
-        func encode(to encoder: any Encoder) throws {
-            var container = encoder.singleValueContainer()
-            switch self {
-            case .null: try container.encodeNil()
-            case .bool(let value): try container.encode(value)
-            case .unsigned(let value): try container.encode(value)
-            case .integer(let value): try container.encode(value)
-            case .number(let value): try container.encode(value)
-            case .text(let value): try container.encode(value)
-            case .bytes(let value): try container.encode(value)
-            case .array(let value): try container.encode(value)
-            case .map(let value): try container.encode(value)
-            }
-        }
-    }
-
     private static func cbor(_ bytes: [UInt8]) {
-        if let value = try? CBORDecoder().decode(Anything.self, from: bytes) {
+        if let value = try? CBORDecoder().decode(AnyValue.self, from: bytes) {
             guard let written = try? CBOREncoder().encode(value) else {
                 preconditionFailure("What was read can be written")
             }
             // The encoding is deterministic, so it has one form; a number may change its type, once.
-            guard let again = try? CBORDecoder().decode(Anything.self, from: written) else {
+            guard let again = try? CBORDecoder().decode(AnyValue.self, from: written) else {
                 preconditionFailure("What was written can be read")
             }
             precondition((try? CBOREncoder().encode(again)) == written, "The second writing is the first")

@@ -20,13 +20,13 @@ public final class WrappedStream: ByteStream {
         case executor
     }
 
-    private final class Place: TaskExecutor {
+    private final class OwnExecutor: TaskExecutor {
         func enqueue(_ job: consuming ExecutorJob) {
             preconditionFailure("nothing runs where a test only looks who answers")
         }
     }
 
-    private let place = Place()
+    private let ownExecutor = OwnExecutor()
     private let asked = Mutex<Set<Requirement>>([])
 
     private init() {}
@@ -52,13 +52,13 @@ public final class WrappedStream: ByteStream {
     public func abort(_ code: KithError.Code) { note(.abort) }
 
     /// One of its own.
-    public var executor: (any TaskExecutor)? { place }
+    public var executor: (any TaskExecutor)? { ownExecutor }
 
     /// The requirements of a stream that a wrapper does not pass on: it loses them for who holds the wrapper.
     public static func lost(by wrap: (WrappedStream) throws -> any ByteStream) async throws -> Set<Requirement> {
         let stream = WrappedStream()
         let wrapper = try wrap(stream)
-        if wrapper.executor === stream.place { stream.note(.executor) }
+        if wrapper.executor === stream.ownExecutor { stream.note(.executor) }
         _ = try await wrapper.read(upTo: 1)
         try await wrapper.write([7])
         try await wrapper.finish()

@@ -2,6 +2,7 @@ import Foundation
 import KithAPI
 import KithIdentity
 import KithRPC
+import KithTesting
 import KithWire
 import Testing
 
@@ -105,7 +106,7 @@ import Testing
         for method in API.methods {
             guard let sample = method.sampleInput(probe),
                 case .cbor(let whole) = try method.input.encode(sample, .cbor),
-                var members = try? CBORDecoder().decode([String: Anything].self, from: whole),
+                var members = try? CBORDecoder().decode([String: AnyValue].self, from: whole),
                 let entry = Self.document.methods.first(where: { $0.name == method.name })
             else { continue }
             for param in entry.params where param.required != true { members[param.name] = nil }
@@ -148,53 +149,6 @@ import Testing
         of type: Input.Type, _ probe: SchemaProbe
     ) -> [SchemaProbe.Member] {
         probe.members(of: type) ?? []
-    }
-
-    /// A value of any type, as it was.
-    private enum Anything: Codable {
-        case null
-        case boolean(Bool)
-        case integer(Int64)
-        case number(Double)
-        case text(String)
-        case bytes(ByteString)
-        case array([Anything])
-        case map([String: Anything])
-
-        init(from decoder: any Decoder) throws {
-            let container = try decoder.singleValueContainer()
-            if container.decodeNil() {
-                self = .null
-            } else if let value = try? container.decode(Bool.self) {
-                self = .boolean(value)
-            } else if let value = try? container.decode(Int64.self) {
-                self = .integer(value)
-            } else if let value = try? container.decode(Double.self) {
-                self = .number(value)
-            } else if let value = try? container.decode(String.self) {
-                self = .text(value)
-            } else if let value = try? container.decode(ByteString.self) {
-                self = .bytes(value)
-            } else if let value = try? container.decode([Anything].self) {
-                self = .array(value)
-            } else {
-                self = .map(try container.decode([String: Anything].self))
-            }
-        }
-
-        func encode(to encoder: any Encoder) throws {
-            var container = encoder.singleValueContainer()
-            switch self {
-            case .null: try container.encodeNil()
-            case .boolean(let value): try container.encode(value)
-            case .integer(let value): try container.encode(value)
-            case .number(let value): try container.encode(value)
-            case .text(let value): try container.encode(value)
-            case .bytes(let value): try container.encode(value)
-            case .array(let value): try container.encode(value)
-            case .map(let value): try container.encode(value)
-            }
-        }
     }
 
     @Test func `what is drawn by lot may be left out, and is not told as a default`() throws {

@@ -1,4 +1,5 @@
 import KithIdentity
+import KithTesting
 import KithWire
 import Testing
 
@@ -6,7 +7,7 @@ import Testing
     private static let letters = Array("abcdefghijklmnopqrstuvwxyz234567")
 
     @Test func `the text form survives, in any case, with and without hyphens`() throws {
-        var random = Seeded(1)
+        var random = SeededRandom(seed: 1)
         for _ in 0..<200 {
             let id = try DeviceID(publicKey: random.bytes(32))
             let text = id.description
@@ -20,7 +21,7 @@ import Testing
     }
 
     @Test func `every single wrong letter is noticed`() throws {
-        var random = Seeded(2)
+        var random = SeededRandom(seed: 2)
         for _ in 0..<12 {
             let right = Array(try DeviceID(publicKey: random.bytes(32)).description)
             for index in right.indices where right[index] != "-" {
@@ -34,7 +35,7 @@ import Testing
     }
 
     @Test func `every swap of two neighbours is noticed`() throws {
-        var random = Seeded(3)
+        var random = SeededRandom(seed: 3)
         for _ in 0..<300 {
             let right = Array(try DeviceID(publicKey: random.bytes(32)).description.filter { $0 != "-" })
             for index in 0..<right.count - 1 where right[index] != right[index + 1] {
@@ -59,7 +60,7 @@ import Testing
     }
 
     @Test func `ids are ordered by their bytes`() throws {
-        var random = Seeded(4)
+        var random = SeededRandom(seed: 4)
         let keys = (0..<50).map { _ in random.bytes(32) }
         let byID = try keys.map { try DeviceID(publicKey: $0) }.sorted().map(\.bytes)
         #expect(byID == keys.sorted { $0.lexicographicallyPrecedes($1) })

@@ -1,5 +1,6 @@
 import Foundation
 import KithIdentity
+import KithTesting
 import KithWire
 import Testing
 
@@ -13,7 +14,7 @@ import Testing
         .enabled(if: reader != nil, "zbarimg is not installed: scripts/bootstrap does that"),
         arguments: QRCode.Correction.allCases)
     func `another program reads what we drew`(correction: QRCode.Correction) throws {
-        var random = Seeded(18_004)
+        var random = SeededRandom(seed: 18_004)
         var versions: Set<Int> = []
         // A code of every tenth length, in both modes; the largest are of version 40.
         let lengths = [1, 15, 30, 60, 110, 160, 220, 300, 420, 560, 700, 950, 1_250, 1_700, 2_300]

@@ -1,25 +1,4 @@
 import KithIdentity
 
-/// Random numbers that a failing test can have again (SplitMix64); this floor knows no KithTesting.
-struct Seeded: RandomNumberGenerator {
-    let seed: UInt64
-    private var state: UInt64
-
-    init(_ seed: UInt64) {
-        self.seed = seed
-        state = seed
-    }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ z >> 30) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ z >> 27) &* 0x94D0_49BB_1331_11EB
-        return z ^ z >> 31
-    }
-
-    mutating func bytes(_ count: Int) -> [UInt8] { (0..<count).map { _ in UInt8.random(in: 0...255, using: &self) } }
-}
-
 /// A key that is the same in every run.
 func key(_ number: UInt8) throws -> DeviceKey { try DeviceKey(seed: [UInt8](repeating: number, count: 32)) }

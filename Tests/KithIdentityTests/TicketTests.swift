@@ -1,4 +1,5 @@
 import KithIdentity
+import KithTesting
 import KithWire
 import Testing
 
@@ -65,7 +66,7 @@ import Testing
     }
 
     @Test func `random bytes never become a ticket by chance`() {
-        var random = Seeded(99)
+        var random = SeededRandom(seed: 99)
         for _ in 0..<20_000 {
             let bytes = random.bytes(Int.random(in: 0...80, using: &random))
             _ = try? Ticket(bytes: [1] + bytes)

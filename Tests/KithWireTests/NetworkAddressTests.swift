@@ -1,3 +1,4 @@
+import KithTesting
 import KithWire
 import Testing
 
@@ -47,7 +48,7 @@ import Testing
     }
 
     @Test func `random addresses survive text, bytes and their parts`() throws {
-        var random = Seeded(20_261_121)
+        var random = SeededRandom(seed: 20_261_121)
         for _ in 0..<2_000 {
             var ip = random.bytes(Bool.random(using: &random) ? 4 : 16)
             for index in ip.indices where Int.random(in: 0..<3, using: &random) == 0 { ip[index] = 0 }

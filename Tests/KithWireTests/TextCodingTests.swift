@@ -1,3 +1,4 @@
+import KithTesting
 import KithWire
 import Testing
 
@@ -29,7 +30,7 @@ import Testing
     }
 
     @Test func `random bytes survive every text`() {
-        var random = Seeded(4_648)
+        var random = SeededRandom(seed: 4_648)
         for count in 0..<200 {
             let bytes = random.bytes(count)
             #expect(Base64.decode(Base64.encode(bytes)) == bytes)
