@@ -271,32 +271,11 @@ extension Browser {
     func timeText(_ seconds: Int64, width: Int) -> String {
         // A device may say anything; years beyond 30,000 are all the same here.
         let seconds = min(max(seconds, -(1 << 40)), 1 << 40)
-        let local = seconds + Int64(options.offsetFromGreenwich(seconds))
-        let (days, rest) = (Self.floor(local, 86_400), local &- Self.floor(local, 86_400) &* 86_400)
-        let (year, month, day) = Self.date(days)
-        func two(_ number: Int64) -> String { (number < 10 ? "0" : "") + String(number) }
-        let clock = "\(two(rest / 3_600)):\(two(rest / 60 % 60))"
-        if width >= 16 { return "\(year)-\(two(month))-\(two(day)) \(clock)" }
+        let time = CalendarTime(seconds, offset: options.offsetFromGreenwich(seconds))
+        if width >= 16 { return time.minutes }
         let names = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-        let text = "\(names[Int(month) - 1]) \(day < 10 ? " " : "")\(day)"
-        return width >= 12 ? (text + " " + clock) : text
-    }
-
-    private static func floor(_ number: Int64, _ divisor: Int64) -> Int64 {
-        number / divisor - (number % divisor < 0 ? 1 : 0)
-    }
-
-    /// The date of a day since 1970-01-01, in the Gregorian calendar.
-    static func date(_ days: Int64) -> (year: Int64, month: Int64, day: Int64) {
-        // Years that begin in March have their odd day at the end; 400 of them have 146,097 days.
-        let shifted = days &+ 719_468
-        let era = floor(shifted, 146_097)
-        let dayOfEra = shifted &- era &* 146_097
-        let yearOfEra = (dayOfEra - dayOfEra / 1_460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
-        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
-        let part = (5 * dayOfYear + 2) / 153
-        let month = part < 10 ? part + 3 : part - 9
-        return (yearOfEra &+ era &* 400 &+ (month <= 2 ? 1 : 0), month, dayOfYear - (153 * part + 2) / 5 + 1)
+        let text = "\(names[time.month - 1]) \(time.day < 10 ? " " : "")\(time.day)"
+        return width >= 12 ? (text + " " + time.clock) : text
     }
 
     /// Draws the number of items on the lower line of the frame; the filter while it is typed.

@@ -1,5 +1,6 @@
 import Foundation
 import KithAPI
+import KithCommandLine
 
 #if canImport(Glibc)
 import Glibc
@@ -77,41 +78,24 @@ struct LongListing {
 
 /// A point in time as a clock on this wall shows it.
 struct LocalTime {
-    /// `2026-11-21 12:00`.
-    let minutes: String
-    let second: Int
+    private let time: CalendarTime
     /// `+0100`.
     let zone: String
 
     /// Takes seconds since 1970; `nil` for a year that no calendar has.
     init?(_ seconds: Int64) {
-        var time = time_t(seconds)
+        var number = time_t(seconds)
         var parts = unsafe tm()
-        guard unsafe localtime_r(&time, &parts) != nil else { return nil }
-        let (year, month) = unsafe (Int(parts.tm_year) + 1_900, Int(parts.tm_mon) + 1)
-        let (day, hour, minute) = unsafe (Int(parts.tm_mday), Int(parts.tm_hour), Int(parts.tm_min))
-        let offset = unsafe Int(parts.tm_gmtoff) / 60
-        second = unsafe Int(parts.tm_sec)
-        var text: [UInt8] = []
-        text.reserveCapacity(16)
-        Self.append(year, width: 4, to: &text)
-        for (mark, number) in [("-", month), ("-", day), (" ", hour), (":", minute)] as [(Unicode.Scalar, Int)] {
-            text.append(UInt8(ascii: mark))
-            Self.append(number, width: 2, to: &text)
-        }
-        minutes = String(decoding: text, as: UTF8.self)
-        zone = (offset < 0 ? "-" : "+") + Self.padded(abs(offset) / 60, 2) + Self.padded(abs(offset) % 60, 2)
+        guard unsafe localtime_r(&number, &parts) != nil else { return nil }
+        let offset = unsafe Int(parts.tm_gmtoff)
+        time = CalendarTime(seconds, offset: offset)
+        let minutes = abs(offset) / 60
+        zone = (offset < 0 ? "-" : "+") + CalendarTime.padded(minutes / 60, 2) + CalendarTime.padded(minutes % 60, 2)
     }
 
-    static func padded(_ number: Int, _ width: Int) -> String {
-        var text: [UInt8] = []
-        append(number, width: width, to: &text)
-        return String(decoding: text, as: UTF8.self)
-    }
+    /// `2026-11-21 12:00`.
+    var minutes: String { time.minutes }
 
-    private static func append(_ number: Int, width: Int, to text: inout [UInt8]) {
-        let digits = String(number).utf8
-        text.append(contentsOf: repeatElement(UInt8(ascii: "0"), count: max(0, width - digits.count)))
-        text.append(contentsOf: digits)
-    }
+    /// `2026-11-21 12:00:30`.
+    var seconds: String { "\(time.minutes):\(CalendarTime.padded(time.second, 2))" }
 }

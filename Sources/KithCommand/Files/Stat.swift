@@ -127,8 +127,6 @@ struct StatCommand: AsyncParsableCommand {
     /// `2026-11-21 12:00:00.123456789 +0100`.
     static func timeText(_ entry: Files.Entry) -> String {
         guard let time = LocalTime(entry.modified) else { return String(entry.modified) }
-        let fraction = String(entry.modifiedNanoseconds)
-        return time.minutes + ":" + LocalTime.padded(time.second, 2) + "."
-            + String(repeating: "0", count: max(0, 9 - fraction.count)) + fraction + " " + time.zone
+        return "\(time.seconds).\(CalendarTime.padded(entry.modifiedNanoseconds, 9)) \(time.zone)"
     }
 }
