@@ -25,7 +25,7 @@ struct DeviceParts: Sendable {
     let store: Store
     let endpoint: Endpoint
     let node: Node
-    private let memory: SealedMemory
+    private let sessionCache: SealedSessionCache
     private let socket: SocketServer?
     private let pairing: PairingService
     private let forwards: ForwardService?
@@ -52,9 +52,9 @@ struct DeviceParts: Sendable {
         let ownName = try store.setting("name") ?? Self.hostName()
         name = ownName
 
-        let memory = SealedMemory(key: key, store: store, logger: options.logger)
-        self.memory = memory
-        let endpoint = try await Self.bind(key, store, memory, options)
+        let sessionCache = SealedSessionCache(key: key, store: store, logger: options.logger)
+        self.sessionCache = sessionCache
+        let endpoint = try await Self.bind(key, store, sessionCache, options)
         self.endpoint = endpoint
         let protection = try ProtectedFiles(directory: store.directory)
         var nodeOptions = options.node
@@ -72,7 +72,7 @@ struct DeviceParts: Sendable {
         if options.services.shell { try node.add(ShellService(logger: options.logger)) }
         if options.services.files { try node.add(FilesService(logger: options.logger)) }
         if options.services.forward {
-            let service = ForwardService(memory: Self.forwardMemory(of: store, node: node), logger: options.logger)
+            let service = ForwardService(storage: Self.forwardStorage(of: store, node: node), logger: options.logger)
             try node.add(service)
             service.restore(client: node.client)
             forwards = service
@@ -80,7 +80,7 @@ struct DeviceParts: Sendable {
             forwards = nil
         }
         if options.services.inbox {
-            try node.add(InboxService(Self.inboxMemory(of: store, node: node, now: now), logger: options.logger))
+            try node.add(InboxService(Self.inboxStorage(of: store, node: node, now: now), logger: options.logger))
         }
         let socket =
             options.listens
@@ -137,11 +137,11 @@ struct DeviceParts: Sendable {
             }
         } catch {
             await endpoint.shutdown()
-            memory.keep(await endpoint.takeSessionCache())
+            sessionCache.keep(await endpoint.takeSessionCache())
             throw error
         }
         await endpoint.shutdown(grace: .milliseconds(500))
-        memory.keep(await endpoint.takeSessionCache())
+        sessionCache.keep(await endpoint.takeSessionCache())
     }
 
     /// Asks ``run()`` to end.
@@ -197,9 +197,9 @@ struct DeviceParts: Sendable {
 
     /// Opens the UDP port: the one asked for, the one used last, or any.
     private static func bind(
-        _ key: DeviceKey, _ store: Store, _ memory: SealedMemory, _ options: Device.Options
+        _ key: DeviceKey, _ store: Store, _ sessionCache: SealedSessionCache, _ options: Device.Options
     ) async throws -> Endpoint {
-        let remembered = memory.take()
+        let remembered = sessionCache.take()
         func open(_ port: UInt16) async throws -> Endpoint {
             var endpointOptions = options.endpoint
             endpointOptions.alpn = Endpoint.Options().alpn
@@ -249,21 +249,22 @@ struct DeviceParts: Sendable {
     }
 
     /// Connects the inbox to the store and to the paired devices.
-    private static func inboxMemory(of store: Store, node: Node, now: @escaping @Sendable () -> Int64) -> InboxMemory {
-        InboxMemory(
+    private static func inboxStorage(of store: Store, node: Node, now: @escaping @Sendable () -> Int64) -> InboxStorage
+    {
+        InboxStorage(
             setting: { try store.setting($0) }, setSetting: { try store.setSetting($0, $1) },
             peer: { [unowned node] reference in
                 let known = try node.resolve(reference)
                 guard let device = try store.device(known.id) else {
                     throw KithError(.unpaired, "\(known.name) is not paired with this device any more.")
                 }
-                return InboxMemory.Peer(id: device.id, name: device.name, pairedAt: device.pairedAt)
+                return InboxStorage.Peer(id: device.id, name: device.name, pairedAt: device.pairedAt)
             }, now: now)
     }
 
     /// Connects the forwards to the store and to the paired devices.
-    private static func forwardMemory(of store: Store, node: Node) -> ForwardMemory {
-        ForwardMemory(
+    private static func forwardStorage(of store: Store, node: Node) -> ForwardStorage {
+        ForwardStorage(
             own: node.id.short, load: { try store.setting("forwards") }, save: { try store.setSetting("forwards", $0) },
             resolve: { [unowned node] reference in
                 let known = try node.resolve(reference)

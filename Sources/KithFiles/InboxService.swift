@@ -7,7 +7,7 @@ public import Logging
 import Synchronization
 
 /// The storage of an inbox for what must outlast the process, and the devices it knows.
-public struct InboxMemory: Sendable {
+public struct InboxStorage: Sendable {
     /// A device this one is paired with.
     public struct Peer: Hashable, Sendable {
         /// Its key.
@@ -62,7 +62,7 @@ public final class InboxService: Service {
         var nextWatcher: UInt64 = 0
     }
 
-    private let memory: InboxMemory
+    private let storage: InboxStorage
     private let logger: Logger
     private let disk = DiskExecutor()
     private let active = ActivePartials()
@@ -71,11 +71,11 @@ public final class InboxService: Service {
     private static let pastSetting = "inbox.past"
 
     /// Makes the service; reads what has arrived before.
-    public init(_ memory: InboxMemory, logger: Logger) throws {
-        self.memory = memory
+    public init(_ storage: InboxStorage, logger: Logger) throws {
+        self.storage = storage
         self.logger = logger
         var past: [Inbox.Entry] = []
-        if let text = try memory.setting(Self.pastSetting) {
+        if let text = try storage.setting(Self.pastSetting) {
             do {
                 past = try JSONDecoder().decode([Inbox.Entry].self, from: Data(text.utf8))
             } catch {
@@ -93,7 +93,7 @@ public final class InboxService: Service {
             .stream(Offers.Deliver.self) { input, context, pending in
                 try await OfferDelivery(input, client: context.client, disk: self.disk).run(pending)
             },
-            .call(Inbox.List.self) { _, _ in self.state.withLock { $0.table.entries(at: self.memory.now()) } },
+            .call(Inbox.List.self) { _, _ in self.state.withLock { $0.table.entries(at: self.storage.now()) } },
             .stream(Inbox.Watch.self) { _, _, pending in try await self.watch(pending) },
             .call(Inbox.Decide.self) { input, _ in try await self.disk.run { try self.decide(input) } },
             .call(Inbox.SetRule.self) { input, _ in try self.rule(input) },
@@ -108,9 +108,9 @@ public final class InboxService: Service {
         var pairedAt: Int64
     }
 
-    private func rule(for peer: InboxMemory.Peer) -> Inbox.Rule {
+    private func rule(for peer: InboxStorage.Peer) -> Inbox.Rule {
         do {
-            guard let text = try memory.setting("inbox.rule.\(peer.id)") else { return Inbox.Rule(action: .ask) }
+            guard let text = try storage.setting("inbox.rule.\(peer.id)") else { return Inbox.Rule(action: .ask) }
             let kept = try JSONDecoder().decode(KeptRule.self, from: Data(text.utf8))
             return kept.pairedAt == peer.pairedAt ? kept.rule : Inbox.Rule(action: .ask)
         } catch {
@@ -120,7 +120,7 @@ public final class InboxService: Service {
     }
 
     private func rule(_ input: Inbox.SetRule.Input) throws -> Inbox.Rule {
-        let peer = try memory.peer(input.device)
+        let peer = try storage.peer(input.device)
         guard var rule = input.rule else { return self.rule(for: peer) }
         if let folder = rule.folder {
             guard folder.hasPrefix("/") else { throw KithError(.invalid, "The folder \(folder) must begin with /.") }
@@ -128,7 +128,7 @@ public final class InboxService: Service {
         }
         if rule.action != .accept { (rule.folder, rule.maximum) = (nil, nil) }
         let text = try JSONEncoder().encode(KeptRule(rule: rule, pairedAt: peer.pairedAt))
-        try memory.setSetting("inbox.rule.\(peer.id)", String(decoding: text, as: UTF8.self))
+        try storage.setSetting("inbox.rule.\(peer.id)", String(decoding: text, as: UTF8.self))
         return rule
     }
 
@@ -145,12 +145,12 @@ public final class InboxService: Service {
     }
 
     private func accept(_ id: String, bytes: UInt64, into folder: String?) throws -> Inbox.Entry {
-        let folder = try folder ?? InboxFolder.usual(environment: memory.environment)
+        let folder = try folder ?? InboxFolder.usual(environment: storage.environment)
         guard folder.hasPrefix("/") else { throw KithError(.invalid, "The folder \(folder) must begin with /.") }
         try InboxFolder.checkRoom(for: bytes, in: folder)
         try InboxFolder.make(folder)
         let entry = try state.withLock { state throws(KithError) in
-            let entry = try state.table.accept(id, into: folder, at: memory.now())
+            let entry = try state.table.accept(id, into: folder, at: storage.now())
             state.answers[id]?.yield(Offers.Answer(state: .accepted, id: id))
             return entry
         }
@@ -175,7 +175,7 @@ public final class InboxService: Service {
         notify(entry)
         do {
             let text = try JSONEncoder().encode(past)
-            try memory.setSetting(Self.pastSetting, String(decoding: text, as: UTF8.self))
+            try storage.setSetting(Self.pastSetting, String(decoding: text, as: UTF8.self))
         } catch {
             logger.warning("what has arrived could not be noted", metadata: ["error": "\(error)"])
         }
@@ -218,7 +218,7 @@ public final class InboxService: Service {
         _ input: Offers.Send.Input, _ context: CallContext, _ pending: PendingStream<Offers.Send>
     ) async throws {
         let sender = try sender(context)
-        let rule = rule(for: try memory.peer(sender.id.description))
+        let rule = rule(for: try storage.peer(sender.id.description))
         guard rule.action != .reject else {
             throw KithError(.denied, "The other device takes no files from this one.")
         }
@@ -227,7 +227,7 @@ public final class InboxService: Service {
         let (answers, continuation) = AsyncStream.makeStream(of: Offers.Answer.self)
         let entry = try state.withLock { state throws(KithError) in
             let entry = try state.table.offer(
-                input, id: id, from: sender.id, name: sender.name, isWelcome: rule.action == .accept, at: memory.now())
+                input, id: id, from: sender.id, name: sender.name, isWelcome: rule.action == .accept, at: storage.now())
             state.answers[id] = continuation
             return entry
         }
@@ -250,9 +250,9 @@ public final class InboxService: Service {
             group.addTask { try await stream.end() }
             group.addTask {
                 while let deadline = self.state.withLock({ $0.table.deadline(of: id) }) {
-                    let left = min(max(deadline - self.memory.now(), 0), 5)
+                    let left = min(max(deadline - self.storage.now(), 0), 5)
                     try await Task.sleep(for: .milliseconds(left * 1_000 + 50))
-                    if let over = self.state.withLock({ $0.table.expiry(of: id, at: self.memory.now()) }) {
+                    if let over = self.state.withLock({ $0.table.expiry(of: id, at: self.storage.now()) }) {
                         _ = self.end(id, over, failure: over == .failed ? Self.neverBegun : nil)
                     }
                 }

@@ -29,16 +29,16 @@ public struct ForwardService: Service {
     let options: Options
     let logger: Logger
     let core: Core
-    let memory: ForwardMemory?
+    let storage: ForwardStorage?
 
-    /// Makes the service; without a memory it keeps no forward beyond this process.
-    public init(options: Options = Options(), memory: ForwardMemory? = nil, logger: Logger) {
-        self.init(options: options, memory: memory, logger: logger, resolver: Resolver())
+    /// Makes the service; without storage it keeps no forward beyond this process.
+    public init(options: Options = Options(), storage: ForwardStorage? = nil, logger: Logger) {
+        self.init(options: options, storage: storage, logger: logger, resolver: Resolver())
     }
 
-    init(options: Options, memory: ForwardMemory? = nil, logger: Logger, resolver: Resolver) {
+    init(options: Options, storage: ForwardStorage? = nil, logger: Logger, resolver: Resolver) {
         self.options = options
-        self.memory = memory
+        self.storage = storage
         self.logger = logger
         core = Core(resolver)
     }
@@ -83,7 +83,7 @@ public struct ForwardService: Service {
         _ input: Forward.Datagrams.Input, _ context: CallContext, _ pending: PendingStream<Forward.Datagrams>
     ) async throws {
         guard (1...3_600).contains(input.idleSeconds) else {
-            throw KithError(.invalid, "UDP may pause for 1 to 3600 seconds.")
+            throw KithError(.invalid, "A UDP forward can be idle for 1 to 3600 seconds, not \(input.idleSeconds).")
         }
         let shown = "udp \(input.to.map(\.description) ?? "to any")"
         let call = try core.enter(context, Forward.Datagrams.name, shown, limit: options.limitPerCaller)

@@ -88,7 +88,7 @@ extension ForwardService {
         let forward = try core.keep { KeptForward($0, plan, isAttached: isAttached, saved: saved, runners: runners) }
         do {
             try await forward.begin()
-            if saved != nil { try core.withSaved { try memory?.save($0) } }
+            if saved != nil { try core.withSaved { try storage?.save($0) } }
         } catch {
             _ = core.forget(forward.id)
             forward.cancel()
@@ -107,11 +107,11 @@ extension ForwardService {
     }
 
     private func saved(_ plan: Forward.Plan) throws -> SavedForward {
-        guard let memory else { throw KithError(.unsupported, "This device keeps no forwards beyond its end.") }
+        guard let storage else { throw KithError(.unsupported, "This device keeps no forwards beyond its end.") }
         guard plan.rules.allSatisfy({ $0.credentials == nil }) else {
             throw KithError(.invalid, "A proxy with a password is not kept beyond the end of this device.")
         }
-        let (id, name) = try memory.resolve(plan.device)
+        let (id, name) = try storage.resolve(plan.device)
         return SavedForward(device: id, name: name, rules: plan.rules)
     }
 
@@ -137,7 +137,7 @@ extension ForwardService {
             throw KithError(
                 .denied,
                 "This needs the grant \(grant). On the other device: "
-                    + "kith grant \(memory?.own ?? "DEVICE") --add \(grant)")
+                    + "kith grant \(storage?.own ?? "DEVICE") --add \(grant)")
         }
     }
 
@@ -146,7 +146,7 @@ extension ForwardService {
     /// What cannot be read is left as it is, and logged.
     public func restore(client: Client) {
         do {
-            for saved in try memory?.forwards() ?? [] {
+            for saved in try storage?.forwards() ?? [] {
                 let plan = Forward.Plan(device: saved.name, rules: saved.rules, isKept: true)
                 let runners = try runners(of: saved.rules, to: saved.device, client)
                 _ = try core.keep {
@@ -207,7 +207,7 @@ extension ForwardService {
             throw KithError(.notFound, "No forward \(input.id) is up. `kith forward --list` shows them.")
         }
         defer { forward.cancel() }
-        if forward.saved != nil { try core.withSaved { try memory?.save($0) } }
+        if forward.saved != nil { try core.withSaved { try storage?.save($0) } }
         return forward.running
     }
 }

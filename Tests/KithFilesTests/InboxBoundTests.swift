@@ -42,10 +42,10 @@ import Testing
         into folders: Folders, _ listing: [TransferFrame], _ contents: [TransferFrame]
     ) async throws -> (state: Offers.State?, why: String?) {
         let sender = try DeviceID(publicKey: [UInt8](repeating: 7, count: 32))
-        let memory = InboxMemory(
+        let storage = InboxStorage(
             setting: { _ in nil }, setSetting: { _, _ in },
-            peer: { _ in InboxMemory.Peer(id: sender, name: "evil", pairedAt: 1) }, now: { 1 })
-        let service = try InboxService(memory, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+            peer: { _ in InboxStorage.Peer(id: sender, name: "evil", pairedAt: 1) }, now: { 1 })
+        let service = try InboxService(storage, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         let offer = Offers.Send.Input(
             items: [Offers.Item(name: "report", kind: .folder, size: 10)], bytes: 10, files: 1)
         let (answers, offered) = try await start(Offers.Send.name, offer, of: service)

@@ -3,13 +3,13 @@ import KithAPI
 import KithWire
 
 /// The part of a device's forwards that outlives the process: those to restore, and who is who.
-public struct ForwardMemory: Sendable {
+public struct ForwardStorage: Sendable {
     let load: @Sendable () throws -> String?
     let save: @Sendable (String) throws -> Void
     let resolve: @Sendable (String) throws -> (id: String, name: String)
     let own: String
 
-    /// Makes a memory.
+    /// Makes a storage.
     ///
     /// - Parameters:
     ///   - own: how this device is named on others: its DeviceID, or the beginning of it.
@@ -36,7 +36,7 @@ struct SavedForward: Codable, Hashable, Sendable {
     var rules: [Forward.Rule]
 }
 
-extension ForwardMemory {
+extension ForwardStorage {
     /// The forwards that were saved.
     ///
     /// - Throws: `.corrupt` when that cannot be read; it is not written over then.

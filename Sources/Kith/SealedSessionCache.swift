@@ -8,7 +8,7 @@ import Logging
 ///
 /// With it a device that was restarted asks its peers in the first flight again. Worth a round trip, so what goes wrong
 /// with it is no failure.
-struct SealedMemory {
+struct SealedSessionCache {
     private static let name = "peer memory"
     private static let label = "kith peer memory 1"
 
@@ -22,18 +22,18 @@ struct SealedMemory {
             guard let text = try store.takeSetting(Self.name), let sealed = Base64.decode(text) else { return [] }
             return key.unseal(sealed, Self.label) ?? []
         } catch {
-            logger.warning("what is remembered of other devices cannot be read: \(error)")
+            logger.warning("the session cache cannot be read, and begins empty: \(error)")
             return []
         }
     }
 
     /// Keeps it for the next process.
-    func keep(_ memory: [UInt8]) {
-        guard !memory.isEmpty else { return }
+    func keep(_ cache: [UInt8]) {
+        guard !cache.isEmpty else { return }
         do {
-            try store.setSetting(Self.name, Base64.encode(key.seal(memory, Self.label)))
+            try store.setSetting(Self.name, Base64.encode(key.seal(cache, Self.label)))
         } catch {
-            logger.warning("what is remembered of other devices cannot be kept: \(error)")
+            logger.warning("the session cache cannot be stored: \(error)")
         }
     }
 }
