@@ -29,21 +29,29 @@ struct CopyJob: Sendable {
     init(
         _ input: Files.Copy.Input, for context: CallContext, disk: DiskExecutor, active: ActivePartials
     ) throws(KithError) {
-        guard !input.sources.isEmpty else { throw KithError(.invalid, "There is nothing to copy.") }
+        guard !input.sources.isEmpty else { throw KithError(.invalid, "Name at least one file or folder to copy.") }
         self.input = input
         client = context.client
         protection = context.protection
         self.disk = disk
         self.active = active
         guard input.compress != .always || BlockCompression.isAvailable else {
-            throw KithError(.unsupported, "This kith was built without zstd, so it cannot compress.")
+            throw KithError(
+                .unsupported, "This kith was built without zstd and cannot compress: leave out --compress always.")
         }
-        guard input.limit != 0 else { throw KithError(.invalid, "A limit of 0 would let nothing pass.") }
+        guard input.limit != 0 else {
+            throw KithError(.invalid, "A copy cannot be limited to 0 bytes a second: leave the limit out for none.")
+        }
         guard input.receiving.exclude.isEmpty else {
-            throw KithError(.invalid, "--exclude goes with the sources of a copy.")
+            throw KithError(
+                .invalid,
+                "What a copy leaves out is said with its sources: put the patterns into `selection`, not into `landing`."
+            )
         }
         guard input.parallel.map({ (1...UInt32(Self.maximumParallel)).contains($0) }) ?? true else {
-            throw KithError(.invalid, "1 to \(Self.maximumParallel) files are copied side by side.")
+            throw KithError(
+                .invalid,
+                "1 to \(Self.maximumParallel) files can be copied at the same time, not \(input.parallel ?? 0).")
         }
         limits = input.limit.map { (RateLimit($0), RateLimit($0)) }
         // A pattern that cannot be read is refused before anything is asked for.
@@ -264,7 +272,7 @@ struct CopyJob: Sendable {
                     ).stream.bytes, limit)
             } catch let error as KithError where error.code == .notFound {
                 // It waited there until the transfer's own stream ended: the copy goes on as after any other cut.
-                throw KithError(.closed, "The copy was interrupted.", cause: error)
+                throw KithError(.closed, "The copy was interrupted. Run it again to go on.", cause: error)
             }
         }
     }

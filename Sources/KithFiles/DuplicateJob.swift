@@ -15,7 +15,7 @@ struct DuplicateJob: Sendable {
 
     /// Finds both ends; on a ``DiskExecutor``.
     init(_ input: Files.Duplicate.Input, for context: CallContext) throws {
-        guard !input.sources.isEmpty else { throw KithError(.invalid, "There is nothing to copy.") }
+        guard !input.sources.isEmpty else { throw KithError(.invalid, "Name at least one file or folder to copy.") }
         let caller = context.caller
         try context.narrow("copy \(input.sources[0])") { grants in
             input.sources.lazy.compactMap {
@@ -62,7 +62,7 @@ struct DuplicateJob: Sendable {
                     (summary.sent, summary.wire) = (0, 0)
                     return summary
                 }
-                throw KithError(.internal, "The copy ended unexpectedly.")
+                throw KithError(.internal, "The copy ended unexpectedly. Run it again to go on.")
             }
         }
     }
@@ -92,12 +92,14 @@ struct DuplicateJob: Sendable {
         }
         // Nothing is there yet: nothing can be the same.
         if let name, let there = try? around.info(name), there.identity == own.identity {
-            throw KithError(.conflict, "\(source.shown) is there already: it is the same.")
+            throw KithError(.conflict, "Cannot copy \(source.shown) onto itself.")
         }
         guard receiving.delete, source.opened != nil, own.kind == .folder else { return }
         let target = try attempt("access", destination.shown) { () throws(Errno) in try around.info() }
         if try Self.ancestors(of: opened, source.shown).contains(target.identity) {
-            throw KithError(.conflict, "\(source.shown) is in \(destination.shown), where it would be deleted.")
+            throw KithError(
+                .conflict,
+                "Cannot mirror \(source.shown) to \(destination.shown), in which it lies: it would be deleted.")
         }
     }
 

@@ -14,7 +14,7 @@ struct FileFollowing: Sendable {
 
     init(_ input: Files.Follow.Input, _ context: CallContext) throws(KithError) {
         guard !input.waits || input.follows else {
-            throw KithError(.invalid, "A file is waited for only where it is followed.")
+            throw KithError(.invalid, "Cannot wait for \(input.path) without following it: `waits` needs `follows`.")
         }
         self.input = input
         path = try ConfinedPath(input.path, .read, for: context)

@@ -21,7 +21,9 @@ struct FileWriting: Sendable {
         let shown = path.shown
         guard !path.isFolder else { throw KithError(.conflict, "Cannot write \(shown): it is a folder.") }
         if input.replacing != nil, !input.overwrite {
-            throw KithError(.invalid, "A file that must be there to be replaced is not one that must not be there.")
+            throw KithError(
+                .invalid,
+                "Cannot write \(shown): `replacing` names a version to replace, and without `overwrite` nothing is.")
         }
         let existing = try? folder.info(name)  // what cannot be looked at cannot be replaced either: the end tells
         if existing?.kind == .folder { throw KithError(.conflict, "Cannot write \(shown): it is a folder.") }
@@ -46,7 +48,7 @@ struct FileWriting: Sendable {
     /// The moment between this and the renaming is the only one in which another's change could still be lost.
     private func check(_ folder: Descriptor, _ name: [UInt8], holds expected: [UInt8]) throws {
         let changed = KithError(
-            .conflict, "\(path.shown) has been changed meanwhile by somebody else. Nothing was written.")
+            .conflict, "Cannot write \(path.shown): somebody else has changed it meanwhile. Nothing was written.")
         let file: Descriptor
         do throws(Errno) {
             file = try folder.open(name: name, .noFollow)
@@ -71,7 +73,9 @@ struct FileWriting: Sendable {
     }
 
     private func patch(from stream: any ByteStream, at offset: UInt64) async throws -> Files.Write.Written {
-        guard offset <= UInt64(Int64.max) else { throw KithError(.invalid, "The offset is beyond any file.") }
+        guard offset <= UInt64(Int64.max) else {
+            throw KithError(.invalid, "Cannot write \(path.shown) at \(offset): no file is that long.")
+        }
         let file = try attempt("write", path.shown, confined: path.isBeneathGrant) { () throws(Errno) in
             let file = try path.open(.write)
             guard try file.info().kind == .file else { throw .notRegular }

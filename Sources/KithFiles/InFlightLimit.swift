@@ -56,7 +56,7 @@ struct InFlightLimit: Sendable {
     /// - Throws: `.invalid` for more than was written, or less than before.
     mutating func acknowledged(_ total: UInt64, at now: ContinuousClock.Instant) throws(KithError) {
         guard total >= taken, total <= written else {
-            throw KithError(.invalid, "The other end says that it has what was not sent.")
+            throw KithError(.invalid, "The other end confirmed more than was sent.")
         }
         taken = total
         var newest: (end: UInt64, time: ContinuousClock.Instant)?

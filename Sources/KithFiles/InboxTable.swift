@@ -140,7 +140,7 @@ struct InboxTable {
     mutating func begin(_ id: String, from device: DeviceID) throws(KithError) -> Offer {
         guard let index = open.firstIndex(where: { $0.entry.id == id && $0.device == device }),
             open[index].entry.state == .accepted
-        else { throw KithError(.denied, "Nothing was accepted under this number.") }
+        else { throw KithError(.denied, "No accepted offer has this number: it is over, or was not accepted.") }
         open[index].entry.state = .receiving
         open[index].deadline = .max
         return open[index]

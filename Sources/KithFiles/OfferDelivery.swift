@@ -21,7 +21,7 @@ struct OfferDelivery: Sendable {
     }
 
     init(_ input: Offers.Deliver.Input, client: Client, disk: DiskExecutor) throws(KithError) {
-        guard !input.paths.isEmpty else { throw KithError(.invalid, "There is nothing to send.") }
+        guard !input.paths.isEmpty else { throw KithError(.invalid, "Name at least one file or folder to send.") }
         self.input = input
         self.client = client
         self.disk = disk
@@ -117,12 +117,15 @@ struct OfferDelivery: Sendable {
             switch answer.state {
             case .waiting: status.current = .waiting
             case .accepted:
-                guard let id = answer.id else { throw KithError(.invalid, "The other end accepted without a number.") }
+                guard let id = answer.id else {
+                    throw KithError(
+                        .invalid, "The other device accepted the offer without a number for it. Update Kith there.")
+                }
                 return try await push(sources, id, answers)
             default: return answer.state
             }
         }
-        throw KithError(.closed, "The connection was lost before the offer was answered.")
+        throw KithError(.closed, "The connection was lost before the offer was answered. Send it again.")
     }
 
     /// Sends the contents; the receiver's last word about them counts, not what became of the stream.
@@ -137,7 +140,7 @@ struct OfferDelivery: Sendable {
                     if let failure = answer.failure { throw failure.error }
                     if answer.state != .accepted, answer.state != .receiving { return .answered(answer.state) }
                 }
-                throw KithError(.closed, "The connection was lost before all had arrived.")
+                throw KithError(.closed, "The connection was lost before all had arrived. Send it again.")
             }
             group.addTask {
                 do {
@@ -164,7 +167,7 @@ struct OfferDelivery: Sendable {
                 case .pushedAll: break
                 }
             }
-            throw failure ?? KithError(.closed, "The connection was lost before all had arrived.")
+            throw failure ?? KithError(.closed, "The connection was lost before all had arrived. Send it again.")
         }
     }
 

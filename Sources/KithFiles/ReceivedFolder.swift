@@ -195,7 +195,7 @@ struct ArrivingContents: Sendable {
         let first = position / size
         let known = UInt64(self.leaves.count / TreeHash.count)
         guard hash.isAtBoundary, position % size == 0, leaves <= known, first <= known - leaves else {
-            throw KithError(.invalid, "The other end says that something is here which is not.")
+            throw KithError(.invalid, "The other end refers to data that this one does not have.")
         }
         for leaf in first..<(first + leaves) {
             let start = Int(leaf) * TreeHash.count
@@ -210,7 +210,7 @@ struct ArrivingContents: Sendable {
     mutating func copy(_ start: UInt64, _ length: UInt64) throws {
         let (end, isOver) = start.addingReportingOverflow(length)
         guard !isOver, end <= UInt64(Int64.max), let old else {
-            throw KithError(.invalid, "The other end says that something is here which is not.")
+            throw KithError(.invalid, "The other end refers to data that this one does not have.")
         }
         var offset = start
         while offset < end {
@@ -224,7 +224,7 @@ struct ArrivingContents: Sendable {
     /// An error of writing, in words.
     static func failure(_ error: Errno, _ path: Files.Path) -> KithError {
         if error == .truncated {
-            return KithError(.corrupt, "\(path) changed while it was replaced. Try again.")
+            return KithError(.corrupt, "Cannot replace \(path): it changed meanwhile. Try again.")
         }
         return error.failure("write", path)
     }

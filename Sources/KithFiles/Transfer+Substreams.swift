@@ -133,7 +133,9 @@ extension Transfer {
                 }
             }
             guard current == nil else {
-                throw StreamFailure(error: KithError(.closed, "The other end stopped in the middle of a transfer."))
+                throw StreamFailure(
+                    error: KithError(
+                        .closed, "The other end stopped in the middle of a transfer. Run it again to go on."))
             }
             // A sender that has all it waits for may be gone already.
             try? await stream.finish()

@@ -115,7 +115,8 @@ enum Transfer {
             } catch {
                 throw failure ?? error
             }
-            throw failure ?? KithError(.closed, "The transfer ended without an acknowledgement.")
+            throw failure
+                ?? KithError(.closed, "The transfer was cut off before all was in place. Run it again to go on.")
         }
     }
 
@@ -200,11 +201,11 @@ enum Transfer {
                 default: throw KithError(.invalid, "The other end sent what only a sender sends.")
                 }
                 guard !held.isTooMuch, basis.cost <= TreeSender.Held.maximum else {
-                    throw KithError(.exhausted, "The other end says too much of what it has of a file.")
+                    throw KithError(.exhausted, "The other end describes more of a file than there can be.")
                 }
             }
         }
-        throw KithError(.closed, "The other end ended the transfer without an acknowledgement.")
+        throw KithError(.closed, "The other end stopped before all was in place. Run it again to go on.")
     }
 
     static func check(version: UInt16) throws(KithError) {
@@ -367,7 +368,8 @@ enum Transfer {
                 }
                 try receiver.with { try $0.answer() }
             }
-            throw StreamFailure(error: KithError(.closed, "The other end stopped in the middle of a transfer."))
+            throw StreamFailure(
+                error: KithError(.closed, "The other end stopped in the middle of a transfer. Run it again to go on."))
         } catch {
             let isInterrupted =
                 error is StreamFailure || error is CancellationError || isPassing(error) || canBePutRight(error)
@@ -439,7 +441,7 @@ final class AnswerQueue: Sendable {
             guard !state.isFinished else { return nil }
             try frame.append(to: &state.bytes)
             guard state.bytes.count <= Self.maximum else {
-                throw KithError(.exhausted, "The other end does not read what it is told.")
+                throw KithError(.exhausted, "The other end does not read this end's answers.")
             }
             return state.waiter.take()
         }

@@ -65,7 +65,7 @@ struct TransferRelay: Sendable {
             while let part = try await group.next() {
                 if let summary = part { return summary }
             }
-            throw KithError(.closed, "The transfer ended without an acknowledgement.")
+            throw KithError(.closed, "The transfer was cut off before all was in place. Run it again to go on.")
         }
     }
 
@@ -128,7 +128,7 @@ struct TransferRelay: Sendable {
                 throw KithError(.invalid, "The receiving device did not begin the copy with a greeting.")
             }
         }
-        throw KithError(.closed, "The other end ended the transfer without an acknowledgement.")
+        throw KithError(.closed, "The other end stopped before all was in place. Run it again to go on.")
     }
 
     /// Makes the sender's first message: of the receiver's hello, only what this device takes and wishes for, too.

@@ -228,7 +228,9 @@ final class TreeReceiver {
 
     private func beginFolder(_ attributes: TransferFrame.Attributes) throws {
         guard levels.count <= TreeSource.maximumDepth else {
-            throw KithError(.exhausted, "Folders nest deeper than \(TreeSource.maximumDepth) levels.")
+            throw KithError(
+                .exhausted,
+                "Cannot copy into \(destination): folders nest deeper than \(TreeSource.maximumDepth) levels.")
         }
         folderCount += 1
         guard folderCount <= TransferFrame.maximumFolders else { throw Self.outOfOrder }

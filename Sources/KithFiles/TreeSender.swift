@@ -98,7 +98,7 @@ final class TreeSender {
             } else {
                 try await sender.flush()
                 guard let answer = try await answers.receive() else {
-                    throw KithError(.closed, "The other end ended the transfer before it was done.")
+                    throw KithError(.closed, "The other end stopped before all was sent. Run it again to go on.")
                 }
                 try await follow(answer)
             }

@@ -18,7 +18,7 @@ struct TreeSource: Sendable {
     init(_ path: ConfinedPath, recursive: Bool) throws(KithError) {
         shown = path.shown
         guard let name = path.name else {
-            throw KithError(.invalid, "The whole file system cannot be copied; name a folder in it.")
+            throw KithError(.invalid, "Cannot copy the whole file system: name a folder in it.")
         }
         self.name = name
         if recursive, !path.isRoot, !path.isFolder {
@@ -35,8 +35,9 @@ struct TreeSource: Sendable {
         switch info.kind {
         case .folder where !recursive:
             throw KithError(.invalid, "\(shown) is a folder: pass -r to copy it with what is in it.")
-        case .special, .link: throw KithError(.unsupported, "\(shown) is not a regular file.")
-        case .file where path.isFolder: throw KithError(.conflict, "\(shown) is a file, not a folder.")
+        case .special, .link: throw KithError(.unsupported, "Cannot copy \(shown): it is not a regular file.")
+        case .file where path.isFolder:
+            throw KithError(.conflict, "\(shown) is a file, not a folder: leave out the slash behind its name.")
         default: break
         }
         self.opened = opened

@@ -169,7 +169,9 @@ struct Connector: Sendable {
             return Forward.Opening(
                 outcome: .timedOut, address: endpoint, message: "\(endpoint) did not answer in time.")
         case EMFILE, ENFILE, ENOBUFS, ENOMEM:
-            throw KithError(.exhausted, "The device can open no more connections: \(error).")
+            throw KithError(
+                .exhausted,
+                "Cannot connect to \(endpoint): the device can open no more connections (\(error)). Close some.")
         default:
             return Forward.Opening(
                 outcome: .unreachable, address: endpoint, message: "\(endpoint) cannot be reached: \(error).")
@@ -181,12 +183,12 @@ extension Forward.Endpoint {
     /// Refuses what nobody can connect to.
     func checkAsTarget() throws(KithError) {
         switch self {
-        case .every: throw KithError(.invalid, "\(self) is not a host to connect to.")
+        case .every: throw KithError(.invalid, "Cannot connect to \(self): name a host.")
         case .address(let address) where address.isUnspecified:
-            throw KithError(.invalid, "\(self) is not a host to connect to.")
+            throw KithError(.invalid, "Cannot connect to \(self): it stands for no one host.")
         default: break
         }
-        if port == 0 { throw KithError(.invalid, "\(self): port 0 is not a port to connect to.") }
+        if port == 0 { throw KithError(.invalid, "Cannot connect to \(self): give a port from 1 to 65535.") }
     }
 }
 

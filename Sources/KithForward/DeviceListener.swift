@@ -213,7 +213,11 @@ extension ForwardService {
     ) async throws {
         guard let listener = core.listener(input.listener.bytes), Core.isSame(listener.caller, context.caller),
             let arrived = listener.take(input.number)
-        else { throw KithError(.notFound, "Nothing of that number waits at the listener.") }
+        else {
+            throw KithError(
+                .notFound,
+                "No connection of that number waits at the listener: it was accepted, or has waited too long.")
+        }
         let from: String
         switch arrived {
         case .connection: from = "\(input.number)"

@@ -39,7 +39,7 @@ public struct ForwardSet: Sendable {
             group.addTask { try await body(opened.output) }
             group.addTask {
                 for try await running in opened.stream.messages { changed(running) }
-                throw KithError(.closed, "The forwards have ended.")
+                throw KithError(.closed, "The device ended the forwards. `kith forward --list` shows what is up.")
             }
             while let part = try await group.next() {
                 if let result = part { return result }

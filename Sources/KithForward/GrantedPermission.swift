@@ -68,7 +68,7 @@ struct GrantedPermission: ForwardPermission {
         try context.narrow("listen unix:\(path)") { $0.allowListening(atSocket: path) ? nil : refusal }
     }
 
-    private var name: String {
+    fileprivate var name: String {
         if case .device(_, let name, _) = context.caller { name } else { "" }
     }
 
@@ -126,10 +126,15 @@ struct RoamingPermission: ForwardPermission {
         isOwner = context.caller == .owner
         let memory = Memory(context.grants)
         self.memory = memory
+        let name = inner.name
         try context.narrow("udp to any") { grants in
             memory.state.withLock { $0.grants = grants }
             return grants.contains { $0.kind == .forward }
-                ? nil : KithError(.denied, "This needs the grant forward, or one like forward:to=HOST:PORT.")
+                ? nil
+                : KithError(
+                    .denied,
+                    "This needs the grant forward, or one like forward:to=HOST:PORT. On the other device: "
+                        + "kith grant \(name) --add forward:to=HOST:PORT")
         }
     }
 

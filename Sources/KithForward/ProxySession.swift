@@ -89,7 +89,9 @@ final class ProxySession: Sendable {
                     bytes.removeFirst(count)
                     return message
                 }
-                guard bytes.count < limit else { throw KithError(.invalid, "The client says too much at once.") }
+                guard bytes.count < limit else {
+                    throw KithError(.invalid, "A client sent a request of more than \(limit) bytes.")
+                }
                 guard let more = try await stream.read(upTo: 16 << 10) else {
                     if bytes.isEmpty { return nil }
                     throw KithError(.closed, "The client stopped in the middle of a message.")
@@ -135,7 +137,8 @@ final class ProxySession: Sendable {
         else { return .nothing }
         guard request.isAddressTypeKnown else {
             return .refused(
-                SOCKS.reply(.addressTypeNotSupported), KithError(.unsupported, "A client named no kind of address."))
+                SOCKS.reply(.addressTypeNotSupported),
+                KithError(.unsupported, "A client named an address of an unknown kind."))
         }
         switch request.command {
         case .connect:
@@ -147,7 +150,8 @@ final class ProxySession: Sendable {
         case .associate where associate != nil: return .associate
         case .associate, .bind, nil:
             return .refused(
-                SOCKS.reply(.commandNotSupported), KithError(.unsupported, "A client asked for what is not offered."))
+                SOCKS.reply(.commandNotSupported),
+                KithError(.unsupported, "A client asked for a SOCKS command that is not offered here."))
         }
     }
 

@@ -7,7 +7,9 @@ extension Reactor {
         do {
             return try Reactor(name: "kith-forward")
         } catch {
-            throw KithError(.exhausted, "Could not begin to wait for forwarded sockets: \(error).")
+            throw KithError(
+                .exhausted,
+                "Cannot forward: the system gives no descriptor to wait at (\(error)). Close some connections.")
         }
     }
 
@@ -16,7 +18,8 @@ extension Reactor {
         do {
             return try watch(socket)
         } catch {
-            throw KithError(.exhausted, "The system watches no more sockets: \(error).")
+            throw KithError(
+                .exhausted, "Cannot forward another connection: the system watches no more sockets (\(error)).")
         }
     }
 }

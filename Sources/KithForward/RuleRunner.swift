@@ -66,7 +66,7 @@ final class RuleRunner: Sendable {
         switch rule.direction {
         case .local:
             if rule.transport == .udp, rule.target == nil {
-                throw KithError(.invalid, "UDP is forwarded to one place: give its host and port.")
+                throw KithError(.invalid, "A UDP forward leads to one endpoint: give its host and port.")
             }
             let listening = try Listening.open(rule.listen, rule.transport, on: connector.reactor)
             state.withLock { state in
@@ -75,7 +75,7 @@ final class RuleRunner: Sendable {
             }
         case .remote:
             if rule.transport == .udp, rule.target == nil {
-                throw KithError(.invalid, "UDP is forwarded to one place: give its host and port.")
+                throw KithError(.invalid, "A UDP forward leads to one endpoint: give its host and port.")
             }
             _ = try await listenThere(at: rule.listen)
         }

@@ -262,11 +262,13 @@ final class SocketListener: Sendable {
 
     static func failure(_ error: SystemError, _ endpoint: String) -> KithError {
         switch error.number {
-        case EADDRINUSE: KithError(.conflict, "Something listens at \(endpoint) already.")
-        case EADDRNOTAVAIL: KithError(.invalid, "\(endpoint) is not an address of this device.")
-        case EACCES, EPERM: KithError(.denied, "This user may not listen at \(endpoint).")
-        case ENOENT, ENOTDIR: KithError(.notFound, "There is no folder for the socket \(endpoint).")
-        default: KithError(.unreachable, "Could not listen at \(endpoint): \(error).")
+        case EADDRINUSE: KithError(.conflict, "Cannot listen at \(endpoint): something listens there already.")
+        case EADDRNOTAVAIL: KithError(.invalid, "Cannot listen at \(endpoint): it is not an address of this device.")
+        case EACCES, EPERM:
+            KithError(
+                .denied, "Cannot listen at \(endpoint): this user may not. Ports below 1024 need root on most systems.")
+        case ENOENT, ENOTDIR: KithError(.notFound, "Cannot listen at \(endpoint): make the folder of the socket first.")
+        default: KithError(.unreachable, "Cannot listen at \(endpoint): \(error).")
         }
     }
 }

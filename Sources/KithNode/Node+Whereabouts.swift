@@ -104,7 +104,7 @@ extension Node {
             noteForgotten(by: session.link.peer)
         } catch {
             // A device of an earlier version, or one that has just gone: both are found out in other ways.
-            logger.debug("could not say where this device is", metadata: ["error": "\(error)"])
+            logger.debug("could not announce the addresses of this device", metadata: ["error": "\(error)"])
         }
     }
 

@@ -313,7 +313,7 @@ final class ServerConnection: Sendable {
             return try StreamNotice.parse(request)
         } catch {
             // A notification has no answer.
-            logger.debug("a caller at the socket said something odd", metadata: ["error": "\(error)"])
+            logger.debug("a caller at the socket sent a malformed message", metadata: ["error": "\(error)"])
             return nil
         }
     }

@@ -1,6 +1,6 @@
 import KithMLS
 
-/// Everything of MLS that comes from strangers: what decodes encodes to the same bytes, and nothing traps.
+/// Everything of MLS that comes from other devices: what decodes encodes to the same bytes, and nothing traps.
 enum FuzzedMLS {
     /// Takes the bytes for everything that has a decoder.
     static func run(_ bytes: [UInt8]) {

@@ -21,9 +21,9 @@ struct BrowserWork: Sendable {
         } catch let error as KithError {
             failure = error
         } catch is CancellationError {
-            failure = KithError(.cancelled, "Cancelled.")
+            failure = KithError(.cancelled, "It was cancelled.")
         } catch {
-            failure = KithError(.internal, "That failed: \(error).", cause: error)
+            failure = KithError(.internal, "This could not be done: \(error).", cause: error)
         }
         send(.ended(ticket, failure))
     }

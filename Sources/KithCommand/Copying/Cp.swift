@@ -49,7 +49,7 @@ struct CpCommand: AsyncParsableCommand {
     @Argument(help: "What to copy, then where to.") var paths: [RemotePath]
 
     func validate() throws {
-        guard paths.count >= 2 else { throw ValidationError("cp takes what to copy, and where to.") }
+        guard paths.count >= 2 else { throw ValidationError("Name what to copy, then where to.") }
     }
 
     func run() async throws {

@@ -33,14 +33,16 @@ struct Background {
     /// A pipe with one line in it, and its end after that.
     private static func lineToRead(_ line: SecretBytes) throws -> Int32 {
         var ends: [Int32] = [-1, -1]
-        guard unsafe pipe(&ends) == 0 else { throw KithError(.exhausted, "No pipe can be opened.") }
+        guard unsafe pipe(&ends) == 0 else {
+            throw KithError(.exhausted, "Cannot start the device: too many files are open to hand it the passphrase.")
+        }
         defer { close(ends[1]) }
         _ = fcntl(ends[0], F_SETFD, FD_CLOEXEC)
         // A pipe takes far more at once than a passphrase may be long.
         let isWritten = unsafe line.withUnsafeBytes { unsafe write(ends[1], $0.baseAddress, $0.count) == $0.count }
         guard isWritten else {
             close(ends[0])
-            throw KithError(.internal, "The passphrase could not be handed to the device.")
+            throw KithError(.internal, "Cannot start the device: the passphrase could not be handed to it. Try again.")
         }
         return ends[0]
     }

@@ -25,7 +25,7 @@ struct MvCommand: AsyncParsableCommand {
     @Argument(help: "What to move, then where to: DEVICE:PATH, all on one device.") var paths: [RemotePath]
 
     func validate() throws {
-        guard paths.count >= 2 else { throw ValidationError("mv takes what to move, and where to.") }
+        guard paths.count >= 2 else { throw ValidationError("Name what to move, then where to.") }
         guard !force || !noClobber else { throw ValidationError("-f and -n exclude each other.") }
     }
 

@@ -17,7 +17,7 @@ struct CompleteCommand: AsyncParsableCommand {
 
     func run() async throws {
         guard words.count >= 3, words[1] == "--", let shell = CompletionScript(rawValue: words[0]) else {
-            throw ValidationError("For the scripts that `kith completions` prints.")
+            throw ValidationError("This command is for the scripts that `kith completions` prints.")
         }
         let rest = Array(words.dropFirst(2))
         let line = shell == .bash ? ShellLine(rest[0]) : nil

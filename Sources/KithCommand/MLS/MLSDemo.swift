@@ -31,7 +31,7 @@ struct MLSDemo: ParsableCommand {
     var keep: String?
 
     func run() throws {
-        guard 1...1_000 ~= rounds else { throw KithError(.invalid, "There are 1 to 1,000 rounds.") }
+        guard 1...1_000 ~= rounds else { throw KithError(.invalid, "--rounds takes 1 to 1,000.") }
         let folder =
             keep.map { URL(filePath: $0) }
             ?? FileManager.default.temporaryDirectory.appending(path: "kith-mls-demo-\(UUID().uuidString)")

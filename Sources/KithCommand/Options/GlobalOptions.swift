@@ -70,7 +70,7 @@ struct GlobalOptions: ParsableArguments {
     }
 
     func validate() throws {
-        guard data != "" else { throw ValidationError("--data names a folder; it is empty.") }
+        guard data != "" else { throw ValidationError("--data takes the path of a folder; it is empty.") }
         guard passphraseFD.map({ $0 >= 0 }) ?? true else { throw ValidationError("A file descriptor is not negative.") }
     }
 

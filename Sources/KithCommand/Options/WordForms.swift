@@ -71,7 +71,7 @@ enum WordForms {
                 guard at < words.count, !command.isEmpty, command.first != "{}" else {
                     throw ValidationError("-exec takes a command with ';' behind it, or with {} + at its end.")
                 }
-                guard commands.isEmpty else { throw ValidationError("-exec stands once.") }
+                guard commands.isEmpty else { throw ValidationError("-exec can be given only once.") }
                 let isTogether = words[at] == "+"
                 commands = [isTogether ? "--together" : "--each", try text(isTogether ? command.dropLast() : command)]
                 isJoined = true

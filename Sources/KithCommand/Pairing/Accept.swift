@@ -109,7 +109,7 @@ struct AcceptCommand: AsyncParsableCommand {
         }
         guard let request = waiting.first else {
             try await PendingRequests(client).showAttempts()
-            throw KithError(.notFound, "No pairing waits.")
+            throw KithError(.notFound, "No pairing waits for an answer. `kith invite` makes an invitation.")
         }
         guard waiting.count == 1 else {
             for request in waiting { note(PendingRequests.line(request)) }

@@ -89,7 +89,9 @@ enum PassphraseInput {
     /// The first line that a command of the shell prints; it may ask at the terminal.
     static func line(fromCommand command: String) throws(KithError) -> SecretBytes {
         var ends: [Int32] = [-1, -1]
-        guard unsafe pipe(&ends) == 0 else { throw KithError(.exhausted, "No pipe can be opened for a command.") }
+        guard unsafe pipe(&ends) == 0 else {
+            throw KithError(.exhausted, "Cannot run the passphrase command: too many files are open.")
+        }
         for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         let pid: pid_t
         do throws(ProcessSpawn.Failure) {
@@ -143,11 +145,15 @@ enum PassphraseInput {
     /// - Throws: `.cancelled` for Ctrl-C, `.invalid` for nothing.
     static func ask(_ prompt: String) throws(KithError) -> SecretBytes {
         let terminal = unsafe open("/dev/tty", O_RDWR | O_CLOEXEC)
-        guard terminal >= 0 else { throw KithError(.invalid, "There is no terminal to ask for the passphrase at.") }
+        guard terminal >= 0 else {
+            throw KithError(
+                .invalid, "There is no terminal to ask for the passphrase: give it as `kith passphrase --help` says.")
+        }
         defer { close(terminal) }
         var before = termios()
         guard unsafe tcgetattr(terminal, &before) == 0 else {
-            throw KithError(.invalid, "There is no terminal to ask for the passphrase at.")
+            throw KithError(
+                .invalid, "There is no terminal to ask for the passphrase: give it as `kith passphrase --help` says.")
         }
         var quiet = before
         // Keys that would end the process would leave the terminal as it is now.

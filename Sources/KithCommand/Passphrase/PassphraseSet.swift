@@ -37,7 +37,7 @@ struct PassphraseSet: ParsableCommand {
 
     func validate() throws {
         guard [newFD != nil, newFile != nil, newCommand != nil].count(where: { $0 }) <= 1 else {
-            throw ValidationError("Name once where the new passphrase comes from.")
+            throw ValidationError("Give one source for the new passphrase, not several.")
         }
         guard newFD.map({ $0 >= 0 }) ?? true else { throw ValidationError("A file descriptor is not negative.") }
     }
