@@ -1,6 +1,6 @@
 import KithRPC
 
-/// What concerns a call itself and not its method: a member that stands beside `params` in a JSON-RPC request.
+/// A member of a JSON-RPC request beside `params`, about the call itself and not its method.
 ///
 /// | member | what |
 /// | --- | --- |

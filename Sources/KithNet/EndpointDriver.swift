@@ -341,7 +341,7 @@ import Synchronization
         }
     }
 
-    /// What tells when `socket` can be written to; nil where the system watches no more.
+    /// Returns the watch that tells when `socket` can be written to; nil where the system watches no more.
     private func watch(_ socket: UDPSocket) -> Watch? {
         do throws(SystemError) {
             let reactor = if let reactor { reactor } else { try Reactor(name: "kith udp") }

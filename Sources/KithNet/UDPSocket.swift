@@ -135,7 +135,7 @@ final class UDPSocket: @unchecked Sendable {
             sendsSegments: bound.features & UInt32(KITH_UDP_SEND_SEGMENTS) != 0)
     }
 
-    /// What tells when the socket can be written to again.
+    /// Returns a watch that tells when the socket can be written to again.
     ///
     /// - Throws: when the system watches no more.
     func room(_ reactor: Reactor) throws(SystemError) -> Watch {

@@ -50,7 +50,7 @@ package protocol PeerLink: AnyObject, Sendable {
     /// Tells whether the other end opened a stream before the handshake was complete: it may be a replay by somebody
     /// else.
     func isEarly(_ stream: any ByteStream) -> Bool
-    /// Where a task that waits for streams goes on without another thread being woken; `nil`: nowhere in particular.
+    /// The executor on which a task that waits for streams resumes without waking another thread; `nil`: no particular one.
     var executor: (any TaskExecutor)? { get }
     /// Waits for a stream the other end opens; `nil` when the connection is over. One task asks.
     func nextStream() async -> (any ByteStream)?

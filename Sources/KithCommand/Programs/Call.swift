@@ -13,7 +13,7 @@ struct CallCommand: AsyncParsableCommand {
         abstract: "Call a method of the running device by its name, with JSON in and out.",
         discussion: helpText(
             """
-            The same table of methods stands behind every command and every door.
+            Every command, and every program at the socket, uses this table of methods.
 
               kith call device.status
               kith call files.list '{"path": "/srv"}' --on laptop
