@@ -196,10 +196,10 @@ let tests: [Target] = [
         .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio")),
     test("KithStore", "KithIdentity", "KithMLS", "KithTesting", logging, .product(name: "GRDB", package: "GRDB.swift")),
     test("KithSocket", "KithTesting", "KithRPC", "KithAPI", logging),
-    test("KithNode", "KithTesting", "KithIdentity", "KithAPI", "KithNet", "KithStore", logging),
+    test("KithNode", "KithIO", "KithTesting", "KithIdentity", "KithAPI", "KithNet", "KithStore", logging),
     test("Kith", "KithTesting", "KithSocket"),
     test("KithShell", "KithTesting", "KithIdentity", "KithAPI", "KithNode", "CKithSystem", logging),
-    test("KithFiles", "CKithSystem", "KithIdentity", "KithAPI", "KithNode", "KithTesting", crypto, logging),
+    test("KithFiles", "CKithSystem", "KithIO", "KithIdentity", "KithAPI", "KithNode", "KithTesting", crypto, logging),
     test(
         "KithTelemetry", "Kith", "KithTesting",
         .product(name: "InMemoryTracing", package: "swift-distributed-tracing"),

@@ -43,7 +43,7 @@ extension EndpointDriver {
     /// The time for which notifications are collected: one change of address causes several.
     private static var settling: TimeAmount { .milliseconds(10) }
     /// The time a socket that was left is still read.
-    private static var lingering: TimeAmount { .seconds(5) }
+    static var lingering: TimeAmount { .seconds(5) }
 
     /// Begins to follow what happens to the local network.
     func watchNetwork() {

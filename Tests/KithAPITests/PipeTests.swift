@@ -1,4 +1,5 @@
 import KithAPI
+import KithTesting
 import KithWire
 import Testing
 
@@ -157,7 +158,7 @@ import Testing
 
     @Test func `what is not is cancelled and timed out`() async throws {
         await #expect(throws: KithError(.timedOut, "")) {
-            try await withDeadline(.milliseconds(1)) { try await Task.sleep(for: .seconds(600)) }
+            try await withDeadline(.milliseconds(1)) { try await untilCancelled() }
         }
     }
 

@@ -44,17 +44,16 @@ import Testing
         try await withTwoMachines { laptop, phone in
             try await laptop.invite(phone, "shell")
             let marker = laptop.path("alive")
+            let holders = try Holders(laptop.path("held"))
             let shell = try phone.start([
-                "shell", "laptop", "--", "while :; do date +%s.%N > \(marker); sleep 0.05; done",
+                "shell", "laptop", "--", "exec 3>\(holders.path); touch \(marker); while :; do sleep 0.05; done",
             ])
             try await laptop.waitForFile(marker)
             try await laptop.expect("forget", "phone")
             let outcome = try await shell.outcome(seconds: 10)
             #expect(outcome.status != 0)
-            // Nothing writes any more: the loop died with its right to run.
-            try FileManager.default.removeItem(atPath: marker)
-            try await Task.sleep(for: .milliseconds(400))
-            #expect(!FileManager.default.fileExists(atPath: marker))
+            // The loop died with its right to run.
+            try await eventually { holders.areGone }
             #expect(try await phone.kith(["shell", "laptop", "--", "true"]).status == 6)
         }
     }

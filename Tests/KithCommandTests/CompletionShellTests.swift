@@ -1,4 +1,5 @@
 import Foundation
+import KithTesting
 import Testing
 
 /// The scripts in the shells they are for, in a terminal: what is typed and completed must reach a program as it is.
@@ -25,13 +26,15 @@ import Testing
         }
 
         func waitFor(_ text: String, seconds: Double = 20) async throws {
-            let deadline = ContinuousClock.now + .seconds(seconds)
-            while true {
-                // A line may be broken at the edge of the screen.
-                let screen = try tmux("capture-pane", "-p", "-J")
-                if screen.contains(text) { return }
-                guard ContinuousClock.now < deadline else { throw Missing(text: text, screen: screen) }
-                try await Task.sleep(for: .milliseconds(100))
+            var screen = ""
+            do {
+                try await eventually(within: .seconds(seconds)) {
+                    // A line may be broken at the edge of the screen.
+                    screen = try tmux("capture-pane", "-p", "-J")
+                    return screen.contains(text)
+                }
+            } catch is NotInTime {
+                throw Missing(text: text, screen: screen)
             }
         }
     }

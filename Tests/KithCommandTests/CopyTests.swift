@@ -52,7 +52,7 @@ import Testing
                 let destination = "\(served)/copy-\(round)"
                 let copy = try phone.start(["cp", source, "laptop:\(destination)"])
                 let delay = Int.random(in: 0...250, using: &generator)
-                try await Task.sleep(for: .milliseconds(delay))
+                try await Task.sleep(for: .milliseconds(delay))  // Real time: the moment of the kill is random.
                 let machine = victim == "sender" ? phone : laptop
                 try await machine.killDaemon()
                 _ = try await copy.outcome(seconds: 4)

@@ -1,4 +1,5 @@
 import Foundation
+import KithTesting
 import Testing
 
 @Suite struct FilesCommandTests {
@@ -207,7 +208,6 @@ import Testing
             try write("rotated\n", to: srv + "/one")
             try await output.wait(for: "rotated\n")
             #expect(truncate(srv + "/two", 0) == 0)
-            try await Task.sleep(for: .milliseconds(300))
             try append("anew\n", to: srv + "/two")
             try await output.wait(for: "anew\n")
             kill(tail.process.processIdentifier, SIGINT)
@@ -328,12 +328,13 @@ final class LineWatch: Sendable {
     /// All so far.
     var text: String { running.soFar }
 
-    /// Waits until the text ends with `end`; a minute at the most.
+    /// Waits until the text ends with `end`.
     func wait(for end: String, sourceLocation: SourceLocation = #_sourceLocation) async throws {
-        let deadline = ContinuousClock.now + .seconds(60)
-        while !text.hasSuffix(end) {
-            try #require(ContinuousClock.now < deadline, "\(text)", sourceLocation: sourceLocation)
-            try await Task.sleep(for: .milliseconds(10))
+        do {
+            try await eventually { text.hasSuffix(end) }
+        } catch {
+            Issue.record(error, "\(text)", sourceLocation: sourceLocation)
+            throw error
         }
     }
 }

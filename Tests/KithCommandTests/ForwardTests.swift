@@ -413,9 +413,7 @@ private final class Script: @unchecked Sendable {  // set up before it is shared
 
     private func reading(_ body: @escaping @Sendable (FileHandle) -> String) async -> String {
         let handle = output.fileHandleForReading
-        return await withCheckedContinuation { continuation in
-            Thread.detachNewThread { continuation.resume(returning: body(handle)) }
-        }
+        return await onThread { body(handle) }
     }
 }
 

@@ -153,16 +153,11 @@ final class Running: @unchecked Sendable {  // set up before it is shared; Proce
     func outcome(seconds: Double) async throws -> Machine.Outcome {
         let process = process
         let watchdog = Task.detached {
-            try await Task.sleep(for: .seconds(seconds))
+            try await Task.sleep(for: .seconds(seconds))  // Real time: a process that hangs tells nobody.
             kill(process.processIdentifier, SIGKILL)
         }
         let texts = [await readers[0].value, await readers[1].value]
-        await withCheckedContinuation { continuation in
-            Thread.detachNewThread {
-                process.waitUntilExit()
-                continuation.resume()
-            }
-        }
+        await onThread { process.waitUntilExit() }
         watchdog.cancel()
         let status = process.terminationReason == .exit ? process.terminationStatus : 128 + process.terminationStatus
         return Machine.Outcome(
@@ -171,15 +166,13 @@ final class Running: @unchecked Sendable {  // set up before it is shared; Proce
     }
 
     private static func readAll(_ handle: FileHandle, _ take: @escaping @Sendable (Data) -> Void) async -> Data {
-        await withCheckedContinuation { continuation in
-            Thread.detachNewThread {
-                var all = Data()
-                while case let part = handle.availableData, !part.isEmpty {
-                    all += part
-                    take(part)
-                }
-                continuation.resume(returning: all)
+        await onThread {
+            var all = Data()
+            while case let part = handle.availableData, !part.isEmpty {
+                all += part
+                take(part)
             }
+            return all
         }
     }
 }
@@ -221,4 +214,26 @@ func withTwoMachines(_ body: (_ laptop: Machine, _ phone: Machine) async throws 
     }
     await laptop.remove()
     await phone.remove()
+}
+
+/// The processes of a test that hold the writing end of a named pipe, as all do that one of them starts.
+final class Holders: Sendable {
+    let path: String
+    private let descriptor: CInt
+
+    /// Makes the pipe.
+    init(_ path: String) throws {
+        self.path = path
+        try #require(mkfifo(path, 0o600) == 0)
+        descriptor = open(path, O_RDONLY | O_NONBLOCK)
+        try #require(descriptor >= 0)
+    }
+
+    deinit { close(descriptor) }
+
+    /// True when none holds it: before the first has opened it, and after the last has ended.
+    var areGone: Bool {
+        var byte: UInt8 = 0
+        return read(descriptor, &byte, 1) == 0
+    }
 }

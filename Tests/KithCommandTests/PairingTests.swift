@@ -33,7 +33,7 @@ import Testing
     @Test func `an expired, a revoked and a tampered invitation are refused`() async throws {
         try await withTwoMachines { laptop, phone in
             let short = try await laptop.expect("invite", "--yes", "--text", "--expires", "1s")
-            try await Task.sleep(for: .seconds(2))  // the invitation's own second must pass on the daemon's clock
+            try await Task.sleep(for: .seconds(2))  // Real time: the invitation's second, by the daemon's clock.
             let expired = try await phone.kith(["pair", short.trimmingCharacters(in: .newlines), "--yes"])
             #expect(expired.status != 0)
             #expect(expired.error.contains("expired"))

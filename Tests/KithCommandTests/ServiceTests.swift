@@ -1,4 +1,5 @@
 import Foundation
+import KithTesting
 import Testing
 
 /// `kith service` with systemd's own user manager, in a mount namespace and a control group of its own; needs root.
@@ -59,12 +60,10 @@ import Testing
         process.standardOutput = output
         process.standardError = output
         try process.run()
-        let text = await withCheckedContinuation { continuation in
-            Thread.detachNewThread {
-                let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-                process.waitUntilExit()
-                continuation.resume(returning: text)
-            }
+        let text = await onThread {
+            let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+            process.waitUntilExit()
+            return text
         }
         #expect(process.terminationStatus == 0, "\(text)")
         for line in ["kith.service is running", "\nenabled\n", "is not installed"] {

@@ -28,19 +28,14 @@ import Testing
         try await withTwoMachines { laptop, phone in
             try await laptop.invite(phone, "shell")
             let marker = laptop.path("alive")
-            let command = "(while :; do touch \(marker); sleep 0.05; done) & sleep 1000"
+            let holders = try Holders(laptop.path("held"))
+            let command = "exec 3>\(holders.path); (touch \(marker); while :; do sleep 0.05; done) & sleep 1000"
             let shell = try phone.start(["shell", "laptop", "--", command])
             try await laptop.waitForFile(marker)
             kill(shell.process.processIdentifier, SIGKILL)
             _ = try await shell.outcome(seconds: 5)
-            let deadline = ContinuousClock.now + .seconds(10)
-            var isQuiet = false
-            while !isQuiet, ContinuousClock.now < deadline {
-                try? FileManager.default.removeItem(atPath: marker)  // may be gone already
-                try await Task.sleep(for: .milliseconds(300))
-                isQuiet = !FileManager.default.fileExists(atPath: marker)
-            }
-            #expect(isQuiet, "a background loop outlived the shell it was started from")
+            // Neither the shell nor the loop it left in the background.
+            try await eventually { holders.areGone }
         }
     }
 

@@ -1,4 +1,5 @@
 import Foundation
+import KithTesting
 import Testing
 
 /// A terminal of a person's: a tmux server of its own, 80 by 24.
@@ -37,17 +38,19 @@ final class Tmux: Sendable {
 
     /// Waits until the screen shows a text, wherever its lines are broken.
     func show(_ text: String, sourceLocation: SourceLocation = #_sourceLocation) async throws {
-        let deadline = ContinuousClock.now + .seconds(30)
         let letters = text.filter { !$0.isWhitespace }
         var screen = ""
-        while ContinuousClock.now < deadline {
-            screen = try self.screen()
-            let words = screen.split(whereSeparator: \.isWhitespace).joined(separator: " ")
-            // A terminal breaks a line in the middle of a word.
-            if screen.contains(text) || words.contains(text) || words.filter({ $0 != " " }).contains(letters) { return }
-            try await Task.sleep(for: .milliseconds(50))
+        do {
+            try await eventually(within: .seconds(60)) {
+                screen = try self.screen()
+                let words = screen.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+                // A terminal breaks a line in the middle of a word.
+                return screen.contains(text) || words.contains(text) || words.filter { $0 != " " }.contains(letters)
+            }
+        } catch let error as NotInTime {
+            Issue.record(
+                error, "the screen does not show \(text.debugDescription):\n\(screen)", sourceLocation: sourceLocation)
         }
-        Issue.record("the screen does not show \(text.debugDescription):\n\(screen)", sourceLocation: sourceLocation)
     }
 
     /// Ends what runs in it, as a closed window does.

@@ -257,17 +257,13 @@ func curl(_ arguments: [String]) async throws -> (status: Int32, text: String, e
     process.standardError = error
     process.standardInput = FileHandle.nullDevice
     try process.run()
-    return await withCheckedContinuation { continuation in
-        Thread.detachNewThread {
-            let text = output.fileHandleForReading.readDataToEndOfFile()
-            let message = error.fileHandleForReading.readDataToEndOfFile()
-            process.waitUntilExit()
-            continuation.resume(
-                returning: (
-                    process.terminationStatus, String(decoding: text, as: UTF8.self),
-                    String(decoding: message, as: UTF8.self)
-                ))
-        }
+    return await onThread {
+        let text = output.fileHandleForReading.readDataToEndOfFile()
+        let message = error.fileHandleForReading.readDataToEndOfFile()
+        process.waitUntilExit()
+        return (
+            process.terminationStatus, String(decoding: text, as: UTF8.self), String(decoding: message, as: UTF8.self)
+        )
     }
 }
 

@@ -123,7 +123,7 @@ private func note(_ descriptor: Int32, _ text: String) {
 
 private func talkUntilKilled(_ path: String, _ group: [UInt8], _ round: Int, _ microseconds: UInt32) async throws {
     let delivery = try FileDelivery(path: path + "/delivery")
-    let count = Counter()
+    let hasSent = DispatchSemaphore(value: 0)
     let anna = try #require(try client("anna", delivery, database(path, "anna")).group(group))
     let ben = try #require(try client("ben", delivery, database(path, "ben")).group(group))
     // Anna's other program, on the same database.
@@ -131,8 +131,8 @@ private func talkUntilKilled(_ path: String, _ group: [UInt8], _ round: Int, _ m
     let sent = open(path + "/sent", O_WRONLY | O_CREAT | O_APPEND, 0o600)
     let seen = open(path + "/seen", O_WRONLY | O_CREAT | O_APPEND, 0o600)
     Thread.detachNewThread {
-        while count.value.load(ordering: .relaxed) < 3 { usleep(1_000) }
-        usleep(microseconds)
+        for _ in 0..<3 { hasSent.wait() }
+        usleep(microseconds)  // Real time: the moment of the kill is random.
         kill(getpid(), SIGKILL)
     }
     try await withThrowingTaskGroup(of: Void.self) { tasks in
@@ -144,7 +144,7 @@ private func talkUntilKilled(_ path: String, _ group: [UInt8], _ round: Int, _ m
                     _ = try await anna.send(Array("anna \(round) \(number)".utf8))
                     note(sent, "anna \(round) \(number)")
                 } catch { guard error == .refused(.commitRequired) else { throw error } }
-                count.value.add(1, ordering: .relaxed)
+                hasSent.signal()
             }
         }
         tasks.addTask {
@@ -154,7 +154,7 @@ private func talkUntilKilled(_ path: String, _ group: [UInt8], _ round: Int, _ m
                 let text = "ben \(round) \(number)"
                 _ = try await ben.send(Array(text.utf8))
                 note(sent, text)
-                count.value.add(1, ordering: .relaxed)
+                hasSent.signal()
             }
         }
         tasks.addTask {
@@ -178,9 +178,4 @@ private func talkUntilKilled(_ path: String, _ group: [UInt8], _ round: Int, _ m
         }
         try await tasks.waitForAll()
     }
-}
-
-/// A count that two threads share.
-private final class Counter: Sendable {
-    let value = Atomic(0)
 }

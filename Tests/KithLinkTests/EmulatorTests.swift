@@ -144,7 +144,7 @@ import Testing
     private func send(_ count: Int, from left: Socket, to right: Socket) async throws {
         for number in 0..<count {
             try left.send([UInt8(truncatingIfNeeded: number)], to: right)
-            // The kernel's queue holds a few hundred.
+            // Real time: the kernel's queue holds a few hundred, and nobody says when it has room.
             if number % 100 == 99 { try await Task.sleep(for: .milliseconds(2)) }
         }
     }

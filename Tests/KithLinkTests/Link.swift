@@ -1,6 +1,7 @@
 import Foundation
-import KithNet
+import KithIO
 import KithIdentity
+import KithNet
 import KithTesting
 import KithWire
 import Logging
@@ -57,7 +58,8 @@ final class Link: Sendable {
     private let ends: Ends
     private let left: Namespace
     private let right: Namespace
-    private let turn = Turn()
+    /// One question and its answer after the other.
+    private let asking = AsyncMutex()
     /// Where the packets of both ends are recorded, once the link has ended.
     let capture: Capture
 
@@ -114,7 +116,7 @@ final class Link: Sendable {
     func statistics() async throws -> Statistics { try await ask("stats", as: Statistics.self) }
 
     private func ask<Line: Decodable & Sendable>(_ line: String, as type: Line.Type) async throws -> Line {
-        try await turn.take {
+        try await asking.withLock {
             try self.program.say(line)
             return try await self.program.next(type)
         }
@@ -163,20 +165,5 @@ final class Link: Sendable {
             await endpoint.shutdown()
             throw error
         }
-    }
-}
-
-/// One question and its answer after the other.
-private actor Turn {
-    private var isTaken = false
-    private var waiting: [CheckedContinuation<Void, Never>] = []
-
-    func take<Result: Sendable>(_ body: @Sendable () async throws -> Result) async throws -> Result {
-        if isTaken { await withCheckedContinuation { waiting.append($0) } }
-        isTaken = true
-        defer {
-            if waiting.isEmpty { isTaken = false } else { waiting.removeFirst().resume() }
-        }
-        return try await body()
     }
 }

@@ -369,12 +369,12 @@ import Testing
 extension Endpoint {
     /// Waits, for a while, until somebody gave a ticket: it may come after the answer.
     fileprivate func ticket() async throws {
-        for _ in 0..<250 {
+        let driver = self.driver
+        // The case says what is missing without one.
+        try? await eventually(within: .seconds(5)) {
             let answer = Promise<Bool>()
-            let driver = self.driver
             driver.loop.execute { answer.fulfil(driver.sessionCache.entries.values.contains { !$0.tickets.isEmpty }) }
-            if await answer.value() { return }
-            try await Task.sleep(for: .milliseconds(20))
+            return await answer.value()
         }
     }
 

@@ -1,3 +1,4 @@
+import KithIO
 import Synchronization
 import Testing
 
@@ -80,21 +81,14 @@ enum Report {
 }
 
 /// Lets so many through at once: a case waits for its link most of the time, but not all of it.
-private actor Gate {
-    private var free: Int
-    private var waiting: [CheckedContinuation<Void, Never>] = []
+private struct Gate {
+    private let free: AsyncSemaphore
 
-    init(_ free: Int) { self.free = free }
+    init(_ free: Int) { self.free = AsyncSemaphore(free) }
 
     func pass(_ body: @Sendable () async throws -> Void) async throws {
-        if free > 0 {
-            free -= 1
-        } else {
-            await withCheckedContinuation { waiting.append($0) }
-        }
-        defer {
-            if waiting.isEmpty { free += 1 } else { waiting.removeFirst().resume() }
-        }
+        _ = try await free.take()
+        defer { free.add(1) }
         try await body()
     }
 }

@@ -130,7 +130,7 @@ struct Scenario: Sendable {
         event = { link in
             try await link.carried(100, from: .right)
             try await link.set("blackhole=on")
-            try await Task.sleep(for: .seconds(2))
+            try await Task.sleep(for: .seconds(2))  // Real time: so long the link is silent.
             try await link.set("blackhole=off")
         }
         check = { outcome in

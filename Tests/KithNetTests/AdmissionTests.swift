@@ -29,7 +29,7 @@ import Testing
                 let now = await pair.outgoing.statistics().bytesSent
                 if now == before { break }
                 before = now
-                try await Task.sleep(for: .milliseconds(100))  // as long as it moves, it is not blocked
+                try await Task.sleep(for: .milliseconds(100))  // Real time: what moves is not blocked.
             }
             #expect(before < 128 << 10)
             pair.incoming.liftLimits()

@@ -131,7 +131,7 @@ import Testing
                 var silence = Duration.zero
                 while open.outgoing.isOpen, await open.outgoing.statistics().packetsSent < probes {
                     try? await open.far.write([3])
-                    try await Task.sleep(for: .milliseconds(5))
+                    try await Task.sleep(for: .milliseconds(5))  // Real time: it is heard again and again.
                     silence = max(silence, ContinuousClock.now - heard)
                     heard = .now
                 }

@@ -1,4 +1,5 @@
 import Dispatch
+import KithIO
 import NIOCore
 import Synchronization
 import Testing
@@ -8,19 +9,18 @@ import Testing
 @Suite struct `The turn to touch an endpoint` {
     @Test func `is the thread's while it works, and may be asked for again there`() async {
         let loop = EndpointLoop()
-        let order = await withCheckedContinuation { done in
-            loop.execute {
-                var order = ["begin"]
-                loop.withLock { order.append("again") }
-                let isFree = loop.tryLock {
-                    order.append("free")
-                    return true
-                }
-                order.append(isFree ? "taken" : "refused")
-                done.resume(returning: order)
+        let done = Promise<[String]>()
+        loop.execute {
+            var order = ["begin"]
+            loop.withLock { order.append("again") }
+            let isFree = loop.tryLock {
+                order.append("free")
+                return true
             }
+            order.append(isFree ? "taken" : "refused")
+            done.fulfil(order)
         }
-        #expect(order == ["begin", "again", "refused"])
+        #expect(await done.value() == ["begin", "again", "refused"])
     }
 
     @Test func `is any task's that finds it free, and then nobody else's`() async {
@@ -34,17 +34,16 @@ import Testing
     @Test func `makes the thread wait for a task that has it`() async {
         let loop = EndpointLoop()
         let events = Mutex<[String]>([])
-        let ended = await withCheckedContinuation { done in
-            _ = loop.tryLock {
-                loop.execute {
-                    events.withLock { $0.append("thread") }
-                    done.resume(returning: true)
-                }
-                events.withLock { $0.append("task") }
-                return true
+        let ended = Promise<Void>()
+        _ = loop.tryLock {
+            loop.execute {
+                events.withLock { $0.append("thread") }
+                ended.fulfil(())
             }
+            events.withLock { $0.append("task") }
+            return true
         }
-        #expect(ended)
+        await ended.value()
         #expect(events.withLock { $0 } == ["task", "thread"])
     }
 
@@ -54,12 +53,12 @@ import Testing
             let (near, far) = try await pair.stream()
             let gate = DispatchSemaphore(value: 0)
             defer { gate.signal() }
-            await withCheckedContinuation { isBusy in
-                pair.client.driver.loop.eventLoop.execute {
-                    isBusy.resume()
-                    gate.wait()
-                }
+            let isBusy = Promise<Void>()
+            pair.client.driver.loop.eventLoop.execute {
+                isBusy.fulfil(())
+                gate.wait()
             }
+            await isBusy.value()
             try await near.write([7])
             #expect(try await far.read(upTo: 1) == [7])
         }

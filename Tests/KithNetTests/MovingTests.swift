@@ -1,3 +1,4 @@
+import KithIO
 import KithQUIC
 import KithTesting
 import KithWire
@@ -87,8 +88,10 @@ import Testing
             let (near, far) = try await pair.stream()
             let old = await pair.incoming.statistics().remoteAddress
             try await pair.client.rebind(to: [Self.elsewhere])
-            // Longer than a socket that was left is read.
-            try await Task.sleep(for: .seconds(6))
+            // Sockets that were left have been closed by then.
+            let looked = Promise<Void>()
+            pair.client.driver.loop.scheduleTask(in: EndpointDriver.lingering) { looked.fulfil(()) }
+            await looked.value()
             try await exchange(near, far)
             let now = await pair.incoming.statistics().remoteAddress
             #expect(now == old)
@@ -125,7 +128,12 @@ import Testing
                 _ = try await client.connect(to: server.id, at: server.localAddresses)
             }
             // Its old socket is read for a while, for those who are on their way.
-            try await Task.sleep(for: .seconds(6))
+            let driver = server.driver
+            try await eventually {
+                let count = Promise<Int>()
+                driver.loop.execute { count.fulfil(driver.sockets.count) }
+                return await count.value() == 1
+            }
             try await withEndpoint(.v4, impatient) { client in
                 await #expect(throws: KithError(.unreachable, "")) {
                     _ = try await client.connect(to: server.id, at: old)

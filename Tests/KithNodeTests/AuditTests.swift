@@ -79,7 +79,7 @@ import Darwin
                     addresses: [NetworkAddress(ipv4: (127, 0, 0, 1), port: 4433)])),
             methods: TestService().handlers.map(\.method), logger: .quiet)
         phone.use(PipeDialer(try Friends.id(2), peers: [try Friends.id(1): laptop]))
-        directory.onFirst.set { usleep(100_000) }
+        directory.onFirst.set { usleep(100_000) }  // Real time: the disk is slow.
         await #expect(throws: KithError(.denied, "")) {
             try await phone.client.call(Guarded.self, .init(rule: .owner), on: "laptop")
         }

@@ -1,4 +1,5 @@
 import KithAPI
+import KithIO
 import KithIdentity
 import KithNode
 import KithTesting
@@ -43,7 +44,7 @@ final class PipeLink: PeerLink {
         var reason: (KithError.Code, String)?
         /// Whether streams come before the handshake is complete.
         var isEarly = false
-        var completion: [CheckedContinuation<Bool, Never>] = []
+        var completion: [Promise<Bool>] = []
     }
 
     /// A stream that somebody may still hold.
@@ -116,19 +117,18 @@ final class PipeLink: PeerLink {
             defer { state.completion = [] }
             return state.completion
         }
-        for continuation in waiting { continuation.resume(returning: isComplete) }
+        for promise in waiting { promise.fulfil(isComplete) }
     }
 
     func isEarly(_ stream: any ByteStream) -> Bool { state.withLock { $0.isEarly } }
 
     func handshakeCompleted() async -> Bool {
-        await withCheckedContinuation { continuation in
-            let isWaiting = state.withLock { state in
-                if state.isEarly { state.completion.append(continuation) }
-                return state.isEarly
-            }
-            if !isWaiting { continuation.resume(returning: true) }
+        let completion = Promise<Bool>()
+        let isWaiting = state.withLock { state in
+            if state.isEarly { state.completion.append(completion) }
+            return state.isEarly
         }
+        return isWaiting ? await completion.value() : true
     }
 
     /// How many wait for the end of the handshake.

@@ -188,7 +188,8 @@ private func withMachines(
         try await withMachines(grants: nil) { laptop, phone in
             #expect(try await phone.node.client.call(Guarded.self, .init(rule: .anyone), on: "laptop") == "done")
             // Long enough for another action to make sure first that the other end is there.
-            try await Task.sleep(for: .milliseconds(200))
+            let link = try #require(phone.endpoint.connection(to: laptop.key.id))
+            try await eventually { await link.statistics().quiet > .milliseconds(100) }
             #expect(try await phone.node.client.call(Guarded.self, .init(rule: .anyone), on: "laptop") == "done")
             await #expect(throws: KithError(.unpaired, "")) {
                 try await phone.node.client.call(Guarded.self, .init(rule: .shell), on: "laptop")

@@ -77,9 +77,7 @@ private func withDaemon(
     @Test func `gives up when its caller's time is up`() async throws {
         let folder = try TemporaryFolder()
         let client = Client(
-            ReconnectingCarrier(directory: folder.path, options: .init()) { _ in
-                try await Task.sleep(for: .seconds(3600))
-            })
+            ReconnectingCarrier(directory: folder.path, options: .init()) { _ in try await untilCancelled() })
         await #expect(throws: KithError(.timedOut, "")) {
             try await client.call(Echo.self, .init(text: "hi"), options: CallOptions(timeout: .milliseconds(1)))
         }

@@ -1,4 +1,4 @@
-import Dispatch
+import KithTesting
 import KithWire
 
 #if canImport(Glibc)
@@ -13,9 +13,7 @@ enum PlainSocket {
         _ text: String, with address: NetworkAddress, heard: @escaping @Sendable (String) -> Void
     ) async throws {
         // It blocks, so not on a thread that the page may need.
-        try await withCheckedThrowingContinuation { (done: CheckedContinuation<Void, any Error>) in
-            DispatchQueue.global().async { done.resume(with: Result { try block(text, address, heard) }) }
-        }
+        try await onThread { try block(text, address, heard) }
     }
 
     private static func block(_ text: String, _ address: NetworkAddress, _ heard: (String) -> Void) throws {

@@ -31,7 +31,7 @@ private struct Tmux {
     }
 
     /// Feeds `bytes` to tmux and returns its screen with colours, its cursor, and whether it is the alternate screen.
-    mutating func shows(_ bytes: [UInt8], columns: Int, rows: Int) throws -> (screen: String, cursor: String) {
+    mutating func shows(_ bytes: [UInt8], columns: Int, rows: Int) async throws -> (screen: String, cursor: String) {
         socket = "kith-\(UUID().uuidString)"
         let file = folder.appendingPathComponent("bytes")
         let mark = "end-\(UUID().uuidString)"
@@ -40,9 +40,7 @@ private struct Tmux {
         try run(
             "new-session", "-d", "-s", "main", "-x", "\(columns)", "-y", "\(rows)",
             "stty raw -echo; cat '\(file.path)'; exec sleep 1000")
-        while !(try run("display-message", "-p", "-t", "main", "#{pane_title}").contains(mark)) {
-            usleep(5000)
-        }
+        try await eventually { try run("display-message", "-p", "-t", "main", "#{pane_title}").contains(mark) }
         let screen = try run("capture-pane", "-e", "-p", "-N", "-t", "main")
         let cursor = try run("display-message", "-p", "-t", "main", "#{cursor_y} #{cursor_x} #{alternate_on}")
         try run("kill-server")
@@ -83,10 +81,11 @@ private struct Tmux {
         }
     }
 
-    private func difference(_ bytes: [UInt8], columns: Int, rows rowCount: Int, tmux: inout Tmux) throws -> String {
+    private func difference(_ bytes: [UInt8], columns: Int, rows rowCount: Int, tmux: inout Tmux) async throws -> String
+    {
         var terminal = Terminal(columns: columns, rows: rowCount)
         terminal.feed(bytes + [0x18])
-        let (screen, cursor) = try tmux.shows(bytes, columns: columns, rows: rowCount)
+        let (screen, cursor) = try await tmux.shows(bytes, columns: columns, rows: rowCount)
         // tmux writes its screen as text with SGR, one line for each row.
         var shown = Terminal(columns: columns, rows: rowCount + 1)
         shown.feed(Array("\u{1B})0".utf8))
@@ -102,13 +101,13 @@ private struct Tmux {
         return lines.prefix(4).joined(separator: "\n")
     }
 
-    @Test(arguments: names) func `a recording looks as in tmux, at every tenth of it`(name: String) throws {
+    @Test(arguments: names) func `a recording looks as in tmux, at every tenth of it`(name: String) async throws {
         let bytes = [UInt8](try Data(contentsOf: Self.recordings.appendingPathComponent(name)))
         var tmux = try Tmux()
         defer { tmux.end() }
         for part in 1...10 {
             let end = bytes.count * part / 10
-            let difference = try difference(Array(bytes[..<end]), columns: 80, rows: 24, tmux: &tmux)
+            let difference = try await difference(Array(bytes[..<end]), columns: 80, rows: 24, tmux: &tmux)
             #expect(difference == "", "\(name), the first \(end) bytes")
         }
     }
@@ -133,16 +132,18 @@ private struct Tmux {
         }
     }
 
-    @Test(arguments: 0..<24 as Range<UInt64>) func `common sequences look as in tmux`(seed: UInt64) throws {
+    @Test(arguments: 0..<24 as Range<UInt64>) func `common sequences look as in tmux`(seed: UInt64) async throws {
         var output = TerminalOutput(seed: seed)
         var tmux = try Tmux()
         defer { tmux.end() }
         let bytes = output.sequences(120, columns: 40, rows: 10, all: false)
-        let difference = try difference(bytes, columns: 40, rows: 10, tmux: &tmux)
+        let difference = try await difference(bytes, columns: 40, rows: 10, tmux: &tmux)
         #expect(difference == "", "seed \(seed)")
     }
 
-    @Test(arguments: 100..<112 as Range<UInt64>) func `tmux shows a snapshot as what was snapped`(seed: UInt64) throws {
+    @Test(arguments: 100..<112 as Range<UInt64>) func `tmux shows a snapshot as what was snapped`(seed: UInt64)
+        async throws
+    {
         var output = TerminalOutput(seed: seed)
         var tmux = try Tmux()
         defer { tmux.end() }
@@ -150,7 +151,7 @@ private struct Tmux {
         terminal.feed(output.sequences(120, columns: 40, rows: 10, all: false) + [0x18])
         let before = output.sequences(60, columns: 40, rows: 10, all: false)
         let bytes = before + terminal.snapshot(scrollbackLines: 10)
-        let difference = try difference(bytes, columns: 40, rows: 10, tmux: &tmux)
+        let difference = try await difference(bytes, columns: 40, rows: 10, tmux: &tmux)
         #expect(difference == "", "seed \(seed)")
     }
 }

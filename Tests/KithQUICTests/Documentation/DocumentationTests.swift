@@ -1,6 +1,7 @@
 import Crypto
 import Foundation
 import KithQUIC
+import KithTesting
 import KithWire
 import Testing
 
@@ -88,11 +89,7 @@ extension Thread {
     fileprivate static func run<Value: Sendable>(
         _ body: @escaping @Sendable () throws -> Value
     ) -> Task<Value, any Error> {
-        Task {
-            try await withCheckedThrowingContinuation { continuation in
-                Thread.detachNewThread { continuation.resume(with: Result { try body() }) }
-            }
-        }
+        Task { try await onThread(body) }
     }
 }
 
