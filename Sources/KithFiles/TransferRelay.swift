@@ -53,7 +53,11 @@ struct TransferRelay: Sendable {
         }
     }
 
-    /// Runs until both ends are done.
+    /// Runs until the receiver has acknowledged all, or either end has said why it cannot.
+    ///
+    /// An end that takes no more says why in its other direction, or is just done: a receiver that has everything does
+    /// not wait for the sender's end, nor a sender that has read the acknowledgement for the receiver's. So what counts
+    /// is only ever what was read.
     func run() async throws -> Files.Summary {
         try await withThrowingTaskGroup(of: Files.Summary?.self) { group in
             defer { group.cancelAll() }
@@ -93,23 +97,27 @@ struct TransferRelay: Sendable {
                 default: break
                 }
             }
-            try await to.write(bytes)
+            let isTaken = (try? await to.write(bytes)) != nil
             if let failure { throw failure }
+            guard isTaken else { return }
         }
-        try await to.finish()
+        try? await to.finish()
     }
 
     private func back() async throws -> Files.Summary {
         var parser = TransferParser()
+        var isTaken = true
+        /// Passes something on, as long as the sender takes it.
+        func answer(_ bytes: [UInt8]) async { if isTaken { isTaken = (try? await from.write(bytes)) != nil } }
         /// The bytes that came before the first message was whole; `nil` after it.
         var early: [UInt8]? = []
         while let bytes = try await to.read(upTo: 256 << 10) {
-            if early == nil { try await from.write(bytes) } else { early? += bytes }
+            if early == nil { await answer(bytes) } else { early? += bytes }
             parser.feed(bytes)
             while let frame = try parser.next() {
                 if let begun = early {
                     early = nil
-                    try await from.write(try greeting(frame, in: begun))
+                    await answer(try greeting(frame, in: begun))
                 }
                 switch frame {
                 case .send(let files): _ = listing.take(files)
@@ -118,7 +126,7 @@ struct TransferRelay: Sendable {
                 case .skipped(let skipped): progress.skip(skipped)
                 case .change(let change): progress.note(change)
                 case .acknowledgement(let summary):
-                    try await from.finish()
+                    try? await from.finish()
                     return summary
                 case .failure(let failure): throw failure.error
                 default: break
