@@ -479,7 +479,10 @@ import Synchronization
         handshakeEnded(handshake.purpose)
         let count = shared.withLock { $0.peers.count + $0.foreign.count }
         guard !isClosing, count < options.maxConnections else {
-            return driver.close(code: .exhausted, reason: "too many connections")
+            driver.close(code: .exhausted, reason: "too many connections")
+            // The connection's end tells its dial nothing any more: its handshake was complete.
+            if case .dialing(let dial) = handshake.purpose { dial.abort(tooManyConnections) }
+            return
         }
         shared.withLock { shared in
             if case .device(let peer) = connection.peer {
@@ -504,6 +507,15 @@ import Synchronization
             // What the smaller id dialed is what both ends keep: no need to wait for our own attempt.
             dials.first { $0.target == .device(peer) }?.overtaken(by: connection)
         }
+    }
+
+    private var tooManyConnections: KithError {
+        KithError(
+            .exhausted,
+            """
+            The device was reached, but this one has \(options.maxConnections) connections, as many as it may have: \
+            try again when one of them has ended.
+            """)
     }
 
     /// A peer that resumes a session may be asking already; false when nobody can listen now.

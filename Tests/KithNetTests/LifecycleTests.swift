@@ -1,5 +1,6 @@
 import KithIdentity
 import KithNet
+import KithTesting
 import KithWire
 import Logging
 import Testing
@@ -173,6 +174,23 @@ import Testing
                 let connection = try await late.connect(to: server.id, at: server.localAddresses)
                 #expect(await connection.closed().code == .exhausted)
                 #expect(pair.incoming.isOpen)
+            }
+        }
+    }
+
+    @Test func `a caller is told at once when its own device has too many connections`() async throws {
+        var options = Endpoint.Options()
+        options.maxConnections = 1
+        try await withPair(clientOptions: options) { pair in
+            try await withEndpoint { other in
+                // The time for dialing is no way out: the test would not end.
+                await #expect(throws: KithError(.exhausted, "")) {
+                    _ = try await pair.client.connect(
+                        to: other.id, at: other.localAddresses, timeout: .seconds(86_400))
+                }
+                // Whether its handshake was complete or not when it was told.
+                try await eventually { other.connections.isEmpty }
+                #expect(pair.outgoing.isOpen)
             }
         }
     }
