@@ -172,7 +172,7 @@ import Testing
         // When nothing moves any more, everything on the way is full: far less than there is.
         var carried: UInt64 = 0
         while true {
-            try await Task.sleep(for: .milliseconds(200))
+            try await Task.sleep(for: .milliseconds(200))  // Real time: what moves is not full.
             let now = carrier.laptop.core.everything
             if now == carried { break }
             carried = now
