@@ -58,8 +58,9 @@ docs: ## Builds the documentation; a dead link is an error.
 format: ## Formats the sources.
 	$(SWIFT) format -i -r -p Sources Tests Examples Benchmarks Fuzz Package.swift
 
-lint: ## Says what `make format` would change.
+lint: ## Says what `make format` would change, and where something waits in a way of its own.
 	$(SWIFT) format lint --strict -r -p Sources Tests Examples Package.swift
+	@scripts/waiting
 
 sanitize: ## Runs the network and engine tests under the thread sanitizer.
 	$(SWIFT) test --sanitize thread --disable-xctest --scratch-path .build-tsan --filter 'KithNetTests|KithNodeTests|KithSocketTests' $(ARGS)
