@@ -62,8 +62,8 @@ lint: ## Says what `make format` would change, and where something waits in a wa
 	$(SWIFT) format lint --strict -r -p Sources Tests Examples Package.swift
 	@scripts/waiting
 
-sanitize: ## Runs the network and engine tests under the thread sanitizer.
-	$(SWIFT) test --sanitize thread --disable-xctest --scratch-path .build-tsan --filter 'KithNetTests|KithNodeTests|KithSocketTests' $(ARGS)
+sanitize: ## Runs the tests of network and engines under the thread sanitizer, then under that of addresses.
+	@scripts/sanitize $(ARGS)
 
 clean: ## Removes what was built.
 	rm -rf .build .build-*
