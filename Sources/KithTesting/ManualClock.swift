@@ -1,5 +1,6 @@
 import KithIO
 public import KithQUIC
+import KithWire
 import Synchronization
 
 /// A clock that stands still until a test moves it, for code that sleeps and for engines that are told the time.
@@ -60,6 +61,24 @@ public final class ManualClock: Clock, Sendable {
         return true
     }
 
+    /// Moves the time on, step by step, until `body` is done.
+    ///
+    /// - Throws: ``NotInTime`` when no time is long enough, and what `body` throws.
+    public func advance<Result: Sendable>(
+        by step: Duration, until body: @escaping @Sendable () async throws -> Result
+    ) async throws -> Result {
+        let isDone = Mutex(false)
+        async let result = {
+            defer { isDone.withLock { $0 = true } }
+            return try await body()
+        }()
+        try await eventually {
+            advance(by: step)
+            return isDone.withLock { $0 }
+        }
+        return try await result
+    }
+
     /// Waits until a test has moved the time to `deadline`.
     ///
     /// - Throws: `CancellationError` when the task is cancelled first.
@@ -81,3 +100,5 @@ public final class ManualClock: Clock, Sendable {
         }.get()
     }
 }
+
+extension ManualClock: Ticker {}
