@@ -15,8 +15,22 @@ package struct Ring<Element> {
     /// The element at the front, which stays.
     package var first: Element? { head < elements.count ? elements[head] : nil }
 
+    /// The element at the end, which stays.
+    package var last: Element? { head < elements.count ? elements[elements.count - 1] : nil }
+
     /// Adds an element at the end.
     package mutating func append(_ element: Element) { elements.append(element) }
+
+    /// Takes the element at the end.
+    package mutating func popLast() -> Element? {
+        guard head < elements.count else { return nil }
+        let element = elements.removeLast()
+        if head == elements.count {
+            elements.removeAll(keepingCapacity: elements.count <= 64)
+            head = 0
+        }
+        return element
+    }
 
     /// Takes the element at the front.
     package mutating func popFirst() -> Element? {

@@ -31,11 +31,13 @@ final class AgentRelay: Sendable {
     private static let pieceLimit = 32 << 10
 
     private let reactor: Reactor
+    private let clock: any Ticker
     private let sink: Sink
     private let state = Mutex(State())
 
-    init(_ reactor: Reactor, sink: @escaping Sink) {
+    init(_ reactor: Reactor, clock: any Ticker, sink: @escaping Sink) {
         self.reactor = reactor
+        self.clock = clock
         self.sink = sink
     }
 
@@ -86,7 +88,7 @@ final class AgentRelay: Sendable {
                 continue
             // Nothing to take it with: others must end first.
             case EMFILE, ENFILE, ENOBUFS, ENOMEM:
-                try await Task.sleep(for: .milliseconds(50))
+                try await clock.sleep(for: .milliseconds(50))
                 continue
             case ECONNABORTED, EPROTO, EINTR: continue
             default: break

@@ -1,7 +1,7 @@
 /// The limit on output in flight to a client.
 ///
 /// An interrupt key is answered behind what is already on its way; so no more of it is than the link carries in
-/// ``ahead``. What it carries is measured by the viewer's own acknowledgements. A pure value.
+/// ``ahead``. What it carries is measured by the client's own acknowledgements. A pure value.
 package struct OutputWindow: Sendable {
     /// The time's worth of output that may be in flight besides what fills the round trip.
     package static let ahead = Duration.milliseconds(100)

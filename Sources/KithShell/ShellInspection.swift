@@ -15,25 +15,23 @@ package struct ShellInspection: Sendable {
     /// - Returns: how much output and input was held at the end.
     /// - Throws: what the caller would be told.
     package func host(
-        _ bytes: [UInt8], inPiecesOf pieceSize: Int, size: Shell.Size?, drives: Bool, position: UInt64?
+        _ bytes: [UInt8], inPiecesOf pieceSize: Int, size: Shell.Size?, isInteractive: Bool, position: UInt64?
     ) async throws -> (output: Int, input: Int) {
         let plan = ShellProcess.Plan(
             path: "/bin/cat", arguments: ["cat"], environment: [:], directory: "/", terminal: size)
         let shell = HostedShell(
             try ShellProcess(plan, on: reactor),
-            profile: HostedShell.Profile(id: "fuzz", command: "cat", owner: .owner, opened: 0, size: size),
+            profile: HostedShellEngine.Profile(id: "fuzz", command: "cat", owner: .owner, opened: 0, size: size),
             sharing: .none, onEnd: { _ in })
-        let (wakes, wake) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-        let viewer = Shell.Viewer(wantsEchoes: true)
-        let admitted = try shell.admit(
-            viewer, caller: .owner, drives: drives, size: size, position: position, scrollback: 100, wake: wake)
+        let client = try shell.attach(
+            Shell.Client(wantsEchoes: true), of: .owner, as: isInteractive ? .interactive : .readOnly, size: size,
+            position: position, scrollback: 100)
         shell.start()
         let pipe = Pipe()
-        let viewing = ShellViewing(
-            shell: shell, key: admitted.key, wakes: wakes, stream: pipe.right, wantsEchoes: true)
+        let attached = AttachedClient(client, of: shell, over: pipe.right)
         let failure = await withTaskGroup(of: (any Error)?.self) { group in
             group.addTask {
-                do { try await viewing.run() } catch { return error }
+                do { try await attached.run() } catch { return error }
                 return nil
             }
             group.addTask {
@@ -47,8 +45,7 @@ package struct ShellInspection: Sendable {
             return failure
         }
         let held = shell.held
-        shell.dismiss(admitted.key)
-        await shell.end(HostedShell.gone)
+        await shell.end(HostedShellEngine.gone)
         if let failure { throw failure }
         return held
     }

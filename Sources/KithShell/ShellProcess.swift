@@ -34,6 +34,16 @@ package final class ShellProcess: Sendable {
         case end
     }
 
+    /// The outcome of a write.
+    package enum Written: Hashable, Sendable {
+        /// So many bytes were taken, at least one; `interrupts`: they interrupt, quit or stop what runs.
+        case bytes(Int, interrupts: Bool)
+        /// The program does not read now.
+        case full
+        /// The program will never read any more.
+        case gone
+    }
+
     /// The stream a program writes to.
     package enum Source: Hashable, Sendable {
         case output, errorOutput
@@ -51,6 +61,8 @@ package final class ShellProcess: Sendable {
     private let output: Int32
     private let errorOutput: Int32
     private let input: Mutex<Input>
+    /// True until ``close()``: then the numbers of its descriptors may soon be another's.
+    private let isOpen = Mutex(true)
 
     /// Where tasks wait for its descriptors.
     private struct Watches {
@@ -205,26 +217,11 @@ package final class ShellProcess: Sendable {
 
     // MARK: - Writing
 
-    /// Writes to its standard input, waiting while it does not read.
-    ///
-    /// Input nobody will ever read any more is dropped, as a pipe would.
-    package func write(_ bytes: [UInt8]) async throws {
-        var rest = bytes[...]
-        while !rest.isEmpty {
-            let (descriptor, watch, isClosed) = input.withLock { ($0.descriptor, $0.watch, $0.isClosed) }
-            guard !isClosed else { return }
-            let count = unsafe rest.withUnsafeBytes {
-                unsafe write($0, to: descriptor)
-            }
-            if count >= 0 {
-                rest = rest.dropFirst(count)
-            } else if Int32(-count) == EAGAIN {
-                await watch.wait(for: .writing)
-                try Task.checkCancellation()
-            } else {
-                return endInputNow()
-            }
-        }
+    /// Waits until its standard input takes bytes again, after a write has found it full.
+    package func waitForRoom() async throws {
+        let watch = input.withLock { $0.isClosed ? nil : $0.watch }
+        await watch?.wait(for: .writing)
+        try Task.checkCancellation()
     }
 
     private func write(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32) -> Int {
@@ -233,49 +230,63 @@ package final class ShellProcess: Sendable {
             : unsafe kith_write_available(descriptor, bytes.baseAddress, bytes.count)
     }
 
-    /// Writes what is taken at once; returns how much that was, and whether it interrupts, quits or stops what runs.
-    package func writeNow(_ bytes: [UInt8]) -> (count: Int, interrupts: Bool) {
+    /// Writes to its standard input what is taken at once, which must be a byte at least.
+    package func write(_ bytes: ArraySlice<UInt8>) -> Written {
         input.withLock { input in
-            guard !input.isClosed else { return (0, false) }
+            guard !input.isClosed else { return .gone }
+            // Asked before: what is interrupted may change what its terminal makes of a key.
             let interrupts = interrupts(bytes)
             let count = unsafe bytes.withUnsafeBytes { unsafe write($0, to: input.descriptor) }
-            return count > 0 ? (count, interrupts) : (0, false)
+            if count > 0 { return .bytes(count, interrupts: interrupts) }
+            if Int32(-count) == EAGAIN { return .full }
+            if !isTerminal { input.close() }
+            return .gone
         }
     }
 
     /// Tells whether typing these bytes now interrupts, quits or stops what runs, and makes the terminal forget its
     /// output.
-    package func interrupts(_ bytes: [UInt8]) -> Bool {
+    private func interrupts(_ bytes: ArraySlice<UInt8>) -> Bool {
         guard isTerminal else { return false }
-        return unsafe kith_spawn_interrupts(output, bytes, bytes.count) != 0
+        return unsafe bytes.withUnsafeBufferPointer {
+            unsafe kith_spawn_interrupts(output, $0.baseAddress, $0.count) != 0
+        }
     }
 
-    /// Ends its standard input: closes the pipe, or types the terminal's end-of-file key.
-    package func endInput() async throws {
-        guard isTerminal else { return endInputNow() }
-        var key: UInt8 = 0
-        guard unsafe kith_spawn_end_of_file(output, &key) != 0 else { return }
+    /// Ends its standard input by closing the pipe; of a terminal, returns what to type for that.
+    package func endInput() -> [UInt8] {
+        guard isTerminal else {
+            input.withLock { $0.close() }
+            return []
+        }
+        let key = isOpen.withLock { isOpen -> UInt8? in
+            var key: UInt8 = 0
+            guard isOpen, unsafe kith_spawn_end_of_file(output, &key) != 0 else { return nil }
+            return key
+        }
+        guard let key else { return [] }
         // On a line already begun the first only sends the line.
-        try await write([key, key])
-    }
-
-    private func endInputNow() {
-        guard !isTerminal else { return }
-        input.withLock { $0.close() }
+        return [key, key]
     }
 
     /// Tells it the new size of its terminal; without one it does nothing.
     package func resize(_ size: Shell.Size) {
         guard isTerminal else { return }
-        // A size that cannot be set leaves the old one, which is what a person would see anyway.
-        _ = kith_spawn_resize(output, size.columns, size.rows, size.pixelWidth, size.pixelHeight)
+        isOpen.withLock { isOpen in
+            guard isOpen else { return }
+            // A size that cannot be set leaves the old one, which is what a person would see anyway.
+            _ = kith_spawn_resize(output, size.columns, size.rows, size.pixelWidth, size.pixelHeight)
+        }
     }
 
     /// Signals what runs in the foreground of its terminal, or without one its first process's group.
     package func signal(_ signal: ShellSignal) {
         guard let number = signal.number, number > 0, number < 65 else { return }
-        // A process that has just ended needs no signal.
-        _ = kith_spawn_signal(control, isTerminal ? output : -1, number)
+        isOpen.withLock { isOpen in
+            guard isOpen else { return }
+            // A process that has just ended needs no signal.
+            _ = kith_spawn_signal(control, isTerminal ? output : -1, number)
+        }
     }
 
     // MARK: - The end
@@ -285,6 +296,7 @@ package final class ShellProcess: Sendable {
     /// Call it once, after the last use. Does not react to cancellation; takes at most the two graces and two seconds.
     package func close() async {
         input.withLock { $0.close() }
+        isOpen.withLock { $0 = false }
         watches.output.close()
         _ = Foundation.close(output)
         if let watch = watches.errorOutput {

@@ -3,7 +3,7 @@ import KithAPI
 import KithIO
 public import KithIdentity
 public import KithNode
-import KithWire
+package import KithWire
 public import Logging
 import Synchronization
 
@@ -33,6 +33,8 @@ public struct ShellService: Service {
         public var hangUpGrace = Duration.milliseconds(500)
         /// The time it has after SIGTERM before it gets SIGKILL.
         public var terminateGrace = Duration.milliseconds(1000)
+        /// The clock that says when a kept session is over, and how long anybody is waited for.
+        package var clock: any Ticker = ContinuousClock()
 
         /// Makes the default options.
         public init() {}
@@ -65,19 +67,7 @@ public struct ShellService: Service {
 
     /// Ends the sessions a device may not have any more, and puts it out of those of others.
     public func grantsChanged(for device: DeviceID, to grants: [Grant]) {
-        let reason = KithError(.denied, "The grant this shell needs was taken away.")
-        for shell in running.all {
-            if case .device(let owner, _, _) = shell.profile.owner, owner == device,
-                !grants.allows(shell.profile.forcedCommand.map { .shellCommand($0) } ?? .shell)
-            {
-                Task(name: "kith shell denied") { await shell.end(reason) }
-                continue
-            }
-            shell.dismissViewers(reason) { viewer in
-                guard case .device(device, _, _) = viewer.caller else { return false }
-                return shell.access(of: viewer.caller, holding: grants) < (viewer.drives ? .interactive : .view)
-            }
-        }
+        for shell in running.all { shell.grantsChanged(for: device, to: grants) }
     }
 
     /// Ends every session.
@@ -105,7 +95,7 @@ public struct ShellService: Service {
             input.directory = nil
             input.environment = [:]
         }
-        guard input.viewer.id.count == 16 else { throw KithError(.invalid, "The viewer's name is not 16 bytes.") }
+        guard input.client.id.count == 16 else { throw KithError(.invalid, "The client's name is not 16 bytes.") }
         var plan = try options.plan(
             for: input, account: account, caller: context.caller,
             inherited: ProcessInfo.processInfo.environment)
@@ -132,11 +122,11 @@ public struct ShellService: Service {
             let process = try ShellProcess(plan, on: try running.reactor())
             shell = HostedShell(
                 process,
-                profile: HostedShell.Profile(
+                profile: HostedShellEngine.Profile(
                     id: running.freshName(), command: asked.prefix(bytes: 1_024), owner: context.caller,
                     opened: Int64(Date().timeIntervalSince1970), keep: keep, forcedCommand: forced,
                     size: input.terminal?.size),
-                sharing: input.sharing,
+                sharing: input.sharing, clock: options.clock,
                 onEnd: { [running] in running.remove($0) })
         } catch {
             agent?.close()
@@ -146,13 +136,13 @@ public struct ShellService: Service {
         }
         running.insert(shell)
         if let agent {
-            let (viewer, reactor) = (input.viewer.id, try running.reactor())
+            let (client, reactor) = (input.client.id, try running.reactor())
             let offering = Task(name: "kith agent of \(shell.profile.id)") {
-                await shell.offerAgent(of: viewer, at: agent, reactor)
+                await shell.offerAgent(of: client, at: agent, reactor)
             }
             let (entry, protection) = (protected, context.protection)
             Task(name: "kith agent end") {
-                await shell.finished()
+                await shell.processEnded()
                 offering.cancel()
                 await offering.value
                 if let entry { protection?.release(entry) }
@@ -161,10 +151,8 @@ public struct ShellService: Service {
         logger.debug(
             "shell started",
             metadata: ["process": "\(shell.process.leader)", "caller": "\(context.caller)"])
-        let (wakes, wake) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-        let admitted = try shell.admit(
-            input.viewer, caller: context.caller, drives: true, size: input.terminal?.size, position: 0,
-            scrollback: 0, wake: wake)
+        let client = try shell.attach(
+            input.client, of: context.caller, as: .interactive, size: input.terminal?.size, position: 0)
         shell.start()
         let stream: any ByteStream
         do {
@@ -177,9 +165,7 @@ public struct ShellService: Service {
             await shell.end(KithError(.cancelled, "The caller was gone before the shell began."))
             throw error
         }
-        try await view(
-            shell, as: admitted.key, wakes: wakes, over: stream, wantsEchoes: input.viewer.wantsEchoes,
-            context: context)
+        try await serve(AttachedClient(client, of: shell, over: stream), context)
     }
 
     /// The one command a caller may run; `nil` when it may run any.
@@ -203,52 +189,37 @@ public struct ShellService: Service {
     private func attach(
         _ input: Shell.Attach.Input, context: CallContext, pending: PendingStream<Shell.Attach>
     ) async throws {
-        guard input.viewer.id.count == 16 else { throw KithError(.invalid, "The viewer's name is not 16 bytes.") }
+        guard input.client.id.count == 16 else { throw KithError(.invalid, "The client's name is not 16 bytes.") }
         let (shell, access) = try find(input.session, context)
-        guard access == .interactive || !input.drives else { throw Self.sharedForLooking(shell) }
-        let (wakes, wake) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-        let admitted = try shell.admit(
-            input.viewer, caller: context.caller, drives: input.drives, size: input.size, position: input.position,
-            scrollback: Int(min(input.scrollback, 100_000)), wake: wake)
+        guard access == .interactive || !input.isInteractive else { throw Self.sharedForViewing(shell) }
+        let client = try shell.attach(
+            input.client, of: context.caller, as: input.isInteractive ? .interactive : .readOnly, size: input.size,
+            position: input.position, scrollback: Int(min(input.scrollback, 100_000)))
         let stream: any ByteStream
         do {
             stream = try await pending.accept(
                 Shell.Attach.Output(
                     session: shell.description(for: context.caller),
                     keep: shell.profile.keep.map { UInt32(clamping: Int64($0 / .seconds(1))) },
-                    inputPosition: admitted.inputPosition, position: admitted.position)
+                    inputPosition: client.inputPosition, position: client.position)
             ).bytes
         } catch {
-            shell.dismiss(admitted.key)
+            await shell.detach(client.key, .lost((error as? KithError) ?? KithError(.closed, "The caller is gone.")))
             throw error
         }
-        try await view(
-            shell, as: admitted.key, wakes: wakes, over: stream, wantsEchoes: input.viewer.wantsEchoes,
-            context: context)
+        try await serve(AttachedClient(client, of: shell, over: stream), context)
     }
 
-    /// Lets a viewer have a session until it goes or the session ends, and does then what is to be done with it.
-    private func view(
-        _ shell: HostedShell, as key: UInt64, wakes: AsyncStream<Void>, over stream: any ByteStream,
-        wantsEchoes: Bool, context: CallContext
-    ) async throws {
-        let viewing = ShellViewing(shell: shell, key: key, wakes: wakes, stream: stream, wantsEchoes: wantsEchoes)
-        let drives = shell.drives(key)
+    /// Serves a client until it goes or the session ends, and lets it go.
+    private func serve(_ attached: AttachedClient, _ context: CallContext) async throws {
+        let (shell, key) = (attached.shell, attached.client.key)
         do {
-            try await withTaskExecutorPreference(shell.process.executor) { try await viewing.run() }
+            try await withTaskExecutorPreference(shell.process.executor) { try await attached.run() }
         } catch {
-            let reason = await Self.reason(error, shell, context)
-            if !drives || shell.isKept(after: reason) {
-                shell.dismiss(key)
-            } else if shell.dismiss(key) {
-                await shell.end(reason)
-            }
+            await shell.detach(key, .lost(await Self.reason(error, shell, context)))
             throw error
         }
-        // How it ended may have been lost with the connection: then it waits to be asked again.
-        let isHeard = await viewing.drain()
-        shell.dismiss(key)
-        if drives, isHeard || !shell.isKept(after: KithError(.closed, "")) { await shell.end(HostedShell.gone) }
+        await shell.detach(key, .told(isHeard: await attached.drain()))
     }
 
     /// Why a caller is gone.
@@ -259,7 +230,8 @@ public struct ShellService: Service {
         var reason = context.calledOff()
         if !shell.process.isTerminal, shell.profile.keep != nil, context.caller != .owner {
             for _ in 0..<10 where reason == nil {
-                try? await Task.sleep(for: .milliseconds(50))  // ends early when the call is called off, as wanted
+                // Ends early when the call is called off, as wanted.
+                try? await shell.clock.sleep(for: .milliseconds(50))
                 reason = context.calledOff()
             }
             if reason == nil { return KithError(.cancelled, "The caller is gone.", cause: error) }
@@ -267,7 +239,7 @@ public struct ShellService: Service {
         return reason ?? (error as? KithError) ?? KithError(.closed, "The call was called off.")
     }
 
-    private static func sharedForLooking(_ shell: HostedShell) -> KithError {
+    private static func sharedForViewing(_ shell: HostedShell) -> KithError {
         KithError(
             .denied, "This shell is shared for viewing only: --attach \(shell.profile.id) --view.")
     }
@@ -277,24 +249,17 @@ public struct ShellService: Service {
         guard context.caller == .owner || shell.isOwn(context.caller) else {
             throw KithError(.denied, "Only the device that opened a shell, and its own, may change it.")
         }
-        if let sharing = input.sharing {
-            shell.sharing = sharing
-            shell.dismissViewers(KithError(.denied, "This shell is not shared any more.")) { viewer in
-                switch sharing {
-                case .drive: false
-                case .view: viewer.drives && viewer.caller != .owner && !shell.isOwn(viewer.caller)
-                case .none: viewer.caller != .owner && !shell.isOwn(viewer.caller)
-                }
-            }
-        }
+        if let sharing = input.sharing { shell.share(sharing) }
         let description = shell.description(for: context.caller)
         if input.ends { await shell.end(KithError(.closed, "The shell was ended from elsewhere.")) }
         return description
     }
 
     /// The session a name, or the beginning of one, stands for among those the caller may see.
-    private func find(_ name: String, _ context: CallContext) throws(KithError) -> (HostedShell, HostedShell.Access) {
-        let found = running.all.compactMap { shell -> (HostedShell, HostedShell.Access)? in
+    private func find(
+        _ name: String, _ context: CallContext
+    ) throws(KithError) -> (HostedShell, HostedShellEngine.Access) {
+        let found = running.all.compactMap { shell -> (HostedShell, HostedShellEngine.Access)? in
             guard shell.profile.id.hasPrefix(name) else { return nil }
             let access = shell.access(of: context.caller, holding: context.grants)
             return access > .none ? (shell, access) : nil

@@ -75,6 +75,7 @@ public final class ShellSession: Sendable {
     public let process: Int32
     /// The time for which the device keeps it when nobody is attached; `nil`: it ends with its stream.
     public let keep: Duration?
+    private let clock: any Ticker
     private let returning: Returning?
     private let state: Mutex<State>
     /// The amount of input that may still be sent before the device reports that it has received some.
@@ -91,8 +92,16 @@ public final class ShellSession: Sendable {
     public static func open(
         _ input: Shell.Open.Input, on device: String?, client: Client, options: CallOptions = CallOptions()
     ) async throws -> ShellSession {
+        try await open(input, on: device, client: client, options: options, clock: ContinuousClock())
+    }
+
+    /// Opens a shell or runs a command, and looks for the device by a clock.
+    static func open(
+        _ input: Shell.Open.Input, on device: String?, client: Client, options: CallOptions = CallOptions(),
+        clock: any Ticker
+    ) async throws -> ShellSession {
         let opened = try await client.open(Shell.Open.self, input, on: device, options: options)
-        return ShellSession(opened, input, client: client, device: device)
+        return ShellSession(opened, input, client: client, device: device, clock: clock)
     }
 
     /// Attaches to a session that runs on a device.
@@ -108,7 +117,7 @@ public final class ShellSession: Sendable {
         return ShellSession(
             stream: opened.stream.bytes, id: output.session.id, process: output.session.process, keep: output.keep,
             isTerminal: output.session.size != nil, position: output.position, size: input.size,
-            returning: (client, device, input))
+            returning: (client, device, input), clock: ContinuousClock())
     }
 
     /// Speaks over a stream ``Shell/Open`` was accepted on.
@@ -118,19 +127,28 @@ public final class ShellSession: Sendable {
         _ opened: OpenedStream<Shell.Open>, _ input: Shell.Open.Input, client: Client? = nil,
         device: String? = nil
     ) {
+        self.init(opened, input, client: client, device: device, clock: ContinuousClock())
+    }
+
+    private convenience init(
+        _ opened: OpenedStream<Shell.Open>, _ input: Shell.Open.Input, client: Client?, device: String?,
+        clock: any Ticker
+    ) {
         let attach = Shell.Attach.Input(
-            session: opened.output.session, size: input.terminal?.size, scrollback: 1_000, viewer: input.viewer)
+            session: opened.output.session, size: input.terminal?.size, scrollback: 1_000, client: input.client)
         self.init(
             stream: opened.stream.bytes, id: opened.output.session, process: opened.output.process,
             keep: opened.output.keep, isTerminal: input.terminal != nil, position: 0, size: input.terminal?.size,
-            returning: client.map { ($0, device, attach) })
+            returning: client.map { ($0, device, attach) }, clock: clock)
     }
 
     private init(
         stream: any ByteStream, id: String, process: Int32, keep: UInt32?, isTerminal: Bool, position: UInt64,
-        size: Shell.Size?, returning: (client: Client, device: String?, input: Shell.Attach.Input)?
+        size: Shell.Size?, returning: (client: Client, device: String?, input: Shell.Attach.Input)?,
+        clock: any Ticker
     ) {
         self.id = id
+        self.clock = clock
         self.process = process
         self.keep = keep.map { .seconds($0) }
         self.returning =
@@ -181,7 +199,7 @@ public final class ShellSession: Sendable {
                     }
                     link.decoder.withLock { $0.append(bytes) }
                 } catch let error as KithError {
-                    switch state.withLock({ $0.engine.lost(error, at: .now) }) {
+                    switch state.withLock({ $0.engine.lost(error, at: clock.now) }) {
                     case .end: return nil
                     case .fail: throw error
                     case .interrupt:
@@ -206,7 +224,7 @@ public final class ShellSession: Sendable {
 
     /// Follows the engine's reaction to a frame.
     private func event(_ frame: ShellFrame, _ link: Link) async throws -> Event? {
-        switch try state.withLock({ state throws(KithError) in try state.engine.received(frame, at: .now) }) {
+        switch try state.withLock({ state throws(KithError) in try state.engine.received(frame, at: clock.now) }) {
         case .none: return nil
         case .give(let event, let frame):
             if let frame { try await link.sink.send(frame) }
@@ -247,7 +265,7 @@ public final class ShellSession: Sendable {
     ///
     /// Call it once, before the first event is asked for.
     public func forwardAgent(at path: String) throws {
-        let relay = AgentRelay(try .forShells()) { [weak self] number, bytes in
+        let relay = AgentRelay(try .forShells(), clock: clock) { [weak self] number, bytes in
             guard let self else { return }
             self.agentAnswers.yield((number, bytes))
         }
@@ -276,13 +294,13 @@ public final class ShellSession: Sendable {
 
     /// Makes one attempt to go on, after a pause when one has just failed.
     private func comeBack() async throws -> Event? {
-        guard var input = returning?.input, let returning else { throw HostedShell.gone }
-        switch state.withLock({ $0.engine.search(at: .now) }) {
+        guard var input = returning?.input, let returning else { throw HostedShellEngine.gone }
+        switch state.withLock({ $0.engine.search(at: clock.now) }) {
         case .found: return .resumed
         case .end: return nil
         case .giveUp(let error): throw error
         case .attach(let pause, let position, let size):
-            if pause > .zero { try await Task.sleep(for: pause) }
+            if pause > .zero { try await clock.sleep(for: pause) }
             // Whoever left meanwhile looks for nothing.
             guard state.withLock({ $0.engine.isInterrupted }) else { return nil }
             input.position = position
@@ -332,7 +350,7 @@ public final class ShellSession: Sendable {
     /// The number of bytes typed or written so far.
     public var inputPosition: UInt64 { state.withLock { $0.engine.inputPosition } }
 
-    /// Since when input waits to be echoed; known only with ``Shell/Viewer/wantsEchoes``.
+    /// Since when input waits to be echoed; known only with ``Shell/Client/wantsEchoes``.
     public var unansweredSince: ContinuousClock.Instant? { state.withLock { $0.engine.unansweredSince } }
 
     /// Writes to standard input, or types on the terminal; waits while the process does not read.
@@ -348,7 +366,7 @@ public final class ShellSession: Sendable {
             rest = rest.dropFirst(count)
             await lock.lock()
             defer { lock.unlock() }
-            let link = state.withLock { $0.engine.typed(part, at: .now) ? $0.link : nil }
+            let link = state.withLock { $0.engine.typed(part, at: clock.now) ? $0.link : nil }
             try await send(.input(part), over: link)
         }
         return inputPosition
@@ -388,7 +406,7 @@ public final class ShellSession: Sendable {
 
     // MARK: - The end
 
-    /// Hangs up, which ends the processes unless somebody else drives them.
+    /// Hangs up, which ends the processes unless another client may type.
     ///
     /// Does nothing after the exit.
     public func close() { leave()?.stream.abort(.cancelled) }
@@ -406,7 +424,7 @@ public final class ShellSession: Sendable {
             group.addTask {
                 while (try? await link.stream.read(upTo: 64 << 10)) ?? nil != nil {}
             }
-            group.addTask { try? await Task.sleep(for: .seconds(2)) }
+            group.addTask { [clock] in try? await clock.sleep(for: .seconds(2)) }
             await group.next()
             group.cancelAll()
         }

@@ -151,7 +151,7 @@ struct ShellSessionEngine {
         case .exited(let exit):
             phase = .exited
             return .exit(exit)
-        case .ended(let code, let message): return .fail(KithError(code, message, cause: HostedShell.gone))
+        case .ended(let code, let message): return .fail(KithError(code, message, cause: HostedShellEngine.gone))
         case .input, .endOfInput, .resize, .signal, .received:
             throw KithError(.invalid, "The device sent what only a caller sends.")
         }

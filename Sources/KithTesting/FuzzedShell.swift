@@ -21,7 +21,7 @@ enum FuzzedShell {
         let size = Shell.Size(columns: UInt16(bytes[1]) + 1, rows: 24)
         // A refusal is an answer.
         let held = try? await inspection.host(
-            rest, inPiecesOf: Int(bytes[1]) + 1, size: flags & 1 == 0 ? nil : size, drives: flags & 2 == 0,
+            rest, inPiecesOf: Int(bytes[1]) + 1, size: flags & 1 == 0 ? nil : size, isInteractive: flags & 2 == 0,
             position: flags & 4 == 0 ? 0 : flags & 8 == 0 ? nil : .max)
         if let held {
             precondition(held.input <= 2 * ShellFrame.inputWindow && held.output <= 8 << 20, "What is held is bounded")

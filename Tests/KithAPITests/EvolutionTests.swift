@@ -55,13 +55,13 @@ import Testing
     @Test func `an earlier version's messages are read, and written so that it reads them`() throws {
         try Self.passes("files.list.input", Files.List.Input(path: "/srv", limit: 3))
         try Self.passes("files.stat.input", Files.Stat.Input(path: "/srv"))
-        var viewer = Shell.Viewer(wantsEchoes: true)
-        viewer.id = Array(1...16)
+        var client = Shell.Client(wantsEchoes: true)
+        client.id = Array(1...16)
         try Self.passes(
             "shell.open.input",
             Shell.Open.Input(
                 terminal: Shell.Terminal(size: Shell.Size(columns: 80, rows: 24), type: "xterm"), commandLine: "ls",
-                environment: ["LANG": "C"], keep: 60, viewer: viewer))
+                environment: ["LANG": "C"], keep: 60, client: client))
         try Self.passes(
             "shell.open.output",
             Shell.Open.Output(process: 7, shell: "/bin/sh", user: "ana", session: "s1", keep: 60))

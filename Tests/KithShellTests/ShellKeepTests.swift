@@ -81,14 +81,14 @@ struct ShellKeepTests {
 
     @Test func `a window that was replaced, and one whose shell was ended, is told so in words`() async throws {
         let client = Client(CuttableCarrier(service))
-        let viewer = Shell.Viewer()
+        let window = Shell.Client()
         let first = try await ShellSession.open(
-            Shell.Open.Input(terminal: Self.terminal, commandLine: "exec sh", keep: 60, viewer: viewer), on: nil,
+            Shell.Open.Input(terminal: Self.terminal, commandLine: "exec sh", keep: 60, client: window), on: nil,
             client: client)
         // Somebody reads, as a person's window does.
         async let replaced = lastError(of: first)
         let second = try await ShellSession.attach(
-            Shell.Attach.Input(session: first.id, size: Self.terminal.size, viewer: viewer), on: nil, client: client)
+            Shell.Attach.Input(session: first.id, size: Self.terminal.size, client: window), on: nil, client: client)
         #expect(try await replaced.code == .conflict)
         #expect(try await replaced.message.contains("attached again from elsewhere"))
 
@@ -109,18 +109,31 @@ struct ShellKeepTests {
 
     @Test func `a shell goes on after a minute without network as if nothing had been`() async throws {
         let carrier = CuttableCarrier(service)
-        let session = try await open(carrier, "exec sh", terminal: Self.terminal)
+        let clock = ManualClock()
+        let session = try await ShellSession.open(
+            Shell.Open.Input(terminal: Self.terminal, commandLine: "exec sh", keep: 120), on: nil,
+            client: Client(carrier), clock: clock)
         let talk = Conversation(session)
         try await talk.type("PS1=; stty -echo; x=kept; echo o''ne\n")
         try await talk.expect("one\r\n")
         carrier.cut(staysDown: true)
         // What is typed meanwhile arrives later, once.
         try await talk.type("n=$((n + 1)); echo $x-$n\n")
-        Task {
-            try await Task.sleep(for: .milliseconds(600))
+        let minute = Task {
+            let end = clock.now + .seconds(60)
+            while clock.now < end {
+                // It looks for the device again and again.
+                try await eventually { clock.sleeperCount > 0 }
+                clock.advance(by: .seconds(3))
+            }
             carrier.repair()
+            try await eventually {
+                if clock.sleeperCount > 0 { clock.advance(by: .seconds(3)) }
+                return carrier.opened == 2
+            }
         }
         #expect(try await talk.expect("\r\n") == "kept-1")
+        try await minute.value
         #expect(talk.interruptions == 1)
         try await talk.type("n=$((n + 1)); echo $n; exit 3\n")
         #expect(try await talk.expect("\r\n") == "2")
@@ -140,7 +153,7 @@ struct ShellKeepTests {
         let listed = try #require(list.first)
         #expect(list.count == 1)
         #expect(listed.id == session.id)
-        #expect(listed.isOwn && listed.owner == "laptop" && listed.viewers == 0 && listed.status == nil)
+        #expect(listed.isOwn && listed.owner == "laptop" && listed.clients == 0 && listed.status == nil)
         let left = try #require(listed.endsIn)
         #expect((50...60).contains(left))
 
@@ -178,7 +191,7 @@ struct ShellKeepTests {
             _ = try await ShellSession.attach(.init(session: session.id), on: nil, client: phone)
         }
         let looking = try await ShellSession.attach(
-            .init(session: session.id, drives: false, size: Self.terminal.size), on: nil, client: phone)
+            .init(session: session.id, isInteractive: false, size: Self.terminal.size), on: nil, client: phone)
         let view = Conversation(looking)
         try await view.expect("hello")
         try await talk.type("echo seen by both\n")
@@ -193,7 +206,7 @@ struct ShellKeepTests {
 
         // Not shared any more: whoever looks is put out.
         let second = try await ShellSession.attach(
-            .init(session: session.id, drives: false, size: Self.terminal.size), on: nil, client: phone)
+            .init(session: session.id, isInteractive: false, size: Self.terminal.size), on: nil, client: phone)
         let change = Shell.Change.Input(session: session.id, sharing: Shell.Sharing.none)
         #expect(try await Client(carrier).call(Shell.Change.self, change).sharing == .none)
         await #expect(throws: KithError.self) { _ = try await Conversation(second).exit() }
@@ -286,12 +299,53 @@ struct ShellKeepTests {
         session.close()
     }
 
-    @Test func `a shell nobody comes back to is ended`() async throws {
+    @Test func `a shell nobody comes back to is ended, and one that is over waits for nothing`() async throws {
+        let clock = ManualClock()
+        var options = Harness.options()
+        options.clock = clock
+        let service = ShellService(
+            options: options, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         let carrier = CuttableCarrier(service)
-        let session = try await open(carrier, "exec sleep 1000", terminal: Self.terminal, keep: 1)
+        let client = Client(carrier)
+        let session = try await open(carrier, "exec cat", terminal: Self.terminal, keep: 3_600)
         await session.detach()
+        try await eventually { try await client.call(Shell.Sessions.self, Nothing()).first?.endsIn == 3_600 }
+        clock.advance(by: .seconds(3_599))
+        #expect(try await client.call(Shell.Sessions.self, Nothing()).first?.endsIn == 1)
+        // Who comes back has all the time again.
+        let again = try await ShellSession.attach(
+            .init(session: session.id, size: Self.terminal.size), on: nil, client: client)
+        clock.advance(by: .seconds(3_600))
+        await again.detach()
+        try await eventually { try await client.call(Shell.Sessions.self, Nothing()).first?.endsIn == 3_600 }
+        #expect(isAlive(session.process))
+        clock.advance(by: .seconds(3_600))
         try await eventually { !isAlive(session.process) }
-        while !(try await Client(carrier).call(Shell.Sessions.self, Nothing()).isEmpty) { await Task.yield() }
+        try await eventually { try await client.call(Shell.Sessions.self, Nothing()).isEmpty }
+
+        let other = try await open(carrier, "exec cat", terminal: Self.terminal, keep: 3_600)
+        await other.detach()
+        try await eventually { try await client.call(Shell.Sessions.self, Nothing()).first?.endsIn != nil }
+        _ = try await client.call(Shell.Change.self, Shell.Change.Input(session: other.id, ends: true))
+        try await eventually { clock.sleeperCount == 0 }
+    }
+
+    @Test func `a guest whose grant is taken is put out and told so, and the shell goes on`() async throws {
+        let carrier = CuttableCarrier(service, caller: Self.laptop, grants: [.shell])
+        let session = try await open(carrier, "exec sh", terminal: Self.terminal, sharing: .view)
+        let talk = Conversation(session)
+        try await talk.type("PS1=; stty -echo; echo beg''un\n")
+        try await talk.expect("begun\r\n")
+        let phone = Client(CuttableCarrier(service, caller: Self.phone, grants: [.shellView]))
+        let viewing = try await ShellSession.attach(
+            .init(session: session.id, isInteractive: false, size: Self.terminal.size), on: nil, client: phone)
+        try await Conversation(viewing).expect("begun")
+        async let reason = lastError(of: viewing)
+        service.grantsChanged(for: try #require(Self.phone.device), to: [])
+        #expect(try await reason.message == "The grant this shell needs was taken away.")
+        try await talk.type("echo st''ill\n")
+        try await talk.expect("still\r\n")
+        session.close()
     }
 
     @Test func `a kept shell ends when its grant does`() async throws {

@@ -56,7 +56,7 @@ struct ShellNumberTests {
         ) async throws -> OpenedStream<M> {
             let session = Shell.Session(
                 id: "a", process: 1, command: "", title: "", size: nil, owner: "", isOwn: true, sharing: .none,
-                opened: .min, idle: .min, viewers: .max, drivers: .min, endsIn: .max, status: .min)
+                opened: .min, idle: .min, clients: .max, interactiveClients: .min, endsIn: .max, status: .min)
             let output = Shell.Attach.Output(session: session, keep: .max, inputPosition: .max, position: position)
             return OpenedStream(output: try #require(output as? M.Output), stream: pipe.left)
         }
@@ -92,26 +92,24 @@ struct ShellNumberTests {
         let session = try await ShellSession.open(
             Shell.Open.Input(commandLine: line, keep: 60), on: nil, client: Client(carrier))
         let shell = try #require(service.running.all.first)
-        let window = Shell.Viewer()
-        func admit(_ viewer: Shell.Viewer) throws -> (key: UInt64, inputPosition: UInt64) {
-            let (_, wake) = AsyncStream.makeStream(of: Void.self)
-            let admitted = try shell.admit(
-                viewer, caller: .owner, drives: true, size: nil, position: nil, scrollback: 0, wake: wake)
-            return (admitted.key, admitted.inputPosition)
+        let window = Shell.Client()
+        func attach(_ client: Shell.Client) throws -> HostedShell.Attached {
+            try shell.attach(client, of: .owner, as: .interactive, size: nil, position: nil)
         }
+        let lost = HostedShellEngine.Departure.lost(KithError(.closed, ""))
         // More than a pipe holds, so that most of it waits for the program to read.
-        var key = try admit(window).key
-        _ = try shell.type([UInt8](repeating: 65, count: 500_000), by: key)
-        shell.dismiss(key)
-        for _ in 0..<40 { shell.dismiss(try admit(Shell.Viewer()).key) }
-        let back = try admit(window)
+        var key = try attach(window).key
+        for _ in 0..<10 { try shell.received(.input([UInt8](repeating: 65, count: 50_000)), by: key) }
+        await shell.detach(key, lost)
+        for _ in 0..<40 { await shell.detach(try attach(Shell.Client()).key, lost) }
+        let back = try attach(window)
         #expect(back.inputPosition == 0)
         key = back.key
         #expect(FileManager.default.createFile(atPath: go, contents: nil))
         while shell.held.input > 0 { await Task.yield() }
-        #expect(try shell.type([66], by: key) == 1)
+        try shell.received(.input([66]), by: key)
         #expect(shell.inputTaken(by: key) <= 1)
         session.close()
-        await shell.end(HostedShell.gone)
+        await shell.end(HostedShellEngine.gone)
     }
 }

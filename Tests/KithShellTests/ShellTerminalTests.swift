@@ -109,6 +109,23 @@ struct ShellTerminalTests {
         try await running.serving.value
     }
 
+    @Test func `a process that is over does nothing to a terminal that has got its descriptor's number`() async throws {
+        let plan = ShellProcess.Plan(
+            path: "/bin/cat", arguments: ["cat"], environment: [:], directory: "/",
+            terminal: Shell.Size(columns: 80, rows: 24))
+        let process = try ShellProcess(plan, on: .forShells())
+        await process.close()
+        // The system gives the lowest numbers that are free.
+        let terminals = (0..<16).map { _ in unsafe open("/dev/ptmx", O_RDWR | O_NOCTTY) }
+        defer { for terminal in terminals { close(terminal) } }
+        process.resize(Shell.Size(columns: 99, rows: 33))
+        for terminal in terminals {
+            var size = winsize()
+            #expect(unsafe ioctl(terminal, UInt(TIOCGWINSZ), &size) == 0)
+            #expect(size.ws_col != 99)
+        }
+    }
+
     @Test func `a background process does not hold an ended terminal open`() async throws {
         let (running, talk) = try await shell()
         try await talk.type("sleep 1000 & echo child=$!.\r")

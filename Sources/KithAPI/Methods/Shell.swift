@@ -65,14 +65,14 @@ public enum Shell {
             public var sharing: Sharing
             /// True to give the session an ssh agent that is the caller's; needs the grant `shell:agent`.
             public var forwardsAgent: Bool
-            /// The caller as one end of the session.
-            public var viewer: Viewer
+            /// The caller as a client of the session.
+            public var client: Client
 
             /// Makes the input.
             public init(
                 terminal: Terminal? = nil, command: [String]? = nil, commandLine: String? = nil,
                 environment: [String: String] = [:], directory: String? = nil, keep: UInt32? = nil,
-                sharing: Sharing = .none, forwardsAgent: Bool = false, viewer: Viewer = Viewer()
+                sharing: Sharing = .none, forwardsAgent: Bool = false, client: Client = Client()
             ) {
                 self.terminal = terminal
                 self.command = command
@@ -82,7 +82,12 @@ public enum Shell {
                 self.keep = keep
                 self.sharing = sharing
                 self.forwardsAgent = forwardsAgent
-                self.viewer = viewer
+                self.client = client
+            }
+
+            private enum CodingKeys: String, CodingKey {
+                case terminal, command, commandLine, environment, directory, keep, sharing, forwardsAgent
+                case client = "viewer"
             }
         }
 

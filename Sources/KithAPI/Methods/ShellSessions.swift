@@ -6,14 +6,14 @@ extension Shell {
     public enum Sharing: String, Codable, Hashable, Sendable, CaseIterable {
         /// Nobody but this device's own person.
         case none
-        /// Devices with the grant `shell` or `shell:view` may look.
+        /// Devices with the grant `shell` or `shell:view` may view it.
         case view
-        /// Devices with the grant `shell` may type as well, and those with `shell:view` look.
-        case drive
+        /// Devices with the grant `shell` may type as well, and those with `shell:view` may view it.
+        case interactive = "drive"
     }
 
     /// A client of a session.
-    public struct Viewer: Codable, Hashable, Sendable {
+    public struct Client: Codable, Hashable, Sendable {
         /// The client's own identifier, 16 random bytes, the same when it reconnects: input sent twice counts once.
         public var id: [UInt8]
         /// True to be told which input has been processed (`echoed`), to predict the echo.
@@ -49,9 +49,9 @@ extension Shell {
         /// The time since something was typed or shown, in seconds.
         public var idle: Int64
         /// The number of clients attached now.
-        public var viewers: Int
+        public var clients: Int
         /// The number of them that may type.
-        public var drivers: Int
+        public var interactiveClients: Int
         /// The time until it is ended if nobody attaches, in seconds; `nil` while somebody is attached.
         public var endsIn: Int64?
         /// The status it has ended with, as a shell counts; `nil` while it runs.
@@ -60,7 +60,8 @@ extension Shell {
         /// Describes a session.
         public init(
             id: String, process: Int32, command: String, title: String, size: Size?, owner: String, isOwn: Bool,
-            sharing: Sharing, opened: Int64, idle: Int64, viewers: Int, drivers: Int, endsIn: Int64?, status: Int32?
+            sharing: Sharing, opened: Int64, idle: Int64, clients: Int, interactiveClients: Int, endsIn: Int64?,
+            status: Int32?
         ) {
             self.id = id
             self.process = process
@@ -72,10 +73,17 @@ extension Shell {
             self.sharing = sharing
             self.opened = opened
             self.idle = idle
-            self.viewers = viewers
-            self.drivers = drivers
+            self.clients = clients
+            self.interactiveClients = interactiveClients
             self.endsIn = endsIn
             self.status = status
+        }
+
+        private enum CodingKeys: String, CodingKey {
+            case id, process, command, title, size, owner, isOwn, sharing, opened, idle
+            case clients = "viewers"
+            case interactiveClients = "drivers"
+            case endsIn, status
         }
     }
 
@@ -85,8 +93,8 @@ extension Shell {
         public struct Input: Codable, Hashable, Sendable {
             /// The session's name, or the beginning of it.
             public var session: String
-            /// True to type; otherwise only to look.
-            public var drives: Bool
+            /// True to type; otherwise only to view.
+            public var isInteractive: Bool
             /// The size of the caller's terminal; `nil`: it has none.
             public var size: Size?
             /// The number of bytes of output the caller has received; `nil`: it begins with the screen.
@@ -95,20 +103,27 @@ extension Shell {
             public var position: UInt64?
             /// The most lines of scrollback sent before the screen, when it is drawn.
             public var scrollback: UInt32
-            /// The caller as one end of the session.
-            public var viewer: Viewer
+            /// The caller as a client of the session.
+            public var client: Client
 
             /// Makes the input.
             public init(
-                session: String, drives: Bool = true, size: Size? = nil, position: UInt64? = nil,
-                scrollback: UInt32 = 2_000, viewer: Viewer = Viewer()
+                session: String, isInteractive: Bool = true, size: Size? = nil, position: UInt64? = nil,
+                scrollback: UInt32 = 2_000, client: Client = Client()
             ) {
                 self.session = session
-                self.drives = drives
+                self.isInteractive = isInteractive
                 self.size = size
                 self.position = position
                 self.scrollback = scrollback
-                self.viewer = viewer
+                self.client = client
+            }
+
+            private enum CodingKeys: String, CodingKey {
+                case session
+                case isInteractive = "drives"
+                case size, position, scrollback
+                case client = "viewer"
             }
         }
 

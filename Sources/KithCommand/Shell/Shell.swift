@@ -227,7 +227,7 @@ struct ShellCommand: AsyncParsableCommand {
             keep: keep.map(\.seconds) ?? (usesTerminal ? 8 * 3_600 : 120),
             sharing: share ?? .none,
             forwardsAgent: forwardsAgent,
-            viewer: viewer(usesTerminal: usesTerminal))
+            client: description(usesTerminal: usesTerminal))
         guard forwardsAgent else { return try await ShellSession.open(input, on: device, client: client) }
         guard let agent = ProcessInfo.processInfo.environment["SSH_AUTH_SOCK"], !agent.isEmpty else {
             throw KithError(.notFound, "No ssh agent runs here: SSH_AUTH_SOCK is not set. Start one: eval $(ssh-agent)")
@@ -242,8 +242,9 @@ struct ShellCommand: AsyncParsableCommand {
         do {
             return try await ShellSession.attach(
                 Shell.Attach.Input(
-                    session: name, drives: !views, size: ShellTerminal.description().size, scrollback: scrollback,
-                    viewer: viewer(usesTerminal: !views)),
+                    session: name, isInteractive: !views, size: ShellTerminal.description().size,
+                    scrollback: scrollback,
+                    client: description(usesTerminal: !views)),
                 on: device, client: client)
         } catch let error as KithError where error.code == .notFound && error.message.contains("No shell \(name)") {
             // `ls -a` reads as a shell called ls to attach to.
@@ -255,8 +256,8 @@ struct ShellCommand: AsyncParsableCommand {
         }
     }
 
-    private func viewer(usesTerminal: Bool) -> Shell.Viewer {
-        Shell.Viewer(wantsEchoes: usesTerminal && predict != .never && isatty(STDIN_FILENO) == 1)
+    private func description(usesTerminal: Bool) -> Shell.Client {
+        Shell.Client(wantsEchoes: usesTerminal && predict != .never && isatty(STDIN_FILENO) == 1)
     }
 
     /// The part of this end's environment that is sent: the language, the time zone, colours, and what was asked for.

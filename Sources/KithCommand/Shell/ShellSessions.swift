@@ -51,7 +51,7 @@ enum ShellSessions {
                     if let left = session.endsIn {
                         "none, ends \(relative(now + left, now: now))"
                     } else {
-                        "\(session.viewers)"
+                        "\(session.clients)"
                     }
                 var what = session.command.isEmpty ? "shell" : session.command
                 if !session.title.isEmpty { what += " · \(session.title)" }
@@ -82,4 +82,7 @@ struct Keep: ExpressibleByArgument, Hashable {
     }
 }
 
-extension Shell.Sharing: ExpressibleByArgument {}
+extension Shell.Sharing: ExpressibleByArgument {
+    /// The word that is typed, which is also the one on the wire.
+    public var defaultValueDescription: String { rawValue }
+}

@@ -360,7 +360,7 @@ struct ShellTerminal: Sendable {
         let sessions = try? await client.call(
             Shell.Sessions.self, Nothing(), on: device, options: CallOptions(timeout: .milliseconds(500)))
         guard let shell = sessions?.first(where: { $0.id == session.id }) else { return .unknown }
-        return shell.drivers > 1 ? .goesOn : .hasEnded
+        return shell.interactiveClients > 1 ? .goesOn : .hasEnded
     }
 
     private static func span(_ keep: Duration?) -> String {

@@ -1,32 +1,23 @@
 import KithAPI
 import KithWire
 
-/// One viewer of a session and the stream it holds: carries frames between them until either ends.
+/// A client of a session and the stream it holds: carries frames between them until either ends.
 ///
 /// The two directions know nothing of each other: however much output waits for a slow caller, a key is passed on.
-struct ShellViewing: Sendable {
-    /// The echo of a key is expected to have been written within this.
-    private static let echoTime = Duration.milliseconds(50)
-
+struct AttachedClient: Sendable {
     /// A caller that was told why it is let go leaves by itself within this.
     private static let lastWordTime = Duration.seconds(5)
 
     let shell: HostedShell
-    let key: UInt64
-    let wakes: AsyncStream<Void>
+    let client: HostedShell.Attached
     let stream: any ByteStream
-    let wantsEchoes: Bool
     /// True while the caller is sent how it ended: then it may go.
     private let isToldEnd = Locked(false)
 
-    init(
-        shell: HostedShell, key: UInt64, wakes: AsyncStream<Void>, stream: any ByteStream, wantsEchoes: Bool
-    ) {
+    init(_ client: HostedShell.Attached, of shell: HostedShell, over stream: any ByteStream) {
         self.shell = shell
-        self.key = key
-        self.wakes = wakes
+        self.client = client
         self.stream = stream
-        self.wantsEchoes = wantsEchoes
     }
 
     /// Runs until the process has ended and the caller was told how.
@@ -35,8 +26,6 @@ struct ShellViewing: Sendable {
     ///   breaks the protocol, `CancellationError` when the task is cancelled.
     func run() async throws {
         let sink = FrameSink(stream)
-        let (echoes, echo) = AsyncStream.makeStream(
-            of: (position: UInt64, at: ContinuousClock.Instant).self, bufferingPolicy: .bufferingNewest(1))
         do {
             try await withThrowingTaskGroup(of: Bool.self) { group in
                 defer { group.cancelAll() }
@@ -46,14 +35,12 @@ struct ShellViewing: Sendable {
                 }
                 // What is typed goes to the process from the thread that hears it.
                 group.addTask(executorPreference: stream.executor) {
-                    try await receive(echo: echo)
+                    try await receive()
                     return false
                 }
-                if wantsEchoes {
-                    group.addTask {
-                        try await tellEchoes(echoes, to: sink)
-                        return false
-                    }
+                group.addTask {
+                    try await sendEchoes(to: sink)
+                    return false
                 }
                 while let isDone = try await group.next() {
                     if isDone { return }
@@ -87,7 +74,8 @@ struct ShellViewing: Sendable {
                 _ = await drain(for: Self.lastWordTime)
             }
             group.addTask {
-                guard (try? await Task.sleep(for: Self.lastWordTime)) != nil else { return }  // it has left in time
+                // Cut short when it has left in time.
+                guard (try? await shell.clock.sleep(for: Self.lastWordTime)) != nil else { return }
                 stream.abort(error.code)
             }
             await group.next()
@@ -109,7 +97,7 @@ struct ShellViewing: Sendable {
                 }
             }
             group.addTask {
-                try? await Task.sleep(for: patience)  // ends early only when cancelled
+                try? await shell.clock.sleep(for: patience)  // ends early only when cancelled
                 return false
             }
             defer { group.cancelAll() }
@@ -120,20 +108,13 @@ struct ShellViewing: Sendable {
     // MARK: - Out
 
     private func send(to sink: FrameSink) async throws {
-        var taken: UInt64 = 0
-        for await _ in wakes {
+        for await _ in client.wakes {
             steps: while true {
-                let now = shell.inputTaken(by: key)
-                // Rarely: typing never causes an answer of its own.
-                if now - min(taken, now) >= UInt64(ShellFrame.inputWindow / 8) {
-                    taken = now
-                    try await sink.send(.taken(now))
-                }
-                switch shell.next(for: key) {
+                switch shell.next(for: client.key) {
                 case .send(let frames):
                     for frame in frames { try await sink.send(frame) }
                 case .wait: break steps
-                case .waitUntil(let time): try await Task.sleep(until: time, clock: .continuous)
+                case .waitUntil(let time): try await shell.clock.sleep(until: time, tolerance: nil)
                 case .exited(let exit):
                     isToldEnd.set(true)
                     return try await sink.send(.exited(exit))
@@ -142,44 +123,25 @@ struct ShellViewing: Sendable {
             }
         }
         try Task.checkCancellation()
-        throw HostedShell.gone
+        throw HostedShellEngine.gone
     }
 
     /// Says that input has been processed once its echo has had the time to be written.
-    private func tellEchoes(
-        _ echoes: AsyncStream<(position: UInt64, at: ContinuousClock.Instant)>, to sink: FrameSink
-    ) async throws {
-        for await typed in echoes {
-            try await Task.sleep(until: typed.at + Self.echoTime, clock: .continuous)
-            try await sink.send(.echoed(input: typed.position, held: .now - typed.at))
+    private func sendEchoes(to sink: FrameSink) async throws {
+        for await time in client.echoes {
+            try await shell.clock.sleep(until: time, tolerance: nil)
+            if let frame = shell.echo(for: client.key) { try await sink.send(frame) }
         }
     }
 
     // MARK: - In
 
     /// Takes frames off the stream.
-    ///
-    /// Never waits for the process, so a signal always gets through.
-    private func receive(
-        echo: AsyncStream<(position: UInt64, at: ContinuousClock.Instant)>.Continuation
-    ) async throws {
-        defer { echo.finish() }
+    private func receive() async throws {
         var decoder = ReceiveBuffer()
         while let bytes = try await stream.read(upTo: 64 << 10) {
             decoder.append(bytes)
-            while let frame = try ShellFrame.next(from: &decoder) {
-                switch frame {
-                case .input(let bytes):
-                    if let position = try shell.type(bytes, by: key) { echo.yield((position, .now)) }
-                case .endOfInput: try shell.endInput(by: key)
-                case .resize(let size): shell.resize(size, by: key)
-                case .signal(let signal): try shell.signal(signal, by: key)
-                case .received(let position): try shell.received(position, by: key)
-                case .agent(let number, let bytes): shell.agentAnswered(number, bytes, by: key)
-                case .output, .errorOutput, .exited, .taken, .jump, .screen, .echoed, .ended:
-                    throw KithError(.invalid, "The caller sent what only a device sends.")
-                }
-            }
+            while let frame = try ShellFrame.next(from: &decoder) { try shell.received(frame, by: client.key) }
         }
         guard isToldEnd.value else { throw KithError(.closed, "The caller hung up.") }
     }
