@@ -185,9 +185,9 @@ import Testing
     {
         try await withTwoMachines { laptop, phone in
             try await laptop.invite(phone, "shell")
-            // Output goes on where the word would stand, and ends only when there is somebody to read it.
+            // Output goes on for a while where the words stand, and takes them away before anybody has read them.
             let busy =
-                "printf '\\033]52;c;aGVsbG8=\\007'; i=0; while [ $i -lt 12 ]; do printf x; sleep 0.2; i=$((i+1)); done"
+                "printf '\\033]52;c;aGVsbG8=\\007'; for i in 1 2 3 4; do printf x; sleep 0.7; done; echo fin''ished"
             for (options, words) in [
                 ([], "offers text for the clipboard; ~c takes it"), (["--escape", "none"], "--clipboard allow"),
             ] {
@@ -195,6 +195,7 @@ import Testing
                 defer { terminal.end() }
                 try await terminal.show(getuid() == 0 ? "#" : "$")
                 try terminal.type(busy)
+                try await terminal.show("finished")
                 try await terminal.show(words)
             }
             let denying = try Tmux(phone, ["shell", "laptop", "--clipboard", "deny"])

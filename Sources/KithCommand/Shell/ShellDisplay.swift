@@ -185,6 +185,15 @@ final class ShellDisplay: Sendable {
         try await write(to: STDOUT_FILENO) { $0.echo?.showNotice(text, now: now) ?? [] }
     }
 
+    /// Says in a row of its own that a program offers something for the clipboard, unless that has been taken.
+    func showOffer(_ text: String) async throws {
+        guard !isPlainTerminal else { return try await showMessage("\r\n\(text)\r\n") }
+        let now = now
+        try await write(to: STDOUT_FILENO) { state in
+            state.offered == nil ? [] : state.echo?.showNotice(text, now: now) ?? []
+        }
+    }
+
     /// True while a banner stands, or the text shown instead: not in the middle of a sequence, and until more output
     /// comes.
     var hasBanner: Bool { isPlainTerminal || state.withLock { $0.echo?.showsNotice ?? true } }

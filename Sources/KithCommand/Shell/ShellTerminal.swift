@@ -210,14 +210,19 @@ struct ShellTerminal: Sendable {
     private func showOffer() async throws {
         let way = escape.map { "\(UnicodeScalar($0))c takes it" } ?? "--clipboard allow would let it"
         for await _ in display.firstOffer {
-            // Behind what the program shows besides, which takes the word away: again, until it has stood for a moment.
-            for _ in 0..<20 {
+            // What the program shows besides takes the words away: again, until they have stood for two seconds.
+            var (tries, stood) = (0, 0)
+            while tries < 40, stood < 4 {
                 try await Task.sleep(for: .milliseconds(500))
-                try await display.showBanner("kith: a program offers text for the clipboard; \(way)")
-                try await Task.sleep(for: .milliseconds(500))
-                if display.hasBanner { break }
+                if tries > 0, display.hasBanner {
+                    stood += 1
+                } else {
+                    stood = 0
+                    try await display.showOffer("kith: a program offers text for the clipboard; \(way)")
+                }
+                tries += 1
             }
-            try await Task.sleep(for: .seconds(10))
+            try await Task.sleep(for: .seconds(8))
             return try await display.hideBanner()
         }
     }
