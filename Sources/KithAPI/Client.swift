@@ -124,7 +124,7 @@ public struct Client: Sendable {
         named name: String, _ input: JSONValue = [:], on device: String? = nil, options: CallOptions = CallOptions()
     ) async throws -> JSONValue {
         let answer = try await carrier.call(
-            named: name, json: JSONText.encode(input), on: device, options: options)
+            named: name, json: JSONText.encode(input), on: device, options: traced(options))
         return try JSONText(scanned: answer).decode(JSONValue.self)
     }
 
@@ -132,7 +132,7 @@ public struct Client: Sendable {
     public func open(
         named name: String, _ input: JSONValue = [:], on device: String? = nil, options: CallOptions = CallOptions()
     ) async throws -> any NamedStream {
-        try await carrier.open(named: name, json: JSONText.encode(input), on: device, options: options)
+        try await carrier.open(named: name, json: JSONText.encode(input), on: device, options: traced(options))
     }
 
     /// Opens a stream of `method`.

@@ -4,7 +4,7 @@ import KithWire
 public struct OutgoingCall: Hashable, Sendable {
     /// The method's name.
     public let method: String
-    /// The kind of the method.
+    /// The kind of the method; of a call by its name alone, `.action`: it may be one.
     public let kind: MethodKind
     /// The device asked, as the caller names it; `nil` for this one.
     public let device: String?
@@ -86,41 +86,15 @@ package func intercepted<Call: Sendable, Interceptor: Sendable, Result: Sendable
 }
 
 /// A carrier with interceptors around its calls.
-struct InterceptedCarrier: Carrier {
+struct InterceptedCarrier: CarrierWrapper {
     let base: any Carrier
     let interceptors: [any ClientInterceptor]
 
-    func call<M: Method>(
-        _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
-    ) async throws -> M.Output {
-        try await around(method, device, options) { [base] in
-            try await base.call(method, input, on: device, options: $0)
-        }
-    }
-
-    func open<M: StreamMethod>(
-        _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
-    ) async throws -> OpenedStream<M> {
-        try await around(method, device, options) { [base] in
-            try await base.open(method, input, on: device, options: $0)
-        }
-    }
-
-    func begin<M: StreamMethod>(
-        _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
-    ) async throws -> OpeningStream<M.Output> {
-        try await around(method, device, options) { [base] in
-            try await base.begin(method, input, on: device, options: $0)
-        }
-    }
-
-    private func around<M: Method, Result: Sendable>(
-        _ method: M.Type, _ device: String?, _ options: CallOptions,
-        _ body: @escaping @Sendable (CallOptions) async throws -> Result
+    func carry<Result: Sendable>(
+        _ call: OutgoingCall, _ body: @escaping @Sendable (any Carrier, CallOptions) async throws -> Result
     ) async throws -> Result {
-        try await intercepted(
-            OutgoingCall(method: M.name, kind: M.header.kind, device: device, options: options), by: interceptors,
-            with: { try await $0.intercept($1, next: $2) }
-        ) { try await body($0.options) }
+        try await intercepted(call, by: interceptors, with: { try await $0.intercept($1, next: $2) }) { [base] in
+            try await body(base, $0.options)
+        }
     }
 }

@@ -50,21 +50,8 @@ public final class ReconnectingCarrier: Carrier {
     public func call<M: Method>(
         _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
     ) async throws -> M.Output {
-        try await limited(options) { options in
-            while true {
-                let carrier = try await self.carrier()
-                do {
-                    return try await carrier.call(method, input, on: device, options: options())
-                } catch let error as KithError where error.code == .closed && !carrier.isOpen {
-                    self.drop(carrier)
-                    guard M.header.isIdempotent || error.cause is NotSent else {
-                        throw KithError(
-                            .closed,
-                            "The daemon was stopped before it answered: \(M.name) may have been done, or not.",
-                            cause: error)
-                    }
-                }
-            }
+        try await answered(M.name, isIdempotent: M.header.isIdempotent, options) {
+            try await $0.call(method, input, on: device, options: $1)
         }
     }
 
@@ -72,16 +59,30 @@ public final class ReconnectingCarrier: Carrier {
     public func open<M: StreamMethod>(
         _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
     ) async throws -> OpenedStream<M> {
-        try await limited(options) { options in
-            while true {
-                let carrier = try await self.carrier()
-                do {
-                    return try await carrier.open(method, input, on: device, options: options())
-                } catch let error as KithError where error.cause is NotSent {
-                    self.drop(carrier)
-                }
-            }
+        try await opened(options) { try await $0.open(method, input, on: device, options: $1) }
+    }
+
+    /// Calls a query or an action by its name, once: whether it may be asked twice is not known.
+    public func call(
+        named name: String, json: [UInt8], on device: String?, options: CallOptions
+    ) async throws -> [UInt8] {
+        try await answered(name, isIdempotent: false, options) {
+            try await $0.call(named: name, json: json, on: device, options: $1)
         }
+    }
+
+    /// Opens a stream by its name and waits until the service accepted it; it ends with `.closed` when the daemon does.
+    public func open(
+        named name: String, json: [UInt8], on device: String?, options: CallOptions
+    ) async throws -> any NamedStream {
+        try await opened(options) { try await $0.open(named: name, json: json, on: device, options: $1) }
+    }
+
+    /// Opens a stream as the connection to the daemon does, which waits for the service.
+    public func begin<M: StreamMethod>(
+        _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
+    ) async throws -> OpeningStream<M.Output> {
+        try await opened(options) { try await $0.begin(method, input, on: device, options: $1) }
     }
 
     /// Ends the connection; the next call makes another.
@@ -93,6 +94,46 @@ public final class ReconnectingCarrier: Carrier {
     }
 
     // MARK: - Parts
+
+    /// The answer to a call, asked for again where that does no harm.
+    private func answered<Output: Sendable>(
+        _ name: String, isIdempotent: Bool, _ options: CallOptions,
+        _ call: @escaping @Sendable (SocketCarrier, CallOptions) async throws -> Output
+    ) async throws -> Output {
+        try await limited(options) { options in
+            while true {
+                let carrier = try await self.carrier()
+                do {
+                    return try await call(carrier, options())
+                } catch let error as KithError where error.code == .closed && !carrier.isOpen {
+                    self.drop(carrier)
+                    guard isIdempotent || error.cause is NotSent else {
+                        throw KithError(
+                            .closed,
+                            "The daemon was stopped before it answered: \(name) may have been done, or not.",
+                            cause: error)
+                    }
+                }
+            }
+        }
+    }
+
+    /// A stream that was accepted, asked for again only if nothing was said before.
+    private func opened<Stream: Sendable>(
+        _ options: CallOptions,
+        _ open: @escaping @Sendable (SocketCarrier, CallOptions) async throws -> Stream
+    ) async throws -> Stream {
+        try await limited(options) { options in
+            while true {
+                let carrier = try await self.carrier()
+                do {
+                    return try await open(carrier, options())
+                } catch let error as KithError where error.cause is NotSent {
+                    self.drop(carrier)
+                }
+            }
+        }
+    }
 
     /// Runs `body` within the time of a call; what it gets says how much of it is left.
     private func limited<Result: Sendable>(
