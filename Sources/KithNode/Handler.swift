@@ -70,7 +70,7 @@ public struct Handler: Sendable {
     /// The task is cancelled when the caller goes away or its deadline passes.
     ///
     /// The stream is the handler's until it returns; one it leaves unfinished is finished then,
-    /// and one it throws from is aborted with the error's code.
+    /// and one it throws from is aborted with the error.
     public static func stream<M: StreamMethod>(
         _ method: M.Type, _ body: @escaping @Sendable (M.Input, CallContext, PendingStream<M>) async throws -> Void
     ) -> Handler {
@@ -139,10 +139,12 @@ public struct Handler: Sendable {
         return Handler(method: AnyMethod(method), body: body)
     }
 
+    /// The input as JSON, once it is as the method declares.
     private static func json(_ input: any Sendable, _ method: DynamicMethod) throws -> JSONText {
         guard let input = input as? UntypedValue else {
             throw KithError(.invalid, "The input of \(method.name) is of another type than the method's.")
         }
+        try method.input.check(input.value, as: "params")
         return input.json
     }
 

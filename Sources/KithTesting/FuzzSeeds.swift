@@ -34,6 +34,7 @@ extension FuzzTarget {
         case .credential: Extremes.credentials
         case .delivery: Extremes.deliveries
         case .settings: Extremes.settings
+        case .schema: Extremes.schemas
         }
     }
 }
@@ -459,6 +460,27 @@ private enum Extremes {
             shell.list.data = NUMBER
             """
         return numerals.flatMap { number in lines.map { text("\($0)\n\(filled(file, number))\n") } }
+    }()
+
+    static let schemas: [[UInt8]] = {
+        let schemas = [
+            #"{"type": ["integer", "null"], "minimum": NUMBER, "exclusiveMaximum": NUMBER}"#,
+            #"{"enum": [NUMBER, "é"], "const": NUMBER}"#,
+            #"{"items": {"minimum": NUMBER}, "minItems": NUMBER, "maxItems": NUMBER, "uniqueItems": true}"#,
+            #"{"prefixItems": [{"type": "string", "minLength": NUMBER, "maxLength": NUMBER}], "items": false}"#,
+            """
+            {"properties": {"a": {"maximum": NUMBER}}, "required": ["a"], "maxProperties": NUMBER, \
+            "additionalProperties": {"type": "number"}}
+            """,
+            #"{"anyOf": [{"type": "null"}, {"maximum": NUMBER}], "not": {"oneOf": [{}, {"const": NUMBER}]}}"#,
+            ##"{"$defs": {"a": {"items": {"$ref": "#/$defs/a"}, "allOf": [{"$ref": "#"}]}}, "$ref": "#/$defs/a"}"##,
+        ]
+        let values = ["NUMBER", #""\u0000é""#, "[NUMBER, NUMBER, [[]]]", #"{"a": NUMBER, "b": {"a": null}}"#]
+        return numerals.flatMap { number in
+            schemas.flatMap { schema in
+                values.map { text("\(filled(schema, number))\n\(filled($0, number))") }
+            }
+        }
     }()
 
     // MARK: - Methods

@@ -59,6 +59,8 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case delivery
     /// A file of settings, and a command line it is for.
     case settings
+    /// A JSON Schema, and a value that is checked by it.
+    case schema
 
     /// Gives `bytes` to the parser.
     ///
@@ -94,6 +96,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .credential: unsafe FuzzedCredential.credential(Array(bytes))
         case .delivery: unsafe FuzzedCredential.delivery(Array(bytes))
         case .settings: unsafe FuzzedSettings.run(Array(bytes))
+        case .schema: unsafe FuzzedText.schema(Array(bytes))
         }
     }
 

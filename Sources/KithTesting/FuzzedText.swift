@@ -51,6 +51,34 @@ enum FuzzedText {
         }
     }
 
+    /// A schema, and behind the first line feed a value.
+    static func schema(_ bytes: [UInt8]) {
+        let parts = bytes.split(separator: 0x0A, maxSplits: 1, omittingEmptySubsequences: false)
+        guard parts.count == 2, let schema = try? JSONText(Array(parts[0])).decode(JSONSchema.self),
+            let value = try? JSONText(Array(parts[1])).parsed
+        else { return }
+        func outcome(_ schema: JSONSchema) -> KithError? {
+            do throws(KithError) {
+                try schema.check(value, as: "params")
+                return nil
+            } catch {
+                precondition(error.code == .invalid || error.code == .exhausted, "It is refused, or too much")
+                precondition(error.message.hasPrefix("params"), "The error names the value")
+                precondition(error.message.utf8.count <= 2_048, "The error is bounded")
+                return error
+            }
+        }
+        let (first, again) = (outcome(schema), outcome(schema))
+        precondition(first?.message == again?.message, "The same is always the same")
+        // A reference to the root means another one inside another schema.
+        if first?.code == .exhausted || parts[0].contains(UInt8(ascii: "$")) { return }
+        guard let opposite = outcome(["not": schema.value]), opposite.code != .invalid || first == nil else {
+            precondition(first != nil, "What is accepted is not refused")
+            return
+        }
+        precondition(opposite.code == .exhausted || first == nil, "What is refused is not accepted")
+    }
+
     /// Datagrams on a stream, in pieces of the first byte's size.
     static func datagram(_ bytes: [UInt8]) {
         guard let first = bytes.first else { return }

@@ -104,6 +104,68 @@ private let ticks =
         }
     }
 
+    @Test func `is not asked for what its input's schema does not allow, here or from another device`() async throws {
+        let schema = #"{"type":"object","required":["count"],"properties":{"count":{"type":"integer","minimum":1}}}"#
+        let count = #"{"name":"count","kind":"query","input":\#(schema)}"#
+        let flow = #"{"name":"flow","kind":"stream","downstream":{"form":"messages"},"input":\#(schema)}"#
+        try await withDevices(grants: [.node(pattern: "weather/*")]) { phone, here, laptop, there in
+            let (peer, answer) = try await RawPeer.serving("\(count),\(flow)", in: there)
+            #expect(answer.contains("weather/flow"))
+            let socket = try #require(try await SocketCarrier.connect(directory: here))
+            defer { socket.close() }
+            for (client, device) in [
+                (laptop.client, nil), (phone.client, "laptop"), (Client(socket), "laptop"),
+            ] as [(Client, String?)] {
+                for (input, expected) in [
+                    ([:], "params.count: is missing."), (["count": 0], "params.count: must be at least 1."),
+                    (["count": "3"], "params.count: must be a whole number, not text."),
+                    (["more"], "params: must be an object, not an array."),
+                ] as [(JSONValue, String)] {
+                    let refused = await #expect(throws: KithError.self) {
+                        try await client.call(named: "weather/count", input, on: device)
+                    }
+                    #expect(refused?.code == .invalid && refused?.message == expected)
+                    let unopened = await #expect(throws: KithError.self) {
+                        try await client.open(named: "weather/flow", input, on: device)
+                    }
+                    #expect(unopened?.code == .invalid && unopened?.message == expected)
+                }
+                // The first that it hears of is the first that is right.
+                async let right = client.call(named: "weather/count", ["count": 3], on: device)
+                let request = try await peer.request()
+                #expect(request.line.contains(#""params":{"count":3}"#), "\(request.line)")
+                await peer.answer(request.id, "true")
+                #expect(try await right == true)
+            }
+        }
+    }
+
+    @Test func `a method that the embedding program declares at run time is checked as well`() async throws {
+        struct Adding: Service {
+            let isAsked = Locked(false)
+            var handlers: [Handler] {
+                let method = DynamicMethod(
+                    .query("sums.half", by: .owner, "Halves."), input: ["properties": ["of": ["type": "number"]]])
+                return [
+                    .call(method) { _, _ in
+                        isAsked.set(true)
+                        return 1
+                    }
+                ]
+            }
+        }
+        let folder = try TemporaryFolder()
+        let device = try await Device.open(directory: folder.path, options: onLoopback)
+        let service = Adding()
+        try device.add(service)
+        let error = await #expect(throws: KithError.self) {
+            try await device.client.call(named: "sums.half", ["of": "x"])
+        }
+        #expect(error?.message == "params.of: must be a number, not text.")
+        #expect(!service.isAsked.value)
+        #expect(try await device.client.call(named: "sums.half", ["of": 2]) == 1)
+    }
+
     @Test func `carries streams between devices, through the sockets of both`() async throws {
         try await withDevices(grants: [.node(pattern: "weather/ticks")]) { phone, here, laptop, there in
             let (peer, _) = try await RawPeer.serving(ticks, in: there)

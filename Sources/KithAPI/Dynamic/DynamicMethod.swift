@@ -1,7 +1,7 @@
 /// A method known only at run time: declared as a value, with JSON Schemas in place of types.
 ///
-/// It is served, called, described and granted like one declared as a type. The schemas are for its callers: the service
-/// itself checks that an input is valid.
+/// It is served, called, described and granted like one declared as a type. An input that does not fit its schema is refused
+/// before the service sees it; the other schemas are for its callers.
 ///
 /// ```swift
 /// let now = DynamicMethod(
