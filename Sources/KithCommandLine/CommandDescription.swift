@@ -228,6 +228,12 @@ extension CommandDescription.Argument {
     /// True when its value is `DEVICE:PATH`.
     package var namesRemotePath: Bool { values == .source(Self.remotePaths) }
 
+    /// True when its value is the input of the method that stands before it.
+    package var namesMethodInput: Bool { values == .source(Self.methodInputs) }
+
+    /// The source that completes a method's input.
+    package static let methodInputs = "kith complete --members"
+
     /// The source that completes `DEVICE:PATH`.
     package static let remotePaths = "kith complete --paths"
 }

@@ -32,6 +32,8 @@ package struct Completion: Hashable, Sendable {
         case files
         /// Folders of this device.
         case folders
+        /// The names of the members of a method's input; of one that only `device` knows, as it says.
+        case members(method: String, device: String?)
     }
 
     /// The known candidates, with the stem, filtered by what is typed.
@@ -42,6 +44,8 @@ package struct Completion: Hashable, Sendable {
     package private(set) var stem = ""
     /// The part that is completed.
     package private(set) var typed: String
+    /// The members of a JSON object that stand before the cursor.
+    private var given: Set<String> = []
 
     /// Looks at the words after the program's name that stand before the cursor, and at the one it is in.
     package init(words: [String], current: String, root: CommandDescription) {
@@ -75,7 +79,40 @@ package struct Completion: Hashable, Sendable {
                 offerNames(of: command, scan)
             }
         } else if let argument = scan.nextPositional {
-            offerValues(of: command.arguments[argument])
+            if command.arguments[argument].namesMethodInput {
+                offerMembers(scan, rest)
+            } else {
+                offerValues(of: command.arguments[argument])
+            }
+        }
+    }
+
+    /// The input of the method that was typed before, where a member's name can stand.
+    private mutating func offerMembers(_ scan: ArgumentScan, _ words: [String]) {
+        let place = JSONPlace(typed)
+        guard let start = place.nameStart,
+            let method = zip(scan.roles, words).first(where: { if case .positional = $0.0 { true } else { false } })?.1
+        else { return }
+        var device: String?
+        for (role, word) in zip(scan.roles, words) {
+            switch role {
+            case .names(let indices, let value?) where scan.command.arguments[indices.last ?? 0].namesDevice: device = value
+            case .value(let index) where scan.command.arguments[index].namesDevice: device = word
+            default: break
+            }
+        }
+        given = place.given
+        stem += start
+        typed = String(typed.dropFirst(start.count))
+        sources = [.members(method: method, device: device)]
+    }
+
+    /// Takes in the names of the members of an input.
+    package mutating func add(members: [(name: String, help: String)]) {
+        // Before the first character of an object there is its brace.
+        let brace = stem.isEmpty && typed.isEmpty ? "{" : ""
+        for member in members where !given.contains(member.name) && !member.name.contains(where: { "\"\\".contains($0) }) {
+            offer(Candidate("\(brace)\"\(member.name)\":", help: member.help, isPartial: true))
         }
     }
 

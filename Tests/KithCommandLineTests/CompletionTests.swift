@@ -30,6 +30,25 @@ import Testing
         #expect(complete("call", "m", "-qr", "--on", "x").sources.isEmpty)
     }
 
+    @Test func `a method's input is completed by the names of its members, each once`() {
+        func words(_ current: String, _ more: String...) -> [String] {
+            var completion = Completion(words: ["call"] + more + ["files.list"], current: current, root: Sample.root)
+            guard completion.sources == [.members(method: "files.list", device: more.last)] else { return [] }
+            completion.add(members: [("path", "text, required"), ("after", "base64"), ("pa\"th", "")])
+            #expect(completion.candidates.allSatisfy { $0.isPartial && !$0.help.isEmpty })
+            return completion.candidates.map(\.word)
+        }
+        #expect(words("") == [#"{"path":"#, #"{"after":"#])
+        #expect(words("", "--on", "laptop") == [#"{"path":"#, #"{"after":"#])
+        #expect(words("{") == [#"{"path":"#, #"{"after":"#])
+        #expect(words(#"{ "p"#) == [#"{ "path":"#])
+        #expect(words(#"{"path": "/a,b\"{", "#) == [#"{"path": "/a,b\"{", "after":"#])
+        #expect(words(#"{"x": {"path": [1, {"after": 2}]},"#).count == 2)
+        for elsewhere in [#"{"path": "#, #"{"path": "af"#, #"{"x": {"#, #"{"x": ["#, "{}", #"{"path""#, "[", "p", "{p"] {
+            #expect(words(elsewhere) == [], "\(elsewhere)")
+        }
+    }
+
     @Test func `devices stand where a device stands, and not behind the terminator`() {
         #expect(complete("shell", current: "l").sources == [.devices])
         #expect(complete("shell", "laptop").sources.isEmpty)

@@ -254,6 +254,9 @@ enum Sample {
                 "call", abstract: "Call a method.",
                 arguments: common + [
                     Argument(.positional, valueName: "method", isOptional: false),
+                    Argument(
+                        .positional, valueName: "input",
+                        values: .source(CommandDescription.Argument.methodInputs)),
                     Argument(.option, names: long("on"), valueName: "device", abstract: "The device."),
                 ]),
             CommandDescription(

@@ -96,6 +96,9 @@ import Testing
                 ])
             try await expect(
                 ["call", "x", "--on=laptop"], terminal, [.type("kith call x --on=lap"), .tab("--on=laptop")])
+            try await expect(
+                ["call", "device.echo", #"{"bytes":1}"#], terminal,
+                [.type("kith call device.ech"), .tab("echo"), .type("'{\"by"), .tab("bytes\":"), .type("1}'")])
         }
     }
 

@@ -25,6 +25,20 @@ import Testing
             let told = try #require(online.grantsThereAt)
             let text = try await phone.expect("devices")
             #expect(text.contains("YOU MAY THERE") && text.contains("files:read=/srv"), "\(text)")
+            struct Status: Decodable {
+                struct Connected: Decodable {
+                    var name: String
+                    var version: String?
+                }
+                var version: String
+                var connected: [Connected]?
+            }
+            let status = try JSONDecoder().decode(
+                Status.self, from: Data(try await phone.expect("status", "--json").utf8))
+            #expect(status.connected?.map(\.name) == ["laptop"])
+            #expect(status.connected?.first?.version == status.version)
+            #expect(try await phone.expect("status").contains("laptop  Kith \(status.version)"))
+            #expect(try await phone.expect("devices", "laptop").contains("Kith \(status.version)"))
             let screen = try Tmux(phone, ["devices"])
             defer { screen.end() }
             try await screen.show("files:read=/srv")

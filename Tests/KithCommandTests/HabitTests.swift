@@ -34,6 +34,8 @@ import Testing
         try await machine.up()
         for words in [
             ["--data", machine.data, "--json", "status"], ["--json", "--data=\(machine.data)", "inbox", "list"],
+            ["inbox", "--data", machine.data, "--json", "list"], ["--json", "forward", "--data", machine.data, "list"],
+            ["--json", "inbox", "--data", machine.data],
         ] {
             let outcome = try await machine.start(
                 words, environment: ["KITH_DATA": "/nonexistent"], byEnvironment: true

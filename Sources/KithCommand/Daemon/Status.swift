@@ -30,30 +30,41 @@ struct StatusCommand: AsyncParsableCommand {
         var ticket: String?
         var pid: Int32?
         var problems: [String]?
+        /// The paired devices that are connected.
+        var connected: [Connected]?
         /// What other programs serve here.
         var programs: [String]?
 
-        init(_ status: ThisDevice.Status.Output, isUp: Bool, programs: [String]) {
+        init(_ status: ThisDevice.Status.Output, isUp: Bool, connected: [Connected], programs: [String]) {
             self.isUp = isUp
             (name, id, devices, version) = (status.name, status.id, status.devices, status.version)
             // One that is down is looked at from inside this process, which ends at once: where it listened and who
             // answered is of use to nobody.
             guard isUp else { return }
             (addresses, ticket, pid, problems) = (status.addresses, status.ticket, status.pid, status.problems)
+            self.connected = connected
             if !programs.isEmpty { self.programs = programs }
         }
     }
 
+    /// A device that is connected, and the program that runs there, as far as it said.
+    private struct Connected: Encodable {
+        var name: String
+        var version: String?
+    }
+
     func run() async throws {
         let isUp = try await daemonClient(globals) != nil
-        let (answer, waiting, table) = try await withClient(globals) { client in
+        let (answer, waiting, table, devices) = try await withClient(globals) { client in
             (
                 try await client.call(ThisDevice.Status.self, Nothing()), try await PendingRequests(client),
-                try await client.call(API.Describe.self, Nothing())
+                try await client.call(API.Describe.self, Nothing()),
+                isUp ? try await client.call(Devices.List.self, Devices.List.Input(probe: false)) : []
             )
         }
+        let connected = devices.filter(\.isOnline).map { Connected(name: $0.name, version: $0.version) }
         let programs = table.methods.filter { $0.service != nil }.map(\.name)
-        let status = Description(answer, isUp: isUp, programs: programs)
+        let status = Description(answer, isUp: isUp, connected: connected, programs: programs)
         if globals.json {
             printLine(try jsonText(status))
             return
@@ -66,6 +77,10 @@ struct StatusCommand: AsyncParsableCommand {
             printLine("  \(index == 0 ? "listens on" : "          ") \(address)")
         }
         printLine("  devices    \(status.devices)")
+        for (index, device) in connected.enumerated() {
+            let version = device.version.map { "  Kith \(printable($0))" } ?? ""
+            printLine("  \(index == 0 ? "connected " : "          ") \(printable(device.name))\(version)")
+        }
         if let ticket = status.ticket { printLine("  ticket     \(ticket)") }
         printLine("  data       \(globals.directory)")
         for (index, method) in programs.enumerated() {

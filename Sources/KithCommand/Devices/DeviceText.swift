@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import Kith
 import KithAPI
 import KithIdentity
 
@@ -29,6 +30,12 @@ struct DeviceText {
         }
         return device.roundTripMilliseconds.map { "online, \(Self.milliseconds($0))" } ?? "online"
     }
+
+    /// The program that runs there, as far as it said.
+    private var program: String? { device.version.map { "Kith \(printable($0))" } }
+
+    /// The same where it is another than here.
+    private var otherProgram: String { device.version == kithVersion ? "" : program.map { ", \($0)" } ?? "" }
 
     private static func ago(_ time: Int64) -> String {
         let words = relative(time)
@@ -70,7 +77,7 @@ struct DeviceText {
             devices.map { device in
                 let text = DeviceText(device)
                 let grants = [text.grantsHere, text.grantsThere].map { $0.joined(separator: ", ") }
-                return [text.name, device.id.short, text.state] + grants
+                return [text.name, device.id.short, text.state + text.otherProgram] + grants
             })
     }
 
@@ -80,14 +87,14 @@ struct DeviceText {
     private var rows: [[String]] {
         let (here, there) = (grantsHere, grantsThere)
         return (0..<max(here.count, there.count)).map { line in
-            (line == 0 ? [name, device.id.short, state] : ["", "", ""])
+            (line == 0 ? [name, device.id.short, state + otherProgram] : ["", "", ""])
                 + [here, there].map { line < $0.count ? $0[line] : "" }
         }
     }
 
     private var paragraph: String {
         """
-        \(styled(name, .bold))  \(device.id.short)  \(state)
+        \(styled(name, .bold))  \(device.id.short)  \(state)\(program.map { ", \($0)" } ?? "")
             may do here: \(grantsHere.joined(separator: " "))
             you may there: \(grantsThere.joined(separator: " "))
         """
@@ -99,7 +106,7 @@ struct DeviceText {
             ("DeviceID", device.id.description), ("state", state), ("paired", Self.ago(device.pairedAt)),
             ("may do here", grantsHere.joined(separator: " ")), ("you may there", grantsThere.joined(separator: " ")),
         ]
-        if let version = device.version { lines.insert(("version", "Kith \(printable(version))"), at: 2) }
+        if let program { lines.insert(("version", program), at: 2) }
         if let path = device.path { lines.insert(("path", path), at: 2) }
         if let failure = device.failure { lines.insert(("reason", printable(failure)), at: 2) }
         for (index, address) in device.addresses.enumerated() {

@@ -12,10 +12,11 @@ struct DevicesCommand: AsyncParsableCommand {
         discussion: helpText(
             """
             Tries to reach those that are not connected, for two seconds at the most, and asks each what this device may
-            do there. Of one that does not answer you see what it said last, and how long ago.
+            do there. Of one that does not answer you see what it said last, and how long ago. Where another version of
+            the program runs, it is named.
 
               kith devices
-              kith devices laptop       more about one: its addresses, and when each was last good
+              kith devices laptop       more about one: its version, its addresses and when each was last good
               kith devices --json
             """))
 

@@ -47,6 +47,9 @@ struct CompleteCommand: AsyncParsableCommand {
                 completion.add(names: await names(in: folder, prefix, on: name, before))
             case .files where shell == .bash, .folders where shell == .bash:
                 addLocalNames(to: &completion, foldersOnly: source == .folders)
+            case .members(let method, let device):
+                let name = device.map { settings?.configuration.meaning(of: $0)?.name ?? $0 }
+                completion.add(members: await members(of: method, on: name, before))
             case .files, .folders: break
             }
         }
@@ -104,6 +107,23 @@ struct CompleteCommand: AsyncParsableCommand {
             guard page.hasMore, last != nil else { break }
         }
         return found
+    }
+
+    /// The members of a method's input, each with what it is: as declared here, else as the device says that is asked.
+    private func members(
+        of method: String, on device: String?, _ words: [String]
+    ) async -> [(name: String, help: String)] {
+        var document = OpenRPC(describing: API.methods.filter { $0.name == method })
+        if document.methods.isEmpty {
+            guard let (client, carrier) = await daemon(words) else { return [] }
+            defer { carrier.close() }
+            let found = try? await client.call(
+                API.Document.self, .init(method: method), on: device, options: CallOptions(timeout: Self.patience))
+            guard let found else { return [] }
+            document = found
+        }
+        let params = document.methods.first { $0.name == method }?.params ?? []
+        return params.map { ($0.name, document.words(for: $0.schema) + ($0.required == true ? ", required" : "")) }
     }
 
     /// Files of this device, for the one shell whose own cannot be mixed with other words.

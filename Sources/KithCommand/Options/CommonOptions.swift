@@ -3,7 +3,7 @@ import Foundation
 import KithCommandLine
 import KithWire
 
-/// The options of every command, where they stand before the command: `kith --data DIR devices`.
+/// The options of every command, where they stand before the command: `kith --data DIR devices`, `kith inbox --json list`.
 extension Root {
     /// Common options with a value.
     private static let commonOptions: Set<String> = [
@@ -29,13 +29,22 @@ extension Root {
         return min(count, words.count)
     }
 
-    /// The same command line with the common options behind the command, where its parser takes them.
-    static func withCommonOptionsBehind(_ words: [String]) throws -> [String] {
-        let count = leading(words)
-        let rest = words[count...]
-        guard count > 0, !rest.isEmpty else { return words }
-        let path = try described(Array(rest)).path
-        return path.isEmpty ? words : path + words[..<count] + rest.dropFirst(path.count)
+    /// The same command line with the common options behind the command, where its parser takes them: from before it, and
+    /// from between a group of commands and one of these.
+    static func withCommonOptionsBehind(_ words: [String]) -> [String] {
+        var (path, options, rest): ([String], [String], ArraySlice<String>) = ([], [], words[...])
+        var type: any ParsableCommand.Type = Root.self
+        while true {
+            let count = leading(Array(rest))
+            guard let next = rest.dropFirst(count).first,
+                let below = type.configuration.subcommands.first(where: { $0._commandName == next })
+            else { break }
+            options += rest.prefix(count)
+            path.append(next)
+            rest = rest.dropFirst(count + 1)
+            type = below
+        }
+        return options.isEmpty ? words : path + options + rest
     }
 
     /// The error of a command line whose command does not exist; `nil` when it does, or none is named.

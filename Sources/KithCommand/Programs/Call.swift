@@ -33,7 +33,8 @@ struct CallCommand: AsyncParsableCommand {
     @Argument(help: "The method, as `kith api methods` lists them.", completion: .list(API.methods.map(\.name)))
     var method: String
 
-    @Argument(help: "Its input, a JSON object.")
+    @Argument(
+        help: "Its input, a JSON object.", completion: .shellCommand(CommandDescription.Argument.methodInputs))
     var input = "{}"
 
     @Option(help: ArgumentHelp("The device to ask, when it is not this one.", valueName: "device"))
