@@ -41,7 +41,9 @@ import Foundation
             case .idle:
                 try await Bench.idleStreams(10_000, into: &report)
                 try Bench.idleConnections(500, into: &report)
-            case .calls: try await Bench.calls(rounds: 10_000, into: &report)
+            case .calls:
+                try await Bench.calls(rounds: 10_000, into: &report)
+                try await Bench.observedCalls(rounds: 10_000, into: &report)
             case .coding: try Bench.coding(files: 50_000, into: &report)
             }
         }
