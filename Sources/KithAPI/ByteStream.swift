@@ -1,3 +1,4 @@
+import KithIO
 public import KithWire
 
 /// A bidirectional stream of bytes to one other party: a QUIC stream, a Unix socket, or a pipe in this process.
@@ -29,6 +30,24 @@ public protocol ByteStream: AnyObject, Sendable {
     /// Abandons both directions at once, telling the other end `code`. Does not wait. Safe to call at any time.
     func abort(_ code: KithError.Code)
 
+    /// Abandons both directions at once, telling the other end why, as far as it can be told: at least the code of `error`.
+    ///
+    /// Does not wait. Safe to call at any time.
+    func fail(_ error: KithError)
+
+    /// Takes no more of the other end's direction, telling it `code`; ours stays open. Does not wait.
+    ///
+    /// A stream that cannot tell the other end does nothing.
+    func stopReading(_ code: KithError.Code)
+
+    /// Waits until the other end takes no more of what is written, though it may still have something to say.
+    ///
+    /// Returns at once on a stream whose direction has ended; on one that cannot know, waits for the task's cancellation.
+    /// One task may wait.
+    ///
+    /// - Throws: `KithError`: why the stream ended otherwise. `CancellationError` when the calling task is cancelled.
+    func stopped() async throws
+
     /// The executor on which a task that waits for this stream resumes without waking another thread; `nil`: no
     /// particular one.
     ///
@@ -46,4 +65,24 @@ extension ByteStream {
 
     /// Nowhere in particular.
     public var executor: (any TaskExecutor)? { nil }
+
+    /// Tells the code alone.
+    public func fail(_ error: KithError) { abort(error.code) }
+
+    /// Nothing.
+    public func stopReading(_ code: KithError.Code) {}
+
+    /// Waits until the task is cancelled: nobody says more.
+    public func stopped() async throws {
+        await AsyncEvent().wait()
+        try Task.checkCancellation()
+    }
+}
+
+/// The cause of a failure to write: the other end has said that it reads no more.
+///
+/// It may still have something to say.
+package struct ReadingStopped: Error {
+    /// Makes the cause.
+    package init() {}
 }

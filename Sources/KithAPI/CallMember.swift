@@ -9,15 +9,16 @@ import KithRPC
 /// | `traceparent` | the W3C trace context the call belongs to |
 /// | `credit` | of a stream: how many messages may come before `$/credit` allows more; absent for no limit |
 /// | `raw` | of a stream, `true`: the connection carries nothing but its bytes from the answer on |
+/// | `errors` | of a raw stream, `true`: one that fails says the whole error, not only its code |
 package enum CallMember: String, CaseIterable, Sendable {
-    case on, timeout, traceparent, credit, raw
+    case on, timeout, traceparent, credit, raw, errors
 
     /// The values of a member that is a whole number; `nil` of another.
     package var range: ClosedRange<Int64>? {
         switch self {
         case .timeout: 1...1 << 52
         case .credit: 1...1 << 31
-        case .on, .traceparent, .raw: nil
+        case .on, .traceparent, .raw, .errors: nil
         }
     }
 
@@ -26,7 +27,7 @@ package enum CallMember: String, CaseIterable, Sendable {
         var keywords: [String: JSONValue] = ["description": .string(description)]
         switch self {
         case .on, .traceparent: keywords["type"] = "string"
-        case .raw: keywords["type"] = "boolean"
+        case .raw, .errors: keywords["type"] = "boolean"
         case .timeout, .credit: keywords["type"] = "integer"
         }
         if let range {
@@ -43,6 +44,7 @@ package enum CallMember: String, CaseIterable, Sendable {
         case .traceparent: "The W3C trace context the call belongs to."
         case .credit: "Of a stream: how many messages may come before $/credit allows more."
         case .raw: "Of a stream: whether the connection carries its bytes only, from the answer on."
+        case .errors: "Of a raw stream: whether one that fails says the whole error."
         }
     }
 }

@@ -65,7 +65,8 @@ extension Dispatcher {
 
 /// Copies what each of two streams gives into the other until both directions have ended.
 ///
-/// An end of one becomes an end of the other, an abort an abort with the same code.
+/// An end of one becomes an end of the other, an abort an abort with the same error. Where one takes no more, the other is
+/// read no further, and what the first still says goes on.
 ///
 /// Small pieces are passed on by the thread that reads them, because waking another thread delays a keystroke. Bulk
 /// data is passed on by the first stream's thread, which leaves the second's free.
@@ -86,28 +87,50 @@ package func splice(
         }
         return false
     }
+    @Sendable func copyAll(from source: any ByteStream, to target: any ByteStream, isFromFirst: Bool) async throws {
+        var (isMass, hasMore) = (false, true)
+        while hasMore {
+            let place = (isMass ? first : source).executor ?? first.executor ?? second.executor
+            hasMore = try await withTaskExecutorPreference(place) { [isMass] in
+                try await copy(from: source, to: target, isFromFirst: isFromFirst, whileMass: isMass)
+            }
+            isMass.toggle()
+        }
+        // An end that takes no more may still send: the other direction finds out.
+        try? await target.finish()
+    }
     @Sendable func copy(from source: any ByteStream, to target: any ByteStream, isFromFirst: Bool) async throws {
         do {
-            var (isMass, hasMore) = (false, true)
-            while hasMore {
-                let place = (isMass ? first : source).executor ?? first.executor ?? second.executor
-                hasMore = try await withTaskExecutorPreference(place) { [isMass] in
-                    try await copy(from: source, to: target, isFromFirst: isFromFirst, whileMass: isMass)
+            try await withThrowingTaskGroup(of: Bool.self) { group in
+                group.addTask {
+                    do {
+                        try await copyAll(from: source, to: target, isFromFirst: isFromFirst)
+                        return true
+                    } catch let error as KithError where error.cause is ReadingStopped {
+                        return true
+                    }
                 }
-                isMass.toggle()
+                group.addTask {
+                    // When it ends otherwise, the copy finds out.
+                    do { try await target.stopped() } catch { return false }
+                    return true
+                }
+                while let isOver = try await group.next(), !isOver {}
+                group.cancelAll()
+                // What was read and cannot be written any more is nobody's.
+                while await group.nextResult() != nil {}
             }
-            // An end that takes no more may still send: the other direction finds out.
-            try? await target.finish()
+            source.stopReading(.closed)
         } catch {
-            let code: KithError.Code =
+            let failure =
                 switch error {
-                case let error as KithError: error.code
-                case is CancellationError: .cancelled
-                default: .internal
+                case let error as KithError: error
+                case is CancellationError: KithError(.cancelled, "The call was cancelled.")
+                default: KithError(.internal, "The stream failed.", cause: error)
                 }
             // Neither direction can go on; each end learns why.
-            source.abort(code)
-            target.abort(code)
+            source.abort(failure.code)
+            target.fail(failure)
             throw error
         }
     }

@@ -85,6 +85,15 @@ public final class OpeningStream<Output: Sendable>: ByteStream {
     /// Abandons both directions, and the call with them.
     public func abort(_ code: KithError.Code) { base.abort(code) }
 
+    /// Abandons both directions, and the call with them.
+    public func fail(_ error: KithError) { base.fail(error) }
+
+    /// Takes no more of what the service sends; the answer, too, is lost when it has not come.
+    public func stopReading(_ code: KithError.Code) { base.stopReading(code) }
+
+    /// Waits until the service takes no more of what is written.
+    public func stopped() async throws { try await base.stopped() }
+
     /// The executor on which a task that waits for the underlying stream resumes.
     public var executor: (any TaskExecutor)? { base.executor }
 }

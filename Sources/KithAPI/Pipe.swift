@@ -42,16 +42,24 @@ private final class PipeEnd: ByteStream {
     deinit {
         // A finished queue keeps its bytes and its end: what was written before still arrives.
         outgoing.abandonWriting()
-        incoming.abort(.closed)
+        incoming.stop(.closed)
     }
 
     func read(upTo limit: Int) async throws -> [UInt8]? { try await incoming.read(upTo: limit) }
     func write(_ bytes: [UInt8]) async throws { try await outgoing.write(bytes) }
     func finish() async throws { try outgoing.finish() }
 
+    func stopReading(_ code: KithError.Code) { incoming.stop(code) }
+    func stopped() async throws { try await outgoing.stopped() }
+
     func abort(_ code: KithError.Code) {
         incoming.abort(code)
         outgoing.abort(code)
+    }
+
+    func fail(_ error: KithError) {
+        incoming.abort(error)
+        outgoing.abort(error)
     }
 }
 
@@ -64,16 +72,19 @@ package final class ByteQueue: Sendable {
         var offset = 0
         var count = 0
         var isFinished = false
-        var aborted: KithError.Code?
+        var aborted: KithError?
         var reader: Waiter<Void>?
         var writer: Waiter<Void>?
+        /// Waits for the reader to stop.
+        var observer: Waiter<Void>?
 
         mutating func takeWaiters() -> [Waiter<Void>] {
             defer {
                 reader = nil
                 writer = nil
+                observer = nil
             }
-            return [reader, writer].compactMap { $0 }
+            return [reader, writer, observer].compactMap { $0 }
         }
 
         mutating func take(upTo limit: Int) -> [UInt8] {
@@ -117,7 +128,7 @@ package final class ByteQueue: Sendable {
         while true {
             try Task.checkCancellation()
             let (bytes, isEnd, wake) = try state.withLock { state throws -> ([UInt8]?, Bool, Waiter<Void>?) in
-                if let code = state.aborted { throw Self.failure(code) }
+                if let error = state.aborted { throw error }
                 if state.count > 0 {
                     let bytes = state.take(upTo: limit)
                     let writer = state.writer
@@ -141,7 +152,7 @@ package final class ByteQueue: Sendable {
         while !rest.isEmpty {
             try Task.checkCancellation()
             let (taken, wake) = try state.withLock { state throws -> (Int, Waiter<Void>?) in
-                if let code = state.aborted { throw Self.failure(code) }
+                if let error = state.aborted { throw error }
                 precondition(!state.isFinished, "a stream was written to after finish()")
                 let taken = min(rest.count, self.capacity - state.count)
                 guard taken > 0 else { return (0, nil) }
@@ -162,21 +173,46 @@ package final class ByteQueue: Sendable {
     /// Ends the queue after what it holds.
     package func finish() throws {
         let wake = try state.withLock { state throws -> [Waiter<Void>] in
-            if let code = state.aborted { throw Self.failure(code) }
+            if let error = state.aborted { throw error }
             state.isFinished = true
             return state.takeWaiters()
         }
         for waiter in wake { waiter.resume() }
     }
 
+    /// Waits until the reader takes no more, or the queue was finished.
+    ///
+    /// - Throws: what the queue was aborted with otherwise, or `CancellationError`.
+    func stopped() async throws {
+        while true {
+            try Task.checkCancellation()
+            let isOver = try state.withLock { state throws -> Bool in
+                if let error = state.aborted, !(error.cause is ReadingStopped) { throw error }
+                return state.aborted != nil || state.isFinished
+            }
+            if isOver { return }
+            await state.wait(at: \.observer) { $0.isFinished || $0.aborted != nil }
+        }
+    }
+
+    /// The reader takes no more: the writer fails with `code` from now on.
+    func stop(_ code: KithError.Code) {
+        abort(KithError(code, Self.failure(code).message, cause: ReadingStopped()))
+    }
+
     /// Discards what it holds; both sides fail with `code` from now on.
     ///
     /// The first code stays.
-    package func abort(_ code: KithError.Code) {
+    package func abort(_ code: KithError.Code) { abort(Self.failure(code)) }
+
+    /// Discards what it holds; both sides fail with `error` from now on.
+    ///
+    /// The first error stays.
+    func abort(_ error: KithError) {
         let wake = state.withLock { state -> [Waiter<Void>] in
             // A direction that has ended and was read to its end ended well.
             guard state.aborted == nil, !(state.isFinished && state.count == 0) else { return [] }
-            state.aborted = code
+            state.aborted = error
             state.chunks = []
             state.head = 0
             state.offset = 0

@@ -14,5 +14,8 @@ extension StreamWrapper {
     package func finish() async throws { try await base.finish() }
     package func finish(writing bytes: [UInt8]) async throws { try await base.finish(writing: bytes) }
     package func abort(_ code: KithError.Code) { base.abort(code) }
+    package func fail(_ error: KithError) { base.fail(error) }
+    package func stopReading(_ code: KithError.Code) { base.stopReading(code) }
+    package func stopped() async throws { try await base.stopped() }
     package var executor: (any TaskExecutor)? { base.executor }
 }

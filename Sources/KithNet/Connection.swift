@@ -25,7 +25,11 @@ public final class Connection: Sendable {
         var isRetired = false
         var isComplete = false
         var completionWaiters: [Promise<Bool>] = []
+        var explainer: Explainer?
     }
+
+    /// Tells the other end why its stream of that number fails; returns when it has, or cannot.
+    package typealias Explainer = @Sendable (_ stream: UInt64, _ error: KithError) async -> Void
 
     /// The identity of the other end.
     public let peer: Peer
@@ -100,6 +104,17 @@ public final class Connection: Sendable {
         } onCancel: {
             promise.fulfil(false)
         }
+    }
+
+    /// Has the other end told why a stream of its own fails, before it is reset.
+    package func explainFailures(by explainer: @escaping Explainer) { state.withLock { $0.explainer = explainer } }
+
+    var explainer: Explainer? { state.withLock { $0.explainer } }
+
+    /// Takes the reason the other end gives for the reset of a stream of ours that is to come.
+    package func explain(_ stream: UInt64, _ error: KithError) {
+        let driver = self.driver
+        driver.loop.execute { driver.explain(StreamID(rawValue: stream), error) }
     }
 
     /// Opens a bidirectional stream, waiting while the other end's limit is reached.

@@ -1,3 +1,4 @@
+import KithAPI
 import KithIO
 import KithQUIC
 import KithWire
@@ -457,6 +458,12 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         return QUICStream(core, connection: connection)
     }
 
+    /// Takes the reason the other end gives for breaking off a stream of ours, before it does.
+    func explain(_ id: StreamID, _ error: KithError) {
+        guard id.isClientInitiated == isDialed, let entry = streams[id] else { return }
+        entry.core.explain(error)
+    }
+
     /// Follows the orders for one stream and moves its bytes.
     private func serve(_ core: StreamCore) {
         let orders = core.takeOrders()
@@ -558,7 +565,8 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     private func sendStopped(_ id: StreamID, code: UInt64) {
         guard let entry = streams[id], entry.hasOutput else { return }
         entry.core.outputFailed(
-            KithError(KithError.Code(wireCode: code), "The other device stopped reading."))
+            KithError(
+                KithError.Code(wireCode: code), "The other device stopped reading.", cause: ReadingStopped()))
         end(id, output: true)
     }
 

@@ -71,9 +71,32 @@ public final class QUICStream: ByteStream {
         core.abort(code)
     }
 
+    /// Abandons both directions, here at once.
+    ///
+    /// The other end learns the code; of a stream that it opened, first the whole of `error`, where somebody tells it
+    /// (`Connection.explainFailures(by:)`).
+    public func fail(_ error: KithError) {
+        let abandoned = core.fail(error)
+        guard !abandoned.isNone, core.id.isClientInitiated != connection.isDialed, let explain = connection.explainer
+        else { return core.order(abandoned, error.code) }
+        let core = core
+        Task(name: "kith failure") {
+            await explain(core.id.rawValue, error)
+            core.order(abandoned, error.code)
+        }
+    }
+
     /// Stops the other end's direction only, telling it `code`; ours stays open.
     public func stopReading(_ code: KithError.Code) {
         core.stopReading(code)
+    }
+
+    /// Waits until the other end has stopped reading (STOP_SENDING, RFC 9000 §3.5), or has everything and the end.
+    ///
+    /// - Throws: `KithError` with the code of what ended the stream otherwise. `CancellationError` when the calling task is
+    ///   cancelled.
+    public func stopped() async throws {
+        try await core.stopped()
     }
 
     /// Waits until everything written, and the end, has been acknowledged by the other end's transport.

@@ -1,3 +1,4 @@
+import KithAPI
 import KithIO
 import KithQUIC
 import KithWire
@@ -42,7 +43,11 @@ final class StreamCore: Sendable {
         var isFlushed = false
         var writer: Waiter<Void>?
         var flushers: [Promise<Result<Void, KithError>>] = []
+        /// Waits for the other end to stop reading.
+        var observer: Waiter<Void>?
         var isUndelivered = false
+        /// The reason the other end gave for the reset that is to come.
+        var explanation: KithError?
         // Orders for the loop.
         var orders = Orders()
         var isScheduled = false
@@ -160,28 +165,67 @@ final class StreamCore: Sendable {
         try result.get()
     }
 
+    /// Waits until the other end has stopped reading, or our direction has ended.
+    ///
+    /// - Throws: why the stream ended otherwise; `CancellationError`.
+    func stopped() async throws {
+        while true {
+            try Task.checkCancellation()
+            let isOver = try state.withLock { state throws -> Bool in
+                if let error = state.outputError, !(error.cause is ReadingStopped) { throw error }
+                return state.outputError != nil || state.isFlushed
+            }
+            if isOver { return }
+            await state.wait(at: \.observer) { $0.outputError != nil || $0.isFlushed }
+        }
+    }
+
     func abort(_ code: KithError.Code) {
-        let error = KithError(code, "It was broken off on this device.")
-        let (schedule, wake) = state.withLock { state -> (Bool, Wake) in
-            var wake = Wake()
-            var hasOrder = false
+        order(fail(KithError(code, "It was broken off on this device.")), code)
+    }
+
+    /// The directions the other end has to be told of.
+    struct Abandoned {
+        var input = false
+        var output = false
+        var isNone: Bool { !input && !output }
+    }
+
+    /// Abandons both directions on this end; ``order(_:_:)`` tells the other.
+    func fail(_ error: KithError) -> Abandoned {
+        let (abandoned, wake) = state.withLock { state -> (Abandoned, Wake) in
+            var (abandoned, wake) = (Abandoned(), Wake())
             if state.inputEnd == nil || !state.inbox.isEmpty {
-                if state.inputEnd == nil {
-                    state.orders.stopReading = code.wireCode
-                    hasOrder = true
-                }
+                abandoned.input = state.inputEnd == nil
                 state.inbox = ChunkQueue()
                 Self.failInput(&state, error, &wake)
             }
             if state.outputError == nil, !state.isFlushed {
-                state.orders.reset = code.wireCode
-                hasOrder = true
+                abandoned.output = true
                 Self.failOutput(&state, error, &wake)
             }
-            return (hasOrder && Self.mark(&state), wake)
+            return (abandoned, wake)
         }
         wake.run()
+        return abandoned
+    }
+
+    /// Tells the other end that directions are abandoned.
+    func order(_ abandoned: Abandoned, _ code: KithError.Code) {
+        if abandoned.isNone { return }
+        let schedule = state.withLock { state in
+            if abandoned.input { state.orders.stopReading = code.wireCode }
+            if abandoned.output { state.orders.reset = code.wireCode }
+            return Self.mark(&state)
+        }
         if schedule { driver.schedule(self) }
+    }
+
+    /// Takes the reason the other end gives for the reset that is to come; only the first counts.
+    func explain(_ error: KithError) {
+        state.withLock { state in
+            if state.explanation == nil { state.explanation = error }
+        }
     }
 
     func stopReading(_ code: KithError.Code) {
@@ -277,7 +321,7 @@ final class StreamCore: Sendable {
     func inputFailed(_ error: KithError) {
         let wake = state.withLock { state in
             var wake = Wake()
-            if state.inputEnd == nil { Self.failInput(&state, error, &wake) }
+            if state.inputEnd == nil { Self.failInput(&state, Self.explained(error, state), &wake) }
             return wake
         }
         wake.run()
@@ -287,7 +331,9 @@ final class StreamCore: Sendable {
     func outputFailed(_ error: KithError) {
         let wake = state.withLock { state in
             var wake = Wake()
-            if state.outputError == nil, !state.isFlushed { Self.failOutput(&state, error, &wake) }
+            if state.outputError == nil, !state.isFlushed {
+                Self.failOutput(&state, Self.explained(error, state), &wake)
+            }
             return wake
         }
         wake.run()
@@ -329,7 +375,7 @@ final class StreamCore: Sendable {
         let wake = state.withLock { state in
             state.isFlushed = true
             defer { state.flushers = [] }
-            return Wake(flushers: state.flushers)
+            return Wake(tasks: [state.observer.take()].compactMap { $0 }, flushers: state.flushers)
         }
         wake.run()
     }
@@ -341,6 +387,13 @@ final class StreamCore: Sendable {
         return true
     }
 
+    /// The other end's own reason, where it gave one for this code.
+    private static func explained(_ error: KithError, _ state: borrowing State) -> KithError {
+        guard var explanation = state.explanation, explanation.code == error.code else { return error }
+        explanation.cause = error.cause
+        return explanation
+    }
+
     private static func failInput(_ state: inout State, _ error: KithError, _ wake: inout Wake) {
         state.inputEnd = .failed(error)
         if let reader = state.reader { wake.tasks.append(reader) }
@@ -350,8 +403,9 @@ final class StreamCore: Sendable {
     private static func failOutput(_ state: inout State, _ error: KithError, _ wake: inout Wake) {
         state.outputError = error
         state.outbox = ChunkQueue()
-        if let writer = state.writer { wake.tasks.append(writer) }
-        state.writer = nil
+        for waiter in [state.writer.take(), state.observer.take()] {
+            if let waiter { wake.tasks.append(waiter) }
+        }
         wake.flushers = state.flushers
         wake.result = .failure(error)
         state.flushers = []

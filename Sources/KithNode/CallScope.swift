@@ -25,7 +25,7 @@ final class CallScope: Sendable {
     /// The reason it was called off; `nil` while it runs.
     var reason: KithError? { state.withLock { $0.reason } }
 
-    /// Calls it off: cancels the task and abandons the stream with the reason's code.
+    /// Calls it off: cancels the task and abandons the stream with the reason.
     ///
     /// Only the first reason counts.
     func cancel(_ reason: KithError) {
@@ -35,7 +35,7 @@ final class CallScope: Sendable {
             return (state.cancel, state.stream)
         }
         // First: work that is cancelled abandons its stream as well, and knows no reason.
-        stream?.abort(reason.code)
+        stream?.fail(reason)
         cancel?()
     }
 
@@ -51,7 +51,7 @@ final class CallScope: Sendable {
             return state.reason
         }
         if let reason {
-            stream.abort(reason.code)
+            stream.fail(reason)
             throw reason
         }
     }

@@ -117,7 +117,7 @@ extension Node {
             try? await stream.finish()  // finished already, or abandoned: as the handler wanted
         } catch {
             let error = Self.outward(error)
-            accepted.value?.abort(error.code)
+            accepted.value?.fail(error)
             throw error
         }
     }

@@ -88,6 +88,10 @@ private final class ConnectionLink: PeerLink {
     func handshakeCompleted() async -> Bool { await connection.handshakeCompleted() }
     func isEarly(_ stream: any ByteStream) -> Bool { (stream as? QUICStream)?.isEarly ?? false }
     var executor: (any TaskExecutor)? { connection.executor }
+    func explainFailures(by explainer: @escaping @Sendable (UInt64, KithError) async -> Void) {
+        connection.explainFailures(by: explainer)
+    }
+    func explain(_ stream: UInt64, _ error: KithError) { connection.explain(stream, error) }
     func nextStream() async -> (any ByteStream)? { await incoming.iterator.next() }
     var pathChanges: AsyncStream<Void> { connection.pathChanges }
     func close(_ code: KithError.Code, reason: String) { connection.close(code: code, reason: reason) }

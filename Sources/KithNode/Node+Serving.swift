@@ -53,6 +53,9 @@ extension Node {
             return
         }
         defer { dismiss(session) }
+        link.explainFailures { [weak self, weak session] stream, error in
+            if let session { await self?.explain(stream, error, in: session) }
+        }
         noteBeginning(session)
         await withTaskCancellationHandler {
             await withDiscardingTaskGroup { group in
@@ -77,6 +80,14 @@ extension Node {
         }
         await noteEnding(session)
         await noteEnd(session)
+    }
+
+    /// Tells the other end why a stream that it opened fails, unless it is one that would not understand.
+    private func explain(_ stream: UInt64, _ error: KithError, in session: Session) async {
+        let knows = session.hello?.capabilities.contains(Reach.Hello.streamErrors) ?? true
+        guard session.isPaired, knows, session.link.isOpen else { return }
+        // Whoever cannot be told learns the code all the same.
+        _ = try? await ask(Reach.Failed.self, Reach.Failed.Input(stream: stream, error), in: session, within: .seconds(2))
     }
 
     static let crowded = KithError(.exhausted, "Too many devices that are not paired are connected. Try again soon.")
@@ -136,7 +147,7 @@ extension Node {
             // A refusal is on the disk before its caller learns of it.
             await audit.waitUntilWritten()
             if reply.isAccepted {
-                stream.abort(failure.code)
+                stream.fail(failure)
             } else {
                 await refuse(failure, on: stream)
             }
@@ -236,6 +247,7 @@ extension Node {
             client: client,
             exportKeyingMaterial: { try await link.exportKeyingMaterial(label: $0, context: $1) },
             calledOff: { scope.reason })
+        prepared.explain = { link.explain($0, $1) }
         prepared.callerAddress = { await link.status()?.address }
         prepared.narrowing = { purpose, check in
             do {

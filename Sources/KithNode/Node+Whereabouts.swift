@@ -83,28 +83,36 @@ extension Node {
     private func announce(_ session: Session) async {
         guard session.isPaired, let announced else { return }
         do {
-            let answer = try await withDeadline(.seconds(5)) {
-                let coding = AnyMethod(Reach.Standing.self)
-                guard
-                    case .cbor(let input) = try coding.input.encode(
-                        Reach.Standing.Input(addresses: announced, hello: self.hello), .cbor)
-                else { throw Self.otherForm }
-                let header = StreamHeader(method: coding.name, millisecondsLeft: 5_000, trace: nil, input: input)
-                let stream = try await session.link.openStream()
-                do {
-                    let output = try await HeaderExchange.request(header, over: stream, isCall: true).0
-                    return try Self.output(of: Reach.Standing.self, coding, .cbor(output))
-                } catch {
-                    stream.abort(.cancelled)
-                    throw error
-                }
-            }
+            let answer = try await ask(
+                Reach.Standing.self, Reach.Standing.Input(addresses: announced, hello: hello), in: session,
+                within: .seconds(5))
             await learn(answer, from: session.link.peer)
         } catch let error as KithError where error.code == .unpaired {
             noteForgotten(by: session.link.peer)
         } catch {
             // A device of an earlier version, or one that has just gone: both are found out in other ways.
             logger.debug("could not announce the addresses of this device", metadata: ["error": "\(error)"])
+        }
+    }
+
+    /// Asks the other end of this very connection.
+    func ask<M: Method>(
+        _ method: M.Type, _ input: M.Input, in session: Session, within timeout: Duration
+    ) async throws -> M.Output {
+        try await withDeadline(timeout) {
+            let coding = AnyMethod(method)
+            guard case .cbor(let bytes) = try coding.input.encode(input, .cbor) else { throw Self.otherForm }
+            let header = StreamHeader(
+                method: coding.name, millisecondsLeft: UInt64(max(1, timeout / .milliseconds(1))), trace: nil,
+                input: bytes)
+            let stream = try await session.link.openStream()
+            do {
+                let output = try await HeaderExchange.request(header, over: stream, isCall: true).0
+                return try Self.output(of: method, coding, .cbor(output))
+            } catch {
+                stream.abort(.cancelled)
+                throw error
+            }
         }
     }
 

@@ -52,6 +52,10 @@ package protocol PeerLink: AnyObject, Sendable {
     func isEarly(_ stream: any ByteStream) -> Bool
     /// The executor on which a task that waits for streams resumes without waking another thread; `nil`: no particular one.
     var executor: (any TaskExecutor)? { get }
+    /// Has the other end told by `explainer` why a stream that it opened fails, before that is broken off.
+    func explainFailures(by explainer: @escaping @Sendable (_ stream: UInt64, _ error: KithError) async -> Void)
+    /// Takes the reason the other end gives for breaking off a stream of this end's, before it does.
+    func explain(_ stream: UInt64, _ error: KithError)
     /// Waits for a stream the other end opens; `nil` when the connection is over. One task asks.
     func nextStream() async -> (any ByteStream)?
     /// Yields when another address of the other end has been validated.
@@ -81,6 +85,10 @@ extension PeerLink {
     package func handshakeCompleted() async -> Bool { true }
     /// No.
     package func isEarly(_ stream: any ByteStream) -> Bool { false }
+    /// Nothing: most links carry the whole error.
+    package func explainFailures(by explainer: @escaping @Sendable (UInt64, KithError) async -> Void) {}
+    /// Nothing.
+    package func explain(_ stream: UInt64, _ error: KithError) {}
     /// Unknown: most links do not say.
     package func closeReason() async -> CloseReason? { nil }
     /// Nowhere in particular.

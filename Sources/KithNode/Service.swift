@@ -75,6 +75,8 @@ public struct CallContext: Sendable {
     public var exportKeyingMaterial: (@Sendable (_ label: String, _ context: [UInt8]) async throws -> [UInt8])?
     /// Returns the present address of the calling device; `nil` for a call of the owner.
     public var callerAddress: (@Sendable () async -> NetworkAddress?)?
+    /// Takes the reason a calling device gives for the end of a stream that this one opened.
+    package var explain: (@Sendable (_ stream: UInt64, _ error: KithError) -> Void)?
     /// Returns why the call was called off, once its task is cancelled: `.closed` for a connection that ended,
     /// `.denied` for a grant that was taken away.
     public var calledOff: @Sendable () -> KithError?
@@ -120,7 +122,7 @@ extension CallContext {
 /// A stream a caller has asked for and the handler has not yet accepted.
 ///
 /// A handler that throws before ``accept(_:)`` refuses the stream with its error;
-/// one that throws after it aborts the stream with the error's code.
+/// one that throws after it aborts the stream with the error.
 public struct PendingStream<M: StreamMethod>: Sendable {
     let acceptance: @Sendable (M.Output) async throws -> any ByteStream
 

@@ -11,6 +11,8 @@ struct RPCCall {
     var call: IncomingCall
     /// True when a stream takes over the connection.
     var isRaw = false
+    /// Whether a stream that takes over the connection says the whole of an error.
+    var sendsErrors = false
     /// The most messages of a stream that may come; `nil`: no limit.
     var credit: Int?
 
@@ -27,7 +29,10 @@ struct RPCCall {
         if let device { add(.on, JSONText.quoted(device)) }
         if let timeout = options.timeout { add(.timeout, Array(String(milliseconds(timeout)).utf8)) }
         if let trace = options.trace { add(.traceparent, JSONText.quoted(trace.traceparent)) }
-        if isRaw { add(.raw, Array("true".utf8)) }
+        if isRaw {
+            add(.raw, Array("true".utf8))
+            add(.errors, Array("true".utf8))
+        }
         if let credit { add(.credit, Array(String(credit).utf8)) }
         return RPCRequest(id: id, method: method, params: JSONText(scanned: input), envelope: envelope)
     }
@@ -59,6 +64,11 @@ struct RPCCall {
             case .raw:
                 guard let isRaw = value.boolean else { throw KithError(.invalid, "`raw` must be true or false.") }
                 self.isRaw = isRaw
+            case .errors:
+                guard let sendsErrors = value.boolean else {
+                    throw KithError(.invalid, "`errors` must be true or false.")
+                }
+                self.sendsErrors = sendsErrors
             case .credit: credit = Int(try Self.number(value, of: .credit, what: "messages"))
             case nil: break  // of a later version: what it cannot do without is asked of hello
             }

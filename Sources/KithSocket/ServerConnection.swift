@@ -423,14 +423,15 @@ final class ServerConnection: Sendable {
         defer { end(number, nil) }
         let accepted = Locked<SocketStream?>(nil)
         do {
-            let call = try call(request).call
+            let asked = try call(request)
+            let call = asked.call
             try await withThrowingTaskGroup(of: Bool.self) { group in
                 group.addTask {
                     try await dispatcher.dispatch(stream: call) { output in
                         guard case .json(let result) = output else {
                             throw KithError(.internal, "The answer has another form than the request.")
                         }
-                        let stream = SocketStream(connection)
+                        let stream = SocketStream(connection, sendsErrors: asked.sendsErrors)
                         accepted.set(stream)
                         try await connection.send(
                             RPCResponse(id: id, result: .success(JSONText(scanned: result))).json)

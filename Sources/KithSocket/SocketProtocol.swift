@@ -18,7 +18,7 @@ enum SocketProtocol {
     private struct Hello: Codable {
         var `protocol`: Int
         /// The further features a caller may use: `streams` that share a connection; `raw`, those that take one over;
-        /// `services` that a program registers.
+        /// `services` that a program registers; `errors`, the member of that name of a raw stream.
         var capabilities: [String]?
     }
 
@@ -28,7 +28,8 @@ enum SocketProtocol {
     }
 
     /// The answer of a server.
-    static let answer = JSONText(scanned: Array(#"{"protocol":2,"capabilities":["streams","raw","services"]}"#.utf8))
+    static let answer = JSONText(
+        scanned: Array(#"{"protocol":2,"capabilities":["streams","raw","services","errors"]}"#.utf8))
 
     /// Checks what a server has answered.
     ///

@@ -1,5 +1,6 @@
 import KithAPI
 import KithIO
+import KithRPC
 import KithWire
 import Synchronization
 
@@ -12,6 +13,7 @@ import Synchronization
 /// | 1…2³¹−1 | that many bytes of the stream |
 /// | 0 | nothing: this direction has ended |
 /// | 2³¹ + code | nothing: both directions are abandoned with this `KithError/Code/wireCode` |
+/// | 2³¹ + 2³⁰ + 1…2¹⁶ | so many bytes of a JSON-RPC error, with which both are; only to callers who asked for `errors` |
 ///
 /// A connection that closes without the last two was `.closed`.
 final class SocketStream: ByteStream {
@@ -36,16 +38,24 @@ final class SocketStream: ByteStream {
         var ahead: [UInt8]
         /// True when less was received last than was asked for: there was no more.
         var isDrained = false
+        /// The part that has come of an error.
+        var failure: [UInt8]?
         init(ahead: [UInt8]) { self.ahead = ahead }
     }
 
+    /// Whether the other end takes a whole error.
+    private let sendsErrors: Bool
+
     private static let abortBit: UInt32 = 1 << 31
+    private static let errorBit: UInt32 = 1 << 30
+    private static let errorLimit = 1 << 16
     private static let largestRead = 256 << 10
     /// Keys, not a file.
     private static let fewBytes = 256
 
     /// Takes over a connection, with the bytes that came in after its last line.
-    init(_ connection: LineConnection) {
+    init(_ connection: LineConnection, sendsErrors: Bool = false) {
+        self.sendsErrors = sendsErrors
         descriptor = connection.descriptor
         watch = connection.watch
         reading = Reading(ahead: connection.takeRest())
@@ -64,19 +74,31 @@ final class SocketStream: ByteStream {
         while true {
             try Task.checkCancellation()
             let hasEnded = try state.withLock { state throws -> Bool in
+                if state.hasEnded { return true }
                 if let error = state.aborted { throw error }
-                return state.hasEnded
+                return false
             }
             if hasEnded { return nil }
             if reading.isDrained, reading.ahead.isEmpty {
                 reading.isDrained = false
                 await watch.wait(for: .reading)
             } else if reading.left > 0 {
-                if let bytes = try await readBody(upTo: limit) { return bytes }
-            } else if let bytes = try await readHead(upTo: limit) {
+                if let bytes = try await readBody(upTo: limit), try !isFailure(bytes) { return bytes }
+            } else if let bytes = try await readHead(upTo: limit), try !isFailure(bytes) {
                 return bytes
             }
         }
+    }
+
+    /// Takes bytes that are part of an error.
+    ///
+    /// - Throws: the error, once it is whole.
+    private func isFailure(_ bytes: [UInt8]) throws -> Bool {
+        guard let before = reading.failure else { return false }
+        reading.failure = before + bytes
+        guard reading.left == 0 else { return true }
+        let error = (try? JSONText(before + bytes)).flatMap { RPCError($0)?.kithError }
+        throw fail(error ?? KithError(.corrupt, "The other end broke it off, and its reason makes no sense."))
     }
 
     /// Bytes of the current frame; `nil` after waiting for some.
@@ -149,6 +171,15 @@ final class SocketStream: ByteStream {
 
     private func begin(_ head: [UInt8]) throws {
         let value = head.reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
+        if value & Self.abortBit != 0, value & Self.errorBit != 0 {
+            let count = Int(value & ~(Self.abortBit | Self.errorBit))
+            guard (1...Self.errorLimit).contains(count) else {
+                throw fail(KithError(.corrupt, "The other end broke it off, and its reason makes no sense."))
+            }
+            reading.failure = []
+            reading.left = count
+            return
+        }
         if value & Self.abortBit != 0 {
             let code = KithError.Code(wireCode: UInt64(value & ~Self.abortBit))
             throw fail(KithError(code, "The other end broke it off (\(code.rawValue))."))
@@ -183,8 +214,21 @@ final class SocketStream: ByteStream {
             return !state.hasFinished
         }
         guard isFirst else { return }
-        try await send(head: 0, [])
+        do {
+            try await send(head: 0, [])
+        } catch let error as KithError {
+            // One that has ended its direction and is gone does without the end of ours.
+            guard state.withLock({ $0.hasEnded }) else { throw error }
+        }
         state.withLock { $0.hasFinished = true }
+    }
+
+    /// Waits until the other end is gone: it does not say that it only reads no more.
+    func stopped() async throws {
+        if let error = state.withLock({ $0.aborted }) { throw error }
+        await watch.wait(for: .hangUp)
+        try Task.checkCancellation()
+        throw state.withLock { $0.aborted } ?? KithError(.closed, "The other end of the socket is gone.")
     }
 
     private func send(head: UInt32, _ bytes: [UInt8]) async throws {
@@ -223,12 +267,25 @@ final class SocketStream: ByteStream {
     }
 
     func abort(_ code: KithError.Code) {
+        abandon(
+            KithError(code, "It was broken off (\(code.rawValue))."),
+            saying: Self.bytes(Self.abortBit | UInt32(code.wireCode)))
+    }
+
+    func fail(_ error: KithError) {
+        var text = RPCError(error).json
+        if text.count > Self.errorLimit { text = RPCError(KithError(error.code, error.message.prefix(bytes: 4096))).json }
+        guard sendsErrors, text.count <= Self.errorLimit else { return abort(error.code) }
+        abandon(error, saying: Self.bytes(Self.abortBit | Self.errorBit | UInt32(text.count)) + text)
+    }
+
+    private func abandon(_ error: KithError, saying frame: [UInt8]) {
         let isFirst = state.withLock { state -> Bool in
             guard state.aborted == nil, !(state.hasFinished && state.hasEnded) else { return false }
-            state.aborted = KithError(code, "It was broken off (\(code.rawValue)).")
+            state.aborted = error
             if !state.isWriting {
-                // One try: a full socket loses the code, and the other end learns `.closed`.
-                _ = try? descriptor.send(Self.bytes(Self.abortBit | UInt32(code.wireCode)), from: 0)
+                // One try: a full socket loses it, and the other end learns `.closed`.
+                _ = try? descriptor.send(frame, from: 0)
             }
             return true
         }

@@ -16,6 +16,12 @@ public final class WrappedStream: ByteStream {
         case finishWriting
         /// To abandon both.
         case abort
+        /// To abandon both, and to say why.
+        case fail
+        /// To take no more.
+        case stopReading
+        /// News that no more is taken.
+        case stopped
         /// The executor on which a waiting caller resumes.
         case executor
     }
@@ -51,6 +57,15 @@ public final class WrappedStream: ByteStream {
     /// Abandons nothing.
     public func abort(_ code: KithError.Code) { note(.abort) }
 
+    /// Abandons nothing.
+    public func fail(_ error: KithError) { note(.fail) }
+
+    /// Goes on.
+    public func stopReading(_ code: KithError.Code) { note(.stopReading) }
+
+    /// At once.
+    public func stopped() async throws { note(.stopped) }
+
     /// One of its own.
     public var executor: (any TaskExecutor)? { ownExecutor }
 
@@ -63,6 +78,9 @@ public final class WrappedStream: ByteStream {
         try await wrapper.write([7])
         try await wrapper.finish()
         try await wrapper.finish(writing: [7])
+        try await wrapper.stopped()
+        wrapper.stopReading(.cancelled)
+        wrapper.fail(KithError(.cancelled, "Enough."))
         wrapper.abort(.cancelled)
         return Set(Requirement.allCases).subtracting(stream.asked.withLock { $0 })
     }

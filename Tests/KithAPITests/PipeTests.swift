@@ -126,7 +126,69 @@ import Testing
     }
 }
 
+@Suite struct `A reader that stops` {
+    @Test func `is seen by the writer, who may still read`() async throws {
+        let pipe = Pipe()
+        let left = pipe.left
+        let stopped = Task { try await left.stopped() }
+        pipe.right.stopReading(.closed)
+        try await stopped.value
+        try await pipe.left.stopped()
+        await #expect(throws: KithError(.closed, "")) { try await left.write([1]) }
+        try await pipe.right.write([2])
+        try await pipe.right.finish()
+        #expect(try await pipe.left.read(upTo: 9) == [2])
+        #expect(try await pipe.left.read(upTo: 9) == nil)
+    }
+
+    @Test func `is one who let go of the stream after its end`() async throws {
+        var right: (any ByteStream)?
+        let left: any ByteStream
+        do {
+            let pipe = Pipe()
+            (left, right) = (pipe.left, pipe.right)
+        }
+        try await right?.finish()
+        right = nil
+        try await left.stopped()
+        #expect(try await left.read(upTo: 9) == nil)
+    }
+
+    @Test func `is not one who abandons the stream, or of whom nothing is known`() async throws {
+        let pipe = Pipe()
+        let left = pipe.left
+        let cancelled = Task { try await left.stopped() }
+        cancelled.cancel()
+        await #expect(throws: CancellationError.self) { try await cancelled.value }
+        pipe.right.abort(.denied)
+        await #expect(throws: KithError(.denied, "")) { try await left.stopped() }
+    }
+}
+
 @Suite struct `Splicing` {
+    @Test func `who takes no more stops the other's reading, and may go on`() async throws {
+        let (near, far) = (Pipe(), Pipe())
+        async let splicing: Void = splice(near.right, far.left)
+        far.right.stopReading(.cancelled)
+        try await near.left.stopped()
+        try await far.right.write([3])
+        #expect(try await near.left.read(upTo: 9) == [3])
+        try await far.right.finish()
+        #expect(try await near.left.read(upTo: 9) == nil)
+        // Over, though the near end has never finished.
+        try await splicing
+    }
+
+    @Test func `a failure passes with its message and detail`() async throws {
+        let (near, far) = (Pipe(), Pipe())
+        let splicing = Task { try await splice(near.right, far.left) }
+        far.right.fail(KithError(.conflict, "Too much.", detail: KithError.Detail("test.much")))
+        for reading in [Task { _ = try await near.left.read(upTo: 1) }, splicing] {
+            let error = await #expect(throws: KithError.self) { try await reading.value }
+            #expect(error?.code == .conflict && error?.message == "Too much." && error?.detail?.code == "test.much")
+        }
+    }
+
     @Test func `both directions pass, with their ends`() async throws {
         let (near, far) = (Pipe(), Pipe())
         async let splicing: Void = splice(near.right, far.left)

@@ -1,4 +1,3 @@
-import Foundation
 import KithTesting
 import KithWire
 import Testing
@@ -22,22 +21,27 @@ struct StreamWrapperTests {
     }
 
     @Test func `who keeps a stream and is one is a wrapper`() throws {
-        let sources = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent().appending(path: "Sources")
-        let files = try #require(FileManager.default.enumerator(at: sources, includingPropertiesForKeys: nil))
-        var streams: [String] = []
-        var offenders: [String] = []
-        for case let file as URL in files where file.pathExtension == "swift" {
-            // A class ends at the first brace in its first column.
-            for text in try String(contentsOf: file, encoding: .utf8).components(separatedBy: "\n}") {
-                guard let name = text.firstMatch(of: /class (\w+)[^\n]*: ByteStream \{/)?.output.1 else { continue }
-                streams.append(String(name))
-                let keepsStream = text.contains(/\n    (?:private |package |public )*let \w+: any ByteStream\n/)
-                if keepsStream, !text.contains("var executor:") { offenders.append(String(name)) }
-            }
-        }
+        let types = try SourceText.types(conformingTo: "ByteStream")
+        let offenders = types.filter { _, text in
+            let keepsStream = text.contains(/\n    (?:private |package |public )*let \w+: any ByteStream\n/)
+            return keepsStream && !text.contains("var executor:")
+        }.map(\.name)
+        let streams = types.map(\.name)
         #expect(streams.contains("PipeEnd"))
         #expect(offenders == [], "these wrap a stream: they are a StreamWrapper, or say which executor is theirs")
+    }
+
+    @Test func `every requirement of a stream is passed on by wrappers, and looked for`() throws {
+        let requirements = try SourceText.requirements(of: "ByteStream", in: "KithAPI/ByteStream.swift")
+        #expect(requirements.count == WrappedStream.Requirement.allCases.count)
+        for (file, head) in [
+            ("KithAPI/StreamWrapper.swift", "extension StreamWrapper {"),
+            ("KithAPI/OpeningStream.swift", "class OpeningStream<Output: Sendable>: ByteStream {"),
+            ("KithTesting/WrappedStream.swift", "class WrappedStream: ByteStream {"),
+        ] {
+            let missing = try SourceText.missing(requirements, from: head, in: file)
+            #expect(missing == [], "\(head) leaves these to the default, which loses what is beneath")
+        }
     }
 }
 

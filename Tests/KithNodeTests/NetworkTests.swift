@@ -99,6 +99,20 @@ private func withMachines(
         }
     }
 
+    @Test func `a device that does not take the reason for the end of a stream gets its code`() async throws {
+        try await withMachines(grants: []) { laptop, phone in
+            // These serve no `reach.failed`, as devices before it do not.
+            for _ in 0..<2 {
+                let stream = try await phone.node.client.open(
+                    Fails.self, .init(code: .conflict, accepts: true), on: "laptop"
+                ).stream
+                await #expect(throws: KithError(.conflict, "")) { try await stream.read(upTo: 10) }
+                // Nor does one that says so.
+                laptop.node.learn(Reach.Hello(version: "0.1.0", protocol: 1, capabilities: []), from: phone.key.id)
+            }
+        }
+    }
+
     @Test func `a stream carries bytes both ways`() async throws {
         try await withMachines(grants: [.shell]) { _, phone in
             let opened = try await phone.node.client.open(Pour.self, Nothing(), on: "laptop")

@@ -14,7 +14,7 @@ extension RawPeer {
     /// Says hello and opens a stream as request 1.
     fileprivate func open(_ method: String, _ more: String = "") async {
         await say(#"{"jsonrpc":"2.0","id":0,"method":"rpc.hello","params":{"protocol":2}}"#)
-        let capabilities = #""capabilities":["streams","raw","services"]"#
+        let capabilities = #""capabilities":["streams","raw","services","errors"]"#
         #expect(await line() == #"{"jsonrpc":"2.0","id":0,"result":{"protocol":2,\#(capabilities)}}"#)
         await say(#"{"jsonrpc":"2.0","id":1,"method":"\#(method)"\#(more)}"#)
     }

@@ -30,6 +30,14 @@ enum Math {
         static let header = MethodHeader.stream(
             "math.running", by: .grant(.node), "Answers each number with the sum so far.")
     }
+
+    enum First: StreamMethod {
+        typealias Input = Nothing
+        typealias Output = Nothing
+        typealias Upstream = Number
+        typealias Downstream = Number
+        static let header = MethodHeader.stream("math.first", by: .grant(.node), "Answers one number, and ends.")
+    }
 }
 
 final class MathService: Service {
@@ -49,9 +57,19 @@ final class MathService: Service {
                 let stream = try await pending.accept()
                 var sum = 0
                 for try await number in stream.messages {
-                    sum += number.value
+                    let (next, isTooLarge) = sum.addingReportingOverflow(number.value)
+                    guard !isTooLarge else {
+                        throw KithError(
+                            .conflict, "The sum is too large.",
+                            detail: try KithError.Detail("math.overflow", data: Math.Pair(a: sum, b: number.value)))
+                    }
+                    sum = next
                     try await stream.send(Math.Number(value: sum))
                 }
+            },
+            .stream(Math.First.self) { _, _, pending in
+                let stream = try await pending.accept()
+                if let number = try await stream.receive() { try await stream.send(number) }
             },
         ]
     }

@@ -77,8 +77,11 @@ public enum Reach {
         package static func own(version: String) -> Hello {
             Hello(
                 version: version, protocol: Int(StreamHeader.version),
-                capabilities: ["error-detail", "input-defaults", "openrpc"])
+                capabilities: ["error-detail", "input-defaults", "openrpc", streamErrors])
         }
+
+        /// The capability of a device that takes ``Failed``.
+        package static let streamErrors = "stream-errors"
 
         /// The same, cut to 64 words of 64 bytes, because it comes from elsewhere.
         package var bounded: Hello {
@@ -135,6 +138,63 @@ public enum Reach {
         /// The stable name on every wire.
         public static let header = MethodHeader.query(
             "reach.standing", by: .paired, "Tells the caller its grants on this device.")
+    }
+
+    /// Tells a device why a stream that it opened failed after it was accepted, before the stream is reset with the code.
+    public enum Failed: Method {
+        /// The stream, and the error.
+        public struct Input: Codable, Hashable, Sendable {
+            /// An application's own description of its failure.
+            public struct Detail: Codable, Hashable, Sendable {
+                /// Its code.
+                public var code: String
+                /// More, as CBOR.
+                public var data: ByteString?
+
+                /// Makes a description.
+                public init(code: String, data: ByteString? = nil) {
+                    self.code = code
+                    self.data = data
+                }
+            }
+
+            /// The number of the stream on the connection that carries the call (RFC 9000 §2.1).
+            public var stream: UInt64
+            /// The kind of failure, with which the stream is reset.
+            public var code: KithError.Code
+            /// One sentence for a person, at most 4 KiB.
+            public var message: String
+            /// The failed application's own description.
+            public var detail: Detail?
+
+            /// Makes the input.
+            public init(stream: UInt64, code: KithError.Code, message: String, detail: Detail? = nil) {
+                self.stream = stream
+                self.code = code
+                self.message = message
+                self.detail = detail
+            }
+
+            /// Says it of a stream; what lay beneath the error stays here.
+            package init(stream: UInt64, _ error: KithError) {
+                self.init(
+                    stream: stream, code: error.code, message: error.message.prefix(bytes: ResponseHead.messageLimit),
+                    detail: error.detail.map { Detail(code: $0.code, data: $0.data.map { ByteString($0) }) })
+            }
+
+            /// The error, with no more than may be carried.
+            package var error: KithError {
+                KithError(
+                    code, message.prefix(bytes: ResponseHead.messageLimit),
+                    detail: detail.flatMap { KithError.Detail(code: $0.code, cbor: $0.data?.bytes) })
+            }
+        }
+
+        /// Nothing.
+        public typealias Output = Nothing
+        /// The stable name on every wire.
+        public static let header = MethodHeader.query(
+            "reach.failed", by: .paired, "Takes why a stream of the caller's other end failed.")
     }
 
     /// The state of the connection to a device.

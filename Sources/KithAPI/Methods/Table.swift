@@ -21,6 +21,6 @@ extension API {
         AnyMethod(Reach.Measure.self), AnyMethod(Reach.Standing.self), AnyMethod(Shell.Attach.self),
         AnyMethod(Shell.Change.self), AnyMethod(Shell.Open.self), AnyMethod(Shell.Sessions.self),
         AnyMethod(ThisDevice.Echo.self), AnyMethod(ThisDevice.Status.self), AnyMethod(ThisDevice.Stop.self),
-        AnyMethod(API.Document.self),
+        AnyMethod(API.Document.self), AnyMethod(Reach.Failed.self),
     ]
 }

@@ -42,6 +42,13 @@ public struct ReachService: Service {
                 return Reach.Standing.Output(
                     grants: context.grants, version: version, time: now(), addresses: node.announced, hello: node.hello)
             },
+            .call(Reach.Failed.self) { input, context in
+                guard let explain = context.explain else {
+                    throw KithError(.invalid, "Only a device says why a stream that another opened there failed.")
+                }
+                explain(input.stream, input.error)
+                return Nothing()
+            },
             .stream(Reach.Examine.self) { input, context, pending in
                 let steps = try await pending.accept()
                 let report: @Sendable (Reach.Step) async throws -> Void = { try await steps.send($0) }
