@@ -16,6 +16,15 @@ let package = Package(
         .executableTarget(name: "ListFiles", dependencies: [.product(name: "Kith", package: "kith")]),
         // The snippets of README, word for word; only built.
         .executableTarget(name: "Readme", dependencies: [.product(name: "Kith", package: "kith")]),
+        // Those of the documentation comments, likewise.
+        .target(
+            name: "Comments",
+            dependencies: [
+                .product(name: "Kith", package: "kith"), .product(name: "KithClient", package: "kith"),
+                .product(name: "KithNode", package: "kith"), .product(name: "KithTelemetry", package: "kith"),
+                .product(name: "KithGroups", package: "kith"), .product(name: "KithMLS", package: "kith"),
+                .product(name: "KithStore", package: "kith"),
+            ]),
         .executableTarget(name: "MathService", dependencies: [.product(name: "Kith", package: "kith")]),
         .executableTarget(name: "QUICEcho", dependencies: [.product(name: "KithNet", package: "kith")]),
         .executableTarget(

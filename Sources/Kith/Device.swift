@@ -16,6 +16,7 @@ public let kithVersion = "0.1.0"
 /// let device = try await Device.open(directory: "/var/lib/ana")
 /// try await device.whileRunning {
 ///     let entries = try await device.client.call(Files.List.self, .init(path: "/srv"), on: "laptop")
+///     print(entries)
 /// }
 /// ```
 ///

@@ -7,10 +7,11 @@ import KithWire
 /// Every caller (Swift in this process, JSON-RPC, other devices) uses the same entry.
 ///
 /// ```swift
-/// extension Files {
-///     public enum Stat: Method {
-///         public static let header = MethodHeader.query("files.stat", by: .grant(.files, "read"), "Describes a file.")
-///         …
+/// extension Lamp {
+///     enum Change: Method {
+///         typealias Input = Brightness
+///         typealias Output = Nothing
+///         static let header = MethodHeader.action("lamp.set", by: .grant(.node), isIdempotent: true, "Dims the lamp.")
 ///     }
 /// }
 /// ```
@@ -40,11 +41,13 @@ extension Method {
 /// A method whose call opens a stream: once the service has accepted, both ends send until they finish.
 ///
 /// ```swift
-/// extension Files {
-///     public enum Find: StreamMethod {
-///         public typealias Upstream = Nothing
-///         public typealias Downstream = Found
-///         …
+/// extension Lamp {
+///     enum Watch: StreamMethod {
+///         typealias Input = Nothing
+///         typealias Output = Nothing
+///         typealias Upstream = Nothing
+///         typealias Downstream = Brightness
+///         static let header = MethodHeader.stream("lamp.watch", by: .grant(.node), "Tells of each change.")
 ///     }
 /// }
 /// ```

@@ -3,7 +3,7 @@ public import KithIdentity
 /// All that is known of a method before it is called.
 ///
 /// ```swift
-/// static let header = MethodHeader.action("lamp.set", by: .grant(.node), isIdempotent: true, "Sets the brightness.")
+/// static let header = MethodHeader.action("lamp.set", by: .grant(.node), isIdempotent: true, "Dims the lamp.")
 /// ```
 public struct MethodHeader: Hashable, Sendable {
     /// The callers of a method, whatever its input.

@@ -10,7 +10,7 @@ import Synchronization
 /// let pipe = Pipe()
 /// try await pipe.left.write([1, 2, 3])
 /// try await pipe.left.finish()
-/// while let bytes = try await pipe.right.read(upTo: 4096) { … }
+/// while let bytes = try await pipe.right.read(upTo: 4096) { print(bytes) }
 /// ```
 public struct Pipe: Sendable {
     /// One end.

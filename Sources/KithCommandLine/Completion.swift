@@ -96,7 +96,8 @@ package struct Completion: Hashable, Sendable {
         var device: String?
         for (role, word) in zip(scan.roles, words) {
             switch role {
-            case .names(let indices, let value?) where scan.command.arguments[indices.last ?? 0].namesDevice: device = value
+            case .names(let indices, let value?) where scan.command.arguments[indices.last ?? 0].namesDevice:
+                device = value
             case .value(let index) where scan.command.arguments[index].namesDevice: device = word
             default: break
             }
@@ -111,7 +112,8 @@ package struct Completion: Hashable, Sendable {
     package mutating func add(members: [(name: String, help: String)]) {
         // Before the first character of an object there is its brace.
         let brace = stem.isEmpty && typed.isEmpty ? "{" : ""
-        for member in members where !given.contains(member.name) && !member.name.contains(where: { "\"\\".contains($0) }) {
+        for member in members
+        where !given.contains(member.name) && !member.name.contains(where: { "\"\\".contains($0) }) {
             offer(Candidate("\(brace)\"\(member.name)\":", help: member.help, isPartial: true))
         }
     }

@@ -7,7 +7,6 @@ import KithWire
 /// let forwards = ForwardSet([try Forward.Rule(.local, parsing: "8080:localhost:80")])
 /// try await forwards.whileUp(to: "laptop", client: client) { running in
 ///     print(running.rules.flatMap(\.listening))
-///     …
 /// }
 /// ```
 /// The device that `client` speaks to listens and carries; the connections do not pass through this process unless it is

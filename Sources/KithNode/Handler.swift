@@ -7,11 +7,13 @@ import KithWire
 /// ```swift
 /// var handlers: [Handler] {
 ///     [
-///         .call(Files.Stat.self) { input, context in try stat(input, allowedBy: context) },
-///         .stream(Files.Read.self) { input, context, pending in
-///             let file = try open(input, allowedBy: context)
-///             let stream = try await pending.accept(file.entry)
-///             …
+///         .call(Lamp.Change.self) { input, _ in
+///             await lamp.set(input.value)
+///             return Nothing()
+///         },
+///         .stream(Lamp.Watch.self) { _, _, pending in
+///             let stream = try await pending.accept()
+///             for await change in lamp.changes.stream { try await stream.send(change) }
 ///             try await stream.finish()
 ///         },
 ///     ]

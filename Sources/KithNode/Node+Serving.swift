@@ -87,7 +87,8 @@ extension Node {
         let knows = session.hello?.capabilities.contains(Reach.Hello.streamErrors) ?? true
         guard session.isPaired, knows, session.link.isOpen else { return }
         // Whoever cannot be told learns the code all the same.
-        _ = try? await ask(Reach.Failed.self, Reach.Failed.Input(stream: stream, error), in: session, within: .seconds(2))
+        _ = try? await ask(
+            Reach.Failed.self, Reach.Failed.Input(stream: stream, error), in: session, within: .seconds(2))
     }
 
     static let crowded = KithError(.exhausted, "Too many devices that are not paired are connected. Try again soon.")

@@ -14,9 +14,9 @@ import Synchronization
 ///
 /// ```swift
 /// let node = Node(id: key.id, store: store, logger: logger)
-/// try node.add(FilesService())
+/// try node.add(MathService())
 /// async let serving: Void = node.serve(endpoint)
-/// let entries = try await node.client.call(Files.List.self, .init(path: "/srv"), on: "laptop")
+/// let sum = try await node.client.call(Math.Add.self, .init(a: 2, b: 3), on: "laptop")
 /// ```
 public final class Node: Sendable {
     /// The limits of a node.

@@ -10,8 +10,7 @@ import Synchronization
 /// try await session.endInput()
 /// for try await event in session.events {
 ///     switch event {
-///     case .output(let bytes): …
-///     case .errorOutput(let bytes): …
+///     case .output(let bytes), .errorOutput(let bytes): print(String(decoding: bytes, as: UTF8.self))
 ///     case .exited(let exit): print(exit.shellStatus)
 ///     default: break
 ///     }

@@ -74,9 +74,8 @@ final class SocketStream: ByteStream {
         while true {
             try Task.checkCancellation()
             let hasEnded = try state.withLock { state throws -> Bool in
-                if state.hasEnded { return true }
                 if let error = state.aborted { throw error }
-                return false
+                return state.hasEnded
             }
             if hasEnded { return nil }
             if reading.isDrained, reading.ahead.isEmpty {
@@ -214,12 +213,7 @@ final class SocketStream: ByteStream {
             return !state.hasFinished
         }
         guard isFirst else { return }
-        do {
-            try await send(head: 0, [])
-        } catch let error as KithError {
-            // One that has ended its direction and is gone does without the end of ours.
-            guard state.withLock({ $0.hasEnded }) else { throw error }
-        }
+        try await send(head: 0, [])
         state.withLock { $0.hasFinished = true }
     }
 
@@ -274,7 +268,9 @@ final class SocketStream: ByteStream {
 
     func fail(_ error: KithError) {
         var text = RPCError(error).json
-        if text.count > Self.errorLimit { text = RPCError(KithError(error.code, error.message.prefix(bytes: 4096))).json }
+        if text.count > Self.errorLimit {
+            text = RPCError(KithError(error.code, error.message.prefix(bytes: 4096))).json
+        }
         guard sendsErrors, text.count <= Self.errorLimit else { return abort(error.code) }
         abandon(error, saying: Self.bytes(Self.abortBit | Self.errorBit | UInt32(text.count)) + text)
     }

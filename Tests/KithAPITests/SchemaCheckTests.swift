@@ -18,7 +18,8 @@ import Testing
     }
 
     @Test(arguments: [
-        ("null", "null"), ("boolean", "true"), ("integer", "-3"), ("integer", "3.0"), ("integer", "18446744073709551616"),
+        ("null", "null"), ("boolean", "true"), ("integer", "-3"), ("integer", "3.0"),
+        ("integer", "18446744073709551616"),
         ("integer", "3e2"), ("number", "0.5"), ("number", "7"), ("string", "\"\""), ("array", "[]"), ("object", "{}"),
     ])
     func `a value of the type passes, one of no other does`(type: String, value: String) throws {
@@ -59,9 +60,11 @@ import Testing
     @Test func `limits of numbers, lengths and counts hold`() throws {
         for (value, schema, isRight) in [
             ("9007199254740993", ["maximum": 9_007_199_254_740_992], false), ("1e400", ["maximum": 5], false),
-            ("-1e400", ["maximum": 5], true), ("5", ["exclusiveMinimum": 5], false), ("5", ["minimum": .number(5)], true),
+            ("-1e400", ["maximum": 5], true), ("5", ["exclusiveMinimum": 5], false),
+            ("5", ["minimum": .number(5)], true),
             ("5", ["exclusiveMaximum": .number(5.5)], true), ("\"e\u{301}\"", ["maxLength": 1], false),
-            ("\"\u{1F600}\"", ["maxLength": 1], true), ("[1,2]", ["maxItems": 1], false), ("[]", ["minItems": 1], false),
+            ("\"\u{1F600}\"", ["maxLength": 1], true), ("[1,2]", ["maxItems": 1], false),
+            ("[]", ["minItems": 1], false),
             ("{\"a\":1}", ["maxProperties": 0], false), ("[1, 1.0]", ["uniqueItems": true], false),
             ("[18446744073709551615, 18446744073709551614, \"1\", 1]", ["uniqueItems": true], true),
             ("[{\"a\":[1]},{\"a\":[1]}]", ["uniqueItems": true], false),
@@ -114,13 +117,16 @@ import Testing
         for _ in 0..<40 { value = .array([value]) }
         #expect(throws: KithError(.exhausted, "")) { try schema.check(value, as: "params") }
         let many = ParsedJSON.array(Array(repeating: .null, count: SchemaCheck.stepLimit))
-        #expect(throws: KithError(.exhausted, "")) { try JSONSchema.array(of: ["type": "null"]).check(many, as: "params") }
+        #expect(throws: KithError(.exhausted, "")) {
+            try JSONSchema.array(of: ["type": "null"]).check(many, as: "params")
+        }
     }
 
     @Test func `keywords that are unknown, or make no sense, allow all`() throws {
         let odd: JSONSchema = [
             "type": "quaternion", "format": "email", "pattern": "^a", "minimum": "x", "maxLength": -1, "required": 5,
-            "properties": [1], "items": "x", "enum": 7, "$ref": "https://example.org/", "anyOf": [], "minItems": .number(0.5),
+            "properties": [1], "items": "x", "enum": 7, "$ref": "https://example.org/", "anyOf": [],
+            "minItems": .number(0.5),
         ]
         for value in ["null", "5", "\"b\"", "[1]", "{\"a\":2}"] { #expect(try reason(value, odd) == nil) }
         #expect(try reason("5", [:]) == nil)

@@ -44,7 +44,8 @@ import Testing
         #expect(words(#"{ "p"#) == [#"{ "path":"#])
         #expect(words(#"{"path": "/a,b\"{", "#) == [#"{"path": "/a,b\"{", "after":"#])
         #expect(words(#"{"x": {"path": [1, {"after": 2}]},"#).count == 2)
-        for elsewhere in [#"{"path": "#, #"{"path": "af"#, #"{"x": {"#, #"{"x": ["#, "{}", #"{"path""#, "[", "p", "{p"] {
+        for elsewhere in [#"{"path": "#, #"{"path": "af"#, #"{"x": {"#, #"{"x": ["#, "{}", #"{"path""#, "[", "p", "{p"]
+        {
             #expect(words(elsewhere) == [], "\(elsewhere)")
         }
     }

@@ -20,7 +20,8 @@ extension JSONSchema {
             try check.check(value, self, SchemaCheck.Path())
         } catch {
             switch error {
-            case .violation(let violation): throw KithError(.invalid, "\(violation.path.text(of: name)): \(violation.text)")
+            case .violation(let violation):
+                throw KithError(.invalid, "\(violation.path.text(of: name)): \(violation.text)")
             case .tooMuch: throw KithError(.exhausted, "\(name): too deep or too large to be checked.")
             }
         }
@@ -82,7 +83,9 @@ struct SchemaCheck {
             guard text.unicodeScalars.contains(where: { $0.value < 0x20 || (0x7F...0x9F).contains($0.value) }) else {
                 return text
             }
-            return String(String.UnicodeScalarView(text.unicodeScalars.map { $0.properties.generalCategory == .control ? "?" : $0 }))
+            return String(
+                String.UnicodeScalarView(
+                    text.unicodeScalars.map { $0.properties.generalCategory == .control ? "?" : $0 }))
         }
     }
 
@@ -113,7 +116,8 @@ struct SchemaCheck {
         }
         let types = schema["type"].map(Self.types) ?? []
         if !types.isEmpty, !types.contains(where: { Self.isOf($0, value) }) {
-            throw fail("must be \(types.map(Self.phrase).joined(separator: " or ")), not \(Self.kind(value)).", isOfType: true)
+            throw fail(
+                "must be \(types.map(Self.phrase).joined(separator: " or ")), not \(Self.kind(value)).", isOfType: true)
         }
         if let constant = schema["const"] {
             guard Canonical(value) == Canonical(constant) else { throw fail("must be \(Self.shown(constant)).") }

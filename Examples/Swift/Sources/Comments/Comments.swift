@@ -1,0 +1,196 @@
+// The Swift in the package's own documentation comments, word for word, each where it compiles; `scripts/examples` compares
+// the two. Only built.
+
+import Kith
+import KithClient
+import KithForward
+import KithGroups
+import KithMLS
+import KithNode
+import KithShell
+import KithStore
+import KithTelemetry
+
+// MARK: - Devices and nodes
+
+func openDevice() async throws {
+    let device = try await Device.open(directory: "/var/lib/ana")
+    try await device.whileRunning {
+        let entries = try await device.client.call(Files.List.self, .init(path: "/srv"), on: "laptop")
+        print(entries)
+    }
+}
+
+func makeNode(key: DeviceKey, store: Store, endpoint: Endpoint, logger: Logger) async throws {
+    let node = Node(id: key.id, store: store, logger: logger)
+    try node.add(MathService())
+    async let serving: Void = node.serve(endpoint)
+    let sum = try await node.client.call(Math.Add.self, .init(a: 2, b: 3), on: "laptop")
+    print(sum)
+    await serving
+}
+
+// MARK: - Methods
+
+enum Math {
+    enum Add: Method {
+        struct Input: Codable, Sendable {
+            var a: Int
+            var b: Int
+        }
+        typealias Output = Int
+        static let header = MethodHeader.query("math.add", by: .grant(.node), "Adds two numbers.")
+    }
+}
+
+struct MathService: Service {
+    var handlers: [Handler] {
+        [.call(Math.Add.self) { input, _ in input.a + input.b }]
+    }
+}
+
+func addService(to device: Device) throws {
+    struct MathService: Service {
+        var handlers: [Handler] {
+            [.call(Math.Add.self) { input, _ in input.a + input.b }]
+        }
+    }
+    let math = try device.add(MathService())
+    print(math)
+}
+
+actor Lamp {
+    nonisolated let changes = AsyncStream.makeStream(of: Brightness.self)
+
+    func set(_ brightness: Int) { changes.continuation.yield(Brightness(value: brightness)) }
+}
+
+struct Brightness: StreamMessage {
+    var value: Int
+}
+
+extension Lamp {
+    enum Change: Method {
+        typealias Input = Brightness
+        typealias Output = Nothing
+        static let header = MethodHeader.action("lamp.set", by: .grant(.node), isIdempotent: true, "Dims the lamp.")
+    }
+}
+
+extension Lamp {
+    enum Watch: StreamMethod {
+        typealias Input = Nothing
+        typealias Output = Nothing
+        typealias Upstream = Nothing
+        typealias Downstream = Brightness
+        static let header = MethodHeader.stream("lamp.watch", by: .grant(.node), "Tells of each change.")
+    }
+}
+
+struct LampService: Service {
+    let lamp: Lamp
+
+    var handlers: [Handler] {
+        [
+            .call(Lamp.Change.self) { input, _ in
+                await lamp.set(input.value)
+                return Nothing()
+            },
+            .stream(Lamp.Watch.self) { _, _, pending in
+                let stream = try await pending.accept()
+                for await change in lamp.changes.stream { try await stream.send(change) }
+                try await stream.finish()
+            },
+        ]
+    }
+}
+
+func declareAtRunTime() -> Handler {
+    let now = DynamicMethod(
+        .query("weather.now", by: .grant(.node), "Tells the weather."),
+        input: ["type": "object", "properties": ["place": ["type": "string"]]])
+    let handler = Handler.call(now) { input, _ in ["degrees": 21] }
+    return handler
+}
+
+// MARK: - Calls
+
+func find(path: Files.Path, by client: Client) async throws {
+    let found = try await client.open(Files.Find.self, .init(path: path), on: "laptop").stream
+    for try await entry in found.messages { print(entry) }
+}
+
+func pipe() async throws {
+    let pipe = Pipe()
+    try await pipe.left.write([1, 2, 3])
+    try await pipe.left.finish()
+    while let bytes = try await pipe.right.read(upTo: 4096) { print(bytes) }
+}
+
+func reconnect(environment: [String: String]) -> Client {
+    let client = Client(ReconnectingCarrier(directory: Device.defaultDirectory(environment: environment)))
+    return client
+}
+
+func intercept(_ device: Device) -> Client {
+    struct Patience: ClientInterceptor {
+        func intercept(
+            _ call: OutgoingCall, next: @escaping @Sendable (OutgoingCall) async throws -> Void
+        ) async throws {
+            var call = call
+            call.options.timeout = call.options.timeout ?? .seconds(10)
+            try await next(call)
+        }
+    }
+    let client = device.client.intercepted(by: [Patience()])
+    return client
+}
+
+func intercept(_ options: inout Device.Options, while isOpen: @escaping @Sendable () -> Bool) {
+    struct OfficeHours: CallInterceptor {
+        let isOpen: @Sendable () -> Bool
+
+        func serve(
+            _ call: ServedCall, next: @escaping @Sendable (ServedCall) async throws -> Void
+        ) async throws {
+            guard call.context.caller == .owner || isOpen() else { throw KithError(.denied, "Closed for today.") }
+            try await next(call)
+        }
+    }
+    options.interceptors = [OfficeHours(isOpen: isOpen)]
+}
+
+func trace(_ options: inout Device.Options) {
+    options.interceptors = [CallTracing()]
+}
+
+// MARK: - Services of ours
+
+func forward(by client: Client) async throws {
+    let forwards = ForwardSet([try Forward.Rule(.local, parsing: "8080:localhost:80")])
+    try await forwards.whileUp(to: "laptop", client: client) { running in
+        print(running.rules.flatMap(\.listening))
+    }
+}
+
+func run(by client: Client) async throws {
+    let session = try await ShellSession.open(.init(commandLine: "make test"), on: "laptop", client: client)
+    try await session.endInput()
+    for try await event in session.events {
+        switch event {
+        case .output(let bytes), .errorOutput(let bytes): print(String(decoding: bytes, as: UTF8.self))
+        case .exited(let exit): print(exit.shellStatus)
+        default: break
+        }
+    }
+}
+
+// MARK: - Groups
+
+func sign(
+    by chip: any GroupSigner, storage: any GroupStorage, delivery: any GroupDelivery, options: GroupClient.Options
+) throws -> GroupClient {
+    let client = try GroupClient(
+        name: "anna", signer: chip, storage: storage, delivery: delivery, options: options)
+    return client
+}
