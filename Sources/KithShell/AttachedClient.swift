@@ -76,7 +76,7 @@ struct AttachedClient: Sendable {
             group.addTask {
                 // Cut short when it has left in time.
                 guard (try? await shell.clock.sleep(for: Self.lastWordTime)) != nil else { return }
-                stream.abort(error.code)
+                stream.fail(error)
             }
             await group.next()
             group.cancelAll()

@@ -27,7 +27,8 @@ import Testing
         #expect(complete("cp", "--data").sources == [.folders])
         #expect(complete("call", "m", current: "--on=la").sources == [.devices])
         #expect(complete("call", "m", "--on").sources == [.devices])
-        #expect(complete("call", "m", "-qr", "--on", "x").sources.isEmpty)
+        #expect(complete("call", "m", "-qr", "--on", "x").sources == [.members(method: "m", device: "x")])
+        #expect(complete("call", "m", "{}", "-qr", "--on", "x").sources.isEmpty)
     }
 
     @Test func `a method's input is completed by the names of its members, each once`() {

@@ -34,7 +34,8 @@ import Testing
         try await machine.up()
         for words in [
             ["--data", machine.data, "--json", "status"], ["--json", "--data=\(machine.data)", "inbox", "list"],
-            ["inbox", "--data", machine.data, "--json", "list"], ["--json", "forward", "--data", machine.data, "list"],
+            ["inbox", "--data", machine.data, "--json", "list"],
+            ["--json", "api", "--data", machine.data, "show", "files.list"],
             ["--json", "inbox", "--data", machine.data],
         ] {
             let outcome = try await machine.start(
