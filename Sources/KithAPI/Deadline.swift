@@ -1,25 +1,27 @@
-import KithWire
+package import KithWire
 
 /// Runs `body`, cancels it when `timeout` has passed, and then throws `.timedOut`.
 ///
 /// Returns only when `body` has: a body that ignores cancellation is waited for.
 package func withDeadline<Result: Sendable>(
-    _ timeout: Duration?, _ body: @escaping @Sendable () async throws -> Result
+    _ timeout: Duration?, on clock: any Ticker = ContinuousClock(),
+    _ body: @escaping @Sendable () async throws -> Result
 ) async throws -> Result {
     guard let timeout else { return try await body() }
-    return try await withDeadline(.now.advanced(by: timeout), body)
+    return try await withDeadline(clock.now.advanced(by: timeout), on: clock, body)
 }
 
 /// Runs `body`, cancels it at `deadline`, and then throws `.timedOut`.
 package func withDeadline<Result: Sendable>(
-    _ deadline: ContinuousClock.Instant?, _ body: @escaping @Sendable () async throws -> Result
+    _ deadline: ContinuousClock.Instant?, on clock: any Ticker = ContinuousClock(),
+    _ body: @escaping @Sendable () async throws -> Result
 ) async throws -> Result {
     guard let deadline else { return try await body() }
     let timedOut = KithError(.timedOut, "It was not done in time.")
     return try await withThrowingTaskGroup(of: Result?.self) { group in
         group.addTask { try await body() }
         group.addTask {
-            try await Task.sleep(until: deadline, clock: .continuous)
+            try await clock.sleep(until: deadline, tolerance: nil)
             return nil
         }
         defer { group.cancelAll() }

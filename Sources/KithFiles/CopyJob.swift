@@ -21,13 +21,15 @@ struct CopyJob: Sendable {
     private let protection: ProtectedFiles?
     private let disk: DiskExecutor
     private let active: ActivePartials
-    private let board = ProgressBoard()
+    private let clock: any Ticker
+    private let board: ProgressBoard
     private let receiving: Files.ReceiveOptions
     /// The rates that all transfers of the copy share, from devices and to one.
     private let limits: (incoming: RateLimit, outgoing: RateLimit)?
 
     init(
-        _ input: Files.Copy.Input, for context: CallContext, disk: DiskExecutor, active: ActivePartials
+        _ input: Files.Copy.Input, for context: CallContext, disk: DiskExecutor, active: ActivePartials,
+        clock: any Ticker
     ) throws(KithError) {
         guard !input.sources.isEmpty else { throw KithError(.invalid, "Name at least one file or folder to copy.") }
         self.input = input
@@ -35,6 +37,8 @@ struct CopyJob: Sendable {
         protection = context.protection
         self.disk = disk
         self.active = active
+        self.clock = clock
+        board = ProgressBoard(clock)
         guard input.compress != .always || BlockCompression.isAvailable else {
             throw KithError(
                 .unsupported, "This kith was built without zstd and cannot compress: leave out --compress always.")
@@ -53,7 +57,7 @@ struct CopyJob: Sendable {
                 .invalid,
                 "1 to \(Self.maximumParallel) files can be copied at the same time, not \(input.parallel ?? 0).")
         }
-        limits = input.limit.map { (RateLimit($0), RateLimit($0)) }
+        limits = input.limit.map { (RateLimit($0, on: clock), RateLimit($0, on: clock)) }
         // A pattern that cannot be read is refused before anything is asked for.
         _ = try IgnoreRules(input.selection.exclude)
         var receiving = input.receiving
@@ -355,7 +359,7 @@ struct CopyJob: Sendable {
         let patience = Duration.seconds(Int64(input.retrySeconds))
         var done = progress.moved
         progress.isConnected = false
-        var lastMove = ContinuousClock.now
+        var lastMove = clock.now
         var pause = Duration.milliseconds(250)
         var isFirst = true
         while true {
@@ -369,13 +373,13 @@ struct CopyJob: Sendable {
                     progress.restart(from: mark)
                     continue
                 }
-                let now = ContinuousClock.now
+                let now = clock.now
                 if progress.moved != done {
                     (done, lastMove, pause) = (progress.moved, now, .milliseconds(250))
                 }
                 guard now - lastMove < patience else { throw error }
                 progress.wait("waiting for \(devices)…")
-                try await Task.sleep(for: pause)
+                try await clock.sleep(for: pause)
                 pause = min(pause * 2, .seconds(10))
                 progress.restart(from: mark)
             }

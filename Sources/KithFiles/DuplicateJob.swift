@@ -8,13 +8,15 @@ import KithWire
 /// It is the same as one over a link, through a pipe of this process: verified, put in place when it is whole, gone on with
 /// when it was cut.
 struct DuplicateJob: Sendable {
+    private let clock: any Ticker
     private let sources: [TreeSource]
     private let destination: ConfinedPath
     private let receiving: Files.ReceiveOptions
     private let selection: Files.Selection
 
     /// Finds both ends; on a ``DiskExecutor``.
-    init(_ input: Files.Duplicate.Input, for context: CallContext) throws {
+    init(_ input: Files.Duplicate.Input, for context: CallContext, clock: any Ticker) throws {
+        self.clock = clock
         guard !input.sources.isEmpty else { throw KithError(.invalid, "Name at least one file or folder to copy.") }
         let caller = context.caller
         try context.narrow("copy \(input.sources[0])") { grants in
@@ -38,7 +40,7 @@ struct DuplicateJob: Sendable {
 
     /// Copies, and reports ten times a second.
     func run(on disk: DiskExecutor, active: ActivePartials, reportingTo stream: ProgressBoard.Reports) async throws {
-        let board = ProgressBoard()
+        let board = ProgressBoard(clock)
         let progress = board.begin(1, areOverLinks: false)[0]
         try await board.report(to: stream) {
             let pipe = Pipe()

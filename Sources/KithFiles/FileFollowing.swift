@@ -11,8 +11,10 @@ struct FileFollowing: Sendable {
 
     private let input: Files.Follow.Input
     private let path: ConfinedPath
+    private let clock: any Ticker
 
-    init(_ input: Files.Follow.Input, _ context: CallContext) throws(KithError) {
+    init(_ input: Files.Follow.Input, _ context: CallContext, clock: any Ticker) throws(KithError) {
+        self.clock = clock
         guard !input.waits || input.follows else {
             throw KithError(.invalid, "Cannot wait for \(input.path) without following it: `waits` needs `follows`.")
         }
@@ -79,9 +81,9 @@ struct FileFollowing: Sendable {
             try await messages.send(Files.Followed(event: .missing))
             isMissing = true
         }
-        var lastChange = ContinuousClock.now
+        var lastChange = clock.now
         while true {
-            try await Task.sleep(for: ContinuousClock.now - lastChange < .seconds(1) ? Self.busy : Self.idle)
+            try await clock.sleep(for: clock.now - lastChange < .seconds(1) ? Self.busy : Self.idle)
             if let current = file {
                 let before = offset
                 if try current.size(path.shown) < offset {
@@ -89,7 +91,7 @@ struct FileFollowing: Sendable {
                     try await messages.send(Files.Followed(event: .truncated))
                 }
                 offset = try await copy(current, from: offset, to: .max, messages)
-                if offset != before { lastChange = .now }
+                if offset != before { lastChange = clock.now }
             }
             let named: Descriptor.Info
             do throws(Errno) {
@@ -112,7 +114,7 @@ struct FileFollowing: Sendable {
                 isMissing = false
                 try await messages.send(Files.Followed(event: .replaced))
                 offset = try await copy(replacement, from: 0, to: .max, messages)
-                lastChange = .now
+                lastChange = clock.now
             } catch let error as KithError where error.code == .notFound || error.code == .denied {
                 if !isMissing { try await messages.send(Files.Followed(event: .missing)) }
                 isMissing = true

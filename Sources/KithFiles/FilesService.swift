@@ -3,7 +3,7 @@ import KithAPI
 import KithIO
 import KithIdentity
 public import KithNode
-import KithWire
+package import KithWire
 public import Logging
 
 /// Files for the devices that hold a `files` grant, and copies for this device's own person.
@@ -11,12 +11,19 @@ public import Logging
 /// Whatever a path, a link or a race says, the kernel keeps a caller beneath the folder it was granted.
 public struct FilesService: Service {
     private let logger: Logger
+    private let clock: any Ticker
     private let disk = DiskExecutor()
     private let active = ActivePartials()
     private let slots = SubstreamSlots()
 
     /// Makes the service.
-    public init(logger: Logger) { self.logger = logger }
+    public init(logger: Logger) { self.init(logger: logger, clock: ContinuousClock()) }
+
+    /// Makes the service; rates, retries and following go by `clock`.
+    package init(logger: Logger, clock: any Ticker) {
+        self.logger = logger
+        self.clock = clock
+    }
 
     /// The methods it serves.
     public var handlers: [Handler] {
@@ -32,15 +39,16 @@ public struct FilesService: Service {
             .stream(Files.Pull.self) { try await pull($0, $1, $2) }.limited(to: 128),
             .stream(Files.Push.self) { try await push($0, $1, $2) }.limited(to: 128),
             .stream(Files.Substream.self) { try await slots.join($0, $1, $2) },
-            .stream(Files.Find.self) { try await FolderSearch($0, $1).run($2, on: disk) }.limited(to: 16),
+            .stream(Files.Find.self) { try await FolderSearch($0, $1, clock: clock).run($2, on: disk) }.limited(to: 16),
             .stream(Files.Usage.self) { try await FolderUsage($0, $1).run($2, on: disk) }.limited(to: 16),
-            .stream(Files.Follow.self) { try await FileFollowing($0, $1).run($2, on: disk) }.limited(to: 64),
+            .stream(Files.Follow.self) { try await FileFollowing($0, $1, clock: clock).run($2, on: disk) }.limited(
+                to: 64),
             .stream(Files.Duplicate.self) { input, context, pending in
-                let job = try await onDisk { try DuplicateJob(input, for: context) }
+                let job = try await onDisk { try DuplicateJob(input, for: context, clock: clock) }
                 try await job.run(on: disk, active: active, reportingTo: try await pending.accept())
             }.limited(to: 8),
             .stream(Files.Copy.self) { input, context, pending in
-                let job = try CopyJob(input, for: context, disk: disk, active: active)
+                let job = try CopyJob(input, for: context, disk: disk, active: active, clock: clock)
                 try await job.run(reportingTo: try await pending.accept())
             },
         ]

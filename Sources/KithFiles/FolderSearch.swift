@@ -65,10 +65,12 @@ struct FolderSearch: Sendable {
     private let input: Files.Find.Input
     private let filter: FileCondition
     private let path: ConfinedPath
+    private let clock: any Ticker
     private let now = Int64(time(nil))
 
-    init(_ input: Files.Find.Input, _ context: CallContext) throws(KithError) {
+    init(_ input: Files.Find.Input, _ context: CallContext, clock: any Ticker) throws(KithError) {
         self.input = input
+        self.clock = clock
         filter = try FileCondition(input.filter)
         path = try ConfinedPath(input.path, .read, for: context)
     }
@@ -107,7 +109,7 @@ struct FolderSearch: Sendable {
         var report = Files.Found()
         var size = 0
         var problems = WalkProblems()
-        var deadline = ContinuousClock.now + Self.patience
+        var deadline = clock.now + Self.patience
         let name = path.name ?? [UInt8(ascii: "/")]
         let names = input.details == true ? AccountNames() : nil
         func entry(_ path: [UInt8], _ info: Descriptor.Info, _ target: [UInt8]?) -> Files.Entry {
@@ -143,7 +145,7 @@ struct FolderSearch: Sendable {
             visited += 1
             guard visited % 64 == 0 || size > Self.messageSize else { continue }
             try Task.checkCancellation()
-            guard report.entries.count >= 512 || size > Self.messageSize || ContinuousClock.now >= deadline else {
+            guard report.entries.count >= 512 || size > Self.messageSize || clock.now >= deadline else {
                 continue
             }
             if !report.entries.isEmpty {
@@ -153,7 +155,7 @@ struct FolderSearch: Sendable {
                 report = Files.Found()
                 size = 0
             }
-            deadline = ContinuousClock.now + Self.patience
+            deadline = clock.now + Self.patience
         }
         report.skipped = problems.take()
         report.skippedCount = problems.count
@@ -170,7 +172,7 @@ struct FolderSearch: Sendable {
         var report = begun
         var packed: [UInt8] = []
         var problems = WalkProblems()
-        var deadline = ContinuousClock.now + Self.patience
+        var deadline = clock.now + Self.patience
         var visited = 0
         while let step = walk.step() {
             switch step {
@@ -182,7 +184,7 @@ struct FolderSearch: Sendable {
             visited += 1
             guard visited % 256 == 0 || packed.count > Self.messageSize else { continue }
             try Task.checkCancellation()
-            guard packed.count > Self.messageSize || ContinuousClock.now >= deadline else { continue }
+            guard packed.count > Self.messageSize || clock.now >= deadline else { continue }
             if !packed.isEmpty {
                 report.names = ByteString(packed)
                 report.skipped = problems.take()
@@ -191,7 +193,7 @@ struct FolderSearch: Sendable {
                 report = Files.Found()
                 packed.removeAll(keepingCapacity: true)
             }
-            deadline = ContinuousClock.now + Self.patience
+            deadline = clock.now + Self.patience
         }
         if !packed.isEmpty { report.names = ByteString(packed) }
         report.skipped = problems.take()

@@ -2,7 +2,7 @@ import Foundation
 import KithAPI
 public import KithIdentity
 public import KithNode
-import KithWire
+package import KithWire
 public import Logging
 import Synchronization
 
@@ -64,6 +64,7 @@ public final class InboxService: Service {
 
     private let storage: InboxStorage
     private let logger: Logger
+    private let clock: any Ticker
     private let disk = DiskExecutor()
     private let active = ActivePartials()
     private let state: Mutex<State>
@@ -71,9 +72,15 @@ public final class InboxService: Service {
     private static let pastSetting = "inbox.past"
 
     /// Makes the service; reads what has arrived before.
-    public init(_ storage: InboxStorage, logger: Logger) throws {
+    public convenience init(_ storage: InboxStorage, logger: Logger) throws {
+        try self.init(storage, logger: logger, clock: ContinuousClock())
+    }
+
+    /// Makes the service, which waits by `clock`.
+    package init(_ storage: InboxStorage, logger: Logger, clock: any Ticker) throws {
         self.storage = storage
         self.logger = logger
+        self.clock = clock
         var past: [Inbox.Entry] = []
         if let text = try storage.setting(Self.pastSetting) {
             do {
@@ -91,7 +98,7 @@ public final class InboxService: Service {
             .stream(Offers.Send.self) { try await self.offer($0, $1, $2) },
             .stream(Offers.Push.self) { try await self.push($0, $1, $2) },
             .stream(Offers.Deliver.self) { input, context, pending in
-                try await OfferDelivery(input, client: context.client, disk: self.disk).run(pending)
+                try await OfferDelivery(input, client: context.client, disk: self.disk, clock: self.clock).run(pending)
             },
             .call(Inbox.List.self) { _, _ in self.state.withLock { $0.table.entries(at: self.storage.now()) } },
             .stream(Inbox.Watch.self) { _, _, pending in try await self.watch(pending) },
@@ -251,13 +258,13 @@ public final class InboxService: Service {
             group.addTask {
                 while let deadline = self.state.withLock({ $0.table.deadline(of: id) }) {
                     let left = min(max(deadline - self.storage.now(), 0), 5)
-                    try await Task.sleep(for: .milliseconds(left * 1_000 + 50))
+                    try await self.clock.sleep(for: .milliseconds(left * 1_000 + 50))
                     if let over = self.state.withLock({ $0.table.expiry(of: id, at: self.storage.now()) }) {
                         _ = self.end(id, over, failure: over == .failed ? Self.neverBegun : nil)
                     }
                 }
                 // The last answer is on its way; the sender ends the stream when it has it.
-                try await Task.sleep(for: .seconds(5))
+                try await self.clock.sleep(for: .seconds(5))
             }
             defer { group.cancelAll() }
             try await group.next()
@@ -317,7 +324,7 @@ public final class InboxService: Service {
                 }
                 group.addTask {
                     while true {
-                        try await Task.sleep(for: .milliseconds(50))
+                        try await self.clock.sleep(for: .milliseconds(50))
                         let report = progress.report()
                         self.state.withLock { $0.table.received(report.bytes, of: offer.entry.id) }
                         try Self.check(report, against: offer.entry)

@@ -8,6 +8,7 @@ struct OfferDelivery: Sendable {
     private let input: Offers.Deliver.Input
     private let client: Client
     private let disk: DiskExecutor
+    private let clock: any Ticker
     private let progress = TransferProgress()
     private let status = Status()
 
@@ -20,11 +21,14 @@ struct OfferDelivery: Sendable {
         }
     }
 
-    init(_ input: Offers.Deliver.Input, client: Client, disk: DiskExecutor) throws(KithError) {
+    init(
+        _ input: Offers.Deliver.Input, client: Client, disk: DiskExecutor, clock: any Ticker
+    ) throws(KithError) {
         guard !input.paths.isEmpty else { throw KithError(.invalid, "Name at least one file or folder to send.") }
         self.input = input
         self.client = client
         self.disk = disk
+        self.clock = clock
     }
 
     /// Offers and sends, and reports ten times a second.
@@ -41,7 +45,7 @@ struct OfferDelivery: Sendable {
                         if let state = status.current {
                             try await stream.send(Offers.Delivery(state: state, progress: progress.report()))
                         }
-                        try await Task.sleep(for: .milliseconds(100))
+                        try await clock.sleep(for: .milliseconds(100))
                     }
                 }
                 while let part = try await group.next() {
@@ -160,7 +164,7 @@ struct OfferDelivery: Sendable {
                     failure = error
                     // The other end knows better why, and says so in a moment if it can.
                     group.addTask {
-                        try await Task.sleep(for: .seconds(2))
+                        try await clock.sleep(for: .seconds(2))
                         return .waitedLongEnough
                     }
                 case .waitedLongEnough: if let failure { throw failure }

@@ -7,7 +7,11 @@ final class ProgressBoard: Sendable {
     /// The stream that reports go to.
     typealias Reports = MethodStream<Nothing, Files.Progress>
 
+    private let clock: any Ticker
     private let transfers = Mutex<[TransferProgress]>([])
+
+    /// Makes a board whose reports go by `clock`.
+    init(_ clock: any Ticker) { self.clock = clock }
 
     /// Begins; returns what each of `count` transfers tells its own to.
     func begin(_ count: Int, areOverLinks: Bool = true) -> [TransferProgress] {
@@ -29,7 +33,7 @@ final class ProgressBoard: Sendable {
                 group.addTask { try await copy() }
                 group.addTask {
                     while true {
-                        try await Task.sleep(for: .milliseconds(100))
+                        try await self.clock.sleep(for: .milliseconds(100))
                         let report = self.report()
                         // Not cut short when the copy ends meanwhile: what a report tells is told once.
                         try await Task(name: "files.copy report") { try await stream.send(report) }.value

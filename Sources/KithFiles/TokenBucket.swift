@@ -33,14 +33,18 @@ struct TokenBucket {
 /// The rate that several streams share.
 final class RateLimit: Sendable {
     private let bucket: Mutex<TokenBucket>
+    private let clock: any Ticker
 
     /// `rate` is bytes per second, at least one.
-    init(_ rate: UInt64) { bucket = Mutex(TokenBucket(rate: rate, at: ContinuousClock.now)) }
+    init(_ rate: UInt64, on clock: any Ticker = ContinuousClock()) {
+        self.clock = clock
+        bucket = Mutex(TokenBucket(rate: rate, at: clock.now))
+    }
 
     /// Waits until `count` bytes may pass.
     func wait(for count: Int) async throws {
-        let pause = bucket.withLock { $0.take(count, at: ContinuousClock.now) }
-        if pause > .zero { try await Task.sleep(for: pause) }
+        let pause = bucket.withLock { $0.take(count, at: clock.now) }
+        if pause > .zero { try await clock.sleep(for: pause) }
     }
 }
 

@@ -12,6 +12,7 @@ struct Connector: Sendable {
     let resolver: Resolver
     /// Which sockets are not connected to; `nil`: for this device's own person.
     var protection: ProtectedFiles?
+    var clock: any Ticker = ContinuousClock()
 
     /// The outcome of an attempt.
     struct Connection: Sendable {
@@ -32,9 +33,10 @@ struct Connector: Sendable {
         to endpoint: Forward.Endpoint, permission: some ForwardPermission, deadline: ContinuousClock.Instant? = nil
     ) async throws -> Connection {
         try endpoint.checkAsTarget()
-        let limit = min(deadline ?? .now + Self.patience, .now + Self.patience * 4)
+        let now = clock.now
+        let limit = min(deadline ?? now + Self.patience, now + Self.patience * 4)
         do {
-            return try await withDeadline(limit) {
+            return try await withDeadline(limit, on: clock) {
                 switch endpoint {
                 case .socket(let path):
                     try permission.checkSocket(path)
@@ -91,14 +93,14 @@ struct Connector: Sendable {
             var worst: Forward.Opening?
             while true {
                 try Task.checkCancellation()
-                switch engine.action(at: .now) {
+                switch engine.action(at: clock.now) {
                 case .attempt(let address):
                     group.addTask { .outcome(address, await Self.catching { try await self.attempt(address) }) }
                 case .wait(let until):
                     if let until, until != armed {
                         armed = until
                         group.addTask {
-                            try? await Task.sleep(until: until, clock: .continuous)  // ends early only when cancelled
+                            try? await clock.sleep(until: until, tolerance: nil)  // ends early only when cancelled
                             return .tick
                         }
                     }
@@ -149,7 +151,7 @@ struct Connector: Sendable {
             let error = SystemError(-descriptor)
             // Its queue is full; there is nothing to be told by when it no longer is.
             guard error.isWouldBlock else { return Connection(opening: try Self.opening(error, endpoint)) }
-            try await Task.sleep(for: .milliseconds(20))
+            try await clock.sleep(for: .milliseconds(20))
         }
     }
 

@@ -76,7 +76,7 @@ final class DatagramAssociation: Sendable {
             }
             group.addTask {
                 try await carryDatagrams(
-                    over: stream, idle: idle,
+                    over: stream, idle: idle, on: self.connector.clock,
                     outgoing: {
                         let frame = await self.incoming.next()
                         if let frame { traffic.received(frame.payload.count) }
@@ -120,7 +120,7 @@ final class DatagramAssociation: Sendable {
 
     /// The address of a name that was looked up lately; else keeps the payload, and says whether to look it up.
     private func resolved(_ endpoint: Forward.Endpoint, or payload: [UInt8]) -> (NetworkAddress?, wants: Bool) {
-        let now = ContinuousClock.now
+        let now = connector.clock.now
         return state.withLock { state in
             if let name = state.names[endpoint], let until = name.until, until > now {
                 return (name.addresses.first, false)
@@ -149,7 +149,7 @@ final class DatagramAssociation: Sendable {
         let addresses = (try? await connector.addresses(of: endpoint, permission: permission)) ?? []
         let usable = addresses.filter { address in sockets.contains { $0.address.isIPv6 == address.isIPv6 } }
         let waiting = state.withLock { state in
-            defer { state.names[endpoint] = Name(addresses: usable, until: .now + Self.nameLifetime) }
+            defer { state.names[endpoint] = Name(addresses: usable, until: connector.clock.now + Self.nameLifetime) }
             return state.names[endpoint]?.waiting ?? []
         }
         guard let address = usable.first else { return }
@@ -163,7 +163,7 @@ final class DatagramAssociation: Sendable {
             {
                 state.partners[oldest.key] = nil
             }
-            state.partners[address] = .now
+            state.partners[address] = connector.clock.now
         }
         sockets.first { $0.address.isIPv6 == address.isIPv6 }?.send(payload, to: address)
     }

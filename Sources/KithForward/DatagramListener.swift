@@ -74,10 +74,12 @@ final class DatagramPartner: Sendable {
     }
 
     /// Carries its datagrams over a stream and back, until either end is silent for `idle` or the stream ends.
-    func carry(over stream: any ByteStream, idle: Duration, traffic: Traffic) async throws {
+    func carry(
+        over stream: any ByteStream, idle: Duration, on clock: any Ticker, traffic: Traffic
+    ) async throws {
         defer { close() }
         try await carryDatagrams(
-            over: stream, idle: idle,
+            over: stream, idle: idle, on: clock,
             outgoing: {
                 guard let payload = await self.queue.next() else { return nil }
                 traffic.sent(payload.count)
@@ -95,10 +97,11 @@ final class DatagramPartner: Sendable {
 /// Ends well when the stream does, when `outgoing` gives `nil`, or when nothing was carried for `idle`; then the stream
 /// is finished.
 func carryDatagrams(
-    over stream: any ByteStream, idle: Duration, outgoing: @escaping @Sendable () async -> DatagramFrame?,
+    over stream: any ByteStream, idle: Duration, on clock: any Ticker,
+    outgoing: @escaping @Sendable () async -> DatagramFrame?,
     incoming: @escaping @Sendable (DatagramFrame) async throws -> Void
 ) async throws {
-    let activity = Activity()
+    let activity = Activity(clock)
     try await withThrowingTaskGroup(of: Void.self) { group in
         group.addTask {
             while let frame = await outgoing() {
@@ -132,17 +135,23 @@ func carryDatagrams(
 
 /// When something happened last.
 final class Activity: Sendable {
-    private let last = Mutex(ContinuousClock.now)
+    private let clock: any Ticker
+    private let last: Mutex<ContinuousClock.Instant>
+
+    init(_ clock: any Ticker) {
+        self.clock = clock
+        last = Mutex(clock.now)
+    }
 
     /// Something happened.
-    func note() { last.withLock { $0 = .now } }
+    func note() { last.withLock { $0 = clock.now } }
 
     /// Waits until nothing has happened for as long as that.
     func waitUntilIdle(for limit: Duration) async throws {
         while true {
             let end = last.withLock { $0 } + limit
-            if end <= .now { return }
-            try await Task.sleep(until: end, clock: .continuous)
+            if end <= clock.now { return }
+            try await clock.sleep(until: end, tolerance: nil)
         }
     }
 }

@@ -169,7 +169,7 @@ extension ForwardService {
                 for socket in listeners {
                     group.addTask {
                         while true {
-                            while !listener.hasRoom { try await Task.sleep(for: .milliseconds(20)) }
+                            while !listener.hasRoom { try await options.clock.sleep(for: .milliseconds(20)) }
                             let (connection, from) = try await socket.accept()
                             announce(.connection(connection), from: from)
                         }
@@ -192,7 +192,8 @@ extension ForwardService {
                 await withDiscardingTaskGroup { waits in
                     for await number in expiries {
                         waits.addTask {
-                            try? await Task.sleep(for: options.arrivalPatience)  // ends early only when all ends
+                            // Ends early only when all ends.
+                            try? await options.clock.sleep(for: options.arrivalPatience)
                             if case .partner(let partner) = listener.take(number) { partner.close() }
                         }
                     }
@@ -232,7 +233,7 @@ extension ForwardService {
                 if isSent { call.traffic.sent(count) } else { call.traffic.received(count) }
             }
         case .partner(let partner):
-            try await partner.carry(over: stream, idle: options.datagramIdle, traffic: call.traffic)
+            try await partner.carry(over: stream, idle: options.datagramIdle, on: options.clock, traffic: call.traffic)
         }
     }
 }

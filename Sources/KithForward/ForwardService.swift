@@ -1,7 +1,7 @@
 import KithAPI
 import KithIO
 public import KithNode
-import KithWire
+package import KithWire
 public import Logging
 import Synchronization
 
@@ -21,6 +21,8 @@ public struct ForwardService: Service {
         public var arrivalPatience = Duration.seconds(30)
         /// The time partners of datagrams may be silent.
         public var datagramIdle = Duration.seconds(120)
+        /// The clock of its waits and limits.
+        package var clock: any Ticker = ContinuousClock()
 
         /// Makes the default options.
         public init() {}
@@ -40,7 +42,7 @@ public struct ForwardService: Service {
         self.options = options
         self.storage = storage
         self.logger = logger
-        core = Core(resolver)
+        core = Core(resolver, options.clock)
     }
 
     /// The handlers of the methods of ``Forward``.
@@ -95,7 +97,9 @@ public struct ForwardService: Service {
         if let endpoint = input.to {
             try endpoint.checkAsTarget()
             if case .socket = endpoint { throw KithError(.invalid, "UDP cannot be forwarded to a Unix socket.") }
-            let addresses = try await withDeadline(context.deadline ?? .now + Connector.patience) {
+            let addresses = try await withDeadline(
+                context.deadline ?? options.clock.now + Connector.patience, on: options.clock
+            ) {
                 try await connector.addresses(of: endpoint, permission: permission)
             }
             guard let address = addresses.first else {
@@ -165,17 +169,21 @@ extension ForwardService {
         /// The room that the windows of all connections may grow by.
         let room = WindowBudget()
         private let resolver: Resolver
+        private let clock: any Ticker
         private let state = Mutex(State())
 
-        init(_ resolver: Resolver) { self.resolver = resolver }
+        init(_ resolver: Resolver, _ clock: any Ticker) {
+            self.resolver = resolver
+            self.clock = clock
+        }
 
         /// Opens connections; its thread starts with the first.
         func connector() throws -> Connector {
             try state.withLock { state throws in
-                if let reactor = state.reactor { return Connector(reactor: reactor, resolver: resolver) }
+                if let reactor = state.reactor { return Connector(reactor: reactor, resolver: resolver, clock: clock) }
                 let reactor = try Reactor.forForwarding()
                 state.reactor = reactor
-                return Connector(reactor: reactor, resolver: resolver)
+                return Connector(reactor: reactor, resolver: resolver, clock: clock)
             }
         }
 

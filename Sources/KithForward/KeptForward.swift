@@ -181,7 +181,7 @@ extension ForwardService {
             group.addTask {
                 var last = forward.running
                 while true {
-                    try await Task.sleep(for: .seconds(1))
+                    try await self.options.clock.sleep(for: .seconds(1))
                     let now = forward.running
                     if now != last { try await stream.send(now) }
                     last = now

@@ -16,6 +16,7 @@ final class ProxySession: Sendable {
     private let associate: (@Sendable (Forward.Endpoint?) async throws -> any ByteStream)?
     private let reactor: Reactor
     private let idle: Duration
+    private let clock: any Ticker
     private let traffic: Traffic
 
     /// The time a client may take to say what it wants.
@@ -24,7 +25,7 @@ final class ProxySession: Sendable {
     init(
         client: any ByteStream, credentials: String?, open: @escaping Open,
         associate: (@Sendable (Forward.Endpoint?) async throws -> any ByteStream)?, reactor: Reactor, idle: Duration,
-        traffic: Traffic
+        clock: any Ticker, traffic: Traffic
     ) {
         self.client = client
         self.credentials = credentials
@@ -32,6 +33,7 @@ final class ProxySession: Sendable {
         self.associate = associate
         self.reactor = reactor
         self.idle = idle
+        self.clock = clock
         self.traffic = traffic
     }
 
@@ -43,7 +45,7 @@ final class ProxySession: Sendable {
         let request: Request
         do {
             let start = input
-            (request, input) = try await withDeadline(.now + Self.patience) {
+            (request, input) = try await withDeadline(clock.now + Self.patience, on: clock) {
                 var input = start
                 let request = try await self.readRequest(&input)
                 return (request, input)
@@ -194,7 +196,7 @@ final class ProxySession: Sendable {
         try await client.finish()
         let client = client
         // A client that says more than is good for it is cut off.
-        try? await withDeadline(.now + .seconds(5)) {
+        try? await withDeadline(.seconds(5), on: clock) {
             while try await client.read(upTo: 64 << 10) != nil {}
         }
     }
@@ -295,7 +297,7 @@ final class ProxySession: Sendable {
             }
             group.addTask {
                 try await carryDatagrams(
-                    over: stream, idle: self.idle, outgoing: { await outgoing.next() },
+                    over: stream, idle: self.idle, on: self.clock, outgoing: { await outgoing.next() },
                     incoming: { frame in
                         guard case .address(let address) = frame.other, let to = partner.value else { return }
                         traffic.received(frame.payload.count)

@@ -104,15 +104,15 @@ final class RuleRunner: Sendable {
     func keepUp() async {
         var pause = Duration.milliseconds(250)
         while !Task.isCancelled {
-            let start = ContinuousClock.now
+            let start = options.clock.now
             do {
                 if rule.direction == .local, state.withLock({ $0.here == nil }) { try await begin() }
                 await run()
             } catch {
                 note(failure: error)
             }
-            if ContinuousClock.now - start > .seconds(60) { pause = .milliseconds(250) }
-            guard (try? await Task.sleep(for: pause)) != nil else { return }  // cancelled
+            if options.clock.now - start > .seconds(60) { pause = .milliseconds(250) }
+            guard (try? await options.clock.sleep(for: pause)) != nil else { return }  // cancelled
             pause = min(pause * 2, .seconds(15))
         }
     }
@@ -128,7 +128,7 @@ final class RuleRunner: Sendable {
                     group.addTask {
                         try await withThrowingDiscardingTaskGroup { connections in
                             while true {
-                                while self.isFull { try await Task.sleep(for: .milliseconds(10)) }
+                                while self.isFull { try await self.options.clock.sleep(for: .milliseconds(10)) }
                                 let (connection, _) = try await listener.accept()
                                 self.begun()
                                 connections.addTask { await self.carried { try await self.serve(connection) } }
@@ -165,8 +165,7 @@ final class RuleRunner: Sendable {
             let proxy = ProxySession(
                 client: connection, credentials: rule.credentials, open: { try await self.openThere($0) },
                 associate: { try await self.associateThere($0) }, reactor: connector.reactor,
-                idle: options.datagramIdle,
-                traffic: traffic)
+                idle: options.datagramIdle, clock: options.clock, traffic: traffic)
             return try await proxy.run()
         }
         let (opening, stream) = try await openThere(target)
@@ -181,7 +180,7 @@ final class RuleRunner: Sendable {
         defer { partner.close() }
         guard let target = rule.target else { return }
         let stream = try await associateThere(target)
-        try await partner.carry(over: stream, idle: options.datagramIdle, traffic: traffic)
+        try await partner.carry(over: stream, idle: options.datagramIdle, on: options.clock, traffic: traffic)
     }
 
     private func openThere(_ endpoint: Forward.Endpoint) async throws -> (Forward.Opening, (any ByteStream)?) {
@@ -235,7 +234,7 @@ final class RuleRunner: Sendable {
                 note(failure: error)
                 state.withLock { $0.listening = [] }
             }
-            guard (try? await Task.sleep(for: pause)) != nil else { return }  // cancelled
+            guard (try? await options.clock.sleep(for: pause)) != nil else { return }  // cancelled
             pause = min(pause * 2, .seconds(15))
         }
     }
@@ -254,7 +253,7 @@ final class RuleRunner: Sendable {
         defer { opened.stream.abort(.cancelled) }
         try await withThrowingDiscardingTaskGroup { group in
             for try await arrival in opened.stream.messages {
-                while isFull { try await Task.sleep(for: .milliseconds(10)) }
+                while isFull { try await options.clock.sleep(for: .milliseconds(10)) }
                 begun()
                 group.addTask { await self.carried { try await self.serve(arrival, opened.output.listener) } }
             }
@@ -274,7 +273,8 @@ final class RuleRunner: Sendable {
             let proxy = ProxySession(
                 client: ForwardStream(try await takeUp(), room: room), credentials: rule.credentials,
                 open: { try await self.openHere($0) },
-                associate: nil, reactor: connector.reactor, idle: options.datagramIdle, traffic: traffic)
+                associate: nil, reactor: connector.reactor, idle: options.datagramIdle, clock: options.clock,
+                traffic: traffic)
             return try await proxy.run()
         }
         if rule.transport == .udp {

@@ -51,9 +51,14 @@ package final class TimerQueue: Sendable {
     }
 
     private let state = Mutex(State())
+    private let now: @Sendable () -> ContinuousClock.Instant
+    private let sleep: @Sendable (ContinuousClock.Instant) async throws -> Void
 
-    /// Makes a queue with nothing scheduled.
-    package init() {}
+    /// Makes a queue with nothing scheduled, which goes by a clock.
+    package init<C: Clock>(on clock: C = ContinuousClock()) where C.Instant == ContinuousClock.Instant {
+        now = { clock.now }
+        sleep = { try await clock.sleep(until: $0, tolerance: nil) }
+    }
 
     deinit { state.withLock { $0.sleeper }?.task.cancel() }
 
@@ -103,10 +108,10 @@ package final class TimerQueue: Sendable {
     }
 
     private func sleep(until time: ContinuousClock.Instant) -> Task<Void, Never> {
-        Task(name: "kith timers") { [weak self] in
+        Task(name: "kith timers") { [weak self, sleep] in
             var next: ContinuousClock.Instant? = time
             while let time = next {
-                do { try await Task.sleep(until: time, clock: .continuous) } catch { return }
+                do { try await sleep(time) } catch { return }
                 next = self?.run(sleptUntil: time)
             }
         }
@@ -114,7 +119,7 @@ package final class TimerQueue: Sendable {
 
     /// Calls back what is due; returns when to be back, `nil` when there is nothing more to wait for.
     private func run(sleptUntil time: ContinuousClock.Instant) -> ContinuousClock.Instant? {
-        let now = ContinuousClock.now
+        let now = now()
         let (due, next) = state.withLock { state -> ([@Sendable () -> Void], ContinuousClock.Instant?) in
             // Another sleeps by now, until an earlier time.
             guard state.sleeper?.until == time else { return ([], nil) }

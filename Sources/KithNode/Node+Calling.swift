@@ -58,7 +58,7 @@ extension Node {
                 let (_, stream) = try await self.freshStream(to: target, isEarly: false, deadline: deadline)
                 do {
                     try await stream.write(
-                        Self.header(name, input, deadline: deadline, trace: options.trace).encoded())
+                        self.header(name, input, deadline: deadline, trace: options.trace).encoded())
                 } catch {
                     stream.abort(.cancelled)
                     throw error
@@ -117,7 +117,7 @@ extension Node {
         _ body: @escaping @Sendable (ContinuousClock.Instant?) async throws -> Result
     ) async throws -> Result {
         if isShuttingDown { throw Self.stopping }
-        let deadline = timeout.map { ContinuousClock.now.advanced(by: $0) }
+        let deadline = timeout.map { clock.now.advanced(by: $0) }
         do {
             return try await CallScope(timers: timers).run(
                 name, until: deadline, isImmediate: Self.mayBlock(#isolation)
@@ -127,11 +127,11 @@ extension Node {
         }
     }
 
-    private static func header(
+    private func header(
         _ method: String, _ input: [UInt8], deadline: ContinuousClock.Instant?, trace: TraceContext?
     ) throws -> StreamHeader {
         let left = try deadline.map { deadline in
-            let (seconds, attoseconds) = (deadline - .now).components
+            let (seconds, attoseconds) = (deadline - clock.now).components
             guard seconds > 0 || attoseconds > 0 else {
                 throw KithError(.timedOut, "The time was up before anything was sent.")
             }
@@ -163,7 +163,7 @@ extension Node {
         deadline: ContinuousClock.Instant?, trace: TraceContext?
     ) async throws -> (link: any PeerLink, output: [UInt8], stream: any ByteStream) {
         var isRetry = false
-        let start = ContinuousClock.now
+        let start = clock.now
         while true {
             let link: any PeerLink
             let stream: any ByteStream
@@ -175,7 +175,7 @@ extension Node {
                 throw try forgotten(by: target, error) ?? error
             }
             do {
-                let header = try Self.header(method.name, input, deadline: deadline, trace: trace)
+                let header = try self.header(method.name, input, deadline: deadline, trace: trace)
                 let (output, rest) = try await HeaderExchange.request(
                     header, over: stream, isCall: method.kind != .stream)
                 // Not while pairing: the other end may not have this device among its own yet.
@@ -191,7 +191,7 @@ extension Node {
                 let wasAnswered = link.isOpen ? true : await link.handshakeCompleted()
                 let isUnanswered = code != nil && !wasAnswered
                 if code == .timedOut, isUnanswered || (!link.isOpen && method.kind != .action) {
-                    throw Self.unanswered(target, since: start, error)
+                    throw unanswered(target, since: start, error)
                 }
                 let isHarmless =
                     method.isIdempotent
@@ -230,7 +230,7 @@ extension Node {
         var isRetry = false
         while true {
             // A little less than what is left: the caller is to learn which device did not answer, not that time is up.
-            let left = deadline.map { ($0 - .now) * 0.98 }
+            let left = deadline.map { ($0 - clock.now) * 0.98 }
             let timeout = min(options.connectTimeout, left ?? options.connectTimeout)
             let link = try await link(to: target, isEarly: isEarly && !isRetry, timeout: timeout)
             do {
@@ -256,11 +256,11 @@ extension Node {
         guard timeout > .zero else {
             throw KithError(.timedOut, "\(target.name) was not reached in time.")
         }
-        let start = ContinuousClock.now
+        let start = clock.now
         do {
             return try await dialer.dial(target.id, at: target.addresses, isEarly: isEarly, timeout: timeout)
         } catch let error as KithError where error.code == .timedOut {
-            throw Self.unanswered(target, since: start, error)
+            throw unanswered(target, since: start, error)
         } catch  where Self.isPortClosed(error) {
             throw Self.notRunning(target, error)
         }
@@ -277,10 +277,10 @@ extension Node {
     }
 
     /// Makes the error of a device that has not answered since `start`.
-    private static func unanswered(
+    private func unanswered(
         _ target: KnownDevice, since start: ContinuousClock.Instant, _ error: any Error
     ) -> KithError {
-        let seconds = max(1, Int(((ContinuousClock.now - start) / .seconds(1)).rounded()))
+        let seconds = max(1, Int(((clock.now - start) / .seconds(1)).rounded()))
         return KithError(
             .unreachable,
             "\(target.name) did not answer within \(seconds) s. `kith doctor \(target.name)` says why.", cause: error)

@@ -124,7 +124,8 @@ extension Node {
 
     func ownContext(_ options: CallOptions) -> CallContext {
         var context = CallContext(
-            caller: .owner, grants: [], deadline: options.timeout.map { .now.advanced(by: $0) }, trace: options.trace,
+            caller: .owner, grants: [], deadline: options.timeout.map { clock.now.advanced(by: $0) },
+            trace: options.trace,
             client: client)
         context.protection = protection
         return context

@@ -24,7 +24,7 @@ extension Node {
             group.addTask {
                 await self.shutdown.wait()
                 // The limit is kept by cancelling the wait.
-                try? await withDeadline(self.options.drain) { await self.waitUntilIdle() }
+                try? await withDeadline(self.options.drain, on: self.clock) { await self.waitUntilIdle() }
                 arrivals.finish()
             }
             // The listener or the shutdown ends first; then everything else does.
@@ -95,13 +95,13 @@ extension Node {
 
     /// Closes the connection of an unpaired device when it is idle or stays too long.
     private func watch(_ session: Session) async {
-        let end = ContinuousClock.now + options.unpairedLifetime
+        let end = clock.now + options.unpairedLifetime
         while !session.isPaired, session.link.isOpen {
             // What this device dialed may be quiet while two people compare a code.
-            let idle = session.link.isDialed ? end : ContinuousClock.now + options.unpairedIdle
-            guard (try? await Task.sleep(until: min(idle, end), clock: .continuous)) != nil else { return }  // over
+            let idle = session.link.isDialed ? end : clock.now + options.unpairedIdle
+            guard (try? await clock.sleep(until: min(idle, end), tolerance: nil)) != nil else { return }  // over
             if session.isPaired { return }
-            if session.running == 0 || ContinuousClock.now >= end {
+            if session.running == 0 || clock.now >= end {
                 session.end(KithError(.unpaired, "This device is not paired with the other one."))
                 session.link.close(.unpaired, reason: "The devices are not paired.")
                 return
@@ -114,7 +114,7 @@ extension Node {
         let isEarly = session.link.isEarly(stream)
         do {
             let arrival = try await CallScope(timers: timers, whenCancelled: Self.stopping).run(
-                "kith header", until: .now + options.headerTimeout, isImmediate: Self.mayBlock(#isolation)
+                "kith header", until: clock.now + options.headerTimeout, isImmediate: Self.mayBlock(#isolation)
             ) {
                 try await HeaderExchange.receiveHeader(
                     from: stream,
@@ -160,7 +160,7 @@ extension Node {
         _ header: StreamHeader, reply: StreamReply, isEarly: Bool, in session: Session
     ) async throws {
         let deadline = header.millisecondsLeft.map { ms in
-            ContinuousClock.now.advanced(by: .milliseconds(Int64(min(ms, 1 << 52))))
+            clock.now.advanced(by: .milliseconds(Int64(min(ms, 1 << 52))))
         }
         if isShuttingDown { throw Self.stopping }
         if isEarly, !session.isPaired || (try? self.handler(header.method))?.method.kind != .query {

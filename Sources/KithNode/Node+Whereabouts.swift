@@ -99,7 +99,7 @@ extension Node {
     func ask<M: Method>(
         _ method: M.Type, _ input: M.Input, in session: Session, within timeout: Duration
     ) async throws -> M.Output {
-        try await withDeadline(timeout) {
+        try await withDeadline(timeout, on: clock) {
             let coding = AnyMethod(method)
             guard case .cbor(let bytes) = try coding.input.encode(input, .cbor) else { throw Self.otherForm }
             let header = StreamHeader(

@@ -1,7 +1,7 @@
 public import KithAPI
 import KithIO
 public import KithIdentity
-import KithWire
+package import KithWire
 package import Logging
 import Synchronization
 
@@ -66,11 +66,13 @@ public final class Node: Sendable {
     let directory: any DeviceDirectory
     let protection: ProtectedFiles?
     let interceptors: [any CallInterceptor]
+    /// The clock of every limit and deadline.
+    let clock: any Ticker
     let logger: Logger
     let audit: AuditWriter
     let deviceCalls = DeviceCalls()
     /// The deadlines of calls.
-    let timers = TimerQueue()
+    let timers: TimerQueue
     let shutdown = AsyncEvent()
     private let state: Mutex<State>
 
@@ -100,13 +102,16 @@ public final class Node: Sendable {
 
     package init(
         id: DeviceID, directory: any DeviceDirectory, protection: ProtectedFiles? = nil, methods: [AnyMethod] = [],
-        interceptors: [any CallInterceptor] = [], options: Options = Options(), logger: Logger
+        interceptors: [any CallInterceptor] = [], options: Options = Options(),
+        clock: any Ticker = ContinuousClock(), logger: Logger
     ) {
         self.id = id
         self.directory = directory
         self.protection = protection
         self.interceptors = interceptors
         self.options = options
+        self.clock = clock
+        timers = TimerQueue(on: clock)
         self.logger = logger
         audit = AuditWriter(directory, logger: logger)
         let table = Dictionary(methods.map { ($0.name, $0) }) { $1 }
@@ -196,7 +201,7 @@ public final class Node: Sendable {
         guard let removed else { return }
         removed.calls.end(reason)
         // The limit is kept by cancelling the wait.
-        try? await withDeadline(options.drain) { await removed.calls.waitUntilIdle() }
+        try? await withDeadline(options.drain, on: clock) { await removed.calls.waitUntilIdle() }
         await removed.service.stop()
     }
 
@@ -393,7 +398,7 @@ public final class Node: Sendable {
 
     /// Counts one write about a paired device; returns `nil` when it may be made now, else the time when it may.
     func claimWrite(_ device: DeviceID) -> ContinuousClock.Instant? {
-        state.withLock { $0.budgets[device, default: WriteBudget()].take(at: .now) }
+        state.withLock { $0.budgets[device, default: WriteBudget()].take(at: clock.now) }
     }
 
     // MARK: - Lifecycle

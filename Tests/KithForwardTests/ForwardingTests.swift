@@ -127,12 +127,15 @@ import Testing
 
     @Test func `what nobody takes up is reset after a while`() async throws {
         var options = ForwardService.Options()
-        options.arrivalPatience = .milliseconds(50)
+        let clock = ManualClock()
+        options.clock = clock
         let client = Client(try LocalCarrier("forward", options: options))
         let opened = try await client.open(
             Forward.Listen.self, Forward.Listen.Input(at: try #require(Forward.Endpoint("127.0.0.1:0"))), on: "laptop")
         let stream = try await dial(try #require(opened.output.endpoints.first))
-        await #expect(throws: KithError(.closed, "")) { try await stream.readAll() }
+        await #expect(throws: KithError(.closed, "")) {
+            try await clock.advance(by: options.arrivalPatience) { try await stream.readAll() }
+        }
         opened.stream.abort(.cancelled)
     }
 

@@ -195,7 +195,8 @@ struct Friends {
 
     /// The phone calls, the laptop serves; the phone holds `grants` there, or is not paired at all.
     init(
-        grants: [Grant]?, options: Node.Options = Node.Options(), interceptors: [any CallInterceptor] = []
+        grants: [Grant]?, options: Node.Options = Node.Options(), interceptors: [any CallInterceptor] = [],
+        clock: any Ticker = ContinuousClock()
     ) throws {
         laptopID = try Self.id(1)
         phoneID = try Self.id(2)
@@ -205,14 +206,15 @@ struct Friends {
             laptopDirectory.set(KnownDevice(id: phoneID, name: "phone", grants: grants, addresses: []))
         }
         laptop = Node(
-            id: laptopID, directory: laptopDirectory, interceptors: interceptors, options: options, logger: .quiet)
+            id: laptopID, directory: laptopDirectory, interceptors: interceptors, options: options, clock: clock,
+            logger: .quiet)
         service = TestService()
         try laptop.add(service)
         phone = Node(
             id: phoneID,
             directory: MemoryDirectory(
                 KnownDevice(id: laptopID, name: "laptop", grants: [], addresses: [address])),
-            methods: TestService().handlers.map(\.method), interceptors: interceptors, options: options,
+            methods: TestService().handlers.map(\.method), interceptors: interceptors, options: options, clock: clock,
             logger: .quiet)
         dialer = PipeDialer(phoneID, peers: [laptopID: laptop])
         phone.use(dialer)
@@ -332,14 +334,12 @@ enum Fails: StreamMethod {
 
 final class TestService: Service {
     let started = Signal()
-    let hasStarted = Locked(false)
     let cancelled = Signal()
     let lastContext = Locked<CallContext?>(nil)
     let served = Locked(0)
     let onDies = Locked<(@Sendable () -> Void)?>(nil)
 
     private func hang() async throws {
-        hasStarted.set(true)
         started.open()
         do {
             try await untilCancelled()

@@ -1,5 +1,6 @@
 import KithAPI
 import KithIdentity
+import KithTesting
 import KithWire
 import Testing
 
@@ -44,17 +45,6 @@ extension DeviceID {
     fileprivate init(text number: UInt8) {
         guard let id = try? DeviceID(publicKey: [UInt8](repeating: number, count: 32)) else { fatalError("32 bytes") }
         self = id
-    }
-}
-
-/// Repeats `body` with longer and longer time, until the machine was fast enough for the handler to begin;
-/// then waits until it was cancelled.
-private func untilStarted(_ body: (Duration) async throws -> TestService) async throws {
-    var timeout = Duration.milliseconds(20)
-    while true {
-        let service = try await body(timeout)
-        if service.hasStarted.value { return await service.cancelled.wait() }
-        timeout *= 2
     }
 }
 
@@ -133,14 +123,16 @@ private func untilStarted(_ body: (Duration) async throws -> TestService) async 
     }
 
     @Test func `a deadline ends the work there and the wait here`() async throws {
-        try await untilStarted { timeout in
-            let friends = try Friends(grants: [])
-            await #expect(throws: KithError(.timedOut, "")) {
-                try await friends.phone.client.call(
-                    Hang.self, Nothing(), on: "laptop", options: CallOptions(timeout: timeout))
-            }
-            return friends.service
+        let clock = ManualClock()
+        let friends = try Friends(grants: [], clock: clock)
+        let call = Task {
+            try await friends.phone.client.call(
+                Hang.self, Nothing(), on: "laptop", options: CallOptions(timeout: .seconds(3_600)))
         }
+        await friends.service.started.wait()
+        clock.advance(by: .seconds(3_600))
+        await #expect(throws: KithError(.timedOut, "")) { try await call.value }
+        await friends.service.cancelled.wait()
     }
 
     @Test func `cancelling the call cancels the handler there`() async throws {
@@ -293,14 +285,16 @@ private func untilStarted(_ body: (Duration) async throws -> TestService) async 
     }
 
     @Test func `the deadline is for the acceptance`() async throws {
-        try await untilStarted { timeout in
-            let friends = try Friends(grants: [.shell])
-            await #expect(throws: KithError(.timedOut, "")) {
-                try await friends.phone.client.open(
-                    Slow.self, Nothing(), on: "laptop", options: CallOptions(timeout: timeout))
-            }
-            return friends.service
+        let clock = ManualClock()
+        let friends = try Friends(grants: [.shell], clock: clock)
+        let opening = Task {
+            try await friends.phone.client.open(
+                Slow.self, Nothing(), on: "laptop", options: CallOptions(timeout: .seconds(3_600)))
         }
+        await friends.service.started.wait()
+        clock.advance(by: .seconds(3_600))
+        await #expect(throws: KithError(.timedOut, "")) { try await opening.value }
+        await friends.service.cancelled.wait()
     }
 
     @Test func `a grant taken away ends the stream that needed it`() async throws {
@@ -424,17 +418,17 @@ private func untilStarted(_ body: (Duration) async throws -> TestService) async 
     }
 
     @Test func `cannot stay`() async throws {
-        try await untilStarted { timeout in
-            var options = Node.Options()
-            options.unpairedLifetime = timeout
-            options.unpairedIdle = timeout / 2
-            let friends = try Friends(grants: nil, options: options)
-            await #expect(throws: KithError.self) {
-                try await friends.phone.client.open(Slow.self, Nothing(), on: "laptop")
-            }
-            #expect(friends.dialer.link(to: friends.laptopID)?.isOpen == false)
-            return friends.service
-        }
+        let clock = ManualClock()
+        let friends = try Friends(grants: nil, clock: clock)
+        let call = Task { try await friends.phone.client.open(Slow.self, Nothing(), on: "laptop") }
+        await friends.service.started.wait()
+        let link = try #require(friends.dialer.link(to: friends.laptopID))
+        // Not as long as it does something and its time is not up.
+        clock.advance(by: friends.laptop.options.unpairedLifetime - .seconds(1))
+        #expect(link.isOpen)
+        clock.advance(by: .seconds(1))
+        await #expect(throws: KithError.self) { try await call.value }
+        #expect(!link.isOpen)
     }
 
     @Test func `is one of a few`() async throws {
@@ -497,14 +491,16 @@ private func untilStarted(_ body: (Duration) async throws -> TestService) async 
     }
 
     @Test func `a header that never comes is given up`() async throws {
-        var options = Node.Options()
-        options.headerTimeout = .milliseconds(10)
-        let friends = try Friends(grants: [.shell], options: options)
+        let clock = ManualClock()
+        let friends = try Friends(grants: [.shell], clock: clock)
         let link = try await friends.dialer.dial(friends.laptopID, at: [], isEarly: false, timeout: .seconds(1))
         let stream = try await link.openStream()
         try await stream.write([1, 4])
-        var answer: [UInt8] = []
-        while let more = try await stream.read(upTo: 4096) { answer += more }
+        let answer = try await clock.advance(by: friends.laptop.options.headerTimeout) {
+            var answer: [UInt8] = []
+            while let more = try await stream.read(upTo: 4096) { answer += more }
+            return answer
+        }
         guard case .failure(.timedOut, _, _)? = try ResponseHead.parse(answer)?.head else {
             Issue.record("another answer")
             return
@@ -531,7 +527,8 @@ private func untilStarted(_ body: (Duration) async throws -> TestService) async 
     }
 
     @Test func `errors, deadlines and cancellation work as anywhere`() async throws {
-        let friends = try Friends(grants: nil)
+        let clock = ManualClock()
+        let friends = try Friends(grants: nil, clock: clock)
         let client = friends.laptop.client
         await #expect(throws: KithError(.conflict, "")) {
             try await client.open(Fails.self, .init(code: .conflict, accepts: false))
@@ -539,13 +536,17 @@ private func untilStarted(_ body: (Duration) async throws -> TestService) async 
         let opened = try await client.open(Fails.self, .init(code: .corrupt, accepts: true))
         await #expect(throws: KithError(.corrupt, "")) { try await opened.stream.read(upTo: 1) }
         await #expect(throws: KithError(.timedOut, "")) {
-            try await client.call(Hang.self, Nothing(), options: CallOptions(timeout: .milliseconds(20)))
+            try await clock.advance(by: .seconds(3_600)) {
+                try await client.call(Hang.self, Nothing(), options: CallOptions(timeout: .seconds(3_600)))
+            }
         }
         let call = Task { try await client.call(Hang.self, Nothing()) }
         call.cancel()
         await #expect(throws: KithError(.cancelled, "")) { try await call.value }
         await #expect(throws: KithError(.timedOut, "")) {
-            try await client.open(Slow.self, Nothing(), options: CallOptions(timeout: .milliseconds(20)))
+            try await clock.advance(by: .seconds(3_600)) {
+                try await client.open(Slow.self, Nothing(), options: CallOptions(timeout: .seconds(3_600)))
+            }
         }
         await #expect(throws: KithError(.unsupported, "")) { try await friends.phone.client.call(Ask.self, "") }
     }

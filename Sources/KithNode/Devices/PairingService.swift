@@ -180,7 +180,7 @@ public final class PairingService: Service {
                 PairingMethods.FromInviter.refused(code: refusal.error.code, message: refusal.error.message))
             try? await messages.finish()
             // The refusal must arrive before the stream goes: the joiner ends it when it has read it.
-            _ = try? await withDeadline(.seconds(2)) { try await messages.receive() }
+            _ = try? await withDeadline(.seconds(2), on: node.clock) { try await messages.receive() }
         }
     }
 
@@ -196,7 +196,7 @@ public final class PairingService: Service {
         let invitation: InvitationRecord
         let number: Int64
         do {
-            let first = try await withDeadline(limits.message) {
+            let first = try await withDeadline(limits.message, on: node.clock) {
                 try await messages.receive()
             }
             guard case .present(let received)? = first, received.name.utf8.count <= 256,
@@ -250,7 +250,7 @@ public final class PairingService: Service {
             } catch {
                 left = 0  // it was counted when it began; the people are told all the same
             }
-            if ending.isBreach { state.withLock { $0.limiter.brokeOff(channel.joiner, at: .now) } }
+            if ending.isBreach { state.withLock { $0.limiter.brokeOff(channel.joiner, at: node.clock.now) } }
             log("a pairing ended", channel.joiner, outcome: "\(ending.here)")
             let reason = "\(ending.here). \(PairingEnding.rest(left))"
             if let request = shown.value {
@@ -268,7 +268,7 @@ public final class PairingService: Service {
         try await messages.send(PairingMethods.FromInviter.verdict(Pairing.Verdict(accept: true)))
         try await messages.finish()
         // The other end closes when it has stored the pairing, too; that this is heard changes nothing.
-        _ = try? await withDeadline(limits.message) { try await messages.receive() }
+        _ = try? await withDeadline(limits.message, on: node.clock) { try await messages.receive() }
     }
 
     /// Logs a step of a pairing; never the code, nor what the invitation says.
@@ -292,7 +292,7 @@ public final class PairingService: Service {
         _ invitation: InvitationRecord, _ number: Int64, showing: @Sendable (PairingMethods.Request) -> Void
     ) async throws -> PairedDevice {
         try await messages.send(PairingMethods.FromInviter.challenge(inviter.challenge))
-        let answer = try await Self.within(limits.message, else: .noReveal) {
+        let answer = try await within(limits.message, else: .noReveal) {
             try await messages.receive()
         }
         guard let answer else { throw PairingEnding.disconnected }
@@ -316,7 +316,7 @@ public final class PairingService: Service {
         log("the codes are compared", channel.joiner)
         // It is void once it expires, even while the two people compare codes.
         let lifetime = Duration.seconds(max(0, invitation.expiresAt - now()))
-        try await Self.within(min(limits.verdict, lifetime), else: lifetime < limits.verdict ? .expired : .unanswered) {
+        try await within(min(limits.verdict, lifetime), else: lifetime < limits.verdict ? .expired : .unanswered) {
             try await self.agree(on: request, messages)
         }
         let now = now()
@@ -361,11 +361,11 @@ public final class PairingService: Service {
     }
 
     /// Runs `body`, which `late` ends when it takes longer.
-    private static func within<Result: Sendable>(
+    private func within<Result: Sendable>(
         _ limit: Duration, else late: PairingEnding, _ body: @escaping @Sendable () async throws -> Result
     ) async throws -> Result {
         do {
-            return try await withDeadline(limit, body)
+            return try await withDeadline(limit, on: node.clock, body)
         } catch let error as KithError where error.code == .timedOut {
             throw late
         }
@@ -393,7 +393,7 @@ public final class PairingService: Service {
     private func admit(_ key: DeviceID?, from address: NetworkAddress?) throws {
         let wait = try state.withLock { state throws in
             if state.isClosed { throw Node.stopping }
-            return state.limiter.present(key, from: address, at: .now)
+            return state.limiter.present(key, from: address, at: node.clock.now)
         }
         guard let wait else { return }
         let seconds = max(1, Int((wait / .seconds(1)).rounded(.up)))
@@ -472,7 +472,7 @@ public final class PairingService: Service {
         try await there.send(PairingMethods.FromJoiner.present(joiner.present))
         let first: PairingMethods.FromInviter?
         do {
-            first = try await withDeadline(limits.message) {
+            first = try await withDeadline(limits.message, on: node.clock) {
                 try await there.receive()
             }
         } catch let error as KithError where error.code == .timedOut {
@@ -540,7 +540,7 @@ public final class PairingService: Service {
                     } else {
                         // The refusal must arrive before the stream goes: the inviter answers it.
                         group.addTask {
-                            try await Task.sleep(for: .seconds(2))
+                            try await self.node.clock.sleep(for: .seconds(2))
                             return .late
                         }
                     }
