@@ -1,5 +1,6 @@
 public import KithAPI
 public import KithRPC
+import KithIO
 import KithWire
 
 /// A method of a service with the code that serves it.
@@ -94,7 +95,7 @@ public struct Handler: Sendable {
         return Handler(
             method: AnyMethod(method),
             body: .call { input, context in
-                let output = try await body(try Self.json(input, method).decode(JSONValue.self), context)
+                let output = try await body(try await Self.json(input, method).decode(JSONValue.self), context)
                 return UntypedValue(try JSONText(encoding: output))
             })
     }
@@ -115,7 +116,7 @@ public struct Handler: Sendable {
         return Handler(
             method: AnyMethod(method),
             body: .stream { input, context, acceptance in
-                try await body(try Self.json(input, method).decode(JSONValue.self), context) { output in
+                try await body(try await Self.json(input, method).decode(JSONValue.self), context) { output in
                     TranscodedStream(
                         try await acceptance(UntypedValue(try JSONText(encoding: output))),
                         incoming: method.upstream, outgoing: method.downstream)
@@ -125,11 +126,11 @@ public struct Handler: Sendable {
 
     /// Has a method served by another process.
     static func external(_ method: DynamicMethod, by service: any ExternalService) -> Handler {
-        @Sendable func call(_ input: any Sendable, _ context: CallContext) throws -> ExternalCall {
+        @Sendable func call(_ input: any Sendable, _ context: CallContext) async throws -> ExternalCall {
             var caller: (id: String, name: String)?
             if case .device(let id, let name, _) = context.caller { caller = (id.description, name) }
             return ExternalCall(
-                method: method, input: try json(input, method), caller: caller,
+                method: method, input: try await json(input, method), caller: caller,
                 options: CallOptions(timeout: context.deadline.map { $0 - .now }, trace: context.trace))
         }
         let body: Body =
@@ -142,13 +143,31 @@ public struct Handler: Sendable {
     }
 
     /// The input as JSON, once it is as the method declares.
-    private static func json(_ input: any Sendable, _ method: DynamicMethod) throws -> JSONText {
+    private static func json(_ input: any Sendable, _ method: DynamicMethod) async throws -> JSONText {
         guard let input = input as? UntypedValue else {
             throw KithError(.invalid, "The input of \(method.name) is of another type than the method's.")
         }
-        try method.input.check(input.value, as: "params")
+        if try !isChecked(input.value, method) {
+            try await longChecks.lockUnlessCancelled()
+            defer { longChecks.unlock() }
+            try method.input.check(input.value, as: "params")
+        }
         return input.json
     }
+
+    /// Checks an input; false when that takes long and is left undone.
+    private static func isChecked(_ input: ParsedJSON, _ method: DynamicMethod) throws(KithError) -> Bool {
+        do {
+            try method.input.check(input, as: "params", steps: SchemaCheck.shortLimit)
+            return true
+        } catch {
+            if error.code == .exhausted { return false }
+            throw error
+        }
+    }
+
+    /// Held by the one check that takes long: callers must not be able to keep every thread of the process busy with them.
+    private static let longChecks = AsyncMutex()
 
     private static func cast<M: Method>(_ input: any Sendable, for method: M.Type) throws -> M.Input {
         guard let input = input as? M.Input else {

@@ -122,6 +122,54 @@ import Testing
         }
     }
 
+    /// A value that is a lot of work to check.
+    struct Costly: CustomTestStringConvertible {
+        var testDescription: String
+        var schema: JSONSchema
+        var value: ParsedJSON
+    }
+
+    static let costly = [
+        Costly(
+            testDescription: "many constants for each element",
+            schema: ["items": ["anyOf": .array((0..<300).map { ["const": .integer($0)] } + [true])]],
+            value: .array((0..<10_000).map { .number("\($0 + 1_000)") })),
+        Costly(
+            testDescription: "arrays that differ in their last element",
+            schema: ["items": ["anyOf": [["enum": [.array(Array(repeating: 0, count: 12_000))]], true]]],
+            value: .array(
+                Array(
+                    repeating: .array(Array(repeating: .number("0"), count: 11_999) + [.number("1")]), count: 100))),
+        Costly(
+            testDescription: "uniqueness again and again",
+            schema: ["allOf": .array(Array(repeating: ["uniqueItems": true], count: 1_000))],
+            value: .array((0..<10_000).map { .number("\($0)") })),
+        Costly(
+            testDescription: "the length of a long text again and again",
+            schema: ["items": ["anyOf": .array(Array(repeating: ["maxLength": 1], count: 1_000) + [true])]],
+            value: .array(Array(repeating: .string(String(repeating: "x", count: 1 << 16)), count: 10))),
+        Costly(
+            testDescription: "a large object again and again",
+            schema: ["anyOf": .array(Array(repeating: ["properties": [:], "required": ["b"]], count: 1_000))],
+            value: .object(Dictionary(uniqueKeysWithValues: (0..<10_000).map { ("\($0)", .null) }))),
+    ]
+
+    /// Each of these took many seconds while a comparison, however large, was one step or none.
+    @Test(arguments: costly)
+    func `what is compared is counted, element by element and by length`(costly: Costly) {
+        #expect(throws: KithError(.exhausted, "")) { try costly.schema.check(costly.value, as: "params") }
+    }
+
+    @Test func `a check ends when nobody waits for it`() async {
+        let schema: JSONSchema = ["items": ["type": "integer"]]
+        let value = ParsedJSON.array(Array(repeating: .number("1"), count: 100_000))
+        let result = await Task {
+            withUnsafeCurrentTask { unsafe $0?.cancel() }
+            return Result { try schema.check(value, as: "params") }
+        }.value
+        #expect(throws: KithError(.cancelled, "")) { try result.get() }
+    }
+
     @Test func `keywords that are unknown, or make no sense, allow all`() throws {
         let odd: JSONSchema = [
             "type": "quaternion", "format": "email", "pattern": "^a", "minimum": "x", "maxLength": -1, "required": 5,

@@ -12,10 +12,13 @@ extension JSONSchema {
     /// - Parameters:
     ///   - value: The value.
     ///   - name: The value's name in the error.
+    ///   - steps: How much may be done, at most ``SchemaCheck/stepLimit``.
     /// - Throws: `KithError` `.invalid` with the first member that is not as it should be, `params.count: …`;
-    ///   `.exhausted` for a value that is too deep or too large to check.
-    package func check(_ value: ParsedJSON, as name: String) throws(KithError) {
-        var check = SchemaCheck(root: self)
+    ///   `.exhausted` for a value that takes more; `.cancelled` when the task is cancelled meanwhile.
+    package func check(
+        _ value: ParsedJSON, as name: String, steps: Int = SchemaCheck.stepLimit
+    ) throws(KithError) {
+        var check = SchemaCheck(root: self, limit: min(steps, SchemaCheck.stepLimit))
         do throws(SchemaCheck.Failure) {
             try check.check(value, self, SchemaCheck.Path())
         } catch {
@@ -23,15 +26,19 @@ extension JSONSchema {
             case .violation(let violation):
                 throw KithError(.invalid, "\(violation.path.text(of: name)): \(violation.text)")
             case .tooMuch: throw KithError(.exhausted, "\(name): too deep or too large to be checked.")
+            case .cancelled: throw KithError(.cancelled, "The call was cancelled.")
             }
         }
     }
 }
 
 /// Looks whether a value is as a schema says: a pure function of the two, in bounded time.
-struct SchemaCheck {
-    /// How many pairs of a value and a schema are looked at.
-    static let stepLimit = 1 << 18
+package struct SchemaCheck {
+    /// The most steps of one check: each is a value that is held against a schema or against a value of one, a member or an
+    /// element that is looked at, or 256 bytes of text.
+    package static let stepLimit = 1 << 18
+    /// The most steps that are taken at once, without a turn: under a millisecond.
+    package static let shortLimit = 1 << 11
     /// How deep values and schemas may be nested, together.
     static let depthLimit = 128
 
@@ -40,6 +47,8 @@ struct SchemaCheck {
         case violation(Violation)
         /// It takes more than is done for one value.
         case tooMuch
+        /// Nobody waits for it any more.
+        case cancelled
     }
 
     /// The first thing that is wrong.
@@ -90,13 +99,25 @@ struct SchemaCheck {
     }
 
     private let root: JSONSchema
+    private let limit: Int
     private var steps = 0
 
-    init(root: JSONSchema) { self.root = root }
+    init(root: JSONSchema, limit: Int = stepLimit) {
+        self.root = root
+        self.limit = limit
+    }
 
     private mutating func step(_ count: Int = 1) throws(Failure) {
+        let before = steps
         steps += count
-        if steps > Self.stepLimit { throw .tooMuch }
+        if steps > limit { throw .tooMuch }
+        // Looking costs as much as some steps.
+        if before >> 10 != steps >> 10, Task.isCancelled { throw .cancelled }
+    }
+
+    /// As many steps as it takes to read a text.
+    private mutating func step(over text: String) throws(Failure) {
+        if text.utf8.count >= 256 { try step(text.utf8.count >> 8) }
     }
 
     /// Checks a value against a schema as it stands in another: an object, `true` or `false`.
@@ -114,22 +135,19 @@ struct SchemaCheck {
         func fail(_ text: String, isOfType: Bool = false) -> Failure {
             .violation(Violation(path: path, text: text, isOfType: isOfType))
         }
-        let types = schema["type"].map(Self.types) ?? []
+        switch value {
+        case .number(let text), .string(let text): try step(over: text)
+        default: break
+        }
+        let types = try types(of: schema)
         if !types.isEmpty, !types.contains(where: { Self.isOf($0, value) }) {
             throw fail(
                 "must be \(types.map(Self.phrase).joined(separator: " or ")), not \(Self.kind(value)).", isOfType: true)
         }
         if let constant = schema["const"] {
-            guard Canonical(value) == Canonical(constant) else { throw fail("must be \(Self.shown(constant)).") }
+            guard try isSame(value, constant) else { throw fail("must be \(Self.shown(constant)).") }
         }
-        if case .array(let values) = schema["enum"] {
-            try step(values.count)
-            let own = Canonical(value)
-            guard values.contains(where: { Canonical($0) == own }) else {
-                let list = values.prefix(12).map(Self.shown).joined(separator: ", ")
-                throw fail("must be one of \(list)\(values.count > 12 ? ", …" : "").")
-            }
-        }
+        if case .array(let values) = schema["enum"] { try choice(value, values, fail) }
         switch value {
         case .number(let literal): try number(literal, schema, fail)
         case .string(let text):
@@ -141,12 +159,55 @@ struct SchemaCheck {
         try combined(value, schema, path)
     }
 
+    private mutating func choice(
+        _ value: ParsedJSON, _ values: [JSONValue], _ fail: (String, Bool) -> Failure
+    ) throws(Failure) {
+        for other in values where try isSame(value, other) { return }
+        let list = values.prefix(12).map(Self.shown).joined(separator: ", ")
+        throw fail("must be one of \(list)\(values.count > 12 ? ", …" : "").", false)
+    }
+
+    /// Tells whether two values are the same, however their numbers are written.
+    private mutating func isSame(_ value: ParsedJSON, _ other: JSONValue) throws(Failure) -> Bool {
+        try step()
+        switch (value, other) {
+        case (.null, .null): return true
+        case (.bool(let value), .boolean(let other)): return value == other
+        case (.string(let value), .string(let other)):
+            guard value.utf8.count == other.utf8.count else { return false }
+            try step(over: value)
+            return value.utf8.elementsEqual(other.utf8)
+        case (.number(let literal), .integer), (.number(let literal), .number):
+            try step(over: literal)
+            return Canonical(number: literal) == Canonical(number: other)
+        case (.array(let elements), .array(let others)):
+            guard elements.count == others.count else { return false }
+            for (element, other) in zip(elements, others) {
+                guard try isSame(element, other) else { return false }
+            }
+            return true
+        case (.object(let members), .object(let others)):
+            guard members.count == others.count else { return false }
+            for (name, other) in others {
+                guard let member = members[name], try isSame(member, other) else { return false }
+            }
+            return true
+        default: return false
+        }
+    }
+
     // MARK: - Types
 
-    private static func types(_ value: JSONValue) -> [String] {
-        if case .string(let name) = value { return known.contains(name) ? [name] : [] }
-        let names = JSONSchema.strings(value)
-        return names.allSatisfy(known.contains) ? names : []
+    /// The types that a schema allows; none when it does not say, or says what is unknown.
+    private mutating func types(of schema: JSONSchema) throws(Failure) -> [String] {
+        switch schema["type"] {
+        case .string(let name)?: return Self.known.contains(name) ? [name] : []
+        case .array(let types)?:
+            try step(types.count)
+            let names = JSONSchema.strings(.array(types))
+            return names.allSatisfy(Self.known.contains) ? names : []
+        default: return []
+        }
     }
 
     private static let known: Set<String> = ["null", "boolean", "integer", "number", "string", "array", "object"]
@@ -191,10 +252,16 @@ struct SchemaCheck {
         }
     }
 
-    /// A value of a schema, as it is written.
+    /// A value of a schema, as it is written; of one that holds others only what it is.
     private static func shown(_ value: JSONValue) -> String {
-        // What was read can be written.
-        String(decoding: (try? JSONText(encoding: value).bytes) ?? [], as: UTF8.self).prefix(bytes: 64)
+        switch value {
+        case .array(let elements): return elements.isEmpty ? "[]" : "a certain array"
+        case .object(let members): return members.isEmpty ? "{}" : "a certain object"
+        case .string(let text): return String(decoding: JSONText.quoted(text.prefix(bytes: 60)), as: UTF8.self)
+        default:
+            // What was read can be written.
+            return String(decoding: (try? JSONText(encoding: value).bytes) ?? [], as: UTF8.self).prefix(bytes: 64)
+        }
     }
 
     // MARK: - Numbers and counts
@@ -254,10 +321,11 @@ struct SchemaCheck {
             for index in first..<elements.count { try check(elements[index], rest, path.element(index)) }
         }
         if schema["uniqueItems"] == true {
-            try step(elements.count)
             var seen: Set<Canonical> = []
-            for (index, element) in elements.enumerated() where !seen.insert(Canonical(element)).inserted {
-                throw .violation(Violation(path: path.element(index), text: "is there twice."))
+            for (index, element) in elements.enumerated() {
+                guard seen.insert(try canonical(element)).inserted else {
+                    throw .violation(Violation(path: path.element(index), text: "is there twice."))
+                }
             }
         }
     }
@@ -265,6 +333,7 @@ struct SchemaCheck {
     private mutating func object(
         _ members: [String: ParsedJSON], _ schema: JSONSchema, _ path: Path, _ fail: (String, Bool) -> Failure
     ) throws(Failure) {
+        try step(members.count)
         let required = schema.required
         try step(required.count)
         for name in required where members[name] == nil {
@@ -337,6 +406,29 @@ struct SchemaCheck {
         return (0, Violation(path: path, text: "has none of the forms that it may have."))
     }
 
+    /// A value in the one way of writing it.
+    private mutating func canonical(_ value: ParsedJSON) throws(Failure) -> Canonical {
+        try step()
+        switch value {
+        case .null: return .null
+        case .bool(let value): return .boolean(value)
+        case .string(let text):
+            try step(over: text)
+            return .string(text)
+        case .number(let literal):
+            try step(over: literal)
+            return Canonical(number: literal)
+        case .array(let elements):
+            var all: [Canonical] = []
+            for element in elements { all.append(try canonical(element)) }
+            return .array(all)
+        case .object(let members):
+            var all: [String: Canonical] = [:]
+            for (name, member) in members { all[name] = try canonical(member) }
+            return .object(all)
+        }
+    }
+
     private func target(of reference: String) -> JSONValue? {
         if reference == "#" { return root.value }
         let prefix = "#/$defs/"
@@ -357,35 +449,24 @@ private enum Canonical: Hashable {
     case array([Canonical])
     case object([String: Canonical])
 
-    init(_ value: ParsedJSON) {
-        switch value {
-        case .null: self = .null
-        case .bool(let value): self = .boolean(value)
-        case .string(let text): self = .string(text)
-        case .array(let elements): self = .array(elements.map { Canonical($0) })
-        case .object(let members): self = .object(members.mapValues { Canonical($0) })
-        case .number(let literal):
-            if let number = Int64(literal) {
-                self = .integer(number)
-            } else if let number = UInt64(literal) {
-                self = .natural(number)
-            } else if let number = Double(literal), number.isFinite {
-                self = Canonical(number)
-            } else {
-                self = .literal(literal)
-            }
+    init(number literal: String) {
+        if let number = Int64(literal) {
+            self = .integer(number)
+        } else if let number = UInt64(literal) {
+            self = .natural(number)
+        } else if let number = Double(literal), number.isFinite {
+            self = Canonical(number)
+        } else {
+            self = .literal(literal)
         }
     }
 
-    init(_ value: JSONValue) {
+    /// A number of a schema; any other value is none.
+    init(number value: JSONValue) {
         switch value {
-        case .null: self = .null
-        case .boolean(let value): self = .boolean(value)
         case .integer(let number): self = .integer(number)
         case .number(let number): self = Canonical(number)
-        case .string(let text): self = .string(text)
-        case .array(let elements): self = .array(elements.map { Canonical($0) })
-        case .object(let members): self = .object(members.mapValues { Canonical($0) })
+        default: self = .null
         }
     }
 
