@@ -18,6 +18,8 @@ final class LineConnection: Sendable {
     /// Only the one reading task touches it.
     private final class Reading: @unchecked Sendable {  // `nextLine` says so
         var framer: LineFramer
+        /// The lines taken since others on the thread had their turn.
+        var sinceTurn = 0
         init(limit: Int) { framer = LineFramer(limit: limit) }
     }
 
@@ -32,15 +34,32 @@ final class LineConnection: Sendable {
     /// One task at a time.
     func nextLine() async throws -> [UInt8]? {
         while true {
-            if let line = try reading.framer.next() { return line }
+            if let line = try reading.framer.next() {
+                try await takeTurn()
+                return line
+            }
             try Task.checkCancellation()
             switch try descriptor.receive(upTo: 64 << 10) {
             case .bytes(let bytes): reading.framer.append(bytes)
             case .end: return nil
-            case .wouldBlock: await watch.wait(for: .reading)
+            case .wouldBlock:
+                reading.sinceTurn = 0
+                await watch.wait(for: .reading)
             }
         }
     }
+
+    /// Lets others on the thread go on, now and then: the other end may send for ever without a pause.
+    private func takeTurn() async throws {
+        reading.sinceTurn += 1
+        guard reading.sinceTurn >= Self.linesATurn else { return }
+        reading.sinceTurn = 0
+        await Task.yield()
+        try Task.checkCancellation()
+    }
+
+    /// So many lines, under a millisecond's worth, are taken before others on the thread have their turn.
+    private static let linesATurn = 32
 
     /// Waits for the next packet; `nil` at the end.
     ///

@@ -314,6 +314,31 @@ private func threadNumber() -> UInt {
 }
 
 @Suite struct `The bare socket` {
+    /// All connections share a thread, which one that is always ready could keep to itself.
+    @Test func `a connection that never pauses keeps nobody waiting`() async throws {
+        try await withServer { directory, _ in
+            let talker = try RawPeer(directory)
+            let notice = #"{"jsonrpc":"2.0","method":"$/message","params":{"id":77,"message":1}}"# + "\n"
+            let notices = String(repeating: notice, count: 1_000)
+            let (begun, talking) = AsyncStream.makeStream(of: Void.self)
+            let talk = Task {
+                while !Task.isCancelled {
+                    await talker.send(notices)
+                    talking.yield()
+                }
+            }
+            defer { talk.cancel() }
+            var chunks = begun.makeAsyncIterator()
+            for _ in 0..<3 { await chunks.next() }
+            let client = try await connected(directory)
+            for number in 0..<20 {
+                let answer = try await client.call(
+                    Echo.self, Echo.Payload(text: "\(number)"), options: CallOptions(timeout: .seconds(20)))
+                #expect(answer.text == "\(number)")
+            }
+        }
+    }
+
     @Test func `JSON-RPC by hand works`() async throws {
         try await withServer { directory, _ in
             let peer = try RawPeer(directory)
