@@ -142,8 +142,12 @@ extension Node {
         } catch {
             let failure = Self.outward(error is CancellationError ? Self.stopping : error)
             if failure.code == .internal {
-                logger.error(
-                    "a call failed", metadata: ["method": "\(header.method)", "error": "\(failure.cause ?? failure)"])
+                // Without a cause it is what the service says itself, perhaps in another program's or device's words.
+                logger.log(
+                    level: failure.cause == nil ? .notice : .error, "a call failed",
+                    metadata: [
+                        "method": "\(header.method)", "error": "\("\(failure.cause ?? failure)".prefix(bytes: 1_000))",
+                    ])
             }
             // A refusal is on the disk before its caller learns of it.
             await audit.waitUntilWritten()

@@ -125,8 +125,9 @@ public struct RPCError: Error, Hashable, Sendable {
         }
     }
 
-    /// The `KithError` it stands for.
+    /// The `KithError` it stands for; of its message the first 4 KiB, as between devices.
     public var kithError: KithError {
+        let message = message.prefix(bytes: Self.messageLimit)
         switch code {
         case Self.parseError.code, Self.invalidRequest.code: return KithError(.invalid, message)
         case let number where Self.isOwn(number):
@@ -138,6 +139,8 @@ public struct RPCError: Error, Hashable, Sendable {
                 .init(rpcCode: code), message, detail: own.map { Self.detail($0.code, $0.data) })
         }
     }
+
+    private static let messageLimit = 4096
 
     /// Tells whether an application may define this number: −32768…−32000 is kept for JSON-RPC and us.
     private static func isOwn(_ code: Int) -> Bool { !(-32768 ... -32000).contains(code) }

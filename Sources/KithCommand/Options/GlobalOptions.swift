@@ -96,7 +96,7 @@ struct GlobalOptions: ParsableArguments {
 
     /// A log on standard error, silent unless asked for.
     var logger: Logger {
-        var logger = Logger(label: "kith") { StreamLogHandler.standardError(label: $0) }
+        var logger = Logger(label: "kith") { VisibleLogHandler(StreamLogHandler.standardError(label: $0)) }
         logger.logLevel = verbose ? .debug : .error
         return logger
     }

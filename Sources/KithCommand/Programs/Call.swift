@@ -53,7 +53,7 @@ struct CallCommand: AsyncParsableCommand {
         let value = try JSONSerialization.jsonObject(with: Data(answer), options: .fragmentsAllowed)
         let text = try JSONSerialization.data(
             withJSONObject: value, options: [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes, .fragmentsAllowed])
-        printLine(String(decoding: text, as: UTF8.self))
+        printLine(TerminalText.visible(json: Array(text)))
     }
 
     /// What the table says of the method: ours, or, of one that only the other device knows, its.
@@ -70,14 +70,14 @@ struct CallCommand: AsyncParsableCommand {
     private func follow(_ entry: API.Describe.Entry, _ carrier: SocketCarrier) async throws {
         let stream = try await carrier.open(named: method, json: Array(input.utf8), on: on)
         defer { stream.cancel() }
-        printLine(String(decoding: stream.answer, as: UTF8.self))
+        printLine(TerminalText.visible(json: stream.answer))
         let takesLines = entry.upstream ?? .nothing != .nothing
         try await withThrowingTaskGroup(of: Bool.self) { group in
             defer { group.cancelAll() }
             group.addTask {
                 while let item = try await stream.receive() {
                     switch item {
-                    case .message(let json): printLine(String(decoding: json, as: UTF8.self))
+                    case .message(let json): printLine(TerminalText.visible(json: json))
                     case .bytes(let bytes): printLine(#"{"bytes":"\#(Base64.encode(bytes))"}"#)
                     }
                 }

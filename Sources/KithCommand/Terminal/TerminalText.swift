@@ -65,4 +65,20 @@ struct TerminalText: ~Copyable {
         }
         return String(result)
     }
+
+    /// JSON in one line as text, with all that a terminal might obey, or that turns text around, as `\uXXXX`: the same value.
+    static func visible(json: [UInt8]) -> String {
+        var result = String.UnicodeScalarView()
+        for scalar in String(decoding: json, as: UTF8.self).unicodeScalars {
+            switch scalar.properties.generalCategory {
+            case .control, .format, .lineSeparator, .paragraphSeparator:
+                for unit in String(scalar).utf16 {
+                    let hex = String(unit, radix: 16)
+                    result.append(contentsOf: "\\u\(String(repeating: "0", count: 4 - hex.count))\(hex)".unicodeScalars)
+                }
+            default: result.append(scalar)
+            }
+        }
+        return String(result)
+    }
 }
