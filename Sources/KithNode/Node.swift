@@ -97,6 +97,12 @@ public final class Node: Sendable {
         /// The event that nothing runs any more.
         var idle: AsyncEvent?
 
+        /// Tells whether a service of this name is there: ours, or another program's.
+        func serves(_ name: String) -> Bool {
+            services.contains { ($0.service as? ExternalHandlers)?.name == name }
+                || handlers.keys.contains { $0.hasPrefix(name + ".") }
+        }
+
         var isIdle: Bool { calls.isEmpty && sessions.values.allSatisfy { $0.running == 0 } }
     }
 
@@ -154,7 +160,11 @@ public final class Node: Sendable {
     package func add(_ service: any Service, with handlers: [Handler], as id: ServiceID) throws {
         let added = AddedService(id: id, service: service)
         try state.withLock { state throws in
-            if service is ExternalHandlers {
+            if let external = service as? ExternalHandlers {
+                guard !state.serves(external.name) else {
+                    throw KithError(
+                        .conflict, "There is a service \(external.name) already. Give this one another name.")
+                }
                 guard state.services.count(where: { $0.service is ExternalHandlers }) < options.externalServices else {
                     throw KithError(
                         .exhausted, "More than \(options.externalServices) services of other programs are registered.")

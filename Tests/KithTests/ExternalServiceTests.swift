@@ -237,24 +237,29 @@ private let ticks =
         }
     }
 
-    @Test func `replaces nothing, whatever it is called, and its name is free when it has gone`() async throws {
+    @Test func `has a name that no other has, and which is free when it has gone`() async throws {
         try await withDevices(grants: []) { _, _, laptop, there in
             let (first, answer) = try await RawPeer.serving(
-                #"{"name":"list","kind":"query"},{"name":"read","kind":"stream"}"#, as: "files", in: there)
-            #expect(answer.contains(#"["files/list","files/read"]"#))
-            #expect(try await laptop.client.call(Files.List.self, .init(path: "/")).entries.isEmpty == false)
-            let (second, refusal) = try await RawPeer.serving(
-                #"{"name":"x","kind":"query"},{"name":"list","kind":"query"}"#, as: "files", in: there)
-            #expect(refusal.contains("-32002") && refusal.contains("files/list is served already"), "\(refusal)")
-            await #expect(throws: KithError(.unsupported, "")) { try await laptop.client.call(named: "files/x") }
+                #"{"name":"list","kind":"query"},{"name":"read","kind":"stream"}"#, as: "notes", in: there)
+            #expect(answer.contains(#"["notes/list","notes/read"]"#))
+            // Not another method of it either: who was granted `notes/*` would call another program.
+            for (name, method) in [("notes", "list"), ("notes", "x"), ("files", "list"), ("files", "x"), ("api", "x")] {
+                let (peer, refusal) = try await RawPeer.serving(
+                    #"{"name":"\#(method)","kind":"query"}"#, as: name, in: there)
+                #expect(refusal.contains("-32002") && refusal.contains("There is a service \(name)"), "\(refusal)")
+                peer.hangUp()
+                await #expect(throws: KithError(.unsupported, "")) {
+                    try await laptop.client.call(named: "\(name)/x")
+                }
+            }
             let (_, twice) = try await RawPeer.serving(
                 #"{"name":"x","kind":"query"},{"name":"x","kind":"action"}"#, as: "twice", in: there)
             #expect(twice.contains("-32002"), "\(twice)")
             first.hangUp()
-            while try await !RawPeer.serving(#"{"name":"list","kind":"action"}"#, as: "files", in: there).answer
-                .contains("result")
-            {}
-            second.hangUp()
+            try await eventually {
+                try await RawPeer.serving(#"{"name":"list","kind":"action"}"#, as: "notes", in: there).answer
+                    .contains("result")
+            }
         }
     }
 
