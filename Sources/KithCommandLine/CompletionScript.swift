@@ -72,7 +72,14 @@ package enum CompletionScript: String, CaseIterable, Sendable {
         switch self {
         case .bash:
             guard let line else { return [] }
-            return completion.candidates.compactMap { line.replacement(for: $0, replacing: replaced) }
+            let lines = completion.candidates.compactMap { line.replacement(for: $0, replacing: replaced) }
+            // Readline closes the quotes behind the only way to go on; a second one keeps them open for the rest.
+            if line.openQuote != nil, let only = lines.first, lines.count == 1,
+                completion.candidates.allSatisfy(\.isPartial)
+            {
+                return [only, only + "…"]
+            }
+            return lines
         case .zsh, .fish:
             var lines: [String] = []
             for candidate in completion.candidates {

@@ -92,7 +92,7 @@ import Testing
                 ["cp", "laptop:\(served)/my dir/it's"], terminal,
                 [
                     .type("kith cp 'laptop:\(served)/my d"), .tab("my dir/"),
-                    .type("it"), .tab(shell == "zsh" ? "it'\\''s" : "it\\'s"),
+                    .type("it"), .tab(shell == "fish" ? "it\\'s" : "it'\\''s"),
                 ])
             try await expect(
                 ["call", "x", "--on=laptop"], terminal, [.type("kith call x --on=lap"), .tab("--on=laptop")])
