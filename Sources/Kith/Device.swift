@@ -172,6 +172,7 @@ public final class Device: Sendable {
         var state = State(parts: parts)
         for service in options.services.own { try Self.add(OwnService(service), to: &state) }
         self.state = Mutex(state)
+        node.startServices()
     }
 
     private var parts: DeviceParts { state.withLock { $0.parts } }
@@ -180,20 +181,26 @@ public final class Device: Sendable {
 
     // MARK: - Services
 
-    /// Begins to serve the methods of `service`, to this device's person and, as each says, to other devices.
+    /// Begins to serve the methods of `service`, to this device's person and, as each says, to other devices, and starts
+    /// it; calls wait until it has started.
     ///
     /// May be called at any time: a running device serves them from now on, another one as soon as it runs.
     ///
     /// - Returns: the identifier for ``remove(_:)``.
-    /// - Throws: `KithError` `.conflict` when a method of that name is served already; none is added then.
+    /// - Throws: `KithError` `.conflict` when its path or one of its methods is there already; nothing is added then.
     @discardableResult public func add(_ service: any Service) throws -> ServiceID {
         let own = OwnService(service)
-        try state.withLock { try Self.add(own, to: &$0) }
+        let node = try state.withLock { state throws in
+            try Self.add(own, to: &state)
+            return state.parts.node
+        }
+        // Not before: a service that starts may ask for anything of this device.
+        node.startServices()
         return own.id
     }
 
     private static func add(_ own: OwnService, to state: inout State) throws {
-        try state.parts.node.add(own.service, with: own.handlers, as: own.id)
+        try state.parts.node.add(own.service, with: own.handlers, as: own.id, startsAtOnce: false)
         state.own.append(own)
     }
 
@@ -208,6 +215,38 @@ public final class Device: Sendable {
         }
         await node.remove(id)
     }
+
+    /// Calls the query or the action at a path, as ``KithAPI/Client/request(_:_:from:as:options:)``.
+    public func request<Input: Codable & Sendable, Output: Codable & Sendable>(
+        _ path: String, _ input: Input, from provider: Provider = .any, as type: Output.Type = Output.self,
+        options: CallOptions = CallOptions()
+    ) async throws -> Output {
+        try await client.request(path, input, from: provider, as: type, options: options)
+    }
+
+    /// Calls the query or the action at a path, which needs no input.
+    public func request<Output: Codable & Sendable>(
+        _ path: String, from provider: Provider = .any, as type: Output.Type = Output.self,
+        options: CallOptions = CallOptions()
+    ) async throws -> Output {
+        try await client.request(path, from: provider, as: type, options: options)
+    }
+
+    /// Opens the stream at a path, as ``KithAPI/Client/open(_:_:from:options:)``.
+    public func open<Input: Codable & Sendable, Incoming: Codable & Sendable, Outgoing: Codable & Sendable>(
+        _ path: String, _ input: Input, from provider: Provider = .any, options: CallOptions = CallOptions()
+    ) async throws -> ValueStream<Incoming, Outgoing> {
+        try await client.open(path, input, from: provider, options: options)
+    }
+
+    /// Returns the state of the service at a path, as `math`; `nil` when there is none.
+    public func state(of path: String) -> ServiceState? { node.state(of: path) }
+
+    /// Has a service answer nothing until it is resumed, as ``KithNode/Node/pause(_:)``.
+    public func pause(_ path: String) throws { try node.pause(path) }
+
+    /// Has a paused service answer again, as ``KithNode/Node/resume(_:)``.
+    public func resume(_ path: String) throws { try node.resume(path) }
 
     // MARK: - Running
 
@@ -243,11 +282,14 @@ public final class Device: Sendable {
                 directory: parts.store.directory, options: options, as: key)
             do {
                 try state.withLock { state in
-                    for own in state.own { try parts.node.add(own.service, with: own.handlers, as: own.id) }
+                    for own in state.own {
+                        try parts.node.add(own.service, with: own.handlers, as: own.id, startsAtOnce: false)
+                    }
                     if case .opening(isStopping: true) = state.phase { parts.stop() }
                     state.parts = parts
                     state.phase = .running
                 }
+                parts.node.startServices()
             } catch {
                 await parts.close()
                 throw error
@@ -344,6 +386,18 @@ private struct DeviceCarrier: Carrier {
         named name: String, json: [UInt8], on device: String?, options: CallOptions
     ) async throws -> any NamedStream {
         try await self.device.node.open(named: name, json: json, on: device, options: options)
+    }
+
+    func request<Input: Codable & Sendable, Output: Codable & Sendable>(
+        _ path: String, _ input: Input, from provider: Provider, as type: Output.Type, options: CallOptions
+    ) async throws -> Output {
+        try await device.node.request(path, input, from: provider, as: type, options: options)
+    }
+
+    func open<Input: Codable & Sendable, Incoming: Codable & Sendable, Outgoing: Codable & Sendable>(
+        path: String, _ input: Input, from provider: Provider, options: CallOptions
+    ) async throws -> ValueStream<Incoming, Outgoing> {
+        try await device.node.open(path: path, input, from: provider, options: options)
     }
 
     func begin<M: StreamMethod>(

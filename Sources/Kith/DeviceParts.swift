@@ -149,6 +149,7 @@ struct DeviceParts: Sendable {
 
     /// Closes what was never run.
     func close() async {
+        await node.stopServices()
         await endpoint.shutdown()
         store.close()
     }

@@ -44,6 +44,8 @@ public struct AnyMethod: Sendable {
     package let access: @Sendable (any Sendable) throws -> Access
     /// The declaration of a method that is known only at run time; `nil` for a typed one.
     package let dynamic: DynamicMethod?
+    /// True when its types are declared where callers have them, so that it is the same method on every device.
+    package let isShared: Bool
     /// Itself as an entry of a document, whose types the probe learns.
     package let described: @Sendable (SchemaProbe) -> OpenRPC.Method
     /// The type of its input.
@@ -63,24 +65,30 @@ public struct AnyMethod: Sendable {
             payload.format == format ? payload : try encode(decode(payload), format)
         }
 
-        fileprivate init<Value: Codable & Sendable>(_ type: Value.Type, what: String) {
+        init<Value: Codable & Sendable>(_ type: Value.Type, what: String) {
             decode = { payload in
                 do {
                     switch payload {
-                    case .cbor(let bytes):
-                        do {
-                            return try CBORDecoder().decode(type, from: bytes)
-                        } catch {
-                            // Those of this version leave nothing out.
-                            guard let omissible = type as? any OmissibleInput.Type else { throw error }
-                            return try CBORDecoder().decode(type, from: omissible.completed(bytes))
-                        }
+                    case .cbor(let bytes): return try Self.decode(type, cbor: bytes)
                     case .json(let bytes):
                         let completed = try (type as? any OmissibleInput.Type)?.completed(JSONText(bytes)).bytes
-                        return try Self.decode(type, from: completed ?? bytes)
+                        do {
+                            return try Self.decode(type, from: completed ?? bytes)
+                        } catch {
+                            guard type is any ExpressibleByNilLiteral.Type,
+                                try JSONText(bytes).members()?.isEmpty == true
+                            else { throw error }
+                            return try Self.decode(type, from: Array("null".utf8))
+                        }
                     case .value(let value as UntypedValue):
                         return try CBORDecoder().decode(type, from: CBOREncoder().encode(value))
-                    case .value(let value): return try Self.cast(value, to: type, what: what)
+                    case .value(let value as Value): return value
+                    case .value(let value):
+                        // A caller that knows the method by its path has types of its own.
+                        guard let value = value as? any Encodable else {
+                            throw KithError(.invalid, "it is of another type.")
+                        }
+                        return try Self.decode(type, cbor: CBOREncoder().encode(value))
                     }
                 } catch let error as KithError where error.code != .invalid {
                     throw error
@@ -124,6 +132,21 @@ public struct AnyMethod: Sendable {
                 case .json: return .json(value.json.bytes)
                 case .value: return .value(value)
                 }
+            }
+        }
+
+        /// Reads a value from CBOR.
+        private static func decode<Value: Decodable>(_ type: Value.Type, cbor bytes: [UInt8]) throws -> Value {
+            do {
+                return try CBORDecoder().decode(type, from: bytes)
+            } catch {
+                // Those of this version leave nothing out.
+                if let omissible = type as? any OmissibleInput.Type {
+                    return try CBORDecoder().decode(type, from: omissible.completed(bytes))
+                }
+                // An optional input that is not given.
+                guard bytes == [0xA0], type is any ExpressibleByNilLiteral.Type else { throw error }
+                return try CBORDecoder().decode(type, from: [0xF6])
             }
         }
 
@@ -192,6 +215,7 @@ public struct AnyMethod: Sendable {
         input = Coding(untyped: "The input of \(method.name)")
         output = Coding(untyped: "The answer of \(method.name)")
         dynamic = method
+        isShared = false
         described = { _ in Self.describe(method) }
         inputType = UntypedValue.self
         sampleInput = { _ in nil }
@@ -201,20 +225,36 @@ public struct AnyMethod: Sendable {
     private init<M: Method>(
         _ method: M.Type, upstream: any StreamContent.Type, downstream: any StreamContent.Type
     ) {
+        self.init(
+            M.header, input: M.Input.self, output: M.Output.self, upstream: upstream, downstream: downstream,
+            isShared: true
+        ) { M.access(for: $0) }
+    }
+
+    /// Makes an entry of a method that is declared by its types alone, where it is served.
+    package init<Input: Codable & Sendable, Output: Codable & Sendable>(
+        _ header: MethodHeader, input: Input.Type, output: Output.Type,
+        upstream: any StreamContent.Type = Nothing.self, downstream: any StreamContent.Type = Nothing.self,
+        isShared: Bool = false, access: @escaping @Sendable (Input) -> Access
+    ) {
         self.upstream = upstream
         self.downstream = downstream
-        header = M.header
-        input = Coding(M.Input.self, what: "The input of \(M.name)")
-        output = Coding(M.Output.self, what: "The answer of \(M.name)")
+        self.header = header
+        self.input = Coding(Input.self, what: "The input of \(header.name)")
+        self.output = Coding(Output.self, what: "The answer of \(header.name)")
         dynamic = nil
-        described = { Self.describe(method, upstream: upstream, downstream: downstream, $0) }
-        inputType = M.Input.self
-        sampleInput = { $0.sample(of: M.Input.self) }
-        access = { value in
-            guard let input = value as? M.Input else {
-                throw KithError(.invalid, "The input of \(M.name) is of another type than the method's.")
+        self.isShared = isShared
+        described = {
+            Self.describe(
+                header, input: Input.self, output: Output.self, upstream: upstream, downstream: downstream, $0)
+        }
+        inputType = Input.self
+        sampleInput = { $0.sample(of: Input.self) }
+        self.access = { value in
+            guard let input = value as? Input else {
+                throw KithError(.invalid, "The input of \(header.name) is of another type than the method's.")
             }
-            return M.access(for: input)
+            return access(input)
         }
     }
 }

@@ -41,6 +41,22 @@ extension CarrierWrapper {
         }
     }
 
+    package func request<Input: Codable & Sendable, Output: Codable & Sendable>(
+        _ path: String, _ input: Input, from provider: Provider, as type: Output.Type, options: CallOptions
+    ) async throws -> Output {
+        try await carry(OutgoingCall(method: path, kind: .action, device: provider.on, options: options)) {
+            try await $0.request(path, input, from: provider, as: type, options: $1)
+        }
+    }
+
+    package func open<Input: Codable & Sendable, Incoming: Codable & Sendable, Outgoing: Codable & Sendable>(
+        path: String, _ input: Input, from provider: Provider, options: CallOptions
+    ) async throws -> ValueStream<Incoming, Outgoing> {
+        try await carry(OutgoingCall(method: path, kind: .stream, device: provider.on, options: options)) {
+            try await $0.open(path: path, input, from: provider, options: $1)
+        }
+    }
+
     package func begin<M: StreamMethod>(
         _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
     ) async throws -> OpeningStream<M.Output> {

@@ -22,6 +22,16 @@ public protocol Carrier: Sendable {
     func open(named name: String, json: [UInt8], on device: String?, options: CallOptions) async throws
         -> any NamedStream
 
+    /// Calls a query or an action by its path, with types of the caller's own.
+    func request<Input: Codable & Sendable, Output: Codable & Sendable>(
+        _ path: String, _ input: Input, from provider: Provider, as type: Output.Type, options: CallOptions
+    ) async throws -> Output
+
+    /// Opens a stream by its path, with types of the caller's own, and waits until the service accepted it.
+    func open<Input: Codable & Sendable, Incoming: Codable & Sendable, Outgoing: Codable & Sendable>(
+        path: String, _ input: Input, from provider: Provider, options: CallOptions
+    ) async throws -> ValueStream<Incoming, Outgoing>
+
     /// Opens a stream without waiting for the service, when the carrier can; else as ``open(_:_:on:options:)``.
     func begin<M: StreamMethod>(
         _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
@@ -152,7 +162,7 @@ public struct Client: Sendable {
         try await carrier.begin(method, input, on: device, options: traced(options))
     }
 
-    private func traced(_ options: CallOptions) -> CallOptions {
+    func traced(_ options: CallOptions) -> CallOptions {
         guard let trace, options.trace == nil else { return options }
         return CallOptions(timeout: options.timeout, trace: trace)
     }

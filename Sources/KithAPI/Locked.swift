@@ -12,6 +12,9 @@ package final class Locked<Value: Sendable>: Sendable {
 
     /// Changes the value.
     package func set(_ value: Value) { mutex.withLock { $0 = value } }
+
+    /// Changes the value in one step.
+    package func change<Result: Sendable>(_ body: (inout Value) -> Result) -> Result { mutex.withLock { body(&$0) } }
 }
 
 /// A permission that can be taken once.

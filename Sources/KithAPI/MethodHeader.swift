@@ -79,6 +79,26 @@ public struct MethodHeader: Hashable, Sendable {
         }
     }
 
+    /// The header of a method with this access, whatever the input.
+    package init(
+        name: String, kind: MethodKind, access: Access?, isIdempotent: Bool, summary: String
+    ) {
+        let callers: Callers =
+            switch access {
+            case nil: .grant(.node)
+            case .anyone: .anyone
+            case .paired: .paired
+            case .owner: .owner
+            case .granted(let grant):
+                .grant(
+                    grant.kind,
+                    grant.description.split(separator: ":", maxSplits: 1).dropFirst().first
+                        .map { String($0.prefix { $0 != "=" }) })
+            case .holding(let kind, _): .grant(kind)
+            }
+        self.init(name: name, kind: kind, callers: callers, isIdempotent: isIdempotent, summary: summary)
+    }
+
     /// The callers allowed, as a word: `owner`, `paired`, `anyone`, or `grant` and the grant needed.
     package var callersText: String {
         switch callers {

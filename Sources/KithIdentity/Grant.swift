@@ -29,11 +29,12 @@ public enum Grant: Hashable, Sendable {
     case forwardListen(ForwardPattern)
     /// Use the library.
     case library
-    /// Use what a service from outside this package calls so: words with dots or slashes between them, `math.add`.
+    /// Use what a service calls so: a path or the name of a method, which are the same (`TopicPath`), or a pattern.
     ///
-    /// Ended by `.*` or `/*`, everything that begins with the words before: `math.*` covers `math.add` and
-    /// `math.slow.add`, not `math` itself nor `mathematics.add`; `*` covers all of this kind. What is asked for may be a
-    /// pattern, too, and is covered as it is written.
+    /// Patterns are those of topics: `math/add`, `sensors/*/temperature`, `chat/>`. Ended by `.*` or `/*`, everything
+    /// that begins with the words before: `math.*` covers `math.add`, `math/add` and `math.slow.add`, not `math` itself
+    /// nor `mathematics.add`; `*` covers all of this kind. What begins with `$` is a device's own: only a grant that
+    /// begins with the same word covers it. What is asked for may be a pattern, too: all of it must be covered.
     case node(pattern: String)
 
     /// The access to files that a grant gives.
@@ -91,11 +92,25 @@ public enum Grant: Hashable, Sendable {
         }
     }
 
-    /// Tells whether `wanted` is `pattern` or, by whole words, one of those it stands for.
-    private static func matches(_ pattern: String, _ wanted: String) -> Bool {
-        if pattern == wanted || pattern == "*" { return true }
+    /// Tells whether `wanted` is what `held` names, in either spelling, or one of those it stands for.
+    private static func matches(_ held: String, _ wanted: String) -> Bool {
+        if held == wanted { return true }
+        guard let path = try? TopicPath(method: wanted) else { return begins(wanted, as: held) }
+        // What is a device's own is granted by its name or not at all.
+        let isReserved = path.service.utf8.first == UInt8(ascii: "$")
+        if held == "*" { return !isReserved }
+        if begins(wanted, as: held) || begins(path.methodName, as: held) { return true }
+        if begins(path.description, as: held.contains(":") ? held : "\(TopicPath.defaultNetwork):\(held)") {
+            return true
+        }
+        guard let pattern = try? TopicPath(method: held), pattern.covers(path) else { return false }
+        return !isReserved || pattern.segments[0] == path.segments[0]
+    }
+
+    /// Tells whether `name` begins, by whole words, with those before the `.*` or `/*` at the end of `pattern`.
+    private static func begins(_ name: String, as pattern: String) -> Bool {
         guard pattern.hasSuffix(".*") || pattern.hasSuffix("/*") else { return false }
-        return wanted.utf8.starts(with: pattern.utf8.dropLast())
+        return name.utf8.starts(with: pattern.utf8.dropLast())
     }
 
     /// Tells whether `path` is `root` or lies beneath it, by whole components.

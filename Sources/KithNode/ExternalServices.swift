@@ -13,6 +13,8 @@ struct ExternalHandlers: Service {
 
     var name: String { service.name }
 
+    var info: ServiceInfo { ServiceInfo(service.name) }
+
     var handlers: [Handler] {
         service.methods.map { Handler.external($0, by: service).limited(to: Self.callsPerDevice) }
     }
@@ -42,13 +44,20 @@ struct RemoteName: Hashable, Sendable {
 extension Node {
     /// The entry for a method of another device: ours, where its types are declared here, else what that device says.
     func method(_ name: String, on device: String, options: CallOptions) async throws -> AnyMethod {
-        if let known = knownMethod(name), known.dynamic == nil { return known }
+        if let known = methods.method(name), known.isShared { return known }
         let target = try resolve(device)
         let remote = RemoteName(device: target.id, method: name)
         if let method = remoteMethod(remote) { return method }
         let table = try await call(API.Describe.self, Nothing(), on: target.id.description, options: options)
-        guard let entry = table.methods.first(where: { $0.name == name }) else {
-            throw KithError(.unsupported, "\(target.name) does not know the method \(name.prefix(128)).")
+        let path = try? TopicPath(method: name)
+        let match =
+            table.methods.first { $0.name == name }
+            ?? table.methods.first { entry in
+                guard let path, let other = try? TopicPath(method: entry.name) else { return false }
+                return other == path || path.matches(template: other)
+            }
+        guard let entry = match else {
+            throw KithError(.unsupported, "\(target.name) does not know the method \(name.prefix(bytes: 128)).")
         }
         func way(_ form: StreamForm?) throws -> DynamicMethod.Way {
             switch form {
@@ -64,7 +73,8 @@ extension Node {
         let method = AnyMethod(
             DynamicMethod(
                 MethodHeader(
-                    name: name, kind: entry.kind, callers: .owner, isIdempotent: false, summary: entry.summary),
+                    name: entry.name.contains("{") ? name : entry.name, kind: entry.kind, callers: .owner,
+                    isIdempotent: false, summary: entry.summary),
                 upstream: try way(entry.upstream), downstream: try way(entry.downstream)))
         remember(method, for: remote)
         return method
@@ -78,7 +88,7 @@ extension Node {
             return try await body()
         } catch {
             // One that cannot be found has said nothing, and of what is declared here none was asked.
-            if knownMethod(name).map({ $0.dynamic != nil }) ?? true, let target = try? resolve(device) {
+            if methods.method(name)?.isShared != true, let target = try? resolve(device) {
                 remember(nil, for: RemoteName(device: target.id, method: name))
             }
             throw error

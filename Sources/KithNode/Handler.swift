@@ -22,7 +22,7 @@ import KithWire
 /// ```
 public struct Handler: Sendable {
     /// The method it serves.
-    public let method: AnyMethod
+    public private(set) var method: AnyMethod
 
     /// Accepts a stream: takes the erased output, returns the bytes.
     package typealias Acceptance = @Sendable (any Sendable) async throws -> any ByteStream
@@ -38,10 +38,55 @@ public struct Handler: Sendable {
     package private(set) var perDevice: Int?
     /// The running calls of its service; `nil` while it belongs to none.
     var calls: ServiceCalls?
+    /// The counts of its calls.
+    var statistics = ActionStatistics()
+    /// The values of the parameters in its path, of one that was found by a template.
+    var parameters: [String: String] = [:]
+    /// True when it needs the grant of its own path, that of the call where the path is a template.
+    private(set) var hasOwnGrant = false
+    /// True when a call of it is not worth a line in the audit log, because every connection makes one.
+    private(set) var isRoutine = false
+    /// Makes the method under its full name; `nil` when it has that already.
+    private var make: (@Sendable (String) -> AnyMethod)?
 
     private init(method: AnyMethod, body: Body) {
         self.method = method
         self.body = body
+    }
+
+    /// A handler whose method gets its name from the service that has it.
+    init(relative name: String, hasOwnGrant: Bool, make: @escaping @Sendable (String) -> AnyMethod, body: Body) {
+        method = make(name)
+        self.body = body
+        self.hasOwnGrant = hasOwnGrant
+        self.make = make
+    }
+
+    private init(_ other: Handler, method: AnyMethod) {
+        self = other
+        self.method = method
+        make = nil
+    }
+
+    /// The same handler as one of the service at `path`.
+    ///
+    /// - Throws: `KithError` `.invalid` when its name and the path make no path of a method.
+    func named(in path: TopicPath) throws -> Handler {
+        guard let make else { return self }
+        return Handler(self, method: make(try path.member(method.name).methodName))
+    }
+
+    /// The access that a call with this input needs, under the name by which it was called.
+    func access(_ input: any Sendable, calledAs name: String) throws -> Access {
+        guard hasOwnGrant, !parameters.isEmpty else { return try method.access(input) }
+        return .granted(.node(pattern: name))
+    }
+
+    /// Leaves its calls out of the audit log.
+    package func unaudited() -> Handler {
+        var handler = self
+        handler.isRoutine = true
+        return handler
     }
 
     /// Limits the calls of it that one device may have running, over all its connections; one more is `.exhausted`.

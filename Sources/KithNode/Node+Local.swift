@@ -16,14 +16,17 @@ extension Node {
         let scope = CallScope(timers: timers)
         let ticket = try begin(scope)
         defer { end(ticket) }
-        try handler.calls?.enter(scope)
+        let isReady = try handler.calls?.enter(scope) ?? true
         defer { handler.calls?.leave(scope) }
-        let context = ownContext(options)
+        let context = ownContext(options, handler)
         do {
             let output = try await scope.run(
                 name, until: context.deadline, isImmediate: Self.mayBlock(#isolation)
             ) {
-                try await self.observed(handler.method, context) { try await body(value, $0) }
+                if !isReady { try await handler.calls?.ready() }
+                return try await self.counted(handler) {
+                    try await self.observed(handler.method, context) { try await body(value, $0) }
+                }
             }
             return try handler.method.output.encode(output, input.format)
         } catch {
@@ -51,10 +54,11 @@ extension Node {
         let scope = CallScope(timers: timers)
         let ticket = try begin(scope)
         defer { end(ticket) }
-        try handler.calls?.enter(scope)
+        let isReady = try handler.calls?.enter(scope) ?? true
         defer { handler.calls?.leave(scope) }
         // The deadline is for the acceptance; a stream that is accepted lasts as long as it lasts.
-        try await serve(handler, value, context: ownContext(options), scope: scope) { output in
+        try await serve(handler, value, context: ownContext(options, handler), scope: scope, isReady: isReady) {
+            output in
             try await accept(try handler.method.output.encode(output, input.format))
         }
     }
@@ -83,7 +87,7 @@ extension Node {
 
     /// Runs a stream handler; the stream ends when the handler does, and in the same way.
     func serve(
-        _ handler: Handler, _ input: any Sendable, context: CallContext, scope: CallScope,
+        _ handler: Handler, _ input: any Sendable, context: CallContext, scope: CallScope, isReady: Bool,
         accept: @escaping @Sendable (any Sendable) async throws -> any ByteStream
     ) async throws {
         guard case .stream(let body) = handler.body else {
@@ -96,17 +100,20 @@ extension Node {
         defer { if let acceptance { timers.cancel(acceptance) } }
         do {
             try await scope.run(handler.method.name, until: nil) {
-                try await self.observed(handler.method, context) { context in
-                    try await body(input, context) { output in
-                        guard accepted.value == nil else {
-                            throw KithError(.internal, "\(handler.method.name) accepted its stream twice.")
+                if !isReady { try await handler.calls?.ready() }
+                try await self.counted(handler) {
+                    try await self.observed(handler.method, context) { context in
+                        try await body(input, context) { output in
+                            guard accepted.value == nil else {
+                                throw KithError(.internal, "\(handler.method.name) accepted its stream twice.")
+                            }
+                            if let reason = scope.reason { throw reason }
+                            let stream = try await accept(output)
+                            accepted.set(stream)
+                            if let acceptance { self.timers.cancel(acceptance) }
+                            try scope.attach(stream)
+                            return stream
                         }
-                        if let reason = scope.reason { throw reason }
-                        let stream = try await accept(output)
-                        accepted.set(stream)
-                        if let acceptance { self.timers.cancel(acceptance) }
-                        try scope.attach(stream)
-                        return stream
                     }
                 }
             }
@@ -122,12 +129,14 @@ extension Node {
         }
     }
 
-    func ownContext(_ options: CallOptions) -> CallContext {
+    func ownContext(_ options: CallOptions, _ handler: Handler) -> CallContext {
         var context = CallContext(
             caller: .owner, grants: [], deadline: options.timeout.map { clock.now.advanced(by: $0) },
             trace: options.trace,
             client: client)
         context.protection = protection
+        context.parameters = handler.parameters
+        if let calls = handler.calls { context.logger = logger(of: calls.name) }
         return context
     }
 

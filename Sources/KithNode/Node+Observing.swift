@@ -35,6 +35,22 @@ extension Node {
         }
     }
 
+    /// Serves a call, and counts it among those of its action.
+    func counted<Result: Sendable>(
+        _ handler: Handler, _ body: () async throws -> Result
+    ) async throws -> Result {
+        let start = ContinuousClock.now
+        handler.statistics.begin()
+        do {
+            let result = try await body()
+            handler.statistics.end(.now - start, nil, now: 0)
+            return result
+        } catch {
+            handler.statistics.end(.now - start, Self.outward(error), now: Self.now)
+            throw error
+        }
+    }
+
     private func logged<Result: Sendable>(
         _ what: Logger.Message, _ method: String, from peer: String, _ body: () async throws -> Result
     ) async throws -> Result {

@@ -10,6 +10,7 @@ extension Node {
     /// Serves the connections that `accept` is given, until the listener ends or a graceful shutdown is done.
     package func serve(_ listener: @escaping @Sendable (_ accept: @Sendable (any PeerLink) -> Void) async -> Void) async
     {
+        startServices()
         let (links, arrivals) = AsyncStream.makeStream(of: (any PeerLink).self)
         await withTaskGroup(of: Void.self) { group in
             group.addTask {
@@ -186,7 +187,7 @@ extension Node {
             }
             handler = try self.handler(header.method)
             input = try handler.method.input.decode(.cbor(header.input))
-            access = try handler.method.access(input)
+            access = try handler.access(input, calledAs: header.method)
         } catch {
             if !session.isPaired {
                 reply.noteRefusal()
@@ -212,7 +213,9 @@ extension Node {
             noteRefusal(handler.method.name, in: session, error)
             throw error
         }
-        let note = CallNote(access, handler.method.kind) { self.audit(session, header.method, isAllowed: $0, $1) }
+        let note = CallNote(access, handler.isRoutine ? .query : handler.method.kind) {
+            self.audit(session, header.method, isAllowed: $0, $1)
+        }
         do {
             try await run(
                 handler, input, Admission(ticket: ticket, caller: caller, grants: grants, deadline: deadline), header,
@@ -244,7 +247,7 @@ extension Node {
         let name = handler.method.name
         try deviceCalls.enter(peer, name, perMethod: handler.perDevice, total: options.callsPerDevice)
         defer { deviceCalls.leave(peer, name) }
-        try handler.calls?.enter(scope)
+        let isReady = try handler.calls?.enter(scope) ?? true
         defer { handler.calls?.leave(scope) }
         let link = session.link
         var prepared = CallContext(
@@ -252,6 +255,8 @@ extension Node {
             client: client,
             exportKeyingMaterial: { try await link.exportKeyingMaterial(label: $0, context: $1) },
             calledOff: { scope.reason })
+        prepared.parameters = handler.parameters
+        if let calls = handler.calls { prepared.logger = logger(of: calls.name) }
         prepared.explain = { link.explain($0, $1) }
         prepared.callerAddress = { await link.status()?.address }
         prepared.narrowing = { purpose, check in
@@ -273,13 +278,16 @@ extension Node {
             let output = try await scope.run(
                 header.method, until: admission.deadline, isImmediate: Self.mayBlock(#isolation)
             ) {
-                try await self.observed(handler.method, context) { try await body(input, $0) }
+                if !isReady { try await handler.calls?.ready() }
+                return try await self.counted(handler) {
+                    try await self.observed(handler.method, context) { try await body(input, $0) }
+                }
             }
             note.allowed()
             guard case .cbor(let bytes) = try handler.method.output.encode(output, .cbor) else { return }
             try await reply.stream.finish(writing: try ResponseHead.success(bytes).encoded())
         case .stream:
-            try await serve(handler, input, context: context, scope: scope) { output in
+            try await serve(handler, input, context: context, scope: scope, isReady: isReady) { output in
                 guard case .cbor(let bytes) = try handler.method.output.encode(output, .cbor) else {
                     throw KithError(.internal, "The answer has another form than the request.")
                 }

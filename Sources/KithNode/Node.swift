@@ -49,6 +49,8 @@ public final class Node: Sendable {
         public var connectTimeout = Duration.seconds(10)
         /// The most services of other processes; the next is refused with `.exhausted`.
         public var externalServices = 32
+        /// The time that the start of a service may take.
+        public var serviceStart = Duration.seconds(30)
         /// The time for which a graceful shutdown waits for running calls.
         public var drain = Duration.seconds(5)
         /// The version of the software, as told to other devices.
@@ -74,16 +76,11 @@ public final class Node: Sendable {
     /// The deadlines of calls.
     let timers: TimerQueue
     let shutdown = AsyncEvent()
+    /// The methods, and the services that have them.
+    let methods: MethodTable
     private let state: Mutex<State>
 
     private struct State {
-        var handlers: [String: Handler] = [:]
-        /// The services, in the order in which they were added.
-        var services: [AddedService] = []
-        /// The methods known, served here or not.
-        var methods: [String: AnyMethod] = [:]
-        /// The methods of other devices that this one does not know itself, as they described them.
-        var remoteMethods: [RemoteName: AnyMethod] = [:]
         var sessions: [ObjectIdentifier: Session] = [:]
         /// The number of connections that have come.
         var arrivals: UInt64 = 0
@@ -96,12 +93,6 @@ public final class Node: Sendable {
         var budgets: [DeviceID: WriteBudget] = [:]
         /// The event that nothing runs any more.
         var idle: AsyncEvent?
-
-        /// Tells whether a service of this name is there: ours, or another program's.
-        func serves(_ name: String) -> Bool {
-            services.contains { ($0.service as? ExternalHandlers)?.name == name }
-                || handlers.keys.contains { $0.hasPrefix(name + ".") }
-        }
 
         var isIdle: Bool { calls.isEmpty && sessions.values.allSatisfy { $0.running == 0 } }
     }
@@ -120,162 +111,28 @@ public final class Node: Sendable {
         timers = TimerQueue(on: clock)
         self.logger = logger
         audit = AuditWriter(directory, logger: logger)
-        let table = Dictionary(methods.map { ($0.name, $0) }) { $1 }
-        state = Mutex(State(methods: table))
+        self.methods = MethodTable(knowing: methods)
+        state = Mutex(State())
         let describe = Handler.call(API.Describe.self) { [weak self] _, _ in
             API.Describe.Output(methods: self?.table ?? [])
         }
         let document = Handler.call(API.Document.self) { [weak self] input, _ in
-            let document = OpenRPC(describing: self?.served ?? [])
+            let document = OpenRPC(describing: self?.methods.served.map(\.method) ?? [])
             guard let name = input.method else { return document }
             guard let one = document.only(name) else {
                 throw KithError(.notFound, "This device does not serve a method \(name.prefix(128)).")
             }
             return one
         }.limited(to: 1)
-        state.withLock { state in
-            for handler in [describe, document] {
-                state.handlers[handler.method.name] = handler
-                state.methods[handler.method.name] = handler.method
-            }
+        do {
+            try self.methods.serve([describe, document])
+        } catch {
+            preconditionFailure("two of a node's own methods have one name: \(error)")
         }
     }
 
     /// Calls methods as this device's own person: here, and on the devices it is paired with.
     public var client: Client { Client(self) }
-
-    // MARK: - Services
-
-    /// Begins to serve the methods of `service`.
-    ///
-    /// - Returns: the identifier with which to remove it.
-    /// - Throws: `KithError` `.conflict` when one of them is served already; none is added then.
-    @discardableResult public func add(_ service: any Service) throws -> ServiceID {
-        let id = ServiceID()
-        try add(service, with: service.handlers, as: id)
-        return id
-    }
-
-    /// Begins to serve `handlers`, which are those of `service`.
-    package func add(_ service: any Service, with handlers: [Handler], as id: ServiceID) throws {
-        let added = AddedService(id: id, service: service)
-        try state.withLock { state throws in
-            if let external = service as? ExternalHandlers {
-                guard !state.serves(external.name) else {
-                    throw KithError(
-                        .conflict, "There is a service \(external.name) already. Give this one another name.")
-                }
-                guard state.services.count(where: { $0.service is ExternalHandlers }) < options.externalServices else {
-                    throw KithError(
-                        .exhausted, "More than \(options.externalServices) services of other programs are registered.")
-                }
-            }
-            var names: Set<String> = []
-            for handler in handlers {
-                let name = handler.method.name
-                guard state.handlers[name] == nil, names.insert(name).inserted else {
-                    throw KithError(
-                        .conflict,
-                        "\(name) is served already. Give the method another name, or remove the service that has it.")
-                }
-            }
-            for var handler in handlers {
-                handler.calls = added.calls
-                state.handlers[handler.method.name] = handler
-                state.methods[handler.method.name] = handler.method
-            }
-            state.services.append(added)
-        }
-    }
-
-    /// Stops serving the methods of a service, ends those of its calls that run, and stops it.
-    ///
-    /// The calls end with `.unsupported`, as later ones do. They get ``Options/drain`` to end; then the service is
-    /// stopped whether they have or not. Does nothing if it is not there any more.
-    public func remove(_ id: ServiceID) async {
-        await remove(id, because: KithError(.unsupported, "The service was removed."))
-    }
-
-    /// Removes a service, and ends those of its calls that run with `reason`.
-    func remove(_ id: ServiceID, because reason: KithError) async {
-        let removed = state.withLock { state -> AddedService? in
-            guard let index = state.services.firstIndex(where: { $0.id == id }) else { return nil }
-            let removed = state.services.remove(at: index)
-            for handler in state.handlers.values where handler.calls === removed.calls {
-                state.handlers[handler.method.name] = nil
-                // Methods that only its service knew are unknown again.
-                if handler.method.dynamic != nil { state.methods[handler.method.name] = nil }
-            }
-            return removed
-        }
-        guard let removed else { return }
-        removed.calls.end(reason)
-        // The limit is kept by cancelling the wait.
-        try? await withDeadline(options.drain, on: clock) { await removed.calls.waitUntilIdle() }
-        await removed.service.stop()
-    }
-
-    private var services: [any Service] { state.withLock { $0.services.map(\.service) } }
-
-    /// Ends what services keep beyond a call.
-    func stopServices() async {
-        for service in services { await service.stop() }
-    }
-
-    /// Stops serving methods; calls that run go on.
-    public func remove(_ methods: [String]) {
-        state.withLock { state in
-            for name in methods { state.handlers[name] = nil }
-        }
-    }
-
-    /// Returns the description that another device gave of one of its methods; `nil` when there is none.
-    func remoteMethod(_ name: RemoteName) -> AnyMethod? { state.withLock { $0.remoteMethods[name] } }
-
-    /// Stores another device's description of one of its methods; `nil` forgets it.
-    func remember(_ method: AnyMethod?, for name: RemoteName) {
-        state.withLock { state in
-            if method != nil, state.remoteMethods.count >= 256 { state.remoteMethods = [:] }
-            state.remoteMethods[name] = method
-        }
-    }
-
-    private var served: [AnyMethod] { state.withLock { $0.handlers.values.map(\.method) } }
-
-    /// The methods served, in the order of their names.
-    var table: [API.Describe.Entry] {
-        let (handlers, services) = state.withLock { (Array($0.handlers.values), $0.services) }
-        return handlers.sorted { $0.method.name < $1.method.name }
-            .map { handler in
-                let method = handler.method
-                let service = services.first { $0.calls === handler.calls }?.service as? ExternalHandlers
-                let isStream = method.kind == .stream
-                return API.Describe.Entry(
-                    name: method.name, kind: method.kind, summary: method.header.summary,
-                    upstream: isStream ? method.upstream.form : nil,
-                    downstream: isStream ? method.downstream.form : nil, service: service?.name)
-            }
-    }
-
-    func handler(_ name: String) throws(KithError) -> Handler {
-        guard let handler = state.withLock({ $0.handlers[name] }) else {
-            throw KithError(
-                .unsupported,
-                name.contains("/")
-                    ? "No program serves “\(name.prefix(128))” there now."
-                    : "That version of Kith does not know “\(name.prefix(128))”.")
-        }
-        return handler
-    }
-
-    func method(_ name: String) throws(KithError) -> AnyMethod {
-        guard let method = knownMethod(name) else {
-            throw KithError(.unsupported, "This device does not know the method \(name.prefix(128)).")
-        }
-        return method
-    }
-
-    func knownMethod(_ name: String) -> AnyMethod? { state.withLock { $0.methods[name] } }
 
     /// The number of lines missing from the audit log and the reason, in words; `nil` when all could be written.
     package var auditProblem: String? {
@@ -322,7 +179,7 @@ public final class Node: Sendable {
             session.end(reason)
             session.link.close(.unpaired, reason: reason.message)
         }
-        for service in services { service.grantsChanged(for: device, to: []) }
+        for service in methods.services.map(\.service) { service.grantsChanged(for: device, to: []) }
         state.withLock { _ = $0.budgets.removeValue(forKey: device) }
     }
 
@@ -338,7 +195,7 @@ public final class Node: Sendable {
             known = nil
         }
         for session in sessions(with: device) { session.update(known) }
-        for service in services { service.grantsChanged(for: device, to: known?.grants ?? []) }
+        for service in methods.services.map(\.service) { service.grantsChanged(for: device, to: known?.grants ?? []) }
     }
 
     /// Treats a device that has just been paired as paired on its present connection.

@@ -1,22 +1,37 @@
 public import KithAPI
 public import KithIdentity
 public import KithWire
+public import Logging
 
 /// A capability of a device: a set of handlers, added to a ``Node`` together.
 ///
-/// Ours and those of an application are the same: declare methods, serve them, add the service.
+/// Ours and those of an application are the same. An action is declared where it is served, by its name within the
+/// service and the types of its closure; or, where callers share the types, as a ``Method``.
 ///
 /// ```swift
 /// struct MathService: Service {
+///     let info = ServiceInfo("math", version: "1.0.0", "Adds numbers.")
 ///     var handlers: [Handler] {
-///         [.call(Math.Add.self) { input, _ in input.a + input.b }]
+///         [.action("add") { (input: Sum, _) in input.a + input.b }]
 ///     }
 /// }
 /// let math = try device.add(MathService())
+/// let eight: Double = try await device.request("math/add", Sum(a: 5, b: 3))
 /// ```
 public protocol Service: Sendable {
+    /// The path, version and description; asked once, when it is added.
+    ///
+    /// A service without one is made known to nobody but this device's own person.
+    var info: ServiceInfo { get }
+
     /// The methods it serves. Asked once, when it is added.
     var handlers: [Handler] { get }
+
+    /// Makes the service ready; calls wait until it is, at most ``Node/Options/serviceStart``.
+    ///
+    /// Called when it is added, and again when a device that was stopped runs again. Cancelled when the service is
+    /// removed meanwhile. One that throws has failed: its calls are refused with the reason.
+    func start(_ context: StartContext) async throws
 
     /// Tells the service that a device's grants have changed: there are none when it is not paired any more.
     ///
@@ -30,6 +45,12 @@ public protocol Service: Sendable {
 }
 
 extension Service {
+    /// Made from the name of the type.
+    public var info: ServiceInfo { ServiceInfo(of: Self.self) }
+
+    /// Is ready at once.
+    public func start(_ context: StartContext) async throws {}
+
     /// Nothing outlives a call.
     public func grantsChanged(for device: DeviceID, to grants: [Grant]) {}
 
@@ -53,6 +74,18 @@ extension Caller {
     }
 }
 
+/// The surroundings of a service, from its start to its end.
+public struct StartContext: Sendable {
+    /// The device it runs on.
+    public let device: DeviceID
+    /// The path of the service.
+    public let path: TopicPath
+    /// Calls methods as this device: on itself, and on the devices it is paired with.
+    public let client: Client
+    /// A logger that names the service.
+    public let logger: Logger
+}
+
 /// The context of a call, for the handler that serves it.
 public struct CallContext: Sendable {
     /// The caller.
@@ -63,6 +96,8 @@ public struct CallContext: Sendable {
     public var grants: [Grant]
     /// The time at which the caller stops waiting; `nil`: it waits.
     public var deadline: ContinuousClock.Instant?
+    /// The values of the parameters in the path of the method: of `users/{id}`, called as `users/42`, `id` is `42`.
+    public internal(set) var parameters: [String: String] = [:]
     /// The trace the call belongs to; the calls of ``client`` continue it.
     public var trace: TraceContext? {
         didSet { client.trace = trace }
@@ -82,6 +117,8 @@ public struct CallContext: Sendable {
     public var calledOff: @Sendable () -> KithError?
     /// Notes that the call has changed something, even if it fails: the audit log says then that it was allowed.
     package var noteChange: @Sendable () -> Void = {}
+    /// The logger of the service that answers the call.
+    public internal(set) var logger = Logger(label: "kith", factory: { _ in SwiftLogNoOpLogHandler() })
     /// The files that the caller may not reach, whatever its grants.
     public var protection: ProtectedFiles?
     /// Returns the path of the root of a grant of files at the time it was granted, with links resolved.

@@ -78,6 +78,22 @@ public final class ReconnectingCarrier: Carrier {
         try await opened(options) { try await $0.open(named: name, json: json, on: device, options: $1) }
     }
 
+    /// Calls a query or an action by its path, once: whether it may be asked twice is not known.
+    public func request<Input: Codable & Sendable, Output: Codable & Sendable>(
+        _ path: String, _ input: Input, from provider: Provider, as type: Output.Type, options: CallOptions
+    ) async throws -> Output {
+        try await answered(path, isIdempotent: false, options) {
+            try await $0.request(path, input, from: provider, as: type, options: $1)
+        }
+    }
+
+    /// Opens a stream by its path and waits until the service accepted it; it ends with `.closed` when the daemon does.
+    public func open<Input: Codable & Sendable, Incoming: Codable & Sendable, Outgoing: Codable & Sendable>(
+        path: String, _ input: Input, from provider: Provider, options: CallOptions
+    ) async throws -> ValueStream<Incoming, Outgoing> {
+        try await opened(options) { try await $0.open(path: path, input, from: provider, options: $1) }
+    }
+
     /// Opens a stream as the connection to the daemon does, which waits for the service.
     public func begin<M: StreamMethod>(
         _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions

@@ -229,7 +229,7 @@ final class ServerConnection: Sendable {
     private func stream(_ message: RPCMessage) -> (RPCRequest, AnyMethod?)? {
         guard case .request(let request) = message else { return nil }
         let method = dispatcher.entry(request.method)
-        if request.envelope["on"] != nil, request.id != nil, method.map({ $0.dynamic != nil }) ?? true {
+        if request.envelope["on"] != nil, request.id != nil, method?.isShared != true {
             return (request, nil)
         }
         return method?.kind == .stream ? (request, method) : nil

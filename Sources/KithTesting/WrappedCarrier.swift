@@ -14,6 +14,10 @@ public final class WrappedCarrier: Carrier {
         case callNamed
         /// A stream by its name.
         case openNamed
+        /// A call by its path.
+        case request
+        /// A stream by its path.
+        case openPath
         /// A stream whose service need not have answered.
         case begin
     }
@@ -86,6 +90,23 @@ public final class WrappedCarrier: Carrier {
         return Silence()
     }
 
+    /// Answers with nothing.
+    public func request<Input: Codable & Sendable, Output: Codable & Sendable>(
+        _ path: String, _ input: Input, from provider: Provider, as type: Output.Type, options: CallOptions
+    ) async throws -> Output {
+        note(.request, options)
+        guard let nothing = Nothing() as? Output else { throw KithError(.unsupported, "Only a test's own is known.") }
+        return nothing
+    }
+
+    /// Accepts.
+    public func open<Input: Codable & Sendable, Incoming: Codable & Sendable, Outgoing: Codable & Sendable>(
+        path: String, _ input: Input, from provider: Provider, options: CallOptions
+    ) async throws -> ValueStream<Incoming, Outgoing> {
+        note(.openPath, options)
+        return ValueStream(Silence())
+    }
+
     /// Accepts.
     public func begin<M: StreamMethod>(
         _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
@@ -108,6 +129,9 @@ public final class WrappedCarrier: Carrier {
         // One that does not pass these on refuses them, which is what is to be seen.
         _ = try? await client.call(named: "test.ask")
         _ = try? await client.open(named: "test.talk")
+        _ = try? await client.request("test/ask", as: Nothing.self)
+        let stream: ValueStream<Nothing, Nothing>? = try? await client.open("test/talk", Nothing())
+        stream?.cancel()
         _ = try await client.begin(Talk.self, Nothing())
         return carrier.asked.withLock { $0 }
     }

@@ -4,7 +4,7 @@ import KithWire
 
 /// A service that another process serves, at the end of a connection on which it has registered it.
 ///
-/// Its methods are named for it: `SERVICE/METHOD`. None of ours has a slash in its name, and never will.
+/// Its methods are named for it: `SERVICE/METHOD`, which is their path.
 package protocol ExternalService: Sendable {
     /// The name of the service.
     var name: String { get }

@@ -177,17 +177,18 @@ extension OpenRPC {
 
 extension AnyMethod {
     /// The method as an entry of a document, whose types `probe` learns.
-    static func describe<M: KithAPI.Method>(
-        _ method: M.Type, upstream: any StreamContent.Type, downstream: any StreamContent.Type, _ probe: SchemaProbe
+    static func describe<Input: Codable & Sendable, Output: Codable & Sendable>(
+        _ header: MethodHeader, input: Input.Type, output: Output.Type, upstream: any StreamContent.Type,
+        downstream: any StreamContent.Type, _ probe: SchemaProbe
     ) -> OpenRPC.Method {
         func way(_ content: any StreamContent.Type) -> OpenRPC.Way? {
-            guard M.header.kind == .stream else { return nil }
+            guard header.kind == .stream else { return nil }
             func message<Message: StreamMessage>(_ type: Message.Type) -> JSONSchema { probe.schema(of: type) }
             return OpenRPC.Way(
                 form: content.form, message: (content as? any StreamMessage.Type).map { message($0) })
         }
-        let members = probe.members(of: M.Input.self)
-        let (usual, again) = (omissible(M.Input.self), omissible(M.Input.self))
+        let members = probe.members(of: Input.self)
+        let (usual, again) = (omissible(Input.self), omissible(Input.self))
         let params = members?.map { member in
             OpenRPC.Content(
                 name: member.name, required: member.isRequired && usual[member.name] == nil,
@@ -196,11 +197,11 @@ extension AnyMethod {
                 } ?? member.schema)
         }
         return OpenRPC.Method(
-            name: M.name, summary: M.header.summary, paramStructure: "by-name", params: params ?? [],
-            result: OpenRPC.Content(name: "result", required: nil, schema: probe.schema(of: M.Output.self)),
-            kind: M.header.kind, access: M.header.callersText, isIdempotent: M.header.isIdempotent,
+            name: header.name, summary: header.summary, paramStructure: "by-name", params: params ?? [],
+            result: OpenRPC.Content(name: "result", required: nil, schema: probe.schema(of: Output.self)),
+            kind: header.kind, access: header.callersText, isIdempotent: header.isIdempotent,
             upstream: way(upstream), downstream: way(downstream),
-            input: members == nil ? probe.schema(of: M.Input.self) : nil)
+            input: members == nil ? probe.schema(of: Input.self) : nil)
     }
 
     /// A method that is known only at run time as an entry of a document.
