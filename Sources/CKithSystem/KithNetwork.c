@@ -4,8 +4,12 @@
 #include "KithNetwork.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -80,6 +84,141 @@ int kith_network_refusal(const kith_udp_address *remote, int milliseconds) {
     if (status == 0 && poll(&ready, 1, milliseconds) > 0) status = kith_network_heard(descriptor);
     close(descriptor);
     return status;
+}
+
+static uint8_t kind_of(const char *name, unsigned flags) {
+    if (flags & IFF_LOOPBACK) return KITH_INTERFACE_LOOPBACK;
+#ifdef __linux__
+    char path[96];
+    snprintf(path, sizeof path, "/sys/class/net/%s/wireless", name);
+    if (access(path, F_OK) == 0) return KITH_INTERFACE_WIFI;
+    snprintf(path, sizeof path, "/sys/class/net/%s/phy80211", name);
+    if (access(path, F_OK) == 0) return KITH_INTERFACE_WIFI;
+    if (strncmp(name, "ww", 2) == 0) return KITH_INTERFACE_CELLULAR;
+#else
+    if (strncmp(name, "pdp_ip", 6) == 0) return KITH_INTERFACE_CELLULAR;
+#endif
+    return KITH_INTERFACE_OTHER;
+}
+
+int kith_network_interfaces(kith_interface *interfaces, int capacity) {
+    struct ifaddrs *list = NULL;
+    if (getifaddrs(&list) != 0) return -errno;
+    int count = 0;
+    for (struct ifaddrs *each = list; each != NULL; each = each->ifa_next) {
+        if (each->ifa_addr == NULL || !(each->ifa_flags & IFF_UP) || !(each->ifa_flags & IFF_RUNNING)) continue;
+        kith_interface found;
+        memset(&found, 0, sizeof found);
+        if (kith_udp_read(each->ifa_addr, &found.address) != 0) continue;
+        if (count < capacity) {
+            // A label of an address (eth0:1) is no interface of its own.
+            size_t length = strcspn(each->ifa_name, ":");
+            if (length >= sizeof found.name) length = sizeof found.name - 1;
+            memcpy(found.name, each->ifa_name, length);
+            found.index = if_nametoindex(found.name);
+            found.kind = kind_of(found.name, each->ifa_flags);
+            found.multicast = (each->ifa_flags & IFF_MULTICAST) != 0;
+            found.point_to_point = (each->ifa_flags & IFF_POINTOPOINT) != 0;
+            interfaces[count] = found;
+        }
+        count++;
+    }
+    freeifaddrs(list);
+    return count;
+}
+
+static int set_option(int descriptor, int level, int name, int value) {
+    return setsockopt(descriptor, level, name, &value, sizeof value);
+}
+
+int kith_multicast_open(const kith_udp_address *group) {
+    int family = group->is_ipv6 ? AF_INET6 : AF_INET;
+#ifdef __linux__
+    int descriptor = socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (descriptor < 0) return -errno;
+#else
+    int descriptor = socket(family, SOCK_DGRAM, 0);
+    if (descriptor < 0) return -errno;
+    fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+    fcntl(descriptor, F_SETFL, O_NONBLOCK);
+#endif
+    // Linux gives each of those sockets every datagram to a group, whichever user's they are; SO_REUSEPORT there would
+    // want them to be one user's.
+    if (set_option(descriptor, SOL_SOCKET, SO_REUSEADDR, 1) != 0) goto failed;
+#ifndef __linux__
+    if (set_option(descriptor, SOL_SOCKET, SO_REUSEPORT, 1) != 0) goto failed;
+#endif
+    if (group->is_ipv6) {
+        if (set_option(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, 1) != 0) goto failed;
+        set_option(descriptor, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, 1);
+        set_option(descriptor, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, 1);
+    } else {
+        unsigned char one = 1;
+        setsockopt(descriptor, IPPROTO_IP, IP_MULTICAST_TTL, &one, sizeof one);
+        setsockopt(descriptor, IPPROTO_IP, IP_MULTICAST_LOOP, &one, sizeof one);
+    }
+    // At the group's address itself: what is sent to this machine alone is not heard.
+    kith_udp_address place = *group;
+    place.zone = 0;
+#ifdef __linux__
+    // Linux wants an interface for the address of a link-local group, and there are several: filtered by membership.
+    if (group->is_ipv6) memset(place.ip, 0, sizeof place.ip);
+#ifdef IPV6_MULTICAST_ALL
+    if (group->is_ipv6) set_option(descriptor, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
+#endif
+    if (!group->is_ipv6) set_option(descriptor, IPPROTO_IP, IP_MULTICAST_ALL, 0);
+#else
+    memset(place.ip, 0, sizeof place.ip);
+#endif
+    struct sockaddr_storage storage;
+    socklen_t length = kith_udp_write(&place, &storage);
+    if (bind(descriptor, (struct sockaddr *)&storage, length) != 0) goto failed;
+    return descriptor;
+
+failed:;
+    int error = errno;
+    close(descriptor);
+    return -error;
+}
+
+static int membership(int descriptor, const kith_udp_address *group, uint32_t interface, int name) {
+    struct group_req request;
+    memset(&request, 0, sizeof request);
+    request.gr_interface = interface;
+    kith_udp_write(group, &request.gr_group);
+    int level = group->is_ipv6 ? IPPROTO_IPV6 : IPPROTO_IP;
+    return setsockopt(descriptor, level, name, &request, sizeof request) == 0 ? 0 : -errno;
+}
+
+int kith_multicast_join(int descriptor, const kith_udp_address *group, uint32_t interface) {
+    int status = membership(descriptor, group, interface, MCAST_JOIN_GROUP);
+    return status == -EADDRINUSE ? 0 : status;
+}
+
+void kith_multicast_leave(int descriptor, const kith_udp_address *group, uint32_t interface) {
+    membership(descriptor, group, interface, MCAST_LEAVE_GROUP);
+}
+
+intptr_t kith_multicast_send(int descriptor, const void *bytes, size_t length, const kith_udp_address *group,
+                             uint32_t interface, const kith_udp_address *source) {
+    kith_udp_address to = *group;
+    if (group->is_ipv6) {
+        to.zone = interface;
+        if (set_option(descriptor, IPPROTO_IPV6, IPV6_MULTICAST_IF, (int)interface) != 0) return -errno;
+    } else {
+        struct ip_mreqn request;
+        memset(&request, 0, sizeof request);
+        request.imr_ifindex = (int)interface;
+        memcpy(&request.imr_address, source->ip, sizeof request.imr_address);
+        if (setsockopt(descriptor, IPPROTO_IP, IP_MULTICAST_IF, &request, sizeof request) != 0) return -errno;
+    }
+    struct sockaddr_storage storage;
+    socklen_t size = kith_udp_write(&to, &storage);
+    for (;;) {
+        ssize_t count = sendto(descriptor, bytes, length, 0, (struct sockaddr *)&storage, size);
+        if (count >= 0) return count;
+        if (errno != EINTR) return -errno;
+    }
 }
 
 static int64_t nanoseconds(clockid_t clock) {

@@ -66,6 +66,17 @@ public final class Device: Sendable {
         /// The device itself decides, whatever these say: the port (except that of an address to listen at, where it is
         /// not 0), the application protocol, who is admitted, what is remembered of peers, and both logs.
         public var endpoint = Endpoint.Options()
+        /// The finding of paired devices on the local network; `nil` turns it off, and so does ``listens``.
+        ///
+        /// Whoever is on the network learns this device's key and addresses from its announcements.
+        public var discovery: LocalDiscovery.Options?
+        /// Addresses at which paired devices are looked for first, by their names here or their DeviceIDs.
+        public var peerAddresses: [String: [NetworkAddress]] = [:]
+        /// The networks it uses.
+        ///
+        /// Where they are restricted, it listens at the addresses it has there when it starts, unless
+        /// ``endpoint`` has addresses.
+        public var network = NetworkPolicy()
         /// The interceptors of its node's calls, the first outermost.
         public var interceptors: [any CallInterceptor] = []
         /// The logger for what happens; it never receives a secret.

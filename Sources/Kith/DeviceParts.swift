@@ -28,6 +28,8 @@ struct DeviceParts: Sendable {
     private let sessionCache: SealedSessionCache
     private let socket: SocketServer?
     private let pairing: PairingService
+    private let discovery: LocalDiscovery?
+    private let addresses: @Sendable () -> [NetworkAddress]
     private let forwards: ForwardService?
     private let stopping: (stream: AsyncStream<Void>, continuation: AsyncStream<Void>.Continuation)
 
@@ -56,6 +58,11 @@ struct DeviceParts: Sendable {
         self.sessionCache = sessionCache
         let endpoint = try await Self.bind(key, store, sessionCache, options)
         self.endpoint = endpoint
+        let addresses: @Sendable () -> [NetworkAddress] = { [policy = options.network] in
+            guard !policy.isUnrestricted else { return endpoint.localAddresses }
+            return policy.permitted(endpoint.localAddresses, on: NetworkInterface.all)
+        }
+        self.addresses = addresses
         let protection = try ProtectedFiles(directory: store.directory)
         var nodeOptions = options.node
         nodeOptions.version = kithVersion
@@ -64,10 +71,13 @@ struct DeviceParts: Sendable {
             options: nodeOptions, logger: options.logger)
         self.node = node
 
+        discovery = try Self.discovery(of: key, store, node, options, addresses: addresses)
+        node.find(by: discovery, fixed: options.peerAddresses)
+
         let now: @Sendable () -> Int64 = { Int64(time(nil)) }
         try node.add(DevicesService(node: node, store: store, now: now))
         pairing = PairingService(
-            node: node, store: store, name: { ownName }, addresses: { endpoint.localAddresses }, now: now)
+            node: node, store: store, name: { ownName }, addresses: addresses, now: now)
         try node.add(pairing)
         if options.services.shell { try node.add(ShellService(logger: options.logger)) }
         if options.services.files { try node.add(FilesService(logger: options.logger)) }
@@ -92,23 +102,35 @@ struct DeviceParts: Sendable {
         try node.add(
             ReachService(
                 node: node, store: store, version: kithVersion, listens: options.listens,
-                addresses: { endpoint.localAddresses }, now: { Self.milliseconds() }))
+                addresses: addresses, now: { Self.milliseconds() }))
         try node.add(LoadService(node: node))
         let stopping = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         self.stopping = stopping
         try node.add(
             ThisDeviceService(
                 // Not the options as a whole: they hold the passphrase, which nobody needs any more.
-                status: { [unowned node, listens = options.listens, keyLogFile = options.keyLogFile] in
+                status: {
+                    [
+                        unowned node, discovery, group = options.discovery?.group, listens = options.listens,
+                        keyLogFile = options.keyLogFile
+                    ] in
                     let health = Health(
-                        directory: store.directory, listens: listens, addresses: endpoint.localAddresses,
+                        directory: store.directory, listens: listens, addresses: addresses(),
                         auditProblem: node.auditProblem, keyLogFile: keyLogFile,
                         unlockedSecrets: SecretBytes.unlockedCount,
                         freeBytes: Health.freeBytes(in: store.directory))
-                    return try ThisDevice.Status.Output(
-                        name: ownName, id: key.id, addresses: endpoint.localAddresses,
-                        ticket: Ticket(id: key.id, addresses: endpoint.localAddresses).text, version: kithVersion,
-                        pid: getpid(), devices: store.devices().count, problems: health.problems)
+                    let discovered = discovery?.status
+                    var status = try ThisDevice.Status.Output(
+                        name: ownName, id: key.id, addresses: addresses(),
+                        ticket: Ticket(id: key.id, addresses: addresses()).text, version: kithVersion,
+                        pid: getpid(), devices: store.devices().count,
+                        problems: health.problems
+                            + (discovered?.problem.map { ["Devices on this network may not be found: \($0)"] } ?? []))
+                    if let discovered, let group {
+                        status.discovery = ThisDevice.Status.Discovery(
+                            group: group, interfaces: discovered.interfaces, heard: discovered.heard.map(\.id))
+                    }
+                    return status
                 },
                 stop: { stopping.continuation.yield() }))
     }
@@ -121,13 +143,16 @@ struct DeviceParts: Sendable {
         }
         do {
             try await withThrowingTaskGroup(of: Void.self) { group in
-                group.addTask { await node.serve(endpoint, isListening: socket != nil) }
+                group.addTask { await node.serve(endpoint, announcing: socket == nil ? nil : addresses) }
+                if let discovery { group.addTask { await announce(by: discovery) } }
                 if let socket {
                     forwards?.runRestored()
                     group.addTask { try await socket.run() }
                 }
                 group.addTask {
                     for await _ in stopping.stream { break }
+                    // From now on nobody is to begin anything with this device.
+                    discovery?.stop()
                     pairing.close()
                     node.beginGracefulShutdown()
                     socket?.beginGracefulShutdown()
@@ -142,6 +167,31 @@ struct DeviceParts: Sendable {
         }
         await endpoint.shutdown(grace: .milliseconds(500))
         sessionCache.keep(await endpoint.takeSessionCache())
+    }
+
+    /// Announces the device until it is told to stop, and remembers the number of its last announcement.
+    private func announce(by discovery: LocalDiscovery) async {
+        await discovery.run()
+        do throws(KithError) {
+            try store.setSetting(Self.lastAnnouncement, String(discovery.lastNumber))
+        } catch {
+            // It matters only when the clock is set back before the next start.
+        }
+    }
+
+    private static let lastAnnouncement = "announcement"
+
+    /// Makes what finds devices on the local network; `nil` when the device does not listen, or is not to be found.
+    private static func discovery(
+        of key: DeviceKey, _ store: Store, _ node: Node, _ options: Device.Options,
+        addresses: @escaping @Sendable () -> [NetworkAddress]
+    ) throws(KithError) -> LocalDiscovery? {
+        guard options.listens, var discovery = options.discovery else { return nil }
+        discovery.policy = options.network
+        return LocalDiscovery(
+            key: key, options: discovery, lastNumber: try store.setting(lastAnnouncement).flatMap { UInt64($0) } ?? 0,
+            addresses: addresses, isPaired: { store.reception(of: $0, now: .max) == .paired },
+            note: { [weak node] in node?.heard($0) }, logger: options.logger)
     }
 
     /// Asks ``run()`` to end.
@@ -207,6 +257,9 @@ struct DeviceParts: Sendable {
             endpointOptions.qlog = try options.qlogDirectory.map(Traces.qlog)
             endpointOptions.keyLog = try options.keyLogFile.map(Traces.keyLog)
             endpointOptions.port = port
+            if !options.network.isUnrestricted, endpointOptions.bindAddresses.isEmpty {
+                endpointOptions.bindAddresses = Self.places(permittedBy: options.network)
+            }
             for index in endpointOptions.bindAddresses.indices where endpointOptions.bindAddresses[index].port == 0 {
                 endpointOptions.bindAddresses[index].port = port
             }
@@ -240,6 +293,11 @@ struct DeviceParts: Sendable {
             options.logger.warning("port \(kept) is taken; listening on another")
             return try await open(0)
         }
+    }
+
+    /// The addresses of the networks that a device may use; its own loopback's are always among them.
+    private static func places(permittedBy policy: NetworkPolicy) -> [NetworkAddress] {
+        policy.permitted(NetworkInterface.all).flatMap(\.addresses).filter { !($0.isIPv6 && $0.isLinkLocal) }
     }
 
     /// The time, in milliseconds since 1970.

@@ -91,6 +91,16 @@ final class Dial: @unchecked Sendable {
         asking = endpoint.loop.scheduleTask(in: Self.headStart) { [weak self] in self?.askMachines() }
     }
 
+    /// Tries more addresses, before those that were not tried yet: the peer has just been heard there.
+    func add(_ addresses: [NetworkAddress]) {
+        guard !isOver else { return }
+        for address in addresses.reversed() where known.count < Self.maxAddresses && known.insert(address).inserted {
+            untried.insert(address, at: 0)
+            self.addresses.append(address)
+        }
+        if !untried.isEmpty { tryNext() }
+    }
+
     /// Asks the machine at each address whether anybody listens there.
     private func askMachines() {
         asking = nil

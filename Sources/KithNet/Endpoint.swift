@@ -227,6 +227,14 @@ public final class Endpoint: Sendable {
         return try result.get()
     }
 
+    /// Notes that `peer` was heard at `addresses`: an attempt to reach it that is under way tries these at once.
+    ///
+    /// Does nothing when there is none.
+    public func found(_ peer: DeviceID, at addresses: [NetworkAddress]) {
+        let driver = self.driver
+        driver.loop.execute { driver.found(.device(peer), at: addresses) }
+    }
+
     /// The connection to `peer` if one is open now.
     public func connection(to peer: DeviceID) -> Connection? {
         driver.shared.withLock { $0.peers.current(peer) }

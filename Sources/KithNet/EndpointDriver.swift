@@ -456,6 +456,11 @@ import Synchronization
         return driver
     }
 
+    /// Has an attempt to reach `target` that is under way try more addresses.
+    func found(_ target: Dial.Target, at addresses: [NetworkAddress]) {
+        for dial in dials where dial.target == target { dial.add(addresses) }
+    }
+
     // MARK: - Connections
 
     func peer(of credential: PeerCredential) -> Connection.Peer? {

@@ -249,7 +249,8 @@ extension Node {
             throw KithError(.unreachable, "This device is not on the network now; `kith up` starts it.")
         }
         if let link = dialer.current(target.id), link.isOpen { return link }
-        guard !target.addresses.isEmpty else {
+        let addresses = hints.places(of: target)
+        guard !addresses.isEmpty else {
             throw KithError(
                 .unreachable, "No address of \(target.name) is known. It will be when it connects to this device.")
         }
@@ -258,7 +259,7 @@ extension Node {
         }
         let start = clock.now
         do {
-            return try await dialer.dial(target.id, at: target.addresses, isEarly: isEarly, timeout: timeout)
+            return try await dialer.dial(target.id, at: addresses, isEarly: isEarly, timeout: timeout)
         } catch let error as KithError where error.code == .timedOut {
             throw unanswered(target, since: start, error)
         } catch  where Self.isPortClosed(error) {

@@ -2,7 +2,7 @@ public import KithAPI
 public import KithIdentity
 public import KithNet
 public import KithStore
-import KithWire
+public import KithWire
 public import Logging
 
 #if canImport(Glibc)
@@ -37,9 +37,15 @@ extension Node {
     /// Returns when the endpoint shuts down, after a graceful shutdown, or when the task is cancelled, which ends every
     /// call at once. The endpoint stays open: its owner closes it.
     public func serve(_ endpoint: Endpoint, isListening: Bool = true) async {
+        let addresses: @Sendable () -> [NetworkAddress] = { endpoint.localAddresses }
+        await serve(endpoint, announcing: isListening ? addresses : nil)
+    }
+
+    /// Serves every connection of `endpoint`, and tells paired devices what `addresses` returns; `nil` tells them none.
+    public func serve(_ endpoint: Endpoint, announcing addresses: (@Sendable () -> [NetworkAddress])?) async {
         dialer = EndpointDialer(endpoint: endpoint)
         defer { dialer = nil }
-        if isListening { announcement = { endpoint.localAddresses } }
+        announcement = addresses
         defer { announcement = nil }
         await serve { accept in
             await withTaskGroup(of: Void.self) { group in
@@ -117,6 +123,8 @@ private struct EndpointDialer: PeerDialer {
     let endpoint: Endpoint
 
     func current(_ id: DeviceID) -> (any PeerLink)? { endpoint.connection(to: id).flatMap { ConnectionLink($0) } }
+
+    func found(_ id: DeviceID, at addresses: [NetworkAddress]) { endpoint.found(id, at: addresses) }
 
     func dial(
         _ id: DeviceID, at addresses: [NetworkAddress], isEarly: Bool, timeout: Duration

@@ -1,6 +1,7 @@
 public import KithAPI
 import KithIO
 public import KithIdentity
+import KithNet
 package import KithWire
 package import Logging
 import Synchronization
@@ -90,6 +91,7 @@ public final class Node: Sendable {
         var isShuttingDown = false
         /// Returns the addresses this device listens on; `nil` while it does not listen.
         var announcement: (@Sendable () -> [NetworkAddress])?
+        var hints = AddressHints()
         var budgets: [DeviceID: WriteBudget] = [:]
         /// The event that nothing runs any more.
         var idle: AsyncEvent?
@@ -179,6 +181,7 @@ public final class Node: Sendable {
             session.end(reason)
             session.link.close(.unpaired, reason: reason.message)
         }
+        hints.discovery?.forget(device)
         for service in methods.services.map(\.service) { service.grantsChanged(for: device, to: []) }
         state.withLock { _ = $0.budgets.removeValue(forKey: device) }
     }
@@ -261,6 +264,12 @@ public final class Node: Sendable {
     var announcement: (@Sendable () -> [NetworkAddress])? {
         get { state.withLock { $0.announcement } }
         set { state.withLock { $0.announcement = newValue } }
+    }
+
+    /// The addresses to try besides those at which devices were reached.
+    var hints: AddressHints {
+        get { state.withLock { $0.hints } }
+        set { state.withLock { $0.hints = newValue } }
     }
 
     /// Counts one write about a paired device; returns `nil` when it may be made now, else the time when it may.

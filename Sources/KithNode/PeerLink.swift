@@ -108,4 +108,11 @@ package protocol PeerDialer: Sendable {
     func dial(
         _ id: DeviceID, at addresses: [NetworkAddress], isEarly: Bool, timeout: Duration
     ) async throws -> any PeerLink
+    /// Has an attempt to reach the device that is under way try more addresses.
+    func found(_ id: DeviceID, at addresses: [NetworkAddress])
+}
+
+extension PeerDialer {
+    /// Nothing: no attempt takes long.
+    package func found(_ id: DeviceID, at addresses: [NetworkAddress]) {}
 }

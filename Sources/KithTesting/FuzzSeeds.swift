@@ -1,5 +1,6 @@
 internal import KithAPI
 internal import KithFiles
+internal import KithIdentity
 internal import KithRPC
 internal import KithShell
 internal import KithWire
@@ -16,6 +17,7 @@ extension FuzzTarget {
         case .connection: Extremes.connections
         case .conversation: []  // It takes what a wire does: there are no numbers.
         case .ticket: Extremes.tickets
+        case .announcement: Extremes.announcements
         case .cbor: Extremes.cbor
         case .header: Extremes.headers
         case .terminal, .input: Extremes.sequences
@@ -65,6 +67,23 @@ private enum Extremes {
     private static func many(_ byte: UInt8, _ count: Int) -> [UInt8] { [UInt8](repeating: byte, count: count) }
     private static func varint(_ number: UInt64) -> [UInt8] { bytes { $0.varint(number) } }
     private static func big(_ number: UInt64) -> [UInt8] { bytes { $0.integer(number) } }
+
+    // MARK: - Local network
+
+    static let announcements: [[UInt8]] = {
+        guard let key = try? DeviceKey(seed: many(14, 32)) else { preconditionFailure("a seed has 32 bytes") }
+        let addresses = [
+            NetworkAddress(ipv4: 0xC000_0207, port: 4_433), NetworkAddress(ipv6: .max, .max, port: .max),
+        ]
+        let goodbye = LocalAnnouncement(id: key.id, number: 1, lifetime: 0, addresses: [])
+        return
+            ([goodbye]
+            + numbers.map {
+                LocalAnnouncement(
+                    id: key.id, number: $0, lifetime: UInt32(truncatingIfNeeded: $0), addresses: addresses)
+            })
+            .compactMap { try? $0.signed(by: key) }
+    }()
 
     // MARK: - QUIC
 

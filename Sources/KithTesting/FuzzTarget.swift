@@ -21,6 +21,8 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case conversation
     /// A ticket and an invitation, binary and as text.
     case ticket
+    /// A datagram that was sent to the group of a local network.
+    case announcement
     /// A CBOR value, and the types that cross between devices in it.
     case cbor
     /// The head of a request and of a response on a stream.
@@ -80,6 +82,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .conversation: unsafe FuzzedConversation.run(bytes)
         case .connection: unsafe FuzzedConnection.run(bytes)
         case .ticket: unsafe Self.ticket(Array(bytes))
+        case .announcement: unsafe Self.announcement(Array(bytes))
         case .cbor: unsafe Self.cbor(Array(bytes))
         case .header: unsafe Self.header(Array(bytes))
         case .terminal: unsafe FuzzedTerminal.run(Array(bytes))
@@ -169,6 +172,16 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         if let address = NetworkAddress(text) {
             precondition(NetworkAddress(address.description) == address, "An address survives its text form")
         }
+    }
+
+    private static func announcement(_ bytes: [UInt8]) {
+        guard let received = try? ReceivedAnnouncement(bytes) else { return }
+        let claim = received.claim
+        precondition(bytes.count <= LocalAnnouncement.maxBytes, "A long announcement is refused")
+        precondition(claim.addresses.count <= LocalAnnouncement.maxAddresses, "No more addresses than there may be")
+        precondition(claim.lifetime <= LocalAnnouncement.maxLifetime, "No longer than it may hold")
+        // The seeds are of a key that is written here; whoever fuzzes could sign by it, and does not.
+        _ = received.isGenuine
     }
 
     // MARK: - KithWire

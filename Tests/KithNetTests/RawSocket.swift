@@ -49,6 +49,9 @@ final class RawSocket: Sendable {
         return RawSocket(channel: channel, server: server, inbox: inbox)
     }
 
+    /// Its own port.
+    var port: UInt16 { UInt16(channel.localAddress?.port ?? 0) }
+
     func send(_ bytes: [UInt8]) async throws {
         let envelope = AddressedEnvelope(remoteAddress: server, data: ByteBuffer(bytes: bytes))
         try await channel.writeAndFlush(envelope)

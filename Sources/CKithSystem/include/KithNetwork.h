@@ -32,6 +32,47 @@ int kith_network_knock(int descriptor);
 /// Takes what the system has heard about such a socket: 0, or the negated errno as kith_network_refusal returns it.
 int kith_network_heard(int descriptor);
 
+/// The kinds of interface, as far as the system says.
+enum {
+    KITH_INTERFACE_OTHER = 0,
+    KITH_INTERFACE_LOOPBACK = 1,
+    KITH_INTERFACE_WIFI = 2,
+    KITH_INTERFACE_CELLULAR = 3
+};
+
+/// One address of a running interface.
+typedef struct kith_interface {
+    kith_udp_address address;
+    uint32_t index;
+    uint8_t kind;
+    /// 1 when it carries datagrams to groups.
+    uint8_t multicast;
+    /// 1 when there is one other end.
+    uint8_t point_to_point;
+    char name[32];
+} kith_interface;
+
+/// Writes up to `capacity` addresses of the running interfaces. Returns how many there are, or the negated errno.
+int kith_network_interfaces(kith_interface *interfaces, int capacity);
+
+/// Opens a non-blocking UDP socket for datagrams to a group, at the group's port, which other sockets may share.
+///
+/// It hears nothing before kith_multicast_join. Returns the descriptor, or the negated errno.
+int kith_multicast_open(const kith_udp_address *group);
+
+/// Joins a group on an interface. Returns 0, also when it had joined before, or the negated errno.
+int kith_multicast_join(int descriptor, const kith_udp_address *group, uint32_t interface);
+
+/// Leaves a group on an interface.
+void kith_multicast_leave(int descriptor, const kith_udp_address *group, uint32_t interface);
+
+/// Sends one datagram to a group, out of one interface and no further than its link; this machine hears it too.
+///
+/// `source` is the address it comes from, of IPv4; all zero lets the system choose. One thread at a time. Returns the
+/// number of bytes, or the negated errno.
+intptr_t kith_multicast_send(int descriptor, const void *bytes, size_t length, const kith_udp_address *group,
+                             uint32_t interface, const kith_udp_address *source);
+
 /// The nanoseconds this machine has been asleep since it was started, as far as the system counts them.
 int64_t kith_network_suspended(void);
 

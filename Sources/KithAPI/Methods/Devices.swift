@@ -41,6 +41,8 @@ public enum Devices {
 
         /// The version of its software, as it said on the connection that stands; `nil` when it did not.
         public var version: String?
+        /// The addresses at which it was just heard on the local network; `nil` when it is not there.
+        public var localAddresses: [NetworkAddress]?
         /// Its capabilities, as in ``Reach/Hello/capabilities``.
         public var capabilities: [String]?
 
@@ -176,6 +178,8 @@ public enum ThisDevice {
             public var devices: Int
             /// The problems it has, a sentence each; empty when there is none, `nil` from a version that does not say.
             public var problems: [String]?
+            /// The finding of devices on the local network; `nil` when it is off, or from a version that does not say.
+            public var discovery: Discovery?
 
             /// Makes a status.
             public init(
@@ -190,6 +194,23 @@ public enum ThisDevice {
                 self.pid = pid
                 self.devices = devices
                 self.problems = problems
+            }
+        }
+
+        /// The finding of paired devices on the local network.
+        public struct Discovery: Codable, Hashable, Sendable {
+            /// The group and the port that announcements go to.
+            public var group: NetworkAddress
+            /// The names of the interfaces on which this device announces itself.
+            public var interfaces: [String]
+            /// The paired devices that are there.
+            public var heard: [DeviceID]
+
+            /// Makes a description.
+            public init(group: NetworkAddress, interfaces: [String], heard: [DeviceID]) {
+                self.group = group
+                self.interfaces = interfaces
+                self.heard = heard
             }
         }
 

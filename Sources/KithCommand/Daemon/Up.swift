@@ -65,6 +65,54 @@ struct UpCommand: AsyncParsableCommand {
         return address
     }
 
+    @Flag(
+        name: .customLong("no-discovery"),
+        help:
+            "Do not announce this device's key and addresses on the local network, nor listen for paired devices there."
+    )
+    var withoutDiscovery = false
+
+    @Option(
+        name: .customLong("discovery-group"),
+        help: ArgumentHelp(
+            "The group of IPv4, and the port, that devices announce themselves to. Default: 239.255.42.98:4242.",
+            valueName: "address"),
+        transform: UpCommand.group)
+    var group: NetworkAddress?
+
+    @Option(
+        name: .customLong("peer"),
+        help: ArgumentHelp(
+            "Look for a paired device at an address first, such as laptop=192.0.2.7:4433 (repeatable).",
+            valueName: "device=address"),
+        transform: PeerAddress.init)
+    var peers: [PeerAddress] = []
+
+    /// Reads the group of announcements.
+    static func group(_ argument: String) throws -> NetworkAddress {
+        guard let address = NetworkAddress(argument), address.isMulticast, !address.isIPv6, address.port != 0 else {
+            throw ValidationError("--discovery-group takes an IPv4 group and a port, such as 239.255.42.98:4242.")
+        }
+        return address
+    }
+
+    /// A device and an address at which it is looked for.
+    struct PeerAddress: Hashable, CustomStringConvertible {
+        let device: String
+        let address: NetworkAddress
+
+        init(_ argument: String) throws {
+            let parts = argument.split(separator: "=", maxSplits: 1)
+            guard parts.count == 2, let address = NetworkAddress(String(parts[1])), address.port != 0 else {
+                throw ValidationError(
+                    "--peer takes a device and an address, such as laptop=192.0.2.7:4433 or laptop=[2001:db8::7]:4433.")
+            }
+            (device, self.address) = (String(parts[0]), address)
+        }
+
+        var description: String { "\(device)=\(address)" }
+    }
+
     @Flag(help: "Run in the background and return when the device is up.")
     var detach = false
 
@@ -80,6 +128,15 @@ struct UpCommand: AsyncParsableCommand {
         options.name = name
         options.port = port
         globals.trace(&options)
+        if !withoutDiscovery {
+            var discovery = LocalDiscovery.Options()
+            if let group {
+                discovery.group = group
+                discovery.group6?.port = group.port
+            }
+            options.discovery = discovery
+        }
+        for peer in peers { options.peerAddresses[peer.device, default: []].append(peer.address) }
         options.passphrase = try globals.passphrase()
         var page: MetricsPage?
         if let metrics { page = try await Self.showMetrics(at: metrics, of: &options) }
@@ -152,11 +209,16 @@ struct UpCommand: AsyncParsableCommand {
         }
         let hidden = status.addresses.count - shown.count
         if hidden > 0 { printLine("             and \(hidden) more: kith status") }
+        if let discovery = status.discovery {
+            printLine("  discovery  paired devices on this network find it (\(discovery.group))")
+        }
         printLine("  data       \(globals.directory)")
         let waiting = try await PendingRequests(client)
         waiting.show()
         if let invitation {
-            show(invitation, below: 3 + shown.count + (hidden > 0 ? 1 : 0) + waiting.count)
+            show(
+                invitation,
+                below: 3 + shown.count + (hidden > 0 ? 1 : 0) + (status.discovery == nil ? 0 : 1) + waiting.count)
         }
     }
 
@@ -169,6 +231,9 @@ struct UpCommand: AsyncParsableCommand {
         if let name { arguments += ["--name", name] }
         if let port { arguments += ["--port", String(port)] }
         if let metrics { arguments += ["--metrics", metrics.description] }
+        if withoutDiscovery { arguments.append("--no-discovery") }
+        if let group { arguments += ["--discovery-group", group.description] }
+        for peer in peers { arguments += ["--peer", peer.description] }
         arguments += globals.traceArguments
         if globals.verbose { arguments.append("--verbose") }
         let passphrase = try globals.passphrase()

@@ -25,10 +25,11 @@ struct DeviceText {
     /// The device's state: online, or last seen.
     private var state: String {
         if device.hasForgotten == true { return "has forgotten this device" }
+        let lan = device.localAddresses == nil ? "" : ", lan"
         guard device.isOnline else {
-            return device.lastSeen.map { "offline, \(Self.ago($0))" } ?? "offline, never seen"
+            return (device.lastSeen.map { "offline, \(Self.ago($0))" } ?? "offline, never seen") + lan
         }
-        return device.roundTripMilliseconds.map { "online, \(Self.milliseconds($0))" } ?? "online"
+        return (device.roundTripMilliseconds.map { "online, \(Self.milliseconds($0))" } ?? "online") + lan
     }
 
     /// The program that runs there, as far as it said.
@@ -109,6 +110,9 @@ struct DeviceText {
         if let program { lines.insert(("version", program), at: 2) }
         if let path = device.path { lines.insert(("path", path), at: 2) }
         if let failure = device.failure { lines.insert(("reason", printable(failure)), at: 2) }
+        for (index, address) in (device.localAddresses ?? []).enumerated() {
+            lines.append((index == 0 ? "on the LAN" : "", address.description))
+        }
         for (index, address) in device.addresses.enumerated() {
             let times = device.addressesGoodAt ?? []
             let good = index < times.count ? times[index] : nil

@@ -1,5 +1,6 @@
 import KithAPI
 import KithIdentity
+import KithNet
 public import KithStore
 import KithWire
 
@@ -171,6 +172,8 @@ extension Devices.Info {
             name: device.name, id: device.id, isOnline: link != nil, path: link?.address.description,
             roundTripMilliseconds: link.map { $0.roundTrip / .milliseconds(1) }, grants: device.grants,
             addresses: device.addresses, pairedAt: device.pairedAt, lastSeen: device.lastSeen)
+        let heard = node.hints.discovery?.addresses(of: device.id) ?? []
+        localAddresses = heard.isEmpty ? nil : heard
         let hello = node.hello(of: device.id)
         version = hello?.version
         capabilities = hello?.capabilities

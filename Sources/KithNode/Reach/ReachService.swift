@@ -89,6 +89,7 @@ public struct ReachService: Service {
                     "addresses", .ok,
                     "\(list)\(isPublic ? "" : " (none of them public: reachable from the same network)")."))
         }
+        try await examineDiscovery(report)
         let year = now() / 31_556_952_000 + 1970
         let newest = try store.devices().compactMap(\.lastSeen).max() ?? 0
         if year < 2026 || newest > now() / 1_000 + 120 {
@@ -99,6 +100,27 @@ public struct ReachService: Service {
         } else {
             try await report(Reach.Step("clock", .ok, "Plausible."))
         }
+    }
+
+    private func examineDiscovery(_ report: Report) async throws {
+        guard listens else { return }
+        guard let discovery = node.hints.discovery?.status else {
+            return try await report(
+                Reach.Step("local network", .ok, "Paired devices are not looked for there (--no-discovery)."))
+        }
+        if let problem = discovery.problem {
+            return try await report(
+                Reach.Step(
+                    "local network", .warning, "Paired devices there may not be found: \(problem)",
+                    remedy: "Their known addresses are tried all the same. kith up --no-discovery turns it off."))
+        }
+        let interfaces = discovery.interfaces.joined(separator: ", ")
+        let names = try store.devices().filter { device in discovery.heard.contains { $0.id == device.id } }.map(\.name)
+        let heard = names.isEmpty ? "no paired device is heard" : "heard: \(names.joined(separator: ", "))"
+        try await report(
+            Reach.Step(
+                "local network", .ok,
+                "Announced on \(interfaces.isEmpty ? "no interface" : interfaces); \(heard)."))
     }
 
     // MARK: - The other one
@@ -120,7 +142,13 @@ public struct ReachService: Service {
                 "paired", .ok, "\(known.name) is \(known.id.short); it may do here: \(here.isEmpty ? "nothing" : here)."
             ))
         try await examineFreshness(of: device, report)
-        for step in await Self.attempts(known) { try await report(step) }
+        if let heard = node.hints.discovery?.status.heard.first(where: { $0.id == known.id }) {
+            let seconds = max(0, heard.quiet.components.seconds)
+            let places = heard.addresses.map(\.description).joined(separator: ", ")
+            try await report(
+                Reach.Step("local network", .ok, "\(known.name) was heard there \(seconds) s ago, at \(places)."))
+        }
+        for step in await Self.attempts(known, at: node.hints.places(of: known)) { try await report(step) }
         do {
             _ = try await node.connect(to: known.id.description)
         } catch let error as KithError {
@@ -134,8 +162,8 @@ public struct ReachService: Service {
     private static let mostAddresses = 16
 
     /// Tries the known addresses, all at once; when one answers, the failures of the others do not matter.
-    private static func attempts(_ known: KnownDevice) async -> [Reach.Step] {
-        let addresses = known.addresses.prefix(mostAddresses)
+    private static func attempts(_ known: KnownDevice, at addresses: [NetworkAddress]) async -> [Reach.Step] {
+        let addresses = addresses.prefix(mostAddresses)
         let steps = await withTaskGroup(of: (Int, Reach.Step).self) { group in
             for (number, address) in addresses.enumerated() {
                 group.addTask { (number, await attempt(address, known)) }

@@ -1,0 +1,150 @@
+import Foundation
+import Glibc
+import KithTesting
+import Testing
+
+/// Two devices, each the real `kith`, on a local network: namespaces joined by a bridge.
+@Suite(.enabled(if: Bridge.isPossible), .timeLimit(.minutes(4))) struct LocalNetworkTests {
+    /// A device at one end of the network.
+    private struct Machine {
+        let bridge: Bridge
+        let end: Int
+        let name: String
+        let folder: URL
+
+        init(_ bridge: Bridge, _ end: Int, _ name: String) throws {
+            (self.bridge, self.end, self.name) = (bridge, end, name)
+            folder = FileManager.default.temporaryDirectory.appendingPathComponent("kith-\(name)-\(UUID().uuidString)")
+            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        }
+
+        private static let program = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent()
+            .appendingPathComponent("kith").path
+
+        @discardableResult func run(_ command: [String], sourceLocation: SourceLocation = #_sourceLocation) throws
+            -> String
+        {
+            let process = Process()
+            let output = Pipe()
+            process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+            process.arguments = bridge.command(at: end, command)
+            process.standardInput = FileHandle.nullDevice
+            process.standardOutput = output
+            try process.run()
+            let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+            process.waitUntilExit()
+            try #require(process.terminationStatus == 0, "\(command): \(text)", sourceLocation: sourceLocation)
+            return text
+        }
+
+        @discardableResult func kith(_ words: String..., sourceLocation: SourceLocation = #_sourceLocation) throws
+            -> String
+        {
+            let data = folder.appendingPathComponent("data").path
+            return try run(
+                [Self.program] + words.prefix(1) + ["--data", data] + words.dropFirst(), sourceLocation: sourceLocation)
+        }
+
+        func up(_ words: String...) throws {
+            let data = folder.appendingPathComponent("data").path
+            try run([Self.program, "up", "--data", data, "--detach", "--no-invite", "--name", name] + words)
+        }
+
+        func address(_ word: String, _ address: String) throws {
+            try run(
+                ["ip", "address", word, address, "dev", "eth0"]
+                    + (address.contains(":") && word == "add" ? ["nodad"] : []))
+        }
+
+        /// Its one paired device.
+        func peer() throws -> [String: Any] {
+            let list = try JSONSerialization.jsonObject(with: Data(try kith("devices", "--cached", "--json").utf8))
+            return try #require((list as? [[String: Any]])?.first)
+        }
+
+        /// Where it hears its one paired device.
+        func heard() throws -> [String] { try peer()["localAddresses"] as? [String] ?? [] }
+
+        func pid() throws -> pid_t {
+            let status = try JSONSerialization.jsonObject(with: Data(try kith("status", "--json").utf8))
+            return pid_t(try #require((status as? [String: Any])?["pid"] as? Int))
+        }
+
+        /// Takes the device down, if it is up, and removes it.
+        func remove() {
+            if let pid = try? pid() { kill(pid, SIGKILL) }
+            try? FileManager.default.removeItem(at: folder)  // the next boot empties /tmp at the latest
+        }
+    }
+
+    @Test(arguments: [false, true]) func `devices that were both killed, and moved, find each other again`(
+        isIPv6: Bool
+    ) async throws {
+        let bridge = try Bridge()
+        defer { bridge.remove() }
+        let (laptop, phone) = (try Machine(bridge, 0, "laptop"), try Machine(bridge, 1, "phone"))
+        defer {
+            laptop.remove()
+            phone.remove()
+        }
+        func place(_ number: Int) -> String { isIPv6 ? "fd0a::\(number)/64" : "10.9.0.\(number)/24" }
+        func isAt(_ number: Int, _ heard: [String]) -> Bool {
+            heard.first?.hasPrefix(isIPv6 ? "[fd0a::\(number)]:" : "10.9.0.\(number):") == true
+        }
+        try laptop.address("add", place(1))
+        try phone.address("add", place(2))
+        for machine in [laptop, phone] { try machine.up() }
+        let invitation = try laptop.kith("invite", "--yes", "--text", "--grant", "shell")
+        try phone.kith("pair", invitation.trimmingCharacters(in: .whitespacesAndNewlines), "--yes")
+        try await eventually { try isAt(1, phone.heard()) && isAt(2, laptop.heard()) }
+
+        // Both are switched off without a word, and come back elsewhere: no address that either knows is right.
+        for pid in [try laptop.pid(), try phone.pid()] { kill(pid, SIGKILL) }
+        for (machine, old, new) in [(laptop, 1, 11), (phone, 2, 12)] {
+            try machine.address("del", place(old))
+            try machine.address("add", place(new))
+            try machine.up()
+        }
+        try await eventually { try isAt(11, phone.heard()) && isAt(12, laptop.heard()) }
+        #expect(try phone.kith("shell", "laptop", "--", "echo", "found") == "found\n")
+        #expect(try phone.kith("devices", "--cached").contains(", lan"))
+
+        // An address that comes while it runs is announced by itself.
+        try laptop.address("add", place(21))
+        try await eventually {
+            try phone.heard().contains { $0.hasPrefix(isIPv6 ? "[fd0a::21]:" : "10.9.0.21:") }
+        }
+        // It says goodbye, and is gone at once.
+        try laptop.kith("down")
+        try await eventually { try phone.heard().isEmpty }
+    }
+
+    @Test func `an interface that comes later is used, and one device that announces nothing is not found`()
+        async throws
+    {
+        let bridge = try Bridge()
+        defer { bridge.remove() }
+        let (laptop, phone) = (try Machine(bridge, 0, "laptop"), try Machine(bridge, 1, "phone"))
+        defer {
+            laptop.remove()
+            phone.remove()
+        }
+        try laptop.address("add", "10.9.0.1/24")
+        try phone.address("add", "10.9.0.2/24")
+        try laptop.up()
+        try phone.up("--no-discovery")
+        let invitation = try laptop.kith("invite", "--yes", "--text")
+        try phone.kith("pair", invitation.trimmingCharacters(in: .whitespacesAndNewlines), "--yes")
+        #expect(try phone.heard().isEmpty && laptop.heard().isEmpty)
+        #expect(try phone.kith("doctor").contains("not looked for there"))
+        try phone.kith("down")
+        // Up before its network is.
+        try phone.address("del", "10.9.0.2/24")
+        try phone.run(["ip", "link", "set", "eth0", "down"])
+        try phone.up()
+        try phone.run(["ip", "link", "set", "eth0", "up"])
+        try phone.address("add", "10.9.0.3/24")
+        try await eventually { try laptop.heard().first?.hasPrefix("10.9.0.3:") == true && !phone.heard().isEmpty }
+        #expect(try phone.kith("doctor").contains("heard: laptop"))
+    }
+}
