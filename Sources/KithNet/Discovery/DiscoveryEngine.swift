@@ -166,10 +166,8 @@ struct DiscoveryEngine {
 
     /// Takes a datagram in.
     ///
-    /// - Parameters:
-    ///   - isKnown: Whether the device it names is paired with this one.
-    ///   - isFromHere: Whether it came from this machine's loopback interface.
-    ///   - time: Milliseconds since 1970.
+    /// `isKnown` says whether the device it names is paired with this one, `isFromHere` whether it came from this
+    /// machine's loopback interface; `time` is milliseconds since 1970.
     mutating func receive(
         _ announcement: ReceivedAnnouncement, isKnown: Bool, isFromHere: Bool, at now: ContinuousClock.Instant,
         time: UInt64

@@ -97,12 +97,9 @@ public final class LocalDiscovery: Sendable {
 
     /// Makes the discovery of a device, which ``run()`` starts.
     ///
-    /// - Parameters:
-    ///   - key: The device's key, which signs.
-    ///   - lastNumber: ``lastNumber`` of the discovery before, so that others do not take the new ones for old ones.
-    ///   - addresses: Returns where the device listens now.
-    ///   - isPaired: Tells whether a device is paired with this one; quick, because it is asked for every datagram.
-    ///   - note: Hears what happens; quick.
+    /// `key` signs. `lastNumber` is ``lastNumber`` of the discovery before, so that others do not take new announcements
+    /// for old ones. `addresses` returns where the device listens now; `isPaired` tells whether a device is paired with
+    /// this one, and is asked for every datagram; `note` hears what happens. All three are quick.
     public convenience init(
         key: DeviceKey, options: Options = Options(), lastNumber: UInt64 = 0,
         addresses: @escaping @Sendable () -> [NetworkAddress], isPaired: @escaping @Sendable (DeviceID) -> Bool,
