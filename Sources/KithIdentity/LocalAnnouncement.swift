@@ -6,10 +6,13 @@ public import KithWire
 ///
 /// ```
 ///  v     1
-///  body  the CBOR of { id: the 32 bytes of the key, n: the number, t: seconds it holds, 0 for a goodbye,
+///  id    the key of the device, 32 bytes
+///  sig   the Ed25519 signature of "kith local announcement 1", a zero byte, the key, and the body
+///  body  the CBOR of { n: the number, t: seconds it holds, 0 for a goodbye,
 ///        a: [an IP address, 4 or 16 bytes, and the port, 2 bytes, big-endian] }, as bytes
-///  sig   the Ed25519 signature of "kith local announcement 1", a zero byte, and those bytes
 /// ```
+///
+/// It is a map of CBOR, deterministically encoded: the key lies at one place in all of them.
 public struct LocalAnnouncement: Hashable, Sendable {
     /// The most addresses one names.
     public static let maxAddresses = 10
@@ -48,28 +51,31 @@ public struct LocalAnnouncement: Hashable, Sendable {
         let places = addresses.map { address in
             ByteString(address.ip + [UInt8(address.port >> 8), UInt8(truncatingIfNeeded: address.port)])
         }
-        let body = Body(id: ByteString(id.bytes), n: number, t: lifetime, a: places)
+        let body = Body(n: number, t: lifetime, a: places)
         do {
             let bytes = try CBOREncoder().encode(body)
-            let signature = try key.signature(for: Self.message(bytes))
+            let signature = try key.signature(for: Self.message(id, bytes))
             return try CBOREncoder().encode(
-                Envelope(v: 1, body: ByteString(bytes), sig: ByteString(signature)))
+                Envelope(
+                    v: 1, id: ByteString(id.bytes), sig: ByteString(signature), body: ByteString(bytes)))
         } catch {
             throw KithError(.internal, "The announcement of this device could not be made.", cause: error)
         }
     }
 
     /// The bytes that are signed: no other signature of a device's key is of bytes that begin so.
-    fileprivate static func message(_ body: [UInt8]) -> [UInt8] { Array("kith local announcement 1".utf8) + [0] + body }
+    fileprivate static func message(_ id: DeviceID, _ body: [UInt8]) -> [UInt8] {
+        Array("kith local announcement 1".utf8) + [0] + id.bytes + body
+    }
 
     fileprivate struct Envelope: Codable {
         var v: UInt64
-        var body: ByteString
+        var id: ByteString
         var sig: ByteString
+        var body: ByteString
     }
 
     fileprivate struct Body: Codable {
-        var id: ByteString
         var n: UInt64
         var t: UInt32
         var a: [ByteString]
@@ -82,6 +88,17 @@ public struct ReceivedAnnouncement: Hashable, Sendable {
     public let claim: LocalAnnouncement
     private let body: [UInt8]
     private let signature: [UInt8]
+
+    /// Returns the device a datagram names, without reading it: most of what is heard is of devices nobody here knows.
+    ///
+    /// `nil` for one that is no announcement of this version.
+    public static func device(named bytes: [UInt8]) -> DeviceID? {
+        guard bytes.count >= beginning.count + 32, bytes.starts(with: beginning) else { return nil }
+        return try? DeviceID(publicKey: Array(bytes[beginning.count..<beginning.count + 32]))
+    }
+
+    /// A map of four, v: 1, id: 32 bytes.
+    private static let beginning: [UInt8] = [0xA4, 0x61, 0x76, 0x01, 0x62, 0x69, 0x64, 0x58, 0x20]
 
     /// Reads a datagram.
     ///
@@ -101,7 +118,7 @@ public struct ReceivedAnnouncement: Hashable, Sendable {
                 envelope.sig.bytes.count == 64
             else { throw Self.malformed("a limit is exceeded") }
             claim = LocalAnnouncement(
-                id: try DeviceID(publicKey: body.id.bytes), number: body.n, lifetime: body.t,
+                id: try DeviceID(publicKey: envelope.id.bytes), number: body.n, lifetime: body.t,
                 addresses: try body.a.map { try Self.address($0.bytes) })
             self.body = envelope.body.bytes
             signature = envelope.sig.bytes
@@ -115,7 +132,9 @@ public struct ReceivedAnnouncement: Hashable, Sendable {
     /// True when the device it names made it.
     ///
     /// Costs a signature's check, about a tenth of a millisecond.
-    public var isGenuine: Bool { claim.id.isValid(signature: signature, for: LocalAnnouncement.message(body)) }
+    public var isGenuine: Bool {
+        claim.id.isValid(signature: signature, for: LocalAnnouncement.message(claim.id, body))
+    }
 
     private static func address(_ bytes: [UInt8]) throws(KithError) -> NetworkAddress {
         guard bytes.count == 6 || bytes.count == 18 else { throw malformed("an address has 6 or 18 bytes") }

@@ -177,6 +177,9 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     private static func announcement(_ bytes: [UInt8]) {
         guard let received = try? ReceivedAnnouncement(bytes) else { return }
         let claim = received.claim
+        precondition(
+            ReceivedAnnouncement.device(named: bytes) == claim.id || !bytes.starts(with: [0xA4]),
+            "The key lies where it is looked for")
         precondition(bytes.count <= LocalAnnouncement.maxBytes, "A long announcement is refused")
         precondition(claim.addresses.count <= LocalAnnouncement.maxAddresses, "No more addresses than there may be")
         precondition(claim.lifetime <= LocalAnnouncement.maxLifetime, "No longer than it may hold")

@@ -14,6 +14,8 @@ import Testing
         let received = try ReceivedAnnouncement(announcement.signed(by: key))
         #expect(received.claim == announcement)
         #expect(received.isGenuine)
+        #expect(try ReceivedAnnouncement.device(named: announcement.signed(by: key)) == key.id)
+        #expect(ReceivedAnnouncement.device(named: []) == nil)
         #expect(!received.claim.isGoodbye)
         #expect(try announcement.signed(by: key).count < 300)
     }
@@ -50,11 +52,12 @@ import Testing
         // The statement is a byte string in the envelope: signed as it is, without the purpose before it.
         struct Envelope: Codable {
             var v: UInt64
-            var body: ByteString
+            var id: ByteString
             var sig: ByteString
+            var body: ByteString
         }
         var envelope = try CBORDecoder().decode(Envelope.self, from: bytes)
-        envelope.sig = ByteString(try key.signature(for: envelope.body.bytes))
+        envelope.sig = ByteString(try key.signature(for: key.id.bytes + envelope.body.bytes))
         #expect(try !ReceivedAnnouncement(CBOREncoder().encode(envelope)).isGenuine)
         envelope.v = 2
         let later = try CBOREncoder().encode(envelope)

@@ -14,6 +14,8 @@ struct AnnouncementSchedule {
     private let interval: Duration
     private var due: ContinuousClock.Instant
     private var last: ContinuousClock.Instant?
+    /// What the interval is multiplied by.
+    var stretch = 1
     /// The number of quick ones that were sent.
     private var quick = 0
 
@@ -45,7 +47,7 @@ struct AnnouncementSchedule {
             due = now + Self.pauses[quick]
             quick += 1
         } else {
-            due = now + interval * (0.8 + 0.4 * min(max(jitter, 0), 1))
+            due = now + interval * stretch * (0.8 + 0.4 * min(max(jitter, 0), 1))
         }
         return true
     }

@@ -79,7 +79,7 @@ struct DiscoveryEngine {
     static let debounce = Duration.milliseconds(50)
 
     private let id: DeviceID
-    private let lifetime: UInt32
+    private let interval: Duration
     private var schedule: AnnouncementSchedule
     private var budget: SignatureBudget
     private var entries: [DeviceID: Entry] = [:]
@@ -99,9 +99,7 @@ struct DiscoveryEngine {
         self.id = id
         self.lastNumber = lastNumber
         self.random = random
-        // Two may be lost before the device counts as gone.
-        let seconds = max(interval.components.seconds, 1).multipliedReportingOverflow(by: 3)
-        lifetime = min(UInt32(clamping: seconds.partialValue), LocalAnnouncement.maxLifetime)
+        self.interval = interval
         schedule = AnnouncementSchedule(interval: interval, at: now)
         budget = SignatureBudget(at: now)
     }
@@ -117,6 +115,19 @@ struct DiscoveryEngine {
     /// Notes that the device listens at other addresses, or on another network.
     mutating func addressesChanged(at now: ContinuousClock.Instant) {
         schedule.restart(after: Self.debounce, at: now)
+    }
+
+    /// Announces the device a quarter as often, or as often as ever.
+    mutating func reduce(_ isReduced: Bool, at now: ContinuousClock.Instant) {
+        schedule.stretch = isReduced ? 4 : 1
+        // What is said from now on holds for longer, or is said more often.
+        schedule.hasten(to: now)
+    }
+
+    /// The seconds an announcement holds: two may be lost before the device counts as gone.
+    private var lifetime: UInt32 {
+        let limit = Int64(LocalAnnouncement.maxLifetime)
+        return UInt32(clamping: min(max(interval.components.seconds, 1), limit) * 3 * Int64(schedule.stretch))
     }
 
     /// The outcome of a time that has come.
@@ -174,7 +185,7 @@ struct DiscoveryEngine {
     ) -> Reception {
         let claim = announcement.claim
         func refuse(_ reason: Refusal) -> Reception {
-            refused[reason, default: 0].saturatingAdd(1)
+            self.refuse(reason)
             return .refused(reason)
         }
         // Whatever costs nothing comes before the signature, which anybody can make us check.
@@ -215,6 +226,9 @@ struct DiscoveryEngine {
         if wasGone { return .found(claim.id, entry.all) }
         return hasMoved ? .moved(claim.id, entry.all) : .renewed(claim.id)
     }
+
+    /// Counts a datagram that was refused.
+    mutating func refuse(_ reason: Refusal) { refused[reason, default: 0].saturatingAdd(1) }
 
     /// Announces this device soon, for one that has just come and cannot have heard it; those that hear the same do not
     /// all answer at once.

@@ -161,6 +161,13 @@ public final class LocalDiscovery: Sendable {
         alarm.continuation.yield()
     }
 
+    /// Announces the device a quarter as often, because nobody looks at it, or as often as ever.
+    public func reduce(_ isReduced: Bool) {
+        let now = clock.now
+        state.withLock { $0.engine.reduce(isReduced, at: now) }
+        alarm.continuation.yield()
+    }
+
     /// Ends ``run()``, which says goodbye.
     public func stop() { alarm.continuation.finish() }
 
@@ -327,17 +334,21 @@ public final class LocalDiscovery: Sendable {
 
     /// Takes a datagram in.
     func received(_ bytes: [UInt8], from source: NetworkAddress) {
+        guard let device = ReceivedAnnouncement.device(named: bytes) else {
+            return state.withLock { $0.malformed.saturatingAdd(1) }
+        }
+        let isPaired = device != key.id && isPaired(device)
+        guard isPaired else { return state.withLock { $0.engine.refuse(device == key.id ? .own : .unpaired) } }
         let announcement: ReceivedAnnouncement
         do {
             announcement = try ReceivedAnnouncement(bytes)
         } catch {
             return state.withLock { $0.malformed.saturatingAdd(1) }
         }
-        let isPaired = isPaired(announcement.claim.id)
         let (now, time) = (clock.now, time())
         let reception = state.withLock { state in
             state.engine.receive(
-                announcement, isKnown: isPaired, isFromHere: source.isLoopback, at: now, time: time)
+                announcement, isKnown: true, isFromHere: source.isLoopback, at: now, time: time)
         }
         switch reception {
         case .found(let device, let addresses), .moved(let device, let addresses):
