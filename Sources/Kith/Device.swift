@@ -124,6 +124,9 @@ public final class Device: Sendable {
     /// The addresses it listens on, or listened on last.
     public var addresses: [NetworkAddress] { parts.endpoint.localAddresses }
 
+    /// Its topics: they outlast a stop, with all subscriptions and retained events.
+    public let events: EventHub?
+
     private let options: Options
     private let key: DeviceKey
     private let state: Mutex<State>
@@ -176,6 +179,7 @@ public final class Device: Sendable {
         id = parts.key.id
         name = parts.name
         key = parts.key
+        events = parts.node.events
         // From now on it has its key, its name and its services.
         var kept = options
         (kept.keyStore, kept.passphrase, kept.name, kept.services.own) = (nil, nil, nil, [])
@@ -271,6 +275,8 @@ public final class Device: Sendable {
 
     private func run(_ parts: DeviceParts) async throws {
         defer { state.withLock { $0.phase = .ended } }
+        events?.wake()
+        defer { events?.sleep() }
         try await parts.run()
     }
 
@@ -290,7 +296,7 @@ public final class Device: Sendable {
         if let ready { return ready }
         do {
             let parts = try await DeviceParts.open(
-                directory: parts.store.directory, options: options, as: key)
+                directory: parts.store.directory, options: options, as: key, events: events)
             do {
                 try state.withLock { state in
                     for own in state.own {
@@ -372,6 +378,8 @@ public final class Device: Sendable {
         #endif
     }
 }
+
+extension Device: EventSpace {}
 
 /// Calls through the node that a device has at that moment.
 private struct DeviceCarrier: Carrier {

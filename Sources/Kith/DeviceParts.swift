@@ -34,19 +34,21 @@ struct DeviceParts: Sendable {
     private let stopping: (stream: AsyncStream<Void>, continuation: AsyncStream<Void>.Continuation)
 
     /// Opens a data directory and the sockets; `owner` is the key of a device that had them open before.
+    ///
+    /// `events` are its topics, then.
     static func open(
-        directory: String, options: Device.Options, as owner: DeviceKey? = nil
+        directory: String, options: Device.Options, as owner: DeviceKey? = nil, events: EventHub? = nil
     ) async throws -> DeviceParts {
         let store = try Store.open(directory: directory, logger: options.logger)
         do {
-            return try await DeviceParts(store: store, options: options, owner: owner)
+            return try await DeviceParts(store: store, options: options, owner: owner, events: events)
         } catch {
             store.close()
             throw error
         }
     }
 
-    private init(store: Store, options: Device.Options, owner: DeviceKey?) async throws {
+    private init(store: Store, options: Device.Options, owner: DeviceKey?, events: EventHub?) async throws {
         let key = try owner.map { try Self.check($0, of: store) } ?? Self.key(of: store, options)
         self.key = key
         self.store = store
@@ -68,7 +70,7 @@ struct DeviceParts: Sendable {
         nodeOptions.version = kithVersion
         let node = Node(
             id: key.id, store: store, protection: protection, interceptors: options.interceptors,
-            options: nodeOptions, logger: options.logger)
+            options: nodeOptions, events: events, logger: options.logger)
         self.node = node
 
         discovery = try Self.discovery(of: key, store, node, options, addresses: addresses)

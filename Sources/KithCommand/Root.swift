@@ -48,7 +48,8 @@ struct Root: AsyncParsableCommand {
                     ShellCommand.self, ForwardCommand.self, ViaCommand.self, CpCommand.self, SyncCommand.self,
                     BrowseCommand.self, LsCommand.self, StatCommand.self, CatCommand.self, HeadCommand.self,
                     TailCommand.self, FindCommand.self, DuCommand.self, EditCommand.self, MkdirCommand.self,
-                    MvCommand.self, RmCommand.self, SendCommand.self, InboxCommand.self,
+                    MvCommand.self, RmCommand.self, SendCommand.self, InboxCommand.self, PublishCommand.self,
+                    SubscribeCommand.self,
                 ]),
             CommandGroup(
                 name: "Everyday",

@@ -22,6 +22,8 @@ struct AddedService: Sendable {
     let calls: ServiceCalls
     /// Milliseconds since 1970.
     let addedAt: Int64
+    /// Those of its handlers that react to events.
+    var listeners: [EventListener] = []
 }
 
 /// The state of one service and the calls of it that run, so that its removal ends them.

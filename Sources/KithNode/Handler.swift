@@ -31,6 +31,8 @@ public struct Handler: Sendable {
     package enum Body: Sendable {
         case call(@Sendable (any Sendable, CallContext) async throws -> any Sendable)
         case stream(@Sendable (any Sendable, CallContext, @escaping Acceptance) async throws -> Void)
+        /// Nobody calls it: it reacts to events.
+        case events(EventHandler)
     }
 
     package let body: Body
@@ -88,6 +90,16 @@ public struct Handler: Sendable {
         handler.isRoutine = true
         return handler
     }
+
+    /// Makes a handler that nobody calls.
+    init(reactingTo events: EventHandler) {
+        self.init(
+            method: AnyMethod(DynamicMethod(.stream(events.pattern, by: .owner, "Reacts to events."))),
+            body: .events(events))
+    }
+
+    /// What it does at events; `nil` for one that is called.
+    var events: EventHandler? { if case .events(let events) = body { events } else { nil } }
 
     /// Limits the calls of it that one device may have running, over all its connections; one more is `.exhausted`.
     ///

@@ -18,14 +18,15 @@ extension Node {
     ///
     /// `methods` are those it passes on to other devices without serving them itself. `protection`: what no other
     /// device reaches, which is the store's directory at the least. `interceptors` stand around its calls, the first
-    /// outermost.
+    /// outermost. `events`: the topics of a node of the same device that was stopped; else new ones.
     public convenience init(
         id: DeviceID, store: Store, protection: ProtectedFiles? = nil, methods: [AnyMethod] = [],
-        interceptors: [any CallInterceptor] = [], options: Options = Options(), logger: Logger
+        interceptors: [any CallInterceptor] = [], options: Options = Options(), events: EventHub? = nil,
+        logger: Logger
     ) {
         self.init(
             id: id, directory: StoreDirectory(store: store), protection: protection, methods: methods,
-            interceptors: interceptors, options: options, logger: logger)
+            interceptors: interceptors, options: options, events: events, logger: logger)
     }
 
     /// Makes calls to other devices through `endpoint`, whether or not its connections are served yet.

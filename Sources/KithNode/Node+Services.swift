@@ -32,10 +32,12 @@ extension Node {
         _ service: any Service, with handlers: [Handler], as id: ServiceID, startsAtOnce: Bool = true
     ) throws {
         let limit = service is ExternalHandlers ? options.externalServices : nil
-        let added = try methods.add(service.info, handlers, limit: limit) { info, topic in
+        let listeners = try handlers.compactMap(\.events).map { try EventListener($0, hub, of: self) }
+        let called = handlers.filter { $0.events == nil }
+        let added = try methods.add(service.info, called, limit: limit) { info, topic in
             AddedService(
                 id: id, service: service, info: info, topic: topic, calls: ServiceCalls(name: info.path),
-                addedAt: Self.now)
+                addedAt: Self.now, listeners: listeners)
         }
         stateChanged(.created, of: added)
         if startsAtOnce { start(added) }
@@ -53,8 +55,12 @@ extension Node {
     func remove(_ id: ServiceID, because reason: KithError) async {
         guard let removed = methods.remove(id) else { return }
         removed.calls.end(reason)
+        for listener in removed.listeners { listener.stop() }
         // The limit is kept by cancelling the wait.
-        try? await withDeadline(options.drain, on: clock) { await removed.calls.waitUntilIdle() }
+        try? await withDeadline(options.drain, on: clock) {
+            await removed.calls.waitUntilIdle()
+            for listener in removed.listeners { await listener.waitUntilIdle() }
+        }
         await stop(removed)
     }
 
@@ -132,6 +138,10 @@ extension Node {
     private func stop(_ service: AddedService) async {
         guard await service.calls.beginStop() else { return }
         stateChanged(.stopping, of: service)
+        // The limit is kept by cancelling the wait.
+        try? await withDeadline(options.drain, on: clock) {
+            for listener in service.listeners { await listener.waitUntilIdle() }
+        }
         await service.service.stop()
         service.calls.finishStop()
         stateChanged(.stopped, of: service)
@@ -147,8 +157,20 @@ extension Node {
         for service in methods.services.reversed() { await stop(service) }
     }
 
-    /// Notes that the state of a service has changed.
+    /// Notes that the state of a service has changed: it reacts to events while it runs, and only then.
     private func stateChanged(_ state: ServiceState, of service: AddedService) {
+        for listener in service.listeners {
+            guard state == .running else {
+                listener.stop()
+                continue
+            }
+            do {
+                try listener.start()
+            } catch {
+                logger.error(
+                    "a service could not subscribe", metadata: ["service": "\(service.info.path)", "error": "\(error)"])
+            }
+        }
         logger.debug(
             "a service changed its state", metadata: ["service": "\(service.info.path)", "state": "\(state)"])
     }
@@ -161,7 +183,7 @@ extension Node {
     }
 
     /// Milliseconds since 1970.
-    static var now: Int64 {
+    package static var now: Int64 {
         var time = timespec()
         guard unsafe clock_gettime(CLOCK_REALTIME, &time) == 0 else { return 0 }
         return Int64(time.tv_sec) * 1_000 + Int64(time.tv_nsec) / 1_000_000

@@ -22,6 +22,7 @@ extension Node {
                     for await link in links { connections.addTask { await self.serve(link: link) } }
                 }
             }
+            group.addTask { await self.reachFollowed() }
             group.addTask {
                 await self.shutdown.wait()
                 // The limit is kept by cancelling the wait.
@@ -61,6 +62,7 @@ extension Node {
         await withTaskCancellationHandler {
             await withDiscardingTaskGroup { group in
                 let record = Task(name: "kith record") { await self.keepRecord(session) }
+                let follow = Task(name: "kith follow") { await self.follow(session) }
                 let watch = session.isPaired ? nil : Task(name: "kith unpaired") { await self.watch(session) }
                 // Streams are taken where they come in; only what serves them wakes another thread.
                 await withTaskExecutorPreference(link.executor) {
@@ -72,8 +74,10 @@ extension Node {
                 }
                 watch?.cancel()
                 record.cancel()
+                follow.cancel()
                 session.end(KithError(.closed, "The connection ended."))
                 await record.value
+                await follow.value
             }
         } onCancel: {
             session.end(Self.stopping)
@@ -81,6 +85,7 @@ extension Node {
         }
         await noteEnding(session)
         await noteEnd(session)
+        hub.wakeFollowers()
     }
 
     /// Tells the other end why a stream that it opened fails, unless it is one that would not understand.
@@ -286,7 +291,7 @@ extension Node {
             note.allowed()
             guard case .cbor(let bytes) = try handler.method.output.encode(output, .cbor) else { return }
             try await reply.stream.finish(writing: try ResponseHead.success(bytes).encoded())
-        case .stream:
+        case .stream, .events:
             try await serve(handler, input, context: context, scope: scope, isReady: isReady) { output in
                 guard case .cbor(let bytes) = try handler.method.output.encode(output, .cbor) else {
                     throw KithError(.internal, "The answer has another form than the request.")

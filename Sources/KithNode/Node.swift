@@ -65,7 +65,10 @@ public final class Node: Sendable {
     public let id: DeviceID
     /// The limits.
     public let options: Options
+    /// The topics: subscriptions, and retained events.
+    public var events: EventHub? { hub }
 
+    let hub: EventHub
     let directory: any DeviceDirectory
     let protection: ProtectedFiles?
     let interceptors: [any CallInterceptor]
@@ -79,6 +82,7 @@ public final class Node: Sendable {
     let shutdown = AsyncEvent()
     /// The methods, and the services that have them.
     let methods: MethodTable
+    let following = FollowLocks()
     private let state: Mutex<State>
 
     private struct State {
@@ -101,9 +105,11 @@ public final class Node: Sendable {
 
     package init(
         id: DeviceID, directory: any DeviceDirectory, protection: ProtectedFiles? = nil, methods: [AnyMethod] = [],
-        interceptors: [any CallInterceptor] = [], options: Options = Options(),
+        interceptors: [any CallInterceptor] = [], options: Options = Options(), events: EventHub? = nil,
         clock: any Ticker = ContinuousClock(), logger: Logger
     ) {
+        let hub = events ?? EventHub(publisher: id, clock: clock, now: { Node.now })
+        self.hub = hub
         self.id = id
         self.directory = directory
         self.protection = protection
@@ -127,7 +133,7 @@ public final class Node: Sendable {
             return one
         }.limited(to: 1)
         do {
-            try self.methods.serve([describe, document])
+            try self.methods.serve([describe, document] + EventsService(hub: hub, shutdown: shutdown).handlers)
         } catch {
             preconditionFailure("two of a node's own methods have one name: \(error)")
         }
@@ -199,6 +205,7 @@ public final class Node: Sendable {
         }
         for session in sessions(with: device) { session.update(known) }
         for service in methods.services.map(\.service) { service.grantsChanged(for: device, to: known?.grants ?? []) }
+        hub.wakeFollowers()
     }
 
     /// Treats a device that has just been paired as paired on its present connection.

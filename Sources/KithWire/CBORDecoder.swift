@@ -29,6 +29,13 @@ public struct CBORDecoder: Sendable {
     }
 }
 
+extension CBORDecoder {
+    /// Tells whether `bytes` are one item of deterministic CBOR that nests no deeper than `maxDepth`.
+    package static func fits(_ bytes: [UInt8], maxDepth: Int) -> Bool {
+        (try? CBORTable(bytes, maxDepth: maxDepth)) != nil
+    }
+}
+
 /// Decodes one item.
 ///
 /// It is small enough to be passed on as `any Decoder` without being allocated.
@@ -103,6 +110,18 @@ private struct ItemDecoder: Decoder {
         case 0xF5: return true
         default: throw mismatch("true or false")
         }
+    }
+}
+
+/// A decoder of CBOR that gives the item it stands at as it is, for a value that is kept encoded.
+package protocol CBORItemDecoder {
+    /// The bytes of the item, which have been checked.
+    var itemBytes: [UInt8] { get }
+}
+
+extension ItemDecoder: CBORItemDecoder {
+    var itemBytes: [UInt8] {
+        Int(item.offset) < table.bytes.count ? Array(table.encoding(of: item)) : [0xF6]
     }
 }
 

@@ -114,6 +114,12 @@ package protocol CBORByteString {
     var cborBytes: [UInt8] { get }
 }
 
+/// An encoder of CBOR that takes a whole item as it is, for a value that is kept encoded.
+package protocol CBORItemEncoder {
+    /// Makes `item`, which is one item of deterministic CBOR, the value.
+    func encode(item: [UInt8])
+}
+
 /// A value on its way into CBOR.
 ///
 /// A value that is being encoded writes into a buffer of its own. When it is done, that is appended to the buffer of
@@ -400,6 +406,10 @@ private struct NodeEncoder: Encoder {
     }
 
     func singleValueContainer() -> any SingleValueEncodingContainer { ValueContainer(node: node) }
+}
+
+extension NodeEncoder: CBORItemEncoder {
+    func encode(item: [UInt8]) { node.buffer.set { $0 += item } }
 }
 
 private struct MapContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {

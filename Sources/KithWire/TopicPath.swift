@@ -263,6 +263,19 @@ extension TopicPath: CustomStringConvertible {
     }
 }
 
+extension TopicPath {
+    /// The path as text, as short as it can be written: without the default network.
+    public var text: String {
+        network == Self.defaultNetwork
+            ? segments.lazy.map(\.description).joined(separator: "/") : description
+    }
+
+    /// True for the names of a device itself, which begin with `$`: `$registry/…`, `$dead/…`.
+    public var isReserved: Bool {
+        if case .literal(let first) = segments[0] { first.utf8.first == UInt8(ascii: "$") } else { false }
+    }
+}
+
 extension TopicPath: Codable {
     /// Reads the text form, in the default network unless it names another.
     public init(from decoder: any Decoder) throws {

@@ -26,6 +26,8 @@ import Testing
             case .anyone: "anyone"
             case .paired: "paired"
             case .owner: "owner"
+            // Whatever topic the input names.
+            case .granted(.node(pattern: "")): "grant node:TOPIC"
             case .granted(let grant): "grant \(grant.description.prefix { $0 != "=" })"
             case .holding(let kind, _): "grant \(kind.rawValue)"
             }

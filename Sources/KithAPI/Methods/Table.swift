@@ -3,6 +3,7 @@ extension API {
     package static let methods: [AnyMethod] = [
         AnyMethod(API.Describe.self), AnyMethod(Audit.List.self), AnyMethod(Devices.ChangeGrants.self),
         AnyMethod(Devices.Forget.self), AnyMethod(Devices.List.self), AnyMethod(Devices.Rename.self),
+        AnyMethod(Events.Follow.self), AnyMethod(Events.Publish.self), AnyMethod(Events.Subscribe.self),
         AnyMethod(Files.Copy.self), AnyMethod(Files.Delete.self), AnyMethod(Files.Duplicate.self),
         AnyMethod(Files.Exists.self), AnyMethod(Files.Find.self), AnyMethod(Files.Follow.self),
         AnyMethod(Files.Substream.self), AnyMethod(Files.List.self), AnyMethod(Files.MakeFolder.self),

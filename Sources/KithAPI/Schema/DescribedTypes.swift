@@ -77,6 +77,16 @@ extension JSONValue: SchemaDescribing {
     public static var schema: JSONSchema { ["description": "Any JSON value.", "examples": ["text"]] }
 }
 
+extension Events.Message: SchemaDescribing {
+    /// Anything.
+    public static var schema: JSONSchema { JSONValue.schema }
+}
+
+extension Events.Delivery: SchemaCases {
+    /// The names of its cases.
+    public static var schemaCases: [String] { ["event", "gap"] }
+}
+
 extension ShellFrame: SchemaCases {
     /// The members of its JSON form.
     public static var schemaCases: [String] {

@@ -45,6 +45,9 @@ struct TopicTree<Value> {
     /// The number of values.
     var count: Int { homes.count }
 
+    /// Every value, in no order.
+    var all: [Value] { nodes.flatMap { ($0.ends + $0.rests).map(\.value) } }
+
     /// True without any value.
     var isEmpty: Bool { homes.isEmpty }
 
@@ -93,6 +96,34 @@ struct TopicTree<Value> {
     subscript(id: ID) -> Value? {
         guard let index = homes[id] else { return nil }
         return (nodes[index].ends.first { $0.id == id } ?? nodes[index].rests.first { $0.id == id })?.value
+    }
+
+    /// Changes the value named by `id`; `nil` when it is not there.
+    mutating func change<Result>(_ id: ID, _ body: (inout Value) -> Result) -> Result? {
+        guard let index = homes[id] else { return nil }
+        if let place = nodes[index].ends.firstIndex(where: { $0.id == id }) {
+            return body(&nodes[index].ends[place].value)
+        }
+        guard let place = nodes[index].rests.firstIndex(where: { $0.id == id }) else { return nil }
+        return body(&nodes[index].rests[place].value)
+    }
+
+    /// Visits the entries whose path stands for `topic`, a concrete one: itself, patterns and templates; in no order.
+    func visit(_ topic: TopicPath, _ body: (borrowing Entry) -> Void) {
+        guard topic.isConcrete, let root = roots[topic.network] else { return }
+        visit(topic.segments, from: 0, at: root, body)
+    }
+
+    private func visit(
+        _ segments: [TopicPath.Segment], from depth: Int, at index: Int, _ body: (borrowing Entry) -> Void
+    ) {
+        guard depth < segments.count, case .literal(let text) = segments[depth] else {
+            for entry in nodes[index].ends { body(entry) }
+            return
+        }
+        for entry in nodes[index].rests { body(entry) }
+        if let next = nodes[index].literals[text] { visit(segments, from: depth + 1, at: next, body) }
+        if let next = nodes[index].one { visit(segments, from: depth + 1, at: next, body) }
     }
 
     /// The entries at exactly this path, in the order in which they came.
