@@ -141,6 +141,7 @@ struct DeviceParts: Sendable {
     func run() async throws {
         defer {
             node.beginGracefulShutdown()
+            node.events?.closeOutbox()
             store.close()
         }
         do {
@@ -203,6 +204,7 @@ struct DeviceParts: Sendable {
     func close() async {
         await node.stopServices()
         await endpoint.shutdown()
+        node.events?.closeOutbox()
         store.close()
     }
 

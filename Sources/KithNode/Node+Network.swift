@@ -27,6 +27,7 @@ extension Node {
         self.init(
             id: id, directory: StoreDirectory(store: store), protection: protection, methods: methods,
             interceptors: interceptors, options: options, events: events, logger: logger)
+        hub.use(Outbox(store, own: id, logger: logger))
     }
 
     /// Makes calls to other devices through `endpoint`, whether or not its connections are served yet.

@@ -22,7 +22,12 @@ extension Node {
                     for await link in links { connections.addTask { await self.serve(link: link) } }
                 }
             }
-            group.addTask { await self.reachFollowed() }
+            group.addTask {
+                await withDiscardingTaskGroup { group in
+                    group.addTask { await self.reachFollowed() }
+                    group.addTask { await self.keepOutbox() }
+                }
+            }
             group.addTask {
                 await self.shutdown.wait()
                 // The limit is kept by cancelling the wait.

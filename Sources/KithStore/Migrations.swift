@@ -110,6 +110,29 @@ enum Migrations {
                     CREATE INDEX pairing_attempts_invitation ON pairing_attempts (invitation);
                     """)
         }
+        migrator.registerMigration("outbox") { database in
+            try database.execute(
+                sql: """
+                    CREATE TABLE outbox (
+                        number INTEGER PRIMARY KEY AUTOINCREMENT,
+                        topic TEXT NOT NULL,
+                        message BLOB NOT NULL,
+                        epoch INTEGER NOT NULL,
+                        sequence INTEGER NOT NULL,
+                        time INTEGER NOT NULL,
+                        sender BLOB,
+                        expiry INTEGER NOT NULL
+                    ) STRICT;
+                    CREATE TABLE outbox_deliveries (
+                        number INTEGER PRIMARY KEY AUTOINCREMENT,
+                        event INTEGER NOT NULL REFERENCES outbox (number) ON DELETE CASCADE,
+                        device BLOB NOT NULL REFERENCES devices (id) ON DELETE CASCADE,
+                        tries INTEGER NOT NULL
+                    ) STRICT;
+                    CREATE INDEX outbox_deliveries_by_device ON outbox_deliveries (device, number);
+                    CREATE INDEX outbox_deliveries_by_event ON outbox_deliveries (event);
+                    """)
+        }
         return migrator
     }
 }

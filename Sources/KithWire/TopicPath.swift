@@ -270,6 +270,9 @@ extension TopicPath {
             ? segments.lazy.map(\.description).joined(separator: "/") : description
     }
 
+    /// The path as grants name it, where the first dot of a name without a slash would be read as one.
+    public var grantName: String { segments.count == 1 ? methodName : text }
+
     /// True for the names of a device itself, which begin with `$`: `$registry/…`, `$dead/…`.
     public var isReserved: Bool {
         if case .literal(let first) = segments[0] { first.utf8.first == UInt8(ascii: "$") } else { false }

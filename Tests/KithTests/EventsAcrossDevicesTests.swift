@@ -5,7 +5,26 @@ import KithNode
 import KithRPC
 import KithTesting
 import KithWire
+import Synchronization
 import Testing
+
+/// A service that fails at its first try of number 2.
+private final class Worker: Service {
+    let tried = Mutex<[Int: Int]>([:])
+
+    var handlers: [Handler] {
+        [
+            .on("work/*", options: SubscriptionOptions(from: .paired)) { (number: Int, event) in
+                let tries = self.tried.withLock { tried in
+                    tried[number, default: 0] += 1
+                    return tried[number] ?? 0
+                }
+                if number == 2, tries == 1 { throw KithError(.internal, "As asked.") }
+                try event.publish(number, to: "done")
+            }
+        ]
+    }
+}
 
 @Suite(.timeLimit(.minutes(4))) struct `Events between devices` {
     /// Runs two devices that are paired: `phone` holds `grants` on `laptop`, and `laptop` holds `back` there.
@@ -35,7 +54,9 @@ import Testing
     ) async throws -> Subscription<Int>.AsyncIterator {
         // What is retained there comes when the subscription has arrived.
         try other.publish(-1, to: "marker", options: .init(retain: .seconds(600)))
-        let subscription = try device.subscribe(pattern, as: Int.self, options: SubscriptionOptions(from: from))
+        var options = SubscriptionOptions(from: from)
+        options.buffer = 4_096
+        let subscription = try device.subscribe(pattern, as: Int.self, options: options)
         let marker = try device.subscribe(
             "marker", as: Int.self, options: SubscriptionOptions(lookBack: .seconds(600), from: .paired))
         var markers = marker.makeAsyncIterator()
@@ -199,6 +220,38 @@ import Testing
         }
     }
 
+    @Test func `that are guaranteed come to a service until it has handled them, also after both were stopped`()
+        async throws
+    {
+        let (there, here) = (try TemporaryFolder(), try TemporaryFolder())
+        var (options, other) = (onLoopback, onLoopback)
+        (options.name, other.name) = ("laptop", "phone")
+        let phone = try await Device.open(directory: here.path, options: other)
+        try await phone.whileRunning {
+            let first = try await Device.open(directory: there.path, options: options)
+            try await first.whileRunning { try await pair(phone, with: first, grants: all) }
+        }
+        let publisher = try await Device.open(directory: there.path, options: options)
+        for number in 1...3 {
+            let published = try publisher.publish(number, to: "work/\(number)", options: .init(isGuaranteed: true))
+            #expect(published.devices == 1)
+        }
+        try await publisher.whileRunning {}
+        let laptop = try await Device.open(directory: there.path, options: options)
+        let service = Worker()
+        try phone.add(service)
+        var done = try phone.subscribe("done", as: Int.self).makeAsyncIterator()
+        try await laptop.whileRunning {
+            try await phone.whileRunning {
+                var numbers: Set<Int> = []
+                while numbers.count < 3 { numbers.insert(try #require(try await done.next()).message) }
+                #expect(numbers == [1, 2, 3])
+            }
+        }
+        // The second one failed at first.
+        #expect(service.tried.withLock { $0[2] ?? 0 } >= 2)
+    }
+
     // MARK: - Direct
 
     @Test func `are published on another device by whoever holds the topic's grant there`() async throws {
@@ -274,7 +327,8 @@ import Testing
                 case .object(let event)? = delivery["event"]
             else { throw CancellationError() }
             #expect(event["message"] == 1 && event["topic"] == "state")
-            _ = try await device.client.call(named: "events.publish", ["topic": "state", "message": ["n": [1, .null]]])
+            _ = try await device.client.call(
+                named: "events.publish", ["topic": "state", "message": ["n": [1, .null]]])
             guard case .object(let next)? = try await stream.next(), case .object(let live)? = next["event"]
             else { throw CancellationError() }
             #expect(live["message"] == ["n": [1, .null]])

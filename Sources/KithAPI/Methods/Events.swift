@@ -31,7 +31,8 @@ public enum Events {
         private init(checking bytes: [UInt8]) throws(KithError) {
             guard bytes.count <= messageLimit else {
                 throw KithError(
-                    .exhausted, "An event's message has at most \(messageLimit >> 10) KiB; this has \(bytes.count) bytes.")
+                    .exhausted,
+                    "An event's message has at most \(messageLimit >> 10) KiB; this has \(bytes.count) bytes.")
             }
             // Each level takes a byte at the least.
             guard bytes.count <= messageDepth || CBORDecoder.fits(bytes, maxDepth: messageDepth) else {
@@ -107,6 +108,50 @@ public enum Events {
         public init(count: UInt64? = nil, publisher: DeviceID? = nil, reason: Reason) {
             self.count = count
             self.publisher = publisher
+            self.reason = reason
+        }
+    }
+
+    /// The message of an event of `$dead/TOPIC`: a guaranteed event that a device did not take.
+    public struct DeadLetter: Codable, Hashable, Sendable {
+        /// The topic.
+        public var topic: String
+        /// The message.
+        public var message: Message
+        /// The device that did not take it.
+        public var device: DeviceID
+        /// The time at which the publisher of the event began to count, in milliseconds since 1970.
+        public var epoch: UInt64
+        /// The number of the event in that epoch.
+        public var sequence: UInt64
+        /// The time of its publication, in milliseconds since 1970.
+        public var time: Int64
+        /// The number of times it was sent.
+        public var tries: UInt64
+        /// The reason for giving up.
+        public var reason: Reason
+
+        /// Why a guaranteed event was given up.
+        @nonexhaustive
+        public enum Reason: String, Codable, Hashable, Sendable, CaseIterable {
+            /// It waited too long.
+            case expired
+            /// It was sent too often without being taken.
+            case refused
+        }
+
+        /// Makes a dead letter.
+        package init(
+            topic: String, message: Message, device: DeviceID, epoch: UInt64, sequence: UInt64, time: Int64,
+            tries: UInt64, reason: Reason
+        ) {
+            self.topic = topic
+            self.message = message
+            self.device = device
+            self.epoch = epoch
+            self.sequence = sequence
+            self.time = time
+            self.tries = tries
             self.reason = reason
         }
     }
@@ -258,9 +303,9 @@ public enum Events {
 
     /// The access to a topic or a pattern; text that is neither is refused by the service.
     private static func access(to topic: String) -> Access {
-        // However it is written: the grant is compared with its shortest form.
+        // However it is written: the grant is compared with its own form.
         let path = try? TopicPath(topic)
-        return .granted(.node(pattern: path?.text ?? topic))
+        return .granted(.node(pattern: path?.grantName ?? topic))
     }
 }
 

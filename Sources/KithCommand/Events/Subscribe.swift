@@ -97,7 +97,8 @@ struct SubscribeCommand: AsyncParsableCommand {
                 printLine("\(printable(event.topic)) \(printable(try jsonLine(message)))")
             }
         case .gap(let gap):
-            note("kith: \(gap.count.map { "\($0) events are" } ?? "events may be") missing here (\(gap.reason.rawValue))")
+            let count = gap.count.map { "\($0) events are" } ?? "events may be"
+            note("kith: \(count) missing here (\(gap.reason.rawValue))")
         }
     }
 

@@ -19,7 +19,7 @@ public final class EventHub: Sendable {
     let clock: any Ticker
     /// The time in milliseconds since 1970.
     let now: @Sendable () -> Int64
-    private let timers: TimerQueue
+    let timers: TimerQueue
     private let state: Mutex<State>
 
     /// The most subscriptions at once.
@@ -42,6 +42,7 @@ public final class EventHub: Sendable {
         /// The last event received of each device.
         var positions: [DeviceID: Events.Follow.Position] = [:]
         var expiry: (ticket: TimerQueue.Ticket, time: ContinuousClock.Instant)?
+        var outbox: Outbox?
         /// True while no timer may run.
         var isAsleep = false
     }
@@ -110,10 +111,10 @@ public final class EventHub: Sendable {
 
     /// Publishes to the subscribers here, and to the devices that follow.
     ///
-    /// - Parameters:
-    ///   - value: The message itself, for subscribers of its very type.
-    ///   - sender: The device that asked for it.
-    ///   - isOwn: True for what the device itself publishes, under topics that begin with `$`; they stay here.
+    /// `value` is the message itself, for subscribers of its very type, and `sender` the device that asked for it. `isOwn`
+    /// is for what the device itself publishes, under topics that begin with `$`; they stay here.
+    ///
+    /// - Returns: the event's number, and how far it went.
     /// - Throws: `KithError` `.invalid` for a pattern, `.denied` for a topic that begins with `$`.
     @discardableResult
     package func publish(
@@ -126,26 +127,31 @@ public final class EventHub: Sendable {
         guard isOwn || !topic.isReserved else {
             throw KithError(.denied, "Topics that begin with “$” are the device's own: nobody else publishes there.")
         }
+        let isLocal = options.isLocal || topic.isReserved
+        let kept = options.isGuaranteed && !isLocal ? try keep(message, for: topic, sender: sender) : nil
         var waiters: [Waiter<Void>] = []
         let publication = state.withLock { state -> Publication in
-            state.sequence += 1
+            if kept == nil { state.sequence += 1 }
             let event = SharedEvent(
-                Events.Event(
-                    topic: topic.text, message: message, publisher: publisher, epoch: epoch, sequence: state.sequence,
-                    time: now(), sender: sender),
-                topic: topic, value: value, isLocal: options.isLocal || topic.isReserved)
+                kept?.event
+                    ?? Events.Event(
+                        topic: topic.text, message: message, publisher: publisher, epoch: epoch,
+                        sequence: state.sequence, time: now(), sender: sender),
+                topic: topic, value: value, isLocal: isLocal)
             if let age = options.retain {
                 let time = clock.now
                 state.retained.retain(event, until: time.advanced(by: age), at: time)
                 schedule(&state)
             }
-            var publication = Publication(sequence: state.sequence, subscribers: 0, devices: 0)
+            var publication = Publication(
+                sequence: event.event.sequence, subscribers: 0, devices: kept?.devices ?? 0)
             state.subscribers.visit(topic) { entry in
                 guard entry.path.includes(topic) else { return }
                 publication.subscribers += 1
                 if let waiter = entry.value.box.put(event) { waiters.append(waiter) }
             }
-            guard !event.isLocal else { return publication }
+            // A guaranteed event comes out of the outbox.
+            guard !event.isLocal, kept == nil else { return publication }
             state.history?.append(event)
             state.followed.visit(topic) { entry in
                 let (isNew, waiter) = entry.value.offer(event)
@@ -155,15 +161,43 @@ public final class EventHub: Sendable {
             return publication
         }
         for waiter in waiters { waiter.resume() }
+        if kept != nil { outbox?.wake() }
         return publication
     }
 
+    /// Numbers a guaranteed event and writes it to the disk, for each device that may have it.
+    private func keep(
+        _ message: Events.Message, for topic: TopicPath, sender: DeviceID?
+    ) throws(KithError) -> (event: Events.Event, devices: Int) {
+        guard let outbox else {
+            throw KithError(
+                .closed, "A guaranteed event is kept on the disk, and the device is not running: start it first.")
+        }
+        let devices = try outbox.devices(for: topic)
+        let sequence = state.withLock { state in
+            state.sequence += 1
+            return state.sequence
+        }
+        let event = Events.Event(
+            topic: topic.text, message: message, publisher: publisher, epoch: epoch, sequence: sequence, time: now(),
+            sender: sender)
+        try outbox.add(event, for: devices)
+        return (event, devices.count)
+    }
+
+    /// The events that wait for devices to take them; `nil` while the device has no disk.
+    var outbox: Outbox? { state.withLock { $0.outbox } }
+
+    /// Keeps guaranteed events there from now on; `nil`: there are none, because the disk is about to go.
+    func use(_ outbox: Outbox?) { state.withLock { $0.outbox = outbox } }
+
+    /// Keeps no guaranteed events from now on.
+    package func closeOutbox() { use(nil) }
+
     /// Takes an event of another device to the subscribers that want it.
     ///
-    /// - Parameters:
-    ///   - isGranted: Whether the device may publish that here.
-    ///   - lookBack: The subscription that asked for the device's retained events; nobody else gets it.
-    ///   - position: The place in the device's events up to which nothing is missing now.
+    /// `isGranted` tells whether the device may publish that here; `lookBack` is the subscription that asked for the
+    /// device's retained events, and nobody else gets it; up to `position` nothing of the device is missing now.
     func receive(
         _ event: SharedEvent, isGranted: Bool, lookBack: UInt64? = nil, receipt: EventReceipt? = nil,
         position: Events.Follow.Position? = nil
@@ -284,7 +318,9 @@ public final class EventHub: Sendable {
         }
     }
 
-    /// Keeps no timer from now on: the device stops. What is over is not delivered all the same.
+    /// Keeps no timer from now on, because the device stops.
+    ///
+    /// What is over is not delivered all the same.
     package func sleep() {
         state.withLock { state in
             state.isAsleep = true
@@ -451,7 +487,8 @@ extension Duration {
         let (seconds, attoseconds) = components
         guard seconds >= 0, attoseconds >= 0 else { return 0 }
         let (whole, isTooMuch) = UInt64(seconds).multipliedReportingOverflow(by: 1_000)
-        return isTooMuch ? .max : whole.addingReportingOverflow(UInt64(attoseconds / 1_000_000_000_000_000)).partialValue
+        if isTooMuch { return .max }
+        return whole.addingReportingOverflow(UInt64(attoseconds / 1_000_000_000_000_000)).partialValue
     }
 
     /// A number of milliseconds from elsewhere: at most a thousand years.

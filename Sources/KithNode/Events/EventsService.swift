@@ -70,13 +70,15 @@ struct EventsService: Service {
         }
         let follower = Follower(device, patterns: try Self.patterns(input.patterns), grants: context.grants)
         guard follower.patterns.count <= Events.Follow.patternLimit else { throw Self.tooMany }
-        // Nothing is refused: each event is sent or not, by the grants of that moment.
-        try context.narrow("events") { grants in
-            follower.setGrants(grants)
-            return nil
-        }
         let position = hub.add(follower, resume: input.resume)
         defer { hub.remove(follower) }
+        // Nothing is refused: each event is sent or not, by the grants of that moment.
+        let deliveries = Deliveries(clock: hub.clock, timers: hub.timers)
+        try context.narrow("events") { grants in
+            follower.setGrants(grants)
+            deliveries.lookAgain()
+            return nil
+        }
         let stream = try await pending.accept(position)
         try await withThrowingTaskGroup(of: Void.self) { group in
             defer { group.cancelAll() }
@@ -84,7 +86,13 @@ struct EventsService: Service {
                 while let item = await follower.box.next() { try await stream.send(Events.Follow.Item(item)) }
             }
             group.addTask { [hub] in
-                while let request = try await stream.receive() { try Self.take(request, for: follower, hub) }
+                while let request = try await stream.receive() {
+                    try Self.take(request, for: follower, deliveries, hub)
+                }
+            }
+            group.addTask { [hub, shutdown] in
+                if let outbox = hub.outbox { try await outbox.send(to: follower, through: deliveries) }
+                await shutdown.wait()
             }
             group.addTask { [shutdown] in await shutdown.wait() }
             try await group.next()
@@ -92,12 +100,17 @@ struct EventsService: Service {
         try await stream.finish()
     }
 
-    private static func take(_ request: Events.Follow.Request, for follower: Follower, _ hub: EventHub) throws {
+    private static func take(
+        _ request: Events.Follow.Request, for follower: Follower, _ deliveries: Deliveries, _ hub: EventHub
+    ) throws {
+        try hub.outbox?.take(
+            delivered: request.delivered, failed: request.failed, from: follower.device, deliveries)
         for pattern in try patterns(request.remove) { hub.remove(pattern, for: follower) }
         for pattern in try patterns(request.add) {
             guard follower.patterns.count < Events.Follow.patternLimit else { throw tooMany }
             hub.add(pattern, for: follower)
         }
+        if !request.add.isEmpty { deliveries.lookAgain() }
         for lookBack in request.lookBack {
             hub.lookBack(
                 lookBack.number, try TopicPath(lookBack.pattern),
@@ -120,13 +133,13 @@ extension Events.Follow.Item {
     fileprivate init(_ item: EventMailbox.Item) {
         switch item {
         case .gap(let gap): self.init(gap: gap)
-        case .event(let shared, let lookBack, _):
+        case .event(let shared, let lookBack, let receipt):
             let event = shared.event
             self.init(
                 event: Events.Follow.Published(
                     topic: event.topic, message: event.message, epoch: event.epoch, sequence: event.sequence,
                     time: event.time, sender: event.sender),
-                lookBack: lookBack)
+                lookBack: lookBack, delivery: receipt?.number)
         }
     }
 }

@@ -16,8 +16,18 @@ final class Follower: Sendable {
     private struct State {
         var patterns: [TopicPath: EventHub.FollowedPattern?]
         var grants: [Grant]
+        /// What the grants say of topics that were asked for.
+        var decisions: [TopicPath: Bool] = [:]
         /// The last event put into the box.
         var last: UInt64 = 0
+
+        mutating func mayHave(_ topic: TopicPath) -> Bool {
+            if let known = decisions[topic] { return known }
+            let decision = !topic.isReserved && grants.allows(.node(pattern: topic.grantName))
+            if decisions.count >= 1_024 { decisions = [:] }
+            decisions[topic] = decision
+            return decision
+        }
     }
 
     init(_ device: DeviceID, patterns: [TopicPath], grants: [Grant]) {
@@ -47,12 +57,15 @@ final class Follower: Sendable {
     }
 
     /// What the device may have from now on.
-    func setGrants(_ grants: [Grant]) { state.withLock { $0.grants = grants } }
+    func setGrants(_ grants: [Grant]) {
+        state.withLock { state in
+            state.grants = grants
+            state.decisions = [:]
+        }
+    }
 
     /// Tells whether the device may have events of a topic.
-    func mayHave(_ topic: TopicPath) -> Bool {
-        !topic.isReserved && state.withLock { $0.grants.allows(.node(pattern: topic.text)) }
-    }
+    func mayHave(_ topic: TopicPath) -> Bool { state.withLock { $0.mayHave(topic) } }
 
     /// Tells whether one of its patterns stands for a topic.
     func wants(_ topic: TopicPath) -> Bool { patterns.contains { $0.matches(topic) } }
@@ -60,8 +73,7 @@ final class Follower: Sendable {
     /// Puts an event into the box, once however many of the patterns stand for it, if the device may have it.
     func offer(_ event: SharedEvent) -> (isNew: Bool, waiter: Waiter<Void>?) {
         let isNew = state.withLock { state in
-            guard state.last < event.event.sequence, state.grants.allows(.node(pattern: event.event.topic))
-            else { return false }
+            guard state.last < event.event.sequence, state.mayHave(event.topic) else { return false }
             state.last = event.event.sequence
             return true
         }

@@ -123,7 +123,9 @@ extension Node {
             hub.receive(gap)
         }
         guard let published = item.event else { return }
-        let receipt = item.delivery.map { number in EventReceipt { receipts.add(number, isDelivered: $0) } }
+        let receipt = item.delivery.map { number in
+            EventReceipt(number: number) { receipts.add(number, isDelivered: $0) }
+        }
         // A name that makes no sense here is nobody's topic.
         guard let topic = try? TopicPath(published.topic), topic.isConcrete, !topic.isReserved else {
             receipt?.fail()
@@ -135,7 +137,7 @@ extension Node {
         let isPast = item.lookBack != nil || item.delivery != nil
         hub.receive(
             SharedEvent(event, topic: topic),
-            isGranted: session.known?.grants.allows(.node(pattern: topic.text)) ?? false, lookBack: item.lookBack,
+            isGranted: session.known?.grants.allows(.node(pattern: topic.grantName)) ?? false, lookBack: item.lookBack,
             receipt: receipt,
             position: isPast ? nil : Events.Follow.Position(epoch: published.epoch, sequence: published.sequence))
     }
@@ -167,6 +169,33 @@ extension Node {
                 attempts[device.id] = (clock.now.advanced(by: delay), delay)
             }
             let timer = attempts.values.map(\.next).min().map { timers.schedule(at: $0) { signal.yield() } }
+            defer { if let timer { timers.cancel(timer) } }
+            guard await changes.next() != nil else { return }
+        }
+    }
+
+    // MARK: - Guaranteed events
+
+    /// Gives up guaranteed events whose time is up, until the task is cancelled.
+    func keepOutbox() async {
+        guard let outbox = hub.outbox else { return }
+        let (signals, signal) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        let observer = outbox.observe { signal.yield() }
+        defer { outbox.remove(observer) }
+        var changes = signals.makeAsyncIterator()
+        while !Task.isCancelled {
+            var next: Duration?
+            do {
+                next = try outbox.bury(in: hub).map {
+                    .milliseconds($0.subtractingReportingOverflow(hub.now()).partialValue)
+                }
+            } catch {
+                logger.error("the outbox could not be read", metadata: ["error": "\(error)"])
+                next = .seconds(60)
+            }
+            let timer = next.map { next in
+                timers.schedule(at: clock.now.advanced(by: max(next, .milliseconds(10)))) { signal.yield() }
+            }
             defer { if let timer { timers.cancel(timer) } }
             guard await changes.next() != nil else { return }
         }

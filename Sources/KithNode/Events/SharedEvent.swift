@@ -27,10 +27,15 @@ final class SharedEvent: Sendable {
 ///
 /// A subscriber that fails, or that has no room for it, says so before.
 final class EventReceipt: Sendable {
+    /// The number of the delivery.
+    let number: UInt64
     private let hasFailed = Locked(false)
     private let done: @Sendable (_ isDelivered: Bool) -> Void
 
-    init(_ done: @escaping @Sendable (_ isDelivered: Bool) -> Void) { self.done = done }
+    init(number: UInt64, _ done: @escaping @Sendable (_ isDelivered: Bool) -> Void) {
+        self.number = number
+        self.done = done
+    }
 
     /// A subscriber could not take it.
     func fail() { hasFailed.set(true) }
