@@ -1,27 +1,31 @@
-import Synchronization
+public import Synchronization
 
 /// A first-in-first-out queue between tasks that holds at most `capacity` elements.
 ///
 /// Senders wait for room and receivers for elements, each in the order in which they came. A task that is cancelled while it
 /// waits has neither sent nor received: nothing is lost and nobody else misses a turn.
-package final class BoundedQueue<Element: Sendable>: Sendable {
+@usableFromInline package final class BoundedQueue<Element: Sendable>: Sendable {
     /// Refuses an element after the end.
-    package struct Finished: Error {}
+    @usableFromInline package struct Finished: Error {
+        @inlinable init() {}
+    }
 
-    private typealias Senders = WaitList<Element, Result<Void, any Error>>
-    private typealias Receivers = WaitList<Void, Result<Element?, any Error>>
+    @usableFromInline typealias Senders = WaitList<Element, Result<Void, any Error>>
+    @usableFromInline typealias Receivers = WaitList<Void, Result<Element?, any Error>>
 
-    private struct State: Sendable {
-        var elements = Ring<Element>()
-        var isFinished = false
-        var failure: (any Error)?
+    @usableFromInline struct State: Sendable {
+        @usableFromInline var elements = Ring<Element>()
+        @usableFromInline var isFinished = false
+        @usableFromInline var failure: (any Error)?
         /// Wait only while the queue is full.
-        var senders = Senders()
+        @usableFromInline var senders = Senders()
         /// Wait only while it is empty.
-        var receivers = Receivers()
+        @usableFromInline var receivers = Receivers()
+
+        @inlinable init() {}
 
         /// The next element, and the sender whose element has its place now.
-        mutating func take() -> (element: Element, sender: Senders.Entry?)? {
+        @inlinable mutating func take() -> (element: Element, sender: Senders.Entry?)? {
             guard let element = elements.popFirst() else { return nil }
             let sender = senders.popFirst()
             if let sender { elements.append(sender.request) }
@@ -29,18 +33,18 @@ package final class BoundedQueue<Element: Sendable>: Sendable {
         }
     }
 
-    private enum Placing {
+    @usableFromInline enum Placing {
         case queued
         /// To be handed to a receiver that waits.
         case handed(Receivers.Entry)
         case full
     }
 
-    private let capacity: Int
-    private let state = Mutex(State())
+    @usableFromInline let capacity: Int
+    @usableFromInline let state = Mutex(State())
 
     /// Makes a queue that holds `capacity` elements, 1….
-    package init(capacity: Int) {
+    @inlinable package init(capacity: Int) {
         precondition(capacity > 0, "a queue holds something")
         self.capacity = capacity
     }
@@ -49,7 +53,7 @@ package final class BoundedQueue<Element: Sendable>: Sendable {
     ///
     /// - Throws: what the queue failed with, ``Finished`` after its end, or `CancellationError` when the task is cancelled
     ///   first; then the element is not queued.
-    package func send(_ element: Element) async throws {
+    @inlinable package func send(_ element: Element) async throws {
         try Task.checkCancellation()
         var receiver: Receivers.Entry?
         let result = await state.wait(
@@ -74,7 +78,7 @@ package final class BoundedQueue<Element: Sendable>: Sendable {
     /// Queues at once; false when there is no room, or the queue has ended.
     ///
     /// - Throws: what the queue failed with.
-    package func offer(_ element: Element) throws -> Bool {
+    @inlinable package func offer(_ element: Element) throws -> Bool {
         let placing: Placing
         do {
             placing = try state.withLock { state throws in try place(element, in: &state) }
@@ -91,11 +95,11 @@ package final class BoundedQueue<Element: Sendable>: Sendable {
     }
 
     /// Queues at once; false when there is no room, or the queue has ended in whatever way.
-    package func offered(_ element: Element) -> Bool {
+    @inlinable package func offered(_ element: Element) -> Bool {
         do { return try offer(element) } catch { return false }
     }
 
-    private func place(_ element: Element, in state: inout State) throws -> Placing {
+    @inlinable func place(_ element: Element, in state: inout State) throws -> Placing {
         if let failure = state.failure { throw failure }
         if state.isFinished { throw Finished() }
         if let receiver = state.receivers.popFirst() { return .handed(receiver) }
@@ -107,7 +111,7 @@ package final class BoundedQueue<Element: Sendable>: Sendable {
     /// The next element when it is there.
     ///
     /// - Throws: what the queue failed with, behind what it held.
-    package func poll() throws -> Element? {
+    @inlinable package func poll() throws -> Element? {
         let next = try state.withLock { state throws -> (element: Element, sender: Senders.Entry?)? in
             if let next = state.take() { return next }
             if let failure = state.failure { throw failure }
@@ -121,7 +125,7 @@ package final class BoundedQueue<Element: Sendable>: Sendable {
     ///
     /// - Throws: what the queue failed with, behind what it held, or `CancellationError` when the task is cancelled first;
     ///   then the next element is another's.
-    package func receive() async throws -> Element? {
+    @inlinable package func receive() async throws -> Element? {
         try Task.checkCancellation()
         var sender: Senders.Entry?
         let result = await state.wait(in: { $1(&$0.receivers) }, asking: (), cancelled: .failure(CancellationError())) {
@@ -140,12 +144,12 @@ package final class BoundedQueue<Element: Sendable>: Sendable {
     /// Waits for the next element of a queue that ends well; `nil` at its end, and when the task is cancelled.
     ///
     /// For a consumer who looks at its task itself.
-    package func next() async -> Element? {
+    @inlinable package func next() async -> Element? {
         do { return try await receive() } catch { return nil }
     }
 
     /// Takes everything the queue holds at once, for whoever cleans up.
-    package func removeAll() -> [Element] {
+    @inlinable package func removeAll() -> [Element] {
         let (elements, senders) = state.withLock { state in
             var elements: [Element] = []
             var senders: [Senders.Entry] = []
@@ -162,7 +166,7 @@ package final class BoundedQueue<Element: Sendable>: Sendable {
     /// Ends the queue after what it holds and what waits to be sent; with an error, both ends meet it, senders at once.
     ///
     /// Only the first error counts.
-    package func finish(throwing failure: (any Error)? = nil) {
+    @inlinable package func finish(throwing failure: (any Error)? = nil) {
         let (senders, receivers) = state.withLock { state -> ([Senders.Entry], [Receivers.Entry]) in
             state.isFinished = true
             if state.failure == nil { state.failure = failure }

@@ -1,28 +1,28 @@
 /// A queue whose front is taken in constant time.
-package struct Ring<Element> {
-    private var elements: [Element?] = []
-    private var head = 0
+@usableFromInline package struct Ring<Element> {
+    @usableFromInline var elements: [Element?] = []
+    @usableFromInline var head = 0
 
     /// Makes an empty queue.
-    package init() {}
+    @inlinable package init() {}
 
     /// The number of elements.
-    package var count: Int { elements.count - head }
+    @inlinable package var count: Int { elements.count - head }
 
     /// True when there are no elements.
-    package var isEmpty: Bool { count == 0 }
+    @inlinable package var isEmpty: Bool { count == 0 }
 
     /// The element at the front, which stays.
-    package var first: Element? { head < elements.count ? elements[head] : nil }
+    @inlinable package var first: Element? { head < elements.count ? elements[head] : nil }
 
     /// The element at the end, which stays.
-    package var last: Element? { head < elements.count ? elements[elements.count - 1] : nil }
+    @inlinable package var last: Element? { head < elements.count ? elements[elements.count - 1] : nil }
 
     /// Adds an element at the end.
-    package mutating func append(_ element: Element) { elements.append(element) }
+    @inlinable package mutating func append(_ element: Element) { elements.append(element) }
 
     /// Takes the element at the end.
-    package mutating func popLast() -> Element? {
+    @inlinable package mutating func popLast() -> Element? {
         guard head < elements.count else { return nil }
         let element = elements.removeLast()
         if head == elements.count {
@@ -33,7 +33,7 @@ package struct Ring<Element> {
     }
 
     /// Takes the element at the front.
-    package mutating func popFirst() -> Element? {
+    @inlinable package mutating func popFirst() -> Element? {
         guard head < elements.count else { return nil }
         let element = elements[head].take()
         head += 1

@@ -1,31 +1,41 @@
-package import Synchronization
+public import Synchronization
 
 /// Suspended tasks in the order in which they came, each with what it asks for; part of the locked state of what they wait
 /// for.
-struct WaitList<Request: Sendable, Answer: Sendable>: Sendable {
+///
+/// Like the other generic types of this module it is inlinable: a queue of bytes on the path of a copy is then made for its
+/// element where it is used, and asks for no metadata while it runs.
+@usableFromInline struct WaitList<Request: Sendable, Answer: Sendable>: Sendable {
     /// A suspended task.
-    struct Entry: Sendable {
-        let request: Request
-        let waiter: Waiter<Answer>
+    @usableFromInline struct Entry: Sendable {
+        @usableFromInline let request: Request
+        @usableFromInline let waiter: Waiter<Answer>
+
+        @inlinable init(request: Request, waiter: Waiter<Answer>) {
+            self.request = request
+            self.waiter = waiter
+        }
     }
 
-    private var places: [(ticket: UInt64, entry: Entry?)] = []
+    @usableFromInline var places: [(ticket: UInt64, entry: Entry?)] = []
     /// The first place where a task may still wait.
-    private var head = 0
-    private var lastTicket: UInt64 = 0
+    @usableFromInline var head = 0
+    @usableFromInline var lastTicket: UInt64 = 0
     /// The number of tasks that wait.
-    private(set) var count = 0
+    @usableFromInline var count = 0
 
-    var isEmpty: Bool { count == 0 }
+    @inlinable init() {}
+
+    @inlinable var isEmpty: Bool { count == 0 }
 
     /// A place behind all there have been.
-    mutating func makeTicket() -> UInt64 {
+    @inlinable mutating func makeTicket() -> UInt64 {
         lastTicket += 1
         return lastTicket
     }
 
     /// Keeps a task at its place.
-    mutating func append(_ entry: Entry, at ticket: UInt64) {
+    @inlinable mutating func append(_ entry: Entry, at ticket: UInt64) {
         var index = places.count
         // Tickets are drawn before the task is suspended, so a later one may come first.
         while index > head, places[index - 1].ticket > ticket { index -= 1 }
@@ -34,7 +44,7 @@ struct WaitList<Request: Sendable, Answer: Sendable>: Sendable {
     }
 
     /// The task that came first, which waits here no longer.
-    mutating func popFirst() -> Entry? {
+    @inlinable mutating func popFirst() -> Entry? {
         while head < places.count {
             let entry = places[head].entry.take()
             head += 1
@@ -48,7 +58,7 @@ struct WaitList<Request: Sendable, Answer: Sendable>: Sendable {
     }
 
     /// The task at a place, which waits here no longer; `nil` when it does not, or not yet.
-    mutating func remove(_ ticket: UInt64) -> Entry? {
+    @inlinable mutating func remove(_ ticket: UInt64) -> Entry? {
         var (low, high) = (head, places.count)
         while low < high {
             let middle = low + (high - low) / 2
@@ -61,7 +71,7 @@ struct WaitList<Request: Sendable, Answer: Sendable>: Sendable {
     }
 
     /// All of them, in their order; nobody waits here any longer.
-    mutating func removeAll() -> [Entry] {
+    @inlinable mutating func removeAll() -> [Entry] {
         defer {
             (places, head, count) = ([], 0, 0)
         }
@@ -69,7 +79,7 @@ struct WaitList<Request: Sendable, Answer: Sendable>: Sendable {
     }
 
     /// Drops the places nobody waits at, when they are more than half.
-    private mutating func compact() {
+    @inlinable mutating func compact() {
         guard places.count >= 16, count * 2 < places.count else {
             if count == 0 {
                 places.removeAll(keepingCapacity: true)
@@ -93,7 +103,7 @@ extension Mutex where Value: Sendable {
     ///   - cancelled: The answer when the task is cancelled before another comes; `nil` for a wait that goes on then.
     ///   - attempt: Looks for an answer, under the lock; called once or twice.
     /// - Returns: the answer of `attempt`, of whoever resumed the task, or `cancelled`.
-    func wait<Request: Sendable, Answer: Sendable>(
+    @inlinable func wait<Request: Sendable, Answer: Sendable>(
         in list: @Sendable (inout Value, (inout WaitList<Request, Answer>) -> Void) -> Void, asking request: Request,
         cancelled: Answer?, unless attempt: (inout Value) -> Answer?
     ) async -> Answer {
@@ -130,7 +140,7 @@ extension Mutex where Value: Sendable {
     /// - Parameters:
     ///   - slot: Where the waiter is kept.
     ///   - isReady: Under the lock, tells that there is nothing to wait for.
-    package func wait(
+    @inlinable package func wait(
         at slot: any WritableKeyPath<Value, Waiter<Void>?> & Sendable, until isReady: (borrowing Value) -> Bool
     ) async {
         await suspend { waiter in

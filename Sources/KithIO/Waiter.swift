@@ -2,18 +2,18 @@
 ///
 /// Kept in the locked state of whatever the task waits for, and resumed outside the lock: the task goes on at its own
 /// executor, no thread in between.
-package struct Waiter<Answer: Sendable>: Sendable {
-    private let continuation: CheckedContinuation<Answer, Never>
+@usableFromInline package struct Waiter<Answer: Sendable>: Sendable {
+    @usableFromInline let continuation: CheckedContinuation<Answer, Never>
 
-    fileprivate init(_ continuation: CheckedContinuation<Answer, Never>) { self.continuation = continuation }
+    @inlinable init(_ continuation: CheckedContinuation<Answer, Never>) { self.continuation = continuation }
 
     /// Lets the task go on with an answer.
-    package func resume(returning answer: Answer) { continuation.resume(returning: answer) }
+    @inlinable package func resume(returning answer: Answer) { continuation.resume(returning: answer) }
 }
 
 extension Waiter where Answer == Void {
     /// Lets the task go on.
-    package func resume() { resume(returning: ()) }
+    @inlinable package func resume() { resume(returning: ()) }
 }
 
 /// Suspends the task until its waiter is resumed.
@@ -29,7 +29,7 @@ extension Waiter where Answer == Void {
 ///   - cancel: Called when the task is cancelled, from any thread, perhaps before `register`. Resumes the waiter, if it is
 ///     still kept; doing nothing makes a wait that cannot be cancelled.
 /// - Returns: the answer the waiter was resumed with, or that of `register`.
-package func suspend<Answer: Sendable>(
+@inlinable package func suspend<Answer: Sendable>(
     _ register: (Waiter<Answer>) -> Answer?, onCancel cancel: @Sendable () -> Void
 ) async -> Answer {
     await withTaskCancellationHandler {
