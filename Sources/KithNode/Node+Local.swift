@@ -135,6 +135,7 @@ extension Node {
             trace: options.trace,
             client: client)
         context.protection = protection
+        context.events = hub
         context.parameters = handler.parameters
         if let calls = handler.calls { context.logger = logger(of: calls.name) }
         return context

@@ -109,7 +109,7 @@ extension Node {
         guard added.calls.beginStart() else { return }
         stateChanged(.starting, of: added)
         let context = StartContext(
-            device: id, path: added.topic, client: client, logger: logger(of: added.info.path))
+            device: id, path: added.topic, client: client, logger: logger(of: added.info.path), events: hub)
         let work: @Sendable () async -> Void = { [self] in
             var failure: String?
             do {
@@ -161,7 +161,7 @@ extension Node {
     private func stateChanged(_ state: ServiceState, of service: AddedService) {
         for listener in service.listeners {
             guard state == .running else {
-                listener.stop()
+                listener.stop(finishesPresent: state == .paused)
                 continue
             }
             do {
@@ -171,8 +171,23 @@ extension Node {
                     "a service could not subscribe", metadata: ["service": "\(service.info.path)", "error": "\(error)"])
             }
         }
+        publish(state, of: service)
         logger.debug(
             "a service changed its state", metadata: ["service": "\(service.info.path)", "state": "\(state)"])
+    }
+
+    /// Publishes the state of a service: `$registry/services/math/state`, for whoever looks back, too.
+    private func publish(_ state: ServiceState, of service: AddedService) {
+        do {
+            let topic = try TopicPath("$registry/services/\(service.info.path)/state", network: service.topic.network)
+            try hub.publish(
+                Events.Message(state), value: state, to: topic, options: PublishOptions(retain: .seconds(86_400)),
+                isOwn: true)
+        } catch {
+            logger.error(
+                "the state of a service could not be published",
+                metadata: ["service": "\(service.info.path)", "error": "\(error)"])
+        }
     }
 
     /// The logger of a service.

@@ -279,6 +279,7 @@ extension Node {
         }
         prepared.noteChange = { note.allowed() }
         prepared.protection = protection
+        prepared.events = hub
         prepared.grantedRoot = { [directory] in try directory.grantedRoot($0) }
         let context = prepared
         let watcher = CallerWatch(reply.stream) { scope.cancel($0) }

@@ -84,7 +84,11 @@ public struct StartContext: Sendable {
     public let client: Client
     /// A logger that names the service.
     public let logger: Logger
+    /// The topics of the device: what the service publishes and subscribes to.
+    public let events: EventHub?
 }
+
+extension StartContext: EventSpace {}
 
 /// The context of a call, for the handler that serves it.
 public struct CallContext: Sendable {
@@ -119,6 +123,8 @@ public struct CallContext: Sendable {
     package var noteChange: @Sendable () -> Void = {}
     /// The logger of the service that answers the call.
     public internal(set) var logger = Logger(label: "kith", factory: { _ in SwiftLogNoOpLogHandler() })
+    /// The topics of the device; `nil` for a context without a node.
+    public internal(set) var events: EventHub?
     /// The files that the caller may not reach, whatever its grants.
     public var protection: ProtectedFiles?
     /// Returns the path of the root of a grant of files at the time it was granted, with links resolved.
@@ -142,7 +148,7 @@ public struct CallContext: Sendable {
     }
 }
 
-extension CallContext {
+extension CallContext: EventSpace {
     /// Makes a further check of the caller's grants: now, and again whenever they change; a refusal then ends the call.
     ///
     /// For methods whose access depends on more than their input (``Access/holding(_:for:)``). The check replaces the one

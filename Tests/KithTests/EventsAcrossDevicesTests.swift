@@ -295,6 +295,30 @@ private final class Worker: Service {
         }
     }
 
+    @Test func `a device that follows and does not read harms nobody, and is told what it lost`() async throws {
+        try await withDevices(grants: all) { phone, laptop in
+            let stream = try await phone.client.open(
+                Events.Follow.self, .init(patterns: ["flood", "flood/>"]), on: "laptop"
+            ).stream
+            var here = try laptop.subscribe("flood", as: ByteString.self).makeAsyncIterator()
+            let payload = ByteString([UInt8](repeating: 7, count: 64 << 10))
+            var last: UInt64 = 0
+            for _ in 0..<1_000 {
+                last = try laptop.publish(payload, to: "flood").sequence
+                #expect(try await here.next()?.sequence == last)
+            }
+            var (count, lost): (UInt64, UInt64) = (0, 0)
+            while let item = try await stream.receive() {
+                if let gap = item.gap { lost += try #require(gap.count) }
+                guard let event = item.event else { continue }
+                count += 1
+                if event.sequence == last { break }
+            }
+            #expect(count + lost == 1_000 && lost > 0)
+            stream.abort(.cancelled)
+        }
+    }
+
     @Test func `only another device follows`() async throws {
         try await withDevices(grants: []) { phone, _ in
             let error = await #expect(throws: KithError.self) {

@@ -8,7 +8,7 @@ import Foundation
         """
 
     private enum Part: String, CaseIterable {
-        case bulk, engine, connect, first, echo, streams, idle, coding, calls
+        case bulk, engine, connect, first, echo, streams, idle, coding, calls, events
     }
 
     static func main() async throws {
@@ -44,6 +44,7 @@ import Foundation
             case .calls:
                 try await Bench.calls(rounds: 10_000, into: &report)
                 try await Bench.observedCalls(rounds: 10_000, into: &report)
+            case .events: try await Bench.events(into: &report)
             case .coding: try Bench.coding(files: 50_000, into: &report)
             }
         }

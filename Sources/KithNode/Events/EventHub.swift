@@ -129,14 +129,16 @@ public final class EventHub: Sendable {
         }
         let isLocal = options.isLocal || topic.isReserved
         let kept = options.isGuaranteed && !isLocal ? try keep(message, for: topic, sender: sender) : nil
+        // As little as can be under the lock.
+        let (text, time) = (topic.text, now())
         var waiters: [Waiter<Void>] = []
         let publication = state.withLock { state -> Publication in
             if kept == nil { state.sequence += 1 }
             let event = SharedEvent(
                 kept?.event
                     ?? Events.Event(
-                        topic: topic.text, message: message, publisher: publisher, epoch: epoch,
-                        sequence: state.sequence, time: now(), sender: sender),
+                        topic: text, message: message, publisher: publisher, epoch: epoch,
+                        sequence: state.sequence, time: time, sender: sender),
                 topic: topic, value: value, isLocal: isLocal)
             if let age = options.retain {
                 let time = clock.now

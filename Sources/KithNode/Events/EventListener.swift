@@ -87,6 +87,7 @@ final class EventListener: Sendable {
 
     private struct State {
         var task: Task<Void, Never>?
+        var subscription: Subscription<Events.Message>?
         /// Happens when the task is over.
         var end: AsyncEvent?
         var failures: UInt64 = 0
@@ -106,7 +107,7 @@ final class EventListener: Sendable {
         self.node = WeakNode(node: node)
     }
 
-    deinit { state.withLock { $0.task }?.cancel() }
+    deinit { stop() }
 
     /// The number of events that the handler failed to handle.
     var failureCount: UInt64 { state.withLock { $0.failures } }
@@ -118,6 +119,7 @@ final class EventListener: Sendable {
             let subscription = try Subscription<Events.Message>(hub, to: pattern, handler.options)
             let end = AsyncEvent()
             state.end = end
+            state.subscription = subscription
             state.task = Task(name: "kith events \(pattern.text)") { [weak self, handler, node, pattern, logger] in
                 defer { end.happen() }
                 while let (item, receipt) = await subscription.take() {
@@ -143,8 +145,13 @@ final class EventListener: Sendable {
         }
     }
 
-    /// Ends the subscription, and the handling of the present event; ``start()`` begins anew.
-    func stop() { state.withLock { $0.task.take() }?.cancel() }
+    /// Ends the subscription, and unless `finishesPresent` the handling of the present event; ``start()`` begins anew.
+    func stop(finishesPresent: Bool = false) {
+        let (task, subscription) = state.withLock { ($0.task.take(), $0.subscription.take()) }
+        // Nothing more is delivered from now on, whenever the task learns of it.
+        subscription?.cancel()
+        if !finishesPresent { task?.cancel() }
+    }
 
     /// Waits until nothing is handled any more, or the task is cancelled.
     func waitUntilIdle() async {

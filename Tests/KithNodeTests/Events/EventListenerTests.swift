@@ -72,6 +72,38 @@ private struct Reacting: Service {
         #expect(node.hub.counts.subscriptions == 1)
     }
 
+    @Test func `hears nothing while its service is paused, and its states are events`() async throws {
+        struct Lamp: Service {
+            let info = ServiceInfo("lamp")
+            var handlers: [Handler] {
+                [
+                    .on("light") { (number: Int, event) in try event.publish(number, to: "shone") },
+                    .action("shine") { (number: Int, context) in
+                        try context.publish(number, to: "light").subscribers
+                    },
+                ]
+            }
+        }
+        let node = try node()
+        let states = try node.subscribe("$registry/services/*/state", as: ServiceState.self)
+        try node.add(Lamp())
+        var shone = try node.subscribe("shone", as: Int.self).makeAsyncIterator()
+        let heard: UInt64 = try await node.client.request("lamp/shine", 1)
+        #expect(heard == 1)
+        #expect(try await shone.next()?.message == 1)
+        try node.pause("lamp")
+        #expect(try node.publish(2, to: "light").subscribers == 0)
+        try node.resume("lamp")
+        #expect(try node.publish(3, to: "light").subscribers == 1)
+        #expect(try await shone.next()?.message == 3)
+        var seen: [ServiceState] = []
+        var iterator = states.makeAsyncIterator()
+        for _ in 0..<5 { seen.append(try #require(try await iterator.next()).message) }
+        #expect(seen == [.created, .starting, .running, .paused, .running])
+        let newest = try node.once("$registry/services/lamp/state", as: ServiceState.self, lookBack: .seconds(60))
+        #expect(try await newest.value().message == .running)
+    }
+
     @Test func `a pattern that is none is refused, and nothing of its service is added`() throws {
         let node = try node()
         #expect(throws: KithError.self) {
