@@ -28,7 +28,8 @@ extension Bench {
             Audience(name: "1 → 1", patterns: [topic], rounds: 4_000),
             Audience(name: "1 → 100", patterns: Array(repeating: topic, count: 100), rounds: 1_000),
             Audience(name: "1 → 10,000", patterns: Array(repeating: topic, count: 10_000), rounds: 50),
-            Audience(name: "1 → 100 by *", patterns: Array(repeating: "bench/*/temperature", count: 100), rounds: 1_000),
+            Audience(
+                name: "1 → 100 by *", patterns: Array(repeating: "bench/*/temperature", count: 100), rounds: 1_000),
             Audience(name: "1 → 100 by >", patterns: Array(repeating: "bench/>", count: 100), rounds: 1_000),
             Audience(
                 name: "1 → 1 among 10,000 others", patterns: [topic] + (0..<10_000).map { "bench/\($0)/*" },
