@@ -122,17 +122,25 @@ public final class Device: Sendable {
     /// One client serves every ``run()``; between two of them its calls fail.
     public var client: Client { Client(DeviceCarrier(device: self)) }
     /// The addresses it listens on, or listened on last.
-    public var addresses: [NetworkAddress] { parts.endpoint.localAddresses }
+    public var addresses: [NetworkAddress] {
+        state.withLock { state in state.parts.map { $0.endpoint.localAddresses } ?? state.lastAddresses }
+    }
 
     /// Its topics: they outlast a stop, with all subscriptions and retained events.
     public let events: EventHub?
 
     private let options: Options
     private let key: DeviceKey
+    private let directory: String
     private let state: Mutex<State>
 
     private struct State {
-        var parts: DeviceParts
+        /// What is open; `nil` after the end, when nothing is.
+        var parts: DeviceParts?
+        /// Its node, or after the end the one it had: it knows the services.
+        var node: Node
+        /// The addresses it listened on last.
+        var lastAddresses: [NetworkAddress] = []
         var phase = Phase.open
         /// The application's own, in the order in which they were added.
         var own: [OwnService] = []
@@ -180,19 +188,18 @@ public final class Device: Sendable {
         name = parts.name
         key = parts.key
         events = parts.node.events
+        directory = parts.store.directory
         // From now on it has its key, its name and its services.
         var kept = options
         (kept.keyStore, kept.passphrase, kept.name, kept.services.own) = (nil, nil, nil, [])
         self.options = kept
-        var state = State(parts: parts)
+        var state = State(parts: parts, node: parts.node)
         for service in options.services.own { try Self.add(OwnService(service), to: &state) }
         self.state = Mutex(state)
         node.startServices()
     }
 
-    private var parts: DeviceParts { state.withLock { $0.parts } }
-
-    fileprivate var node: Node { parts.node }
+    fileprivate var node: Node { state.withLock { $0.node } }
 
     // MARK: - Services
 
@@ -207,7 +214,7 @@ public final class Device: Sendable {
         let own = OwnService(service)
         let node = try state.withLock { state throws in
             try Self.add(own, to: &state)
-            return state.parts.node
+            return state.node
         }
         // Not before: a service that starts may ask for anything of this device.
         node.startServices()
@@ -215,7 +222,7 @@ public final class Device: Sendable {
     }
 
     private static func add(_ own: OwnService, to state: inout State) throws {
-        try state.parts.node.add(own.service, with: own.handlers, as: own.id, startsAtOnce: false)
+        try state.node.add(own.service, with: own.handlers, as: own.id, startsAtOnce: false)
         state.own.append(own)
     }
 
@@ -226,7 +233,7 @@ public final class Device: Sendable {
     public func remove(_ id: ServiceID) async {
         let node = state.withLock { state in
             state.own.removeAll { $0.id == id }
-            return state.parts.node
+            return state.node
         }
         await node.remove(id)
     }
@@ -273,11 +280,25 @@ public final class Device: Sendable {
     /// - Throws: `KithError` `.conflict` while it runs already; when run again, also as ``open(directory:options:)``.
     public func run() async throws { try await run(begin()) }
 
-    private func run(_ parts: DeviceParts) async throws {
-        defer { state.withLock { $0.phase = .ended } }
+    /// Runs it; calls `started` as soon as it is up, and then reaches `peers`.
+    func run(reaching peers: Set<DeviceID>, started: () -> Void) async throws {
+        let parts = try await begin()
+        started()
+        try await run(parts, reaching: peers)
+    }
+
+    private func run(_ parts: DeviceParts, reaching peers: Set<DeviceID> = []) async throws {
+        defer {
+            // Nothing that was open stays: no socket, no thread, no task.
+            state.withLock { state in
+                state.phase = .ended
+                state.lastAddresses = parts.endpoint.localAddresses
+                state.parts = nil
+            }
+        }
         events?.wake()
         defer { events?.sleep() }
-        try await parts.run()
+        try await parts.run(reaching: peers)
     }
 
     /// Takes what is open, or opens it again.
@@ -286,8 +307,9 @@ public final class Device: Sendable {
             switch state.phase {
             case .opening, .running: throw KithError(.conflict, "The device \(name) runs already.")
             case .open:
+                guard let parts = state.parts else { preconditionFailure("what is open has parts") }
                 state.phase = .running
-                return state.parts
+                return parts
             case .ended:
                 state.phase = .opening(isStopping: false)
                 return nil
@@ -296,7 +318,7 @@ public final class Device: Sendable {
         if let ready { return ready }
         do {
             let parts = try await DeviceParts.open(
-                directory: parts.store.directory, options: options, as: key, events: events)
+                directory: directory, options: options, as: key, events: events)
             do {
                 try state.withLock { state in
                     for own in state.own {
@@ -304,6 +326,7 @@ public final class Device: Sendable {
                     }
                     if case .opening(isStopping: true) = state.phase { parts.stop() }
                     state.parts = parts
+                    state.node = parts.node
                     state.phase = .running
                 }
                 parts.node.startServices()
@@ -324,11 +347,31 @@ public final class Device: Sendable {
     public func beginGracefulShutdown() {
         state.withLock { state in
             switch state.phase {
-            case .open, .running: state.parts.stop()
+            case .open, .running: state.parts?.stop()
             case .opening: state.phase = .opening(isStopping: true)
             case .ended: break
             }
         }
+    }
+
+    // MARK: - Lifecycle
+
+    /// The paired devices a connection stands with.
+    public var onlineDevices: Set<DeviceID> { node.onlineDevices }
+
+    /// Lets go of memory that can be had again: what other devices described of their methods, and what the database
+    /// has read.
+    public func shrinkCaches() { state.withLock { $0.parts }?.shrinkCaches() }
+
+    /// Announces the device rarely, because nobody looks at it, or as often as ever.
+    func reduceActivity(_ isReduced: Bool) { state.withLock { $0.parts }?.discovery?.reduce(isReduced) }
+
+    /// Notes that no network leads to other machines, or that one does again.
+    ///
+    /// A device finds that out by itself on Linux. While none does, calls of other devices fail at once with
+    /// `.unreachable`; then this one is announced again, and the devices that were connected are reached at once.
+    public func networkChanged(isReachable: Bool) {
+        state.withLock { $0.parts }?.networkChanged(isReachable: isReachable)
     }
 
     /// Runs `body` while the device is up, then stops it.

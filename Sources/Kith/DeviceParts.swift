@@ -28,7 +28,10 @@ struct DeviceParts: Sendable {
     private let sessionCache: SealedSessionCache
     private let socket: SocketServer?
     private let pairing: PairingService
-    private let discovery: LocalDiscovery?
+    let discovery: LocalDiscovery?
+    private let reachability: AsyncStream<Bool>
+    private let reachable: AsyncStream<Bool>.Continuation
+    private let network: NetworkPolicy
     private let addresses: @Sendable () -> [NetworkAddress]
     private let forwards: ForwardService?
     private let stopping: (stream: AsyncStream<Void>, continuation: AsyncStream<Void>.Continuation)
@@ -60,11 +63,14 @@ struct DeviceParts: Sendable {
         self.sessionCache = sessionCache
         let endpoint = try await Self.bind(key, store, sessionCache, options)
         self.endpoint = endpoint
-        let addresses: @Sendable () -> [NetworkAddress] = { [policy = options.network] in
-            guard !policy.isUnrestricted else { return endpoint.localAddresses }
-            return policy.permitted(endpoint.localAddresses, on: NetworkInterface.all)
+        // Whoever asks outlives the endpoint: services stay known to the device while it does not run.
+        let addresses: @Sendable () -> [NetworkAddress] = { [weak endpoint, policy = options.network] in
+            let all = endpoint?.localAddresses ?? []
+            return policy.isUnrestricted ? all : policy.permitted(all, on: NetworkInterface.all)
         }
         self.addresses = addresses
+        network = options.network
+        (reachability, reachable) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(8))
         let protection = try ProtectedFiles(directory: store.directory)
         var nodeOptions = options.node
         nodeOptions.version = kithVersion
@@ -138,7 +144,9 @@ struct DeviceParts: Sendable {
     }
 
     /// Serves until it is told to stop or the task is cancelled, then closes everything.
-    func run() async throws {
+    ///
+    /// `peers` are reached first thing.
+    func run(reaching peers: Set<DeviceID> = []) async throws {
         defer {
             node.beginGracefulShutdown()
             node.events?.closeOutbox()
@@ -148,6 +156,7 @@ struct DeviceParts: Sendable {
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { await node.serve(endpoint, announcing: socket == nil ? nil : addresses) }
                 if let discovery { group.addTask { await announce(by: discovery) } }
+                group.addTask { await followNetwork(reaching: peers) }
                 if let socket {
                     forwards?.runRestored()
                     group.addTask { try await socket.run() }
@@ -156,6 +165,7 @@ struct DeviceParts: Sendable {
                     for await _ in stopping.stream { break }
                     // From now on nobody is to begin anything with this device.
                     discovery?.stop()
+                    reachable.finish()
                     pairing.close()
                     node.beginGracefulShutdown()
                     socket?.beginGracefulShutdown()
@@ -180,6 +190,68 @@ struct DeviceParts: Sendable {
         } catch {
             // It matters only when the clock is set back before the next start.
         }
+    }
+
+    // MARK: - Network
+
+    /// How long a network is away before calls of other devices fail at once: interfaces come and go for a moment.
+    private static let absence = Duration.seconds(2)
+
+    /// Notes that no network leads to other machines, or that one does again.
+    func networkChanged(isReachable: Bool) { reachable.yield(isReachable) }
+
+    /// Follows the interfaces, and what ``networkChanged(isReachable:)`` says, until the device stops; begins by reaching
+    /// `peers`.
+    private func followNetwork(reaching peers: Set<DeviceID>) async {
+        await withDiscardingTaskGroup { group in
+            if !peers.isEmpty { group.addTask { await reach(peers) } }
+            // A device that is there for one command is gone before its network is.
+            if socket != nil { group.addTask { await watchInterfaces() } }
+            var peers: Set<DeviceID> = []
+            for await isReachable in reachability where isReachable != node.isReachable {
+                if isReachable {
+                    node.isReachable = true
+                    discovery?.addressesChanged()
+                    let lost = peers
+                    group.addTask { await reach(lost) }
+                } else {
+                    peers = node.onlineDevices
+                    node.isReachable = false
+                }
+            }
+            group.cancelAll()
+        }
+    }
+
+    private func watchInterfaces() async {
+        await NetworkMonitor.follow { interfaces in
+            if !network.isReachable(interfaces) {
+                // Ends early only when cancelled.
+                try? await Task.sleep(for: Self.absence)
+            }
+            reachable.yield(network.isReachable(NetworkInterface.all))
+        }
+    }
+
+    /// Connects to devices that were connected before, all at once; one that is not there is none's concern.
+    private func reach(_ peers: Set<DeviceID>) async {
+        await withDiscardingTaskGroup { group in
+            for peer in peers {
+                group.addTask {
+                    do {
+                        try await node.reconnect(to: peer)
+                    } catch {
+                        // It connects by itself when it is back, or at the next call.
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lets go of memory that can be had again.
+    func shrinkCaches() {
+        node.shrinkCaches()
+        store.releaseMemory()
     }
 
     private static let lastAnnouncement = "announcement"

@@ -221,7 +221,10 @@ final class MethodTable: Sendable {
         return content.withLock { $0.methods[path.methodName] }
     }
 
-    /// The description that another device gave of one of its methods; `nil` when there is none.
+    /// Forgets what other devices described: they can be asked again.
+    func forgetRemoteMethods() { content.withLock { $0.remoteMethods = [:] } }
+
+    /// Returns the description that another device gave of one of its methods; `nil` when there is none.
     func remoteMethod(_ name: RemoteName) -> AnyMethod? { content.withLock { $0.remoteMethods[name] } }
 
     /// Stores another device's description of one of its methods; `nil` forgets it.

@@ -8,8 +8,14 @@ import Synchronization
 extension Node {
     /// Connects to a paired device, unless it is connected already.
     public func connect(to device: String) async throws -> LinkStatus? {
-        let target = try resolve(device)
+        let target = try self.target(device)
         return try await link(to: target, timeout: options.connectTimeout).status()
+    }
+
+    /// Finds the device to call; a device that has stopped has no list of them.
+    private func target(_ device: String) throws -> KnownDevice {
+        if isShuttingDown { throw Self.stopping }
+        return try resolve(device)
     }
 
     /// A call to another device, with its input and output as CBOR.
@@ -22,7 +28,7 @@ extension Node {
     private func ask(
         _ method: AnyMethod, _ input: [UInt8], on device: String, options: CallOptions
     ) async throws -> [UInt8] {
-        let target = try resolve(device)
+        let target = try self.target(device)
         return try await within(options.timeout, method.name) { deadline in
             // An unpaired device that asks for an echo is refused, and may still call what is open to it.
             if method.kind == .action, !method.header.isIdempotent, !method.header.isOpenToUnpaired {
@@ -39,7 +45,7 @@ extension Node {
         -> (output: [UInt8], stream: any ByteStream)
     {
         try await observed(method.name, .stream, on: device, options) { options in
-            let target = try self.resolve(device)
+            let target = try self.target(device)
             return try await self.within(options.timeout, method.name) { deadline in
                 let answer = try await self.request(
                     method.header, input, of: target, deadline: deadline, trace: options.trace)
@@ -53,7 +59,7 @@ extension Node {
         -> any ByteStream
     {
         try await observed(name, .stream, on: device, options) { options in
-            let target = try self.resolve(device)
+            let target = try self.target(device)
             return try await self.within(options.timeout, name) { deadline in
                 let (_, stream) = try await self.freshStream(to: target, isEarly: false, deadline: deadline)
                 do {
@@ -248,8 +254,10 @@ extension Node {
         guard let dialer else {
             throw KithError(.unreachable, "This device is not on the network now; `kith up` starts it.")
         }
-        if let link = dialer.current(target.id), link.isOpen { return link }
         let addresses = hints.places(of: target)
+        // At once, and not when a dead connection is found to be one; what is on this machine is reached all the same.
+        if !isReachable, !addresses.contains(where: \.isLoopback) { throw Self.offline }
+        if let link = dialer.current(target.id), link.isOpen { return link }
         guard !addresses.isEmpty else {
             throw KithError(
                 .unreachable, "No address of \(target.name) is known. It will be when it connects to this device.")
@@ -266,6 +274,9 @@ extension Node {
             throw Self.notRunning(target, error)
         }
     }
+
+    private static let offline = KithError(
+        .unreachable, "This device is on no network now. It reaches the others again as soon as there is one.")
 
     private static func isPortClosed(_ error: any Error) -> Bool { (error as? KithError)?.cause is PortClosed }
 

@@ -126,6 +126,20 @@ extension Node {
         await learn(answer, from: device)
     }
 
+    /// Connects to a device that was connected before the network went; one whose connection has not survived that is
+    /// reached by a new one at once.
+    package func reconnect(to device: DeviceID) async throws {
+        if let link = dialer?.current(device), link.isOpen {
+            do {
+                return try await askStanding(on: device, timeout: .seconds(2))
+            } catch {
+                try Task.checkCancellation()
+                link.close(.closed, reason: "It has not answered since the network came back.")
+            }
+        }
+        _ = try await connect(to: device.description)
+    }
+
     /// The description of this device's software.
     var hello: Reach.Hello { .own(version: options.version) }
 

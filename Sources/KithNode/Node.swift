@@ -96,6 +96,7 @@ public final class Node: Sendable {
         /// Returns the addresses this device listens on; `nil` while it does not listen.
         var announcement: (@Sendable () -> [NetworkAddress])?
         var hints = AddressHints()
+        var isReachable = true
         var budgets: [DeviceID: WriteBudget] = [:]
         /// The event that nothing runs any more.
         var idle: AsyncEvent?
@@ -272,6 +273,15 @@ public final class Node: Sendable {
         get { state.withLock { $0.announcement } }
         set { state.withLock { $0.announcement = newValue } }
     }
+
+    /// False while no network leads to other machines: calls of other devices fail at once.
+    public var isReachable: Bool {
+        get { state.withLock { $0.isReachable } }
+        set { state.withLock { $0.isReachable = newValue } }
+    }
+
+    /// Lets go of what can be asked for again: other devices' descriptions of their methods.
+    package func shrinkCaches() { methods.forgetRemoteMethods() }
 
     /// The addresses to try besides those at which devices were reached.
     var hints: AddressHints {

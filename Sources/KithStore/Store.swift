@@ -136,6 +136,12 @@ public final class Store: Sendable {
         lock.release()
     }
 
+    /// Lets go of memory that can be had again: what the database has read, and the roots of grants.
+    public func releaseMemory() {
+        database.releaseMemory()
+        roots.withLock { $0 = [:] }
+    }
+
     /// Reads or writes in one transaction, and words what goes wrong.
     func transaction<Value>(_ what: String, _ body: (Database) throws -> Value) throws(KithError) -> Value {
         do {

@@ -75,4 +75,31 @@ import Testing
         try await eventually { try laptop.heard().first?.hasPrefix("10.9.0.3:") == true && !phone.heard().isEmpty }
         #expect(try phone.kith("doctor").contains("heard: laptop"))
     }
+
+    @Test func `without a network requests fail at once and say why, with one again the devices are connected`()
+        async throws
+    {
+        let bridge = try Bridge()
+        defer { bridge.remove() }
+        let (laptop, phone) = (try Machine(bridge, 0, "laptop"), try Machine(bridge, 1, "phone"))
+        defer {
+            laptop.remove()
+            phone.remove()
+        }
+        try laptop.address("add", "10.9.0.1/24")
+        try phone.address("add", "10.9.0.2/24")
+        for machine in [laptop, phone] { try machine.up() }
+        let invitation = try laptop.kith("invite", "--yes", "--text")
+        try phone.kith("pair", invitation.trimmingCharacters(in: .whitespacesAndNewlines), "--yes")
+        try phone.kith("ping", "laptop", "--count", "1")
+        try phone.run(["ip", "link", "set", "eth0", "down"])
+        // The connection stands, and is not asked; whoever asks does not wait for it to be found dead.
+        try await eventually { try phone.fails("ping", "laptop", "--count", "1").contains("on no network now") }
+        // Another address, so that nothing goes on as it was.
+        try phone.run(["ip", "address", "flush", "dev", "eth0"])
+        try phone.address("add", "10.9.0.3/24")
+        try phone.run(["ip", "link", "set", "eth0", "up"])
+        try await eventually { try phone.fails("ping", "laptop", "--count", "1").isEmpty }
+        try await eventually { try laptop.heard().first?.hasPrefix("10.9.0.3:") == true }
+    }
 }

@@ -29,13 +29,14 @@ struct Machine {
     private static let program = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent()
         .appendingPathComponent("kith").path
 
-    private func output(of command: [String]) throws -> (text: String, status: Int32) {
+    private func output(of command: [String], errors: Bool = false) throws -> (text: String, status: Int32) {
         let process = Process()
         let output = Pipe()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
         process.arguments = inside(command)
         process.standardInput = FileHandle.nullDevice
         process.standardOutput = output
+        if errors { process.standardError = output }
         try process.run()
         let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
         process.waitUntilExit()
@@ -57,6 +58,12 @@ struct Machine {
     @discardableResult func kith(_ words: String..., sourceLocation: SourceLocation = #_sourceLocation) throws -> String
     {
         try run(self.words(words), sourceLocation: sourceLocation)
+    }
+
+    /// Runs a command that may fail; gives what it printed as its error then, and nothing when it did not.
+    func fails(_ words: String...) throws -> String {
+        let (text, status) = try output(of: self.words(words), errors: true)
+        return status == 0 ? "" : text
     }
 
     func up(_ more: String...) throws {
