@@ -254,10 +254,17 @@ extension Node {
         guard let dialer else {
             throw KithError(.unreachable, "This device is not on the network now; `kith up` starts it.")
         }
-        let addresses = hints.places(of: target)
-        // At once, and not when a dead connection is found to be one; what is on this machine is reached all the same.
-        if !isReachable, !addresses.contains(where: \.isLoopback) { throw Self.offline }
-        if let link = dialer.current(target.id), link.isOpen { return link }
+        var addresses = hints.places(of: target)
+        if let link = dialer.current(target.id), link.isOpen {
+            // At once, and not when a dead connection is found to be one.
+            guard isReachable || link.address?.isLoopback != false else { throw Self.offline }
+            return link
+        }
+        if !isReachable {
+            // It may be on this very machine.
+            addresses = addresses.filter(\.isLoopback)
+            if addresses.isEmpty { throw Self.offline }
+        }
         guard !addresses.isEmpty else {
             throw KithError(
                 .unreachable, "No address of \(target.name) is known. It will be when it connects to this device.")
@@ -268,6 +275,8 @@ extension Node {
         let start = clock.now
         do {
             return try await dialer.dial(target.id, at: addresses, isEarly: isEarly, timeout: timeout)
+        } catch  where !isReachable {
+            throw Self.offline
         } catch let error as KithError where error.code == .timedOut {
             throw unanswered(target, since: start, error)
         } catch  where Self.isPortClosed(error) {
