@@ -4,14 +4,6 @@ import KithIdentity
 import KithWire
 import Logging
 
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
-
 /// The services of a node.
 extension Node {
     /// Begins to serve the methods of `service`, and starts it; calls wait until it has started.
@@ -195,13 +187,6 @@ extension Node {
         var logger = logger
         logger[metadataKey: "service"] = "\(service)"
         return logger
-    }
-
-    /// Milliseconds since 1970.
-    package static var now: Int64 {
-        var time = timespec()
-        guard unsafe clock_gettime(CLOCK_REALTIME, &time) == 0 else { return 0 }
-        return Int64(time.tv_sec) * 1_000 + Int64(time.tv_nsec) / 1_000_000
     }
 
     // MARK: - Methods
