@@ -35,7 +35,7 @@ import Testing
 
     @Test func `in JSON that is printed is escaped, and the same value`() {
         #expect(
-            TerminalText.visible(json: Array("{\"a\":\"é\u{9B}\u{202E}\u{2028}🙂\"}".utf8))
-                == #"{"a":"é\u009b\u202e\u2028🙂"}"#)
+            TerminalText.visible(json: Array("{\n  \"a\" : \"é\u{9B}\u{202E}\u{2028}🙂\"\n}".utf8))
+                == "{\n  " + #""a" : "é\u009b\u202e\u2028🙂""# + "\n}")
     }
 }

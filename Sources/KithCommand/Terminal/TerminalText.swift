@@ -66,11 +66,14 @@ struct TerminalText: ~Copyable {
         return String(result)
     }
 
-    /// JSON in one line as text, with all that a terminal might obey, or that turns text around, as `\uXXXX`: the same value.
+    /// JSON as text, with all that a terminal might obey, or that turns text around, as `\uXXXX`: the same value.
+    ///
+    /// Line feeds stay: they stand between its parts, never within a string.
     static func visible(json: [UInt8]) -> String {
         var result = String.UnicodeScalarView()
         for scalar in String(decoding: json, as: UTF8.self).unicodeScalars {
             switch scalar.properties.generalCategory {
+            case _ where scalar == "\n": result.append(scalar)
             case .control, .format, .lineSeparator, .paragraphSeparator:
                 for unit in String(scalar).utf16 {
                     let hex = String(unit, radix: 16)
