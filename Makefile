@@ -9,7 +9,7 @@ ARGS ?=
 # Where scripts/bootstrap installs a Swift when there is none.
 export PATH := $(PATH):$(or $(SWIFTLY_BIN_DIR),$(HOME)/.local/share/swiftly/bin)
 
-.PHONY: help run build release install man test check soak bench fuzz docs format lint sanitize clean
+.PHONY: help run build release install lib man test check soak bench fuzz docs format lint sanitize clean
 
 help: ## Lists the targets.
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +26,10 @@ release: ## Builds the kith command with optimisation.
 
 install: release ## Installs the command, its manual and its completions below PREFIX (default /usr/local).
 	@scripts/install "$$($(SWIFT) build -c release --show-bin-path)/kith" "$(DESTDIR)$(or $(PREFIX),/usr/local)"
+
+lib: ## Builds libkith.so with CKith.h and kith.pc, below PREFIX (default .build-lib/kith).
+	@scripts/bootstrap
+	@scripts/lib $(PREFIX)
 
 man: release ## Writes the manual's pages into .build/man.
 	@"$$($(SWIFT) build -c release --show-bin-path)/kith" manual --into $(BUILD)/man

@@ -7,6 +7,8 @@ let floors: [[Target]] = [
     // 0 Ground, on the system
     [
         .target(name: "CKithSystem"),
+        // One header: all that programs in other languages see.
+        .target(name: "CKith"),
         .systemLibrary(name: "CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
     ],
     [
@@ -136,7 +138,11 @@ let floors: [[Target]] = [
                 .product(name: "Logging", package: "swift-log"),
             ])
     ],
-    // 7 Command
+    // 7 Doors
+    [
+        .target(name: "KithC", dependencies: ["CKith", "Kith", "KithIO", "KithWire", "KithRPC", "KithAPI"])
+    ],
+    // 8 Command
     [
         .executableTarget(
             name: "KithCommand",
@@ -307,6 +313,8 @@ let package = Package(
         .library(name: "KithGroups", targets: ["KithGroups"]),
         .library(name: "KithMLSCrypto", targets: ["KithMLSCrypto"]),
         .library(name: "KithMLSX509", targets: ["KithMLSX509"]),
+        // Links as libkith.so by scripts/lib.
+        .library(name: "kith-c", type: .dynamic, targets: ["KithC"]),
         .executable(name: "kith", targets: ["KithCommand"]),
     ],
     traits: [

@@ -281,8 +281,10 @@ public final class Device: Sendable {
     public func run() async throws { try await run(begin()) }
 
     /// Runs it; calls `started` as soon as it is up, and then reaches `peers`.
-    func run(reaching peers: Set<DeviceID>, started: () -> Void) async throws {
+    package func run(reaching peers: Set<DeviceID> = [], started: () -> Void) async throws {
         let parts = try await begin()
+        // Whoever is told may call another device first thing.
+        parts.node.call(through: parts.endpoint)
         started()
         try await run(parts, reaching: peers)
     }
