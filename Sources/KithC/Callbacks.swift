@@ -1,5 +1,6 @@
 import CKith
 import Dispatch
+import KithIO
 import KithRPC
 import KithWire
 
@@ -25,12 +26,12 @@ enum Callbacks {
 
     /// Has `body` run there, and waits until it has.
     static func run(_ body: @escaping @Sendable () -> Void) async {
-        await withCheckedContinuation { continuation in
-            queue.async {
-                body()
-                continuation.resume()
-            }
+        let done = Promise<Void>()
+        queue.async {
+            body()
+            done.fulfil(())
         }
+        await done.value()
     }
 }
 
