@@ -46,8 +46,7 @@ check: ## What CI runs: format, build, types on Apple's systems, tests, fuzz rep
 	@scripts/check
 
 soak: ## Ten thousand simulated conversations and 500 starts and stops, in release. CONVERSATIONS=100000 for a longer run.
-	KITH_CONVERSATIONS=$(or $(CONVERSATIONS),10000) KITH_CYCLES=$(or $(CYCLES),500) $(SWIFT) test -c release --disable-xctest \
-		--scratch-path .build-soak -Xswiftc -enable-testing --filter 'Conversation|comes and goes'
+	@CONVERSATIONS=$(CONVERSATIONS) CYCLES=$(CYCLES) SWIFT=$(SWIFT) scripts/soak
 
 bench: ## Prints the numbers: kith cp beside scp, echo beside ssh, the transport alone.
 	@scripts/bootstrap --test
