@@ -25,7 +25,10 @@ let package = Package(
                 .product(name: "KithGroups", package: "kith"), .product(name: "KithMLS", package: "kith"),
                 .product(name: "KithStore", package: "kith"),
             ]),
-        .executableTarget(name: "MathService", dependencies: [.product(name: "Kith", package: "kith")]),
+        // What the next two begin with.
+        .target(name: "TwoDevices", dependencies: [.product(name: "Kith", package: "kith")]),
+        .executableTarget(name: "MathService", dependencies: ["TwoDevices", .product(name: "Kith", package: "kith")]),
+        .executableTarget(name: "Chat", dependencies: ["TwoDevices", .product(name: "Kith", package: "kith")]),
         .executableTarget(name: "QUICEcho", dependencies: [.product(name: "KithNet", package: "kith")]),
         .executableTarget(
             name: "MLSChat",

@@ -20,13 +20,25 @@ public struct OutgoingCall: Hashable, Sendable {
     }
 }
 
+/// What an interceptor does to have a call made, or served: the interceptors behind it, and at last the call itself.
+///
+/// A type, not a closure, so that a conformance reads the same whether or not its package has
+/// `NonisolatedNonsendingByDefault`.
+public struct NextCall<Call: Sendable>: Sendable {
+    private let body: @Sendable (Call) async throws -> Void
+
+    /// Makes one that runs `body`.
+    public init(_ body: @escaping @Sendable (Call) async throws -> Void) { self.body = body }
+
+    /// Has the call made.
+    public func callAsFunction(_ call: Call) async throws { try await body(call) }
+}
+
 /// Work around each call of a client: a log, a time limit, a count, a trace.
 ///
 /// ```swift
 /// struct Patience: ClientInterceptor {
-///     func intercept(
-///         _ call: OutgoingCall, next: @escaping @Sendable (OutgoingCall) async throws -> Void
-///     ) async throws {
+///     func intercept(_ call: OutgoingCall, next: NextCall<OutgoingCall>) async throws {
 ///         var call = call
 ///         call.options.timeout = call.options.timeout ?? .seconds(10)
 ///         try await next(call)
@@ -42,9 +54,7 @@ public protocol ClientInterceptor: Sendable {
     ///
     /// `next` returns when the call is answered or, of a stream, when the service has accepted it: the stream that follows is
     /// the caller's alone. What it throws may be replaced; a call whose `next` is not called must be refused.
-    func intercept(
-        _ call: OutgoingCall, next: @escaping @Sendable (OutgoingCall) async throws -> Void
-    ) async throws
+    func intercept(_ call: OutgoingCall, next: NextCall<OutgoingCall>) async throws
 }
 
 extension Client {
@@ -64,19 +74,19 @@ package func intercepted<Call: Sendable, Interceptor: Sendable, Result: Sendable
     _ call: Call, by interceptors: [Interceptor],
     with intercept:
         @escaping @Sendable (
-            Interceptor, Call, _ next: @escaping @Sendable (Call) async throws -> Void
+            Interceptor, Call, _ next: NextCall<Call>
         ) async throws -> Void,
     _ body: @escaping @Sendable (Call) async throws -> Result
 ) async throws -> Result {
     if interceptors.isEmpty { return try await body(call) }
     let result = Locked<Result?>(nil)
     let isCalled = Once()
-    var next: @Sendable (Call) async throws -> Void = { call in
+    var next = NextCall<Call> { call in
         guard isCalled.take() else { throw KithError(.internal, "An interceptor made one call twice.") }
         result.set(try await body(call))
     }
     for interceptor in interceptors.reversed() {
-        next = { [next] call in try await intercept(interceptor, call, next) }
+        next = NextCall { [next] call in try await intercept(interceptor, call, next) }
     }
     try await next(call)
     guard let result = result.value else {

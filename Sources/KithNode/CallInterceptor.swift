@@ -42,9 +42,7 @@ public struct ObservedConnection: Identifiable, Sendable {
 /// struct OfficeHours: CallInterceptor {
 ///     let isOpen: @Sendable () -> Bool
 ///
-///     func serve(
-///         _ call: ServedCall, next: @escaping @Sendable (ServedCall) async throws -> Void
-///     ) async throws {
+///     func serve(_ call: ServedCall, next: NextCall<ServedCall>) async throws {
 ///         guard call.context.caller == .owner || isOpen() else { throw KithError(.denied, "Closed for today.") }
 ///         try await next(call)
 ///     }
@@ -61,13 +59,13 @@ public protocol CallInterceptor: Sendable {
     /// Serves a call by `next`, at most once, or refuses it by throwing.
     ///
     /// `next` returns when the service is done with it; of a stream, when that is over.
-    func serve(_ call: ServedCall, next: @escaping @Sendable (ServedCall) async throws -> Void) async throws
+    func serve(_ call: ServedCall, next: NextCall<ServedCall>) async throws
 
     /// Makes a call to another device by `next`, at most once, or refuses it by throwing.
     ///
     /// `next` returns when the call is answered or, of a stream, when the service there has accepted it. Nothing is
     /// encoded again: of the call, only its options may be changed.
-    func make(_ call: OutgoingCall, next: @escaping @Sendable (OutgoingCall) async throws -> Void) async throws
+    func make(_ call: OutgoingCall, next: NextCall<OutgoingCall>) async throws
 
     /// Tells the interceptor that a call of another device was refused before it came to a service.
     ///
@@ -83,14 +81,10 @@ public protocol CallInterceptor: Sendable {
 
 extension CallInterceptor {
     /// Serves it.
-    public func serve(
-        _ call: ServedCall, next: @escaping @Sendable (ServedCall) async throws -> Void
-    ) async throws { try await next(call) }
+    public func serve(_ call: ServedCall, next: NextCall<ServedCall>) async throws { try await next(call) }
 
     /// Makes it.
-    public func make(
-        _ call: OutgoingCall, next: @escaping @Sendable (OutgoingCall) async throws -> Void
-    ) async throws { try await next(call) }
+    public func make(_ call: OutgoingCall, next: NextCall<OutgoingCall>) async throws { try await next(call) }
 
     /// Nothing.
     public func refused(_ method: String?, from device: DeviceID, _ error: KithError) {}

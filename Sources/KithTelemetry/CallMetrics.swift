@@ -61,18 +61,14 @@ public final class CallMetrics: CallInterceptor {
     }
 
     /// Counts it, and how long it takes.
-    public func serve(
-        _ call: ServedCall, next: @escaping @Sendable (ServedCall) async throws -> Void
-    ) async throws {
+    public func serve(_ call: ServedCall, next: NextCall<ServedCall>) async throws {
         running.increment()
         defer { running.decrement() }
         try await measure(call.method, "kith_calls_served_total", "kith_call_served_seconds") { try await next(call) }
     }
 
     /// Counts it, and how long it takes.
-    public func make(
-        _ call: OutgoingCall, next: @escaping @Sendable (OutgoingCall) async throws -> Void
-    ) async throws {
+    public func make(_ call: OutgoingCall, next: NextCall<OutgoingCall>) async throws {
         try await measure(call.method, "kith_calls_made_total", "kith_call_made_seconds") { try await next(call) }
     }
 

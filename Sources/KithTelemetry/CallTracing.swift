@@ -22,9 +22,7 @@ public struct CallTracing: CallInterceptor {
     public init(tracer: any Tracer = InstrumentationSystem.tracer) { self.tracer = tracer }
 
     /// Serves it in a span.
-    public func serve(
-        _ call: ServedCall, next: @escaping @Sendable (ServedCall) async throws -> Void
-    ) async throws {
+    public func serve(_ call: ServedCall, next: NextCall<ServedCall>) async throws {
         var parent = ServiceContext.topLevel
         if let trace = call.context.trace { extract(trace, into: &parent) }
         try await withSpan(call.method, .server, parent) { trace in
@@ -37,9 +35,7 @@ public struct CallTracing: CallInterceptor {
     /// Makes it in a span.
     ///
     /// Its parent is the span of the task that makes the call, where that belongs to the trace the call is given.
-    public func make(
-        _ call: OutgoingCall, next: @escaping @Sendable (OutgoingCall) async throws -> Void
-    ) async throws {
+    public func make(_ call: OutgoingCall, next: NextCall<OutgoingCall>) async throws {
         var parent = ServiceContext.current ?? .topLevel
         if let trace = call.options.trace, inject(parent)?.traceID != trace.traceID { extract(trace, into: &parent) }
         try await withSpan(call.method, .client, parent) { trace in

@@ -6,9 +6,7 @@ import Testing
 
 struct CarrierWrapperTests {
     private struct Hour: ClientInterceptor {
-        func intercept(
-            _ call: OutgoingCall, next: @escaping @Sendable (OutgoingCall) async throws -> Void
-        ) async throws {
+        func intercept(_ call: OutgoingCall, next: NextCall<OutgoingCall>) async throws {
             var call = call
             call.options.timeout = .seconds(3600)
             try await next(call)

@@ -28,15 +28,15 @@ private final class Notebook: CallInterceptor, ClientInterceptor {
         note("ends \(what)")
     }
 
-    func serve(_ call: ServedCall, next: @escaping @Sendable (ServedCall) async throws -> Void) async throws {
+    func serve(_ call: ServedCall, next: NextCall<ServedCall>) async throws {
         try await around("serving \(call.method)") { try await next(call) }
     }
 
-    func make(_ call: OutgoingCall, next: @escaping @Sendable (OutgoingCall) async throws -> Void) async throws {
+    func make(_ call: OutgoingCall, next: NextCall<OutgoingCall>) async throws {
         try await around("making \(call.method)") { try await next(call) }
     }
 
-    func intercept(_ call: OutgoingCall, next: @escaping @Sendable (OutgoingCall) async throws -> Void) async throws {
+    func intercept(_ call: OutgoingCall, next: NextCall<OutgoingCall>) async throws {
         try await around("asking \(call.method)") { try await next(call) }
     }
 
@@ -109,9 +109,9 @@ private final class Notebook: CallInterceptor, ClientInterceptor {
     @Test func `make a call once, or refuse it`() async throws {
         struct Doubting: ClientInterceptor {
             var times: Int
-            func intercept(
-                _ call: OutgoingCall, next: @escaping @Sendable (OutgoingCall) async throws -> Void
-            ) async throws { for _ in 0..<times { try await next(call) } }
+            func intercept(_ call: OutgoingCall, next: NextCall<OutgoingCall>) async throws {
+                for _ in 0..<times { try await next(call) }
+            }
         }
         let friends = try Friends(grants: [])
         for times in [0, 2] {
@@ -125,9 +125,7 @@ private final class Notebook: CallInterceptor, ClientInterceptor {
     @Test func `change what a caller asks for`() async throws {
         struct Trace: ClientInterceptor {
             var trace: TraceContext
-            func intercept(
-                _ call: OutgoingCall, next: @escaping @Sendable (OutgoingCall) async throws -> Void
-            ) async throws {
+            func intercept(_ call: OutgoingCall, next: NextCall<OutgoingCall>) async throws {
                 var call = call
                 call.options.trace = trace
                 try await next(call)

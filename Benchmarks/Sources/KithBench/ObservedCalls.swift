@@ -22,9 +22,7 @@ extension Bench {
 
     /// Does nothing around a call of a client.
     private struct NobodyAtClient: ClientInterceptor {
-        func intercept(
-            _ call: OutgoingCall, next: @escaping @Sendable (OutgoingCall) async throws -> Void
-        ) async throws { try await next(call) }
+        func intercept(_ call: OutgoingCall, next: NextCall<OutgoingCall>) async throws { try await next(call) }
     }
 
     /// One way to look at calls, and what they took.

@@ -30,6 +30,38 @@ func makeNode(key: DeviceKey, store: Store, endpoint: Endpoint, logger: Logger) 
     await serving
 }
 
+func comeAndGo(_ device: Device) async {
+    let (events, platform) = AsyncStream.makeStream(of: LifecycleEvent.self)
+    let runner = LifecycleRunner(device)
+    async let ended: Void = runner.run(events)
+    platform.yield(.background)
+    await ended
+}
+
+// MARK: - Events
+
+func listen(by node: Node) async throws {
+    for try await event in try node.subscribe("sensors/*/temperature", as: Double.self) {
+        print(event.topic, event.message)
+    }
+}
+
+func ask(by node: Node) async throws {
+    let answer = try node.once("chat/answer", as: String.self)
+    try node.publish("Are you there?", to: "chat/question")
+    print(try await answer.value().message)
+}
+
+struct FireAlarm: Service {
+    var handlers: [Handler] {
+        [
+            .on("sensors/*/temperature") { (celsius: Double, event) in
+                if celsius > 90 { try event.publish("Fire!", to: "alarm/fire") }
+            }
+        ]
+    }
+}
+
 // MARK: - Methods
 
 enum Math {
@@ -57,6 +89,34 @@ func addService(to device: Device) throws {
     }
     let math = try device.add(MathService())
     print(math)
+}
+
+struct Sum: Codable, Sendable {
+    var a: Double
+    var b: Double
+}
+
+func serveAtPath(on device: Device) async throws {
+    struct MathService: Service {
+        let info = ServiceInfo("math", version: "1.0.0", "Adds numbers.")
+        var handlers: [Handler] {
+            [.action("add") { (input: Sum, _) in input.a + input.b }]
+        }
+    }
+    let math = try device.add(MathService())
+    let eight: Double = try await device.request("math/add", Sum(a: 5, b: 3))
+    print(math, eight)
+}
+
+func request(by client: Client) async throws {
+    let eight: Double = try await client.request("math/add", Sum(a: 5, b: 3))
+    let there: Double = try await client.request("math/add", Sum(a: 5, b: 3), from: .device("laptop"))
+    print(eight, there)
+}
+
+func follow(_ device: Device) async throws {
+    let ticks: ValueStream<Int, Nothing> = try await device.open("clock/ticks", ["every": 1])
+    for try await tick in ticks.messages { print(tick) }
 }
 
 actor Lamp {
@@ -134,9 +194,7 @@ func reconnect(environment: [String: String]) -> Client {
 
 func intercept(_ device: Device) -> Client {
     struct Patience: ClientInterceptor {
-        func intercept(
-            _ call: OutgoingCall, next: @escaping @Sendable (OutgoingCall) async throws -> Void
-        ) async throws {
+        func intercept(_ call: OutgoingCall, next: NextCall<OutgoingCall>) async throws {
             var call = call
             call.options.timeout = call.options.timeout ?? .seconds(10)
             try await next(call)
@@ -150,9 +208,7 @@ func intercept(_ options: inout Device.Options, while isOpen: @escaping @Sendabl
     struct OfficeHours: CallInterceptor {
         let isOpen: @Sendable () -> Bool
 
-        func serve(
-            _ call: ServedCall, next: @escaping @Sendable (ServedCall) async throws -> Void
-        ) async throws {
+        func serve(_ call: ServedCall, next: NextCall<ServedCall>) async throws {
             guard call.context.caller == .owner || isOpen() else { throw KithError(.denied, "Closed for today.") }
             try await next(call)
         }
