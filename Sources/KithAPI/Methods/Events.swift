@@ -4,7 +4,7 @@ import KithWire
 
 /// Events: messages that are published to topics, for whoever subscribes to them.
 ///
-/// A topic is a path, ``TopicPath``: `sensors/kitchen/temperature`. A subscription is to a topic or to a pattern:
+/// A topic is a path, `TopicPath`: `sensors/kitchen/temperature`. A subscription is to a topic or to a pattern:
 /// `sensors/*/temperature`, `sensors/>`. Topics that begin with `$` are a device's own: only it publishes there, and a
 /// wildcard in the first place does not stand for them.
 ///
