@@ -91,13 +91,13 @@ public final class Device: Sendable {
     /// The basic ones are always there: devices and their grants, pairing, being found, and the device's own
     /// description.
     public struct Services: Sendable {
-        /// True to open shells: the methods of ``Shell``.
+        /// True to open shells: the methods of `Shell`.
         public var shell = true
-        /// True to list, read, write and copy files: the methods of ``Files``.
+        /// True to list, read, write and copy files: the methods of `Files`.
         public var files = true
-        /// True to forward connections: the methods of ``Forward``.
+        /// True to forward connections: the methods of `Forward`.
         public var forward = true
-        /// True to accept offers of files to its person: the methods of ``Inbox``.
+        /// True to accept offers of files to its person: the methods of `Inbox`.
         public var inbox = true
         /// The application's own.
         public var own: [any Service]
@@ -228,7 +228,7 @@ public final class Device: Sendable {
 
     /// Stops serving the methods of a service that was added, ends those of its calls that run, and stops it.
     ///
-    /// Returns when it is stopped; its calls have ``KithNode/Node/Options/drain`` to end. Does nothing if
+    /// Returns when it is stopped; its calls have `KithNode/Node/Options/drain` to end. Does nothing if
     /// it is not there any more.
     public func remove(_ id: ServiceID) async {
         let node = state.withLock { state in
@@ -238,7 +238,7 @@ public final class Device: Sendable {
         await node.remove(id)
     }
 
-    /// Calls the query or the action at a path, as ``KithAPI/Client/request(_:_:from:as:options:)``.
+    /// Calls the query or the action at a path, as `Client/request(_:_:from:as:options:)`.
     public func request<Input: Codable & Sendable, Output: Codable & Sendable>(
         _ path: String, _ input: Input, from provider: Provider = .any, as type: Output.Type = Output.self,
         options: CallOptions = CallOptions()
@@ -254,7 +254,7 @@ public final class Device: Sendable {
         try await client.request(path, from: provider, as: type, options: options)
     }
 
-    /// Opens the stream at a path, as ``KithAPI/Client/open(_:_:from:options:)``.
+    /// Opens the stream at a path, as `Client/open(_:_:from:options:)`.
     public func open<Input: Codable & Sendable, Incoming: Codable & Sendable, Outgoing: Codable & Sendable>(
         _ path: String, _ input: Input, from provider: Provider = .any, options: CallOptions = CallOptions()
     ) async throws -> ValueStream<Incoming, Outgoing> {
@@ -264,10 +264,10 @@ public final class Device: Sendable {
     /// Returns the state of the service at a path, as `math`; `nil` when there is none.
     public func state(of path: String) -> ServiceState? { node.state(of: path) }
 
-    /// Has a service answer nothing until it is resumed, as ``KithNode/Node/pause(_:)``.
+    /// Has a service answer nothing until it is resumed, as `KithNode/Node/pause(_:)`.
     public func pause(_ path: String) throws { try node.pause(path) }
 
-    /// Has a paused service answer again, as ``KithNode/Node/resume(_:)``.
+    /// Has a paused service answer again, as `KithNode/Node/resume(_:)`.
     public func resume(_ path: String) throws { try node.resume(path) }
 
     // MARK: - Running

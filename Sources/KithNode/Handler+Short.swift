@@ -55,7 +55,7 @@ extension Handler {
 
     /// Serves a stream with messages both ways; the stream ends when the closure does.
     ///
-    /// It is accepted before the closure runs. Of ``Nothing`` no message flows.
+    /// It is accepted before the closure runs. Of `Nothing` no message flows.
     public static func stream<
         Input: Codable & Sendable, Incoming: Codable & Sendable, Outgoing: Codable & Sendable
     >(

@@ -29,7 +29,7 @@ public final class Node: Sendable {
         public var callsPerDevice = 2_048
         /// The most connections of unpaired devices that may be open at once.
         ///
-        /// They are shared among networks (``NetworkAddress/networkPrefix``): a connection from a network that has fewer replaces one of
+        /// They are shared among networks (`NetworkAddress/networkPrefix`): a connection from a network that has fewer replaces one of
         /// the network that has most, if that is idle or the network has at least two more.
         public var unpairedConnections = 16
         /// The most of them from one network.
@@ -152,7 +152,7 @@ public final class Node: Sendable {
 
     // MARK: - Who is connected
 
-    /// True when it can call other devices: ``serve(_:)`` runs.
+    /// True when it can call other devices: `serve(_:)` runs.
     public var isOnNetwork: Bool { dialer != nil }
 
     /// The paired devices a connection stands with.
@@ -300,7 +300,7 @@ public final class Node: Sendable {
 
     /// Refuses new calls from now on, here and from other devices, and lets those that run end.
     ///
-    /// ``serve(_:)`` returns when they have, or after ``Options/drain``.
+    /// `serve(_:)` returns when they have, or after ``Options/drain``.
     public func beginGracefulShutdown() {
         state.withLock { $0.isShuttingDown = true }
         shutdown.happen()

@@ -6,7 +6,7 @@ public import Logging
 /// A capability of a device: a set of handlers, added to a ``Node`` together.
 ///
 /// Ours and those of an application are the same. An action is declared where it is served, by its name within the
-/// service and the types of its closure; or, where callers share the types, as a ``Method``.
+/// service and the types of its closure; or, where callers share the types, as a `Method`.
 ///
 /// ```swift
 /// struct MathService: Service {
@@ -63,7 +63,7 @@ extension Service {
 public enum Caller: Hashable, Sendable {
     /// This device's own person, in this process or over its socket: holds every grant.
     case owner
-    /// Another device, proven by its key in the TLS handshake; `paired` is false only for ``Access/anyone``.
+    /// Another device, proven by its key in the TLS handshake; `paired` is false only for `Access/anyone`.
     case device(DeviceID, name: String, paired: Bool)
 }
 
@@ -151,7 +151,7 @@ public struct CallContext: Sendable {
 extension CallContext: EventSpace {
     /// Makes a further check of the caller's grants: now, and again whenever they change; a refusal then ends the call.
     ///
-    /// For methods whose access depends on more than their input (``Access/holding(_:for:)``). The check replaces the one
+    /// For methods whose access depends on more than their input (`Access/holding(_:for:)`). The check replaces the one
     /// before; a refusal is written to the audit log, with what the call was for. The owner passes.
     ///
     /// - Throws: the error that `check` returns.

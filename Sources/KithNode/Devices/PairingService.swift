@@ -7,7 +7,7 @@ public import KithWire
 import Logging
 import Synchronization
 
-/// Pairing as a service: invitations, and both ends of ``Pairing``.
+/// Pairing as a service: invitations, and both ends of `Pairing`.
 public final class PairingService: Service {
     /// The node owns its services, and outlives their calls.
     private unowned let node: Node
