@@ -40,6 +40,15 @@ let floors: [[Target]] = [
         .target(name: "KithAPI", dependencies: ["KithIO", "KithWire", "KithIdentity", "KithRPC"]),
         .target(name: "KithTerminal", dependencies: ["KithWire", "KithRPC"]),
         .target(name: "KithMLS", dependencies: [.product(name: "Crypto", package: "swift-crypto")]),
+        .target(
+            name: "KithTrust",
+            dependencies: [
+                "KithWire", "KithIdentity",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "CryptoExtras", package: "swift-crypto"),
+                .product(name: "X509", package: "swift-certificates"),
+                .product(name: "SwiftASN1", package: "swift-asn1"),
+            ]),
     ],
     // 3 Drivers
     [
@@ -182,6 +191,9 @@ let tests: [Target] = [
     .testTarget(name: "KithIOTests", dependencies: ["KithIO", "KithTesting", "CKithSystem"]),
     test("KithWire", "KithTesting"),
     test("KithIdentity", "KithTesting", crypto),
+    test(
+        "KithTrust", "KithTesting", "KithIdentity", crypto, .product(name: "X509", package: "swift-certificates"),
+        .product(name: "SwiftASN1", package: "swift-asn1")),
     test("KithRPC"),
     test("KithQUIC", "KithTesting", crypto),
     .testTarget(

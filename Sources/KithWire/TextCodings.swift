@@ -57,6 +57,26 @@ public enum Base32 {
     }
 }
 
+/// Base32 with the extended hex alphabet (RFC 4648 §7), lower case, without padding.
+public enum Base32Hex {
+    /// Five bits a letter: `0`…`9`, `a`…`v`.
+    public static func encode(_ bytes: some Sequence<UInt8>) -> String {
+        BitText.encode(bytes, bits: 5) { $0 < 10 ? 48 + $0 : 87 + $0 }
+    }
+
+    /// The bytes a text stands for, either case; `nil` when it is not the one text of any bytes.
+    public static func decode(_ text: some StringProtocol) -> [UInt8]? {
+        BitText.decode(text, bits: 5) { letter in
+            switch letter {
+            case 48...57: letter - 48
+            case 97...118: letter - 87
+            case 65...86: letter - 55
+            default: nil
+            }
+        }
+    }
+}
+
 /// Base64 (RFC 4648 §4 and §5).
 public enum Base64 {
     /// Encodes in the common alphabet, with padding, as byte strings appear in JSON.
