@@ -261,6 +261,21 @@ public final class Device: Sendable {
         try await client.open(path, input, from: provider, options: options)
     }
 
+    /// Sets the way in which requests to the paths of a pattern find their provider, as
+    /// ``KithNode/Node/setPolicy(_:for:)``, until it stops.
+    public func setPolicy(_ policy: RequestPolicy?, for pattern: String) throws {
+        try node.setPolicy(policy, for: pattern)
+    }
+
+    /// Waits until this device or a connected one serves a path.
+    public func waitUntilServed(_ path: String) async throws { try await node.waitUntilServed(path) }
+
+    /// The services that connected devices have announced to this one.
+    public var announcedServices: [Registry.Service] { node.announcedServices }
+
+    /// The paired devices that are connected, then each that comes or goes, until this device stops.
+    public func peerChanges() -> AsyncStream<Registry.Peer> { node.peerChanges() }
+
     /// Returns the state of the service at a path, as `math`; `nil` when there is none.
     public func state(of path: String) -> ServiceState? { node.state(of: path) }
 

@@ -69,11 +69,16 @@ public struct CallOptions: Hashable, Sendable {
     public var timeout: Duration?
     /// The W3C trace context the call belongs to.
     public var trace: TraceContext?
+    /// Of a request to any provider: the way to find one; `nil` for the way its path has.
+    ///
+    /// It stays in this process: at the socket, the ways of the daemon hold.
+    public var policy: RequestPolicy?
 
     /// Makes options.
-    public init(timeout: Duration? = nil, trace: TraceContext? = nil) {
+    public init(timeout: Duration? = nil, trace: TraceContext? = nil, policy: RequestPolicy? = nil) {
         self.timeout = timeout
         self.trace = trace
+        self.policy = policy
     }
 }
 
@@ -164,6 +169,6 @@ public struct Client: Sendable {
 
     func traced(_ options: CallOptions) -> CallOptions {
         guard let trace, options.trace == nil else { return options }
-        return CallOptions(timeout: options.timeout, trace: trace)
+        return CallOptions(timeout: options.timeout, trace: trace, policy: options.policy)
     }
 }

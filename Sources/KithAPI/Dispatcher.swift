@@ -18,6 +18,11 @@ package struct IncomingCall: Sendable {
         self.device = device
         self.options = options
     }
+
+    /// The same call to another device, or `nil` for this one.
+    package func directed(to device: String?, _ options: CallOptions) -> IncomingCall {
+        IncomingCall(method: method, input: input, device: device, options: options)
+    }
 }
 
 /// The other end of a ``Carrier``: finds the entry of the table a call names, and runs it.

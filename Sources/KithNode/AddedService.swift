@@ -49,6 +49,11 @@ final class ServiceCalls: Sendable {
     /// The state of the service.
     var state: ServiceState { content.withLock { $0.state } }
 
+    /// True when it answers, or will as soon as it has started.
+    var isAvailable: Bool {
+        content.withLock { $0.ended == nil && ($0.state == .running || $0.state == .starting || $0.state == .created) }
+    }
+
     /// The time at which it ran last, in milliseconds since 1970.
     var startedAt: Int64? { content.withLock { $0.startedAt } }
 

@@ -46,6 +46,17 @@ extension Node {
     func method(_ name: String, on device: String, options: CallOptions) async throws -> AnyMethod {
         if let known = methods.method(name), known.isShared { return known }
         let target = try resolve(device)
+        // What it has announced need not be asked.
+        if let path = try? TopicPath(method: name),
+            let action = providers.providers(of: path).first(where: { $0.device == target.id })?.action,
+            action.kind != .stream
+        {
+            return AnyMethod(
+                DynamicMethod(
+                    MethodHeader(
+                        name: action.name.contains("{") ? path.methodName : action.name, kind: action.kind,
+                        callers: .owner, isIdempotent: action.isIdempotent, summary: action.summary)))
+        }
         let remote = RemoteName(device: target.id, method: name)
         if let method = remoteMethod(remote) { return method }
         let table = try await call(API.Describe.self, Nothing(), on: target.id.description, options: options)

@@ -9,6 +9,13 @@ extension Node: Carrier {
         guard let device else {
             return try Self.value(of: method, try await callHere(M.name, .value(input), options: options))
         }
+        if device == Provider.anyText {
+            return try await anywhere(M.name, options) {
+                try await self.call(method, input, on: nil, options: $0)
+            } there: {
+                try await self.call(method, input, on: $0, options: $1)
+            }
+        }
         let coding = AnyMethod(method)
         guard case .cbor(let bytes) = try coding.input.encode(input, .cbor) else { throw Self.otherForm }
         return try Self.output(
@@ -23,6 +30,13 @@ extension Node: Carrier {
             let (output, stream) = try await openHere(M.name, .value(input), options: options)
             return OpenedStream(output: try Self.value(of: method, output), stream: stream)
         }
+        if device == Provider.anyText {
+            return try await anywhere(M.name, options) {
+                try await self.open(method, input, on: nil, options: $0)
+            } there: {
+                try await self.open(method, input, on: $0, options: $1)
+            }
+        }
         let coding = AnyMethod(method)
         guard case .cbor(let bytes) = try coding.input.encode(input, .cbor) else { throw Self.otherForm }
         let (output, stream) = try await open(coding, bytes, on: device, options: options)
@@ -33,7 +47,9 @@ extension Node: Carrier {
     public func begin<M: StreamMethod>(
         _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
     ) async throws -> OpeningStream<M.Output> {
-        guard let device else { return OpeningStream(try await open(method, input, on: nil, options: options)) }
+        guard let device, device != Provider.anyText else {
+            return OpeningStream(try await open(method, input, on: device, options: options))
+        }
         let coding = AnyMethod(method)
         guard case .cbor(let bytes) = try coding.input.encode(input, .cbor) else { throw Self.otherForm }
         let stream = try await begin(M.name, bytes, on: device, options: options)
@@ -69,6 +85,13 @@ extension Node {
             let (output, stream) = try await openHere(name, .json(json), options: options)
             return try Self.named(method, output, stream)
         }
+        if device == Provider.anyText {
+            return try await anywhere(name, options) {
+                try await self.open(named: name, json: json, on: nil, options: $0)
+            } there: {
+                try await self.open(named: name, json: json, on: $0, options: $1)
+            }
+        }
         return try await asked(name, on: device) {
             let method = try await method(name, on: device, options: options)
             guard case .cbor(let input) = try method.input.convert(.json(json), to: .cbor) else { throw Self.otherForm }
@@ -89,7 +112,9 @@ extension Node: Dispatcher {
     package func entry(_ method: String) -> AnyMethod? { knownMethod(method) }
 
     package func entry(_ method: String, on device: String, options: CallOptions) async throws -> AnyMethod {
-        try await self.method(method, on: device, options: options)
+        device == Provider.anyText
+            ? try await self.method(anywhere: method, options: options)
+            : try await self.method(method, on: device, options: options)
     }
 
     package func add(_ service: any ExternalService) throws -> @Sendable (KithError) async -> Void {
@@ -102,6 +127,13 @@ extension Node: Dispatcher {
     package func dispatch(_ call: IncomingCall) async throws -> Payload {
         guard let device = call.device else {
             return try await callHere(call.method, call.input, options: call.options)
+        }
+        if device == Provider.anyText {
+            return try await anywhere(call.method, call.options) {
+                try await self.dispatch(call.directed(to: nil, $0))
+            } there: {
+                try await self.dispatch(call.directed(to: $0, $1))
+            }
         }
         return try await asked(call.method, on: device) {
             try await self.pass(call, to: device)
@@ -124,8 +156,33 @@ extension Node: Dispatcher {
         guard let device = call.device else {
             return try await serveHere(call.method, call.input, options: call.options, accept: accept)
         }
+        if device == Provider.anyText {
+            // One that was accepted is not tried elsewhere.
+            let isAccepted = Locked(false)
+            let once: @Sendable (Payload) async throws -> any ByteStream = {
+                isAccepted.set(true)
+                return try await accept($0)
+            }
+            return try await anywhere(call.method, call.options) {
+                try await self.serve(call.directed(to: nil, $0), isAccepted, accept: once)
+            } there: {
+                try await self.serve(call.directed(to: $0, $1), isAccepted, accept: once)
+            }.get()
+        }
         try await asked(call.method, on: device) {
             try await self.pass(stream: call, to: device, accept: accept)
+        }
+    }
+
+    /// Serves a stream; its failure after the acceptance is a result.
+    private func serve(
+        _ call: IncomingCall, _ isAccepted: Locked<Bool>,
+        accept: @escaping @Sendable (Payload) async throws -> any ByteStream
+    ) async throws -> Result<Void, any Error> {
+        do {
+            return .success(try await dispatch(stream: call, accept: accept))
+        } catch  where isAccepted.value {
+            return .failure(error)
         }
     }
 

@@ -49,6 +49,7 @@ extension Node {
         defer { dialer = nil }
         announcement = addresses
         defer { announcement = nil }
+        followsServices = addresses != nil
         await serve { accept in
             await withTaskGroup(of: Void.self) { group in
                 group.addTask {

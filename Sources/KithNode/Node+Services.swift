@@ -46,6 +46,7 @@ extension Node {
     /// Removes a service, and ends those of its calls that run with `reason`.
     func remove(_ id: ServiceID, because reason: KithError) async {
         guard let removed = methods.remove(id) else { return }
+        serviceChanges.happen()
         removed.calls.end(reason)
         for listener in removed.listeners { listener.stop() }
         // The limit is kept by cancelling the wait.
@@ -166,6 +167,8 @@ extension Node {
         publish(state, of: service)
         logger.debug(
             "a service changed its state", metadata: ["service": "\(service.info.path)", "state": "\(state)"])
+        serviceChanges.happen()
+        proxyChanges.happen()
     }
 
     /// Publishes the state of a service: `$registry/services/math/state`, for whoever looks back, too.

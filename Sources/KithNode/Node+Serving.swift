@@ -64,10 +64,12 @@ extension Node {
             if let session { await self?.explain(stream, error, in: session) }
         }
         noteBeginning(session)
+        notePeer(link.peer)
         await withTaskCancellationHandler {
             await withDiscardingTaskGroup { group in
                 let record = Task(name: "kith record") { await self.keepRecord(session) }
                 let follow = Task(name: "kith follow") { await self.follow(session) }
+                let services = Task(name: "kith services") { await self.followServices(session) }
                 let watch = session.isPaired ? nil : Task(name: "kith unpaired") { await self.watch(session) }
                 // Streams are taken where they come in; only what serves them wakes another thread.
                 await withTaskExecutorPreference(link.executor) {
@@ -80,9 +82,11 @@ extension Node {
                 watch?.cancel()
                 record.cancel()
                 follow.cancel()
+                services.cancel()
                 session.end(KithError(.closed, "The connection ended."))
                 await record.value
                 await follow.value
+                await services.value
             }
         } onCancel: {
             session.end(Self.stopping)
@@ -229,7 +233,7 @@ extension Node {
         do {
             try await run(
                 handler, input, Admission(ticket: ticket, caller: caller, grants: grants, deadline: deadline), header,
-                note: note, scope: scope, reply: reply, in: session)
+                access: access, note: note, scope: scope, reply: reply, in: session)
         } catch {
             note.failed(Self.outward(error))
             throw error
@@ -245,10 +249,11 @@ extension Node {
     }
 
     private func run(
-        _ handler: Handler, _ input: any Sendable, _ admission: Admission, _ header: StreamHeader, note: CallNote,
-        scope: CallScope, reply: StreamReply, in session: Session
+        _ handler: Handler, _ input: any Sendable, _ admission: Admission, _ header: StreamHeader, access: Access,
+        note: CallNote, scope: CallScope, reply: StreamReply, in session: Session
     ) async throws {
         let ticket = admission.ticket
+        if access != .anyone, session.noteMutual() { serviceChanges.happen() }
         defer {
             session.end(ticket)
             noteIdle()

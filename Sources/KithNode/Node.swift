@@ -52,6 +52,8 @@ public final class Node: Sendable {
         public var externalServices = 32
         /// The time that the start of a service may take.
         public var serviceStart = Duration.seconds(30)
+        /// The time for which a device whose connection has ended still counts as connected: it may have another soon.
+        public var peerGrace = Duration.milliseconds(500)
         /// The time for which a graceful shutdown waits for running calls.
         public var drain = Duration.seconds(5)
         /// The version of the software, as told to other devices.
@@ -80,6 +82,14 @@ public final class Node: Sendable {
     /// The deadlines of calls.
     let timers: TimerQueue
     let shutdown = AsyncEvent()
+    /// What other devices have announced, and how requests to them went.
+    let providers = Providers()
+    /// The changes of what this device and others serve.
+    let proxyChanges = ServiceChanges()
+    /// The changes of services, and of what other devices may do.
+    let serviceChanges = ServiceChanges()
+    /// The devices that are connected.
+    let peerStates: PeerStates
     /// The methods, and the services that have them.
     let methods: MethodTable
     let following = FollowLocks()
@@ -89,6 +99,8 @@ public final class Node: Sendable {
         var sessions: [ObjectIdentifier: Session] = [:]
         /// The number of connections that have come.
         var arrivals: UInt64 = 0
+        /// Whether it asks connected devices for their services.
+        var followsServices = false
         var dialer: (any PeerDialer)?
         var calls: [UInt64: CallScope] = [:]
         var nextCall: UInt64 = 0
@@ -117,11 +129,18 @@ public final class Node: Sendable {
         self.interceptors = interceptors
         self.options = options
         self.clock = clock
-        timers = TimerQueue(on: clock)
+        let timers = TimerQueue(on: clock)
+        self.timers = timers
+        peerStates = PeerStates(grace: options.peerGrace, clock: clock, timers: timers) { peer in
+            hub.note(peer.isConnected ? "connected" : "disconnected", of: "$registry/peers/\(peer.device)/state")
+        }
         self.logger = logger
         audit = AuditWriter(directory, logger: logger)
         self.methods = MethodTable(knowing: methods)
         state = Mutex(State())
+        let announcing = Handler.stream(Services.Watch.self) { [weak self] _, context, pending in
+            try await self?.announceServices(to: context, pending)
+        }.unaudited().limited(to: 8)
         let describe = Handler.call(API.Describe.self) { [weak self] _, _ in
             API.Describe.Output(methods: self?.table ?? [])
         }
@@ -134,7 +153,10 @@ public final class Node: Sendable {
             return one
         }.limited(to: 1)
         do {
-            try self.methods.serve([describe, document] + EventsService(hub: hub, shutdown: shutdown).handlers)
+            try self.methods.serve(
+                [describe, document, announcing] + EventsService(hub: hub, shutdown: shutdown).handlers)
+            try add(RegistryService(node: self))
+            try add(HealthService(node: self))
         } catch {
             preconditionFailure("two of a node's own methods have one name: \(error)")
         }
@@ -190,6 +212,7 @@ public final class Node: Sendable {
         }
         hints.discovery?.forget(device)
         for service in methods.services.map(\.service) { service.grantsChanged(for: device, to: []) }
+        serviceChanges.happen()
         state.withLock { _ = $0.budgets.removeValue(forKey: device) }
     }
 
@@ -207,6 +230,8 @@ public final class Node: Sendable {
         for session in sessions(with: device) { session.update(known) }
         for service in methods.services.map(\.service) { service.grantsChanged(for: device, to: known?.grants ?? []) }
         hub.wakeFollowers()
+        notePeer(device)
+        serviceChanges.happen()
     }
 
     /// Treats a device that has just been paired as paired on its present connection.
@@ -254,6 +279,7 @@ public final class Node: Sendable {
 
     func dismiss(_ session: Session) {
         state.withLock { _ = $0.sessions.removeValue(forKey: ObjectIdentifier(session)) }
+        notePeer(session.link.peer)
         noteIdle()
     }
 
@@ -287,6 +313,12 @@ public final class Node: Sendable {
     var hints: AddressHints {
         get { state.withLock { $0.hints } }
         set { state.withLock { $0.hints = newValue } }
+    }
+
+    /// True when it asks connected devices for their services; one that only makes a few calls does not.
+    package var followsServices: Bool {
+        get { state.withLock { $0.followsServices } }
+        set { state.withLock { $0.followsServices = newValue } }
     }
 
     /// Counts one write about a paired device; returns `nil` when it may be made now, else the time when it may.

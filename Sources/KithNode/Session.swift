@@ -22,6 +22,8 @@ final class Session: Sendable {
         var hello: Reach.Hello?
         var ended: KithError?
         var isDisplaced = false
+        /// Whether the other end is sure to have this one among its own.
+        var isMutual: Bool
     }
 
     private struct Running {
@@ -37,7 +39,8 @@ final class Session: Sendable {
     init(_ link: any PeerLink, known: KnownDevice?, arrival: UInt64) {
         self.arrival = arrival
         self.link = link
-        state = Mutex(State(known: known))
+        // Of two that pair, the one that dials stores the other last.
+        state = Mutex(State(known: known, isMutual: known != nil || link.isDialed))
     }
 
     /// The other end as the store knows it; `nil` while it is not paired.
@@ -50,6 +53,17 @@ final class Session: Sendable {
     var isDisplaced: Bool {
         get { state.withLock { $0.isDisplaced } }
         set { state.withLock { $0.isDisplaced = newValue } }
+    }
+
+    /// True when the two are paired, and the other end has stored that as well.
+    var isMutual: Bool { state.withLock { $0.isMutual && $0.known != nil } }
+
+    /// Notes that the other end has asked for what only a paired one may have; false when that is known.
+    func noteMutual() -> Bool {
+        state.withLock { state in
+            defer { if state.known != nil { state.isMutual = true } }
+            return !state.isMutual && state.known != nil
+        }
     }
 
     /// The number of running calls.

@@ -43,7 +43,8 @@ private struct Collector: LogHandler {
                 let code = try await ThreeDevices.pair(
                     phone, with: laptop, grants: [.shell, .files(.read, root: files.path)],
                     invited: { secrets.set(secrets.value + [$0]) })
-                secrets.set(secrets.value + [code] + code.split(separator: " ").map(String.init))
+                // Its halves alone are numbers as any: those of ports, too.
+                secrets.set(secrets.value + [code, code.filter { $0 != " " }])
 
                 let copy = try await phone.client.open(
                     Files.Copy.self,

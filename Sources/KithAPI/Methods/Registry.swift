@@ -12,6 +12,7 @@ public import KithWire
 /// | `$registry/services/{path}/resume` | ``State`` |
 /// | `$registry/services/{path}/stats` | ``Statistics`` |
 /// | `$registry/stats` | ``AllStatistics`` |
+/// | `$registry/providers` | ``ProviderStates`` |
 /// | `$health/status` | ``Health`` |
 ///
 /// Only this device's own person may ask; another device needs a grant that begins with the same word, as
@@ -171,6 +172,61 @@ public enum Registry {
 
         /// Makes statistics.
         public init(services: [String: Statistics]) { self.services = services }
+    }
+
+    /// What a device knows of one provider of one path.
+    public struct ProviderState: Codable, Hashable, Sendable {
+        /// The name of the method.
+        public var path: String
+        /// The device that provides it; `nil` for this one.
+        public var device: DeviceID?
+        /// The requests that are over.
+        public var calls: UInt64
+        /// Those of them in which the provider failed.
+        public var errors: UInt64
+        /// The requests that run now.
+        public var running: UInt64
+        /// The moving average of the latency, in microseconds; `nil` before the first answer.
+        public var latency: Double?
+        /// Whether it gets requests: `closed` for yes, `open` for no, after failures, `half-open` for one that tries.
+        public var breaker: String
+
+        /// Makes a state.
+        public init(
+            path: String, device: DeviceID?, calls: UInt64, errors: UInt64, running: UInt64, latency: Double?,
+            breaker: String
+        ) {
+            self.path = path
+            self.device = device
+            self.calls = calls
+            self.errors = errors
+            self.running = running
+            self.latency = latency
+            self.breaker = breaker
+        }
+    }
+
+    /// The providers that requests have gone to.
+    public struct ProviderStates: Codable, Hashable, Sendable {
+        /// In the order of paths.
+        public var providers: [ProviderState]
+
+        /// Makes the list.
+        public init(providers: [ProviderState]) { self.providers = providers }
+    }
+
+    /// The state of a paired device, as this one sees it.
+    public struct Peer: Codable, Hashable, Sendable {
+        /// The device.
+        public var device: DeviceID
+        /// True while a connection stands.
+        public var isConnected: Bool
+
+        /// Makes a state.
+        public init(device: DeviceID, isConnected: Bool) {
+            self.device = device
+            self.isConnected = isConnected
+        }
     }
 
     /// The health of a node.
