@@ -82,6 +82,13 @@ extension Node {
         }
     }
 
+    /// Notes that a connected device has this one among its own: it may be asked for its services.
+    func noteMutual(_ device: DeviceID) {
+        // Each of them, and not only the first.
+        let isNews = sessions(with: device).reduce(false) { $1.noteMutual() || $0 }
+        if isNews { serviceChanges.happen() }
+    }
+
     private func followServices(of device: DeviceID, over session: Session) async throws {
         let coding = AnyMethod(Services.Watch.self)
         guard case .cbor(let bytes) = try coding.input.encode(Nothing(), .cbor) else { throw Self.otherForm }

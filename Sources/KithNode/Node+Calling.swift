@@ -185,7 +185,10 @@ extension Node {
                 let (output, rest) = try await HeaderExchange.request(
                     header, over: stream, isCall: method.kind != .stream)
                 // Not while pairing: the other end may not have this device among its own yet.
-                if !method.isOpenToUnpaired { introduce(to: target.id) }
+                if !method.isOpenToUnpaired {
+                    noteMutual(target.id)
+                    introduce(to: target.id)
+                }
                 return (link, output, rest)
             } catch {
                 // The other end must not work for a caller that is gone.

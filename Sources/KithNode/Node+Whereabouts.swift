@@ -152,6 +152,7 @@ extension Node {
     /// Stores a device's description of its software.
     func learn(_ hello: Reach.Hello, from device: DeviceID) {
         for session in sessions(with: device) where session.isPaired { session.hello = hello }
+        noteMutual(device)
     }
 
     /// Stores a device's answer about itself and this one's grants.

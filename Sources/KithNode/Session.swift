@@ -39,8 +39,9 @@ final class Session: Sendable {
     init(_ link: any PeerLink, known: KnownDevice?, arrival: UInt64) {
         self.arrival = arrival
         self.link = link
-        // Of two that pair, the one that dials stores the other last.
-        state = Mutex(State(known: known, isMutual: known != nil || link.isDialed))
+        // Of two that pair, the one that dials stores the other last. Where they were paired before, the other end may
+        // have forgotten this one.
+        state = Mutex(State(known: known, isMutual: known == nil && link.isDialed))
     }
 
     /// The other end as the store knows it; `nil` while it is not paired.
@@ -58,7 +59,7 @@ final class Session: Sendable {
     /// True when the two are paired, and the other end has stored that as well.
     var isMutual: Bool { state.withLock { $0.isMutual && $0.known != nil } }
 
-    /// Notes that the other end has asked for what only a paired one may have; false when that is known.
+    /// Notes that one end was given what only a paired one may have; false when that is known.
     func noteMutual() -> Bool {
         state.withLock { state in
             defer { if state.known != nil { state.isMutual = true } }

@@ -1,6 +1,7 @@
 import KithAPI
 import KithIdentity
 import KithNode
+import KithTesting
 import KithWire
 import Testing
 
@@ -49,8 +50,8 @@ import Testing
             Issue.record("the query was refused")
             return
         }
-        // The note of where the device was seen waits too.
-        while far.waitingCount < 2 { await Task.yield() }
+        // The call; the record of the device and its events wait for that, too.
+        try await eventually { far.waitingCount == 3 }
         #expect(friends.service.served.value == 0)
         #expect(friends.laptopDirectory.seenDevices.isEmpty)
         far.endEarly(true)
@@ -70,7 +71,8 @@ import Testing
         far.beginEarly()
         let serving = Task { await friends.laptop.serve(link: far) }
         let action = try await ask(Guarded.self, .init(rule: .paired), over: near)
-        while far.waitingCount < 2 { await Task.yield() }
+        // The call; the record of the device and its events wait for that, too.
+        try await eventually { far.waitingCount == 3 }
         far.endEarly(false)
         guard case .failure(.closed, _, _)? = try await head(action) else {
             Issue.record("the action was answered")
@@ -87,7 +89,8 @@ import Testing
         far.beginEarly()
         let serving = Task { await friends.laptop.serve(link: far) }
         let query = try await ask(Ask.self, "hi", over: near)
-        while far.waitingCount < 2 { await Task.yield() }
+        // The call; the record of the device and its events wait for that, too.
+        try await eventually { far.waitingCount == 3 }
         #expect(friends.laptopDirectory.audit.isEmpty)
         far.endEarly(true)
         guard case .failure(.unpaired, _, _)? = try await head(query) else {
