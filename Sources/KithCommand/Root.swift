@@ -49,7 +49,7 @@ struct Root: AsyncParsableCommand {
                     BrowseCommand.self, LsCommand.self, StatCommand.self, CatCommand.self, HeadCommand.self,
                     TailCommand.self, FindCommand.self, DuCommand.self, EditCommand.self, MkdirCommand.self,
                     MvCommand.self, RmCommand.self, SendCommand.self, InboxCommand.self, PublishCommand.self,
-                    SubscribeCommand.self,
+                    SubscribeCommand.self, ServicesCommand.self, StatsCommand.self,
                 ]),
             CommandGroup(
                 name: "Everyday",

@@ -1,4 +1,5 @@
 import Foundation
+import KithTesting
 import Testing
 
 /// Programs in other languages at the socket of a real device: the client of Examples/Python, and `kith call`.
@@ -36,6 +37,37 @@ import Testing
         await laptop.remove()
     }
 
+    /// What `kith services` and `kith stats` say of the service `clock`.
+    private func listAndPause(from laptop: Machine, to phone: Machine) async throws {
+        let own = try await laptop.expect("services")
+        #expect(own.contains("clock") && own.contains("$registry"), "\(own)")
+        let offered = try await phone.expect("services", "laptop", "--actions")
+        #expect(offered.contains("clock/ticks") && offered.contains("Tells the time."), "\(offered)")
+        #expect(!offered.contains("shell"), "\(offered)")
+        try await eventually {
+            try await phone.expect("services").split(separator: "\n").contains {
+                $0.contains("clock") && $0.contains("laptop")
+            }
+        }
+        #expect(try await phone.expect("call", "clock/now", "--on", "*").contains("\"time\""))
+        let asked = try await phone.expect("stats", "--providers")
+        #expect(asked.contains("clock.now") && asked.contains("closed"), "\(asked)")
+        let counts = try await laptop.expect("stats", "clock")
+        #expect(counts.contains("clock/now") && counts.contains("KeyError: 'count'"), "\(counts)")
+        #expect(try await laptop.expect("stats", "--json").contains("\"lastError\""))
+
+        #expect(try await laptop.expect("services", "--pause", "clock") == "clock is paused.\n")
+        let paused = try await phone.kith(["call", "clock/now", "--on", "laptop"])
+        #expect(paused.status == 7 && paused.error.contains("is paused"), "\(paused)")
+        try await laptop.expect("services", "--resume", "clock")
+        try await phone.expect("call", "clock/now", "--on", "laptop")
+        for wrong in [["stats", "nobody"], ["services", "--pause", "nobody"], ["services", "nobody"]] {
+            let outcome = try await laptop.kith(wrong)
+            #expect(outcome.status == 3 && outcome.error.contains("nobody"), "\(outcome)")
+        }
+        #expect(try await phone.kith(["services", "laptop", "--pause", "clock"]).status == 64)
+    }
+
     @Test func `a service in Python answers this device and another, by name`() async throws {
         let (phone, laptop) = (try Machine("phone"), try Machine("laptop"))
         try await phone.up()
@@ -57,6 +89,7 @@ import Testing
         let failed = try await phone.kith(["call", "clock/ticks", "--on", "laptop"])
         #expect(failed.status == 64 && failed.error.contains("KeyError: 'count'"), "\(failed)")
 
+        try await listAndPause(from: laptop, to: phone)
         kill(clock.process.processIdentifier, SIGKILL)
         _ = try await clock.outcome(seconds: 60)
         let gone = try await phone.kith(["call", "clock/now", "--on", "laptop"])

@@ -30,9 +30,14 @@ public enum Services {
         public var changed: [Registry.Service]
         /// The paths of services that are gone.
         public var removed: [String]
+        /// True when another piece of the same version follows.
+        public var hasMore: Bool?
 
         /// Makes a change.
-        public init(version: UInt64, isWhole: Bool, changed: [Registry.Service], removed: [String]) {
+        public init(
+            version: UInt64, isWhole: Bool, changed: [Registry.Service], removed: [String], hasMore: Bool? = nil
+        ) {
+            self.hasMore = hasMore
             self.version = version
             self.isWhole = isWhole
             self.changed = changed

@@ -22,6 +22,7 @@ struct ServiceAnnouncement {
         var pieces = [Services.Change(version: version, isWhole: isFirst, changed: [], removed: removed)]
         for (index, service) in changed.enumerated() {
             if index > 0, index % Self.pieceSize == 0 {
+                pieces[pieces.count - 1].hasMore = true
                 pieces.append(Services.Change(version: version, isWhole: false, changed: [], removed: []))
             }
             pieces[pieces.count - 1].changed.append(service)
