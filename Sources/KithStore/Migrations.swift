@@ -133,6 +133,8 @@ enum Migrations {
                     CREATE INDEX outbox_deliveries_by_event ON outbox_deliveries (event);
                     """)
         }
+        Store.registerKeyRing(&migrator)
+        Store.registerTrust(&migrator)
         return migrator
     }
 }

@@ -24,6 +24,7 @@ extension Store {
     public func reception(of id: DeviceID, now: Int64) -> Reception {
         known.withLock { known in
             if known.devices.contains(id) { return .paired }
+            if known.revoked.contains(id) { return .unknown }
             return known.lastExpiry > now ? .invited : .unknown
         }
     }
@@ -157,6 +158,8 @@ extension Store {
 struct KnownPeers: Sendable {
     /// The paired devices.
     var devices: Set<DeviceID> = []
+    /// The devices that the root has revoked.
+    var revoked: Set<DeviceID> = []
     /// The time at which the last of the waiting invitations stops working; in the past when there is none.
     var lastExpiry = Int64.min
     /// Grows with every change of the database: what is older is not taken.
@@ -167,6 +170,9 @@ struct KnownPeers: Sendable {
         let keys = try Data.fetchAll(database, sql: "SELECT id FROM devices")
         // The table holds keys of 32 bytes only.
         devices = Set(keys.compactMap { try? DeviceID(publicKey: Array($0)) })
+        revoked = Set(
+            try Data.fetchAll(database, sql: "SELECT device FROM trust_revoked")
+                .compactMap { try? DeviceID(publicKey: Array($0)) })
         lastExpiry =
             try Int64.fetchOne(database, sql: "SELECT max(expires_at) FROM invitations WHERE used_at IS NULL") ?? .min
         self.version = version

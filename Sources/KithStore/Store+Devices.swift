@@ -164,6 +164,7 @@ extension Store {
     }
 
     static func insert(_ device: PairedDevice, _ database: Database) throws -> PairedDevice {
+        try refuseRevoked(device.id, database)
         let held = try find(device.id, database)?.grants ?? []
         // Keys can be tried until one begins as another device is called: whoever types that name would mean this one.
         let letters = DeviceName.idLetters(device.id.description)

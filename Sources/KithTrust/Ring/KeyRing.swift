@@ -1,0 +1,119 @@
+package import KithIdentity
+public import KithWire
+
+/// The secrets of one device beside its own key: its agreement key, the network keys, and the root key where it is held.
+///
+/// It is kept as one sealed value. Each change has a greater generation, which stands inside the seal, too: a row that
+/// says another than its content is refused.
+///
+/// ```
+///  v  1
+///  g  the generation
+///  a  the device's agreement key, 32 bytes
+///  r  the root key, 32 bytes; left out where it is not held
+///  n  [{ l: the name of a network, k: its key, 32 bytes }], for each name the newest last
+/// ```
+///
+/// It is sealed by ChaCha20-Poly1305 under a key that only this device's own key gives, for the label
+/// `kith key ring 1`.
+public struct KeyRing: Sendable {
+    /// The most network keys in one, old ones included.
+    public static let networkLimit = 1_000
+
+    /// The agreement key of this device.
+    public let agreement: AgreementKey
+    /// The person's root key; `nil` where it is not held.
+    public private(set) var root: RootKey?
+    /// The network keys, for each name the newest last.
+    public private(set) var networks: [NetworkKey] = []
+
+    /// Makes a ring with a new agreement key.
+    public init() { agreement = AgreementKey() }
+
+    /// Takes the root key.
+    ///
+    /// - Throws: `KithError` `.conflict` when another is there.
+    public mutating func hold(_ root: RootKey) throws(KithError) {
+        guard self.root == nil || self.root?.publicKey == root.publicKey else {
+            throw KithError(.conflict, "This device holds a root key already, and another cannot take its place.")
+        }
+        self.root = root
+    }
+
+    /// Adds a network key as the newest of its name; nothing happens when it is there.
+    ///
+    /// - Throws: `KithError` `.exhausted` when there are ``networkLimit``.
+    public mutating func add(_ network: NetworkKey) throws(KithError) {
+        guard !networks.contains(where: { $0.id == network.id }) else { return }
+        guard networks.count < Self.networkLimit else {
+            throw KithError(.exhausted, "There are \(networks.count) network keys on this device already.")
+        }
+        networks.append(network)
+    }
+
+    /// The newest key of each network, in the order of their names.
+    public var currentNetworks: [NetworkKey] {
+        Dictionary(networks.map { ($0.name, $0) }) { $1 }.values.sorted { $0.name < $1.name }
+    }
+
+    /// Makes a new key for each network; the old ones stay, for what was encrypted to them.
+    public mutating func replaceNetworks() throws(KithError) {
+        for network in currentNetworks { try add(NetworkKey(named: network.name)) }
+    }
+}
+
+// MARK: - At rest
+
+extension KeyRing {
+    private static let label = "kith key ring 1"
+
+    private struct Form: Codable {
+        struct Network: Codable {
+            var l: KeyLabel
+            var k: ByteString
+        }
+        var v: UInt64
+        var g: Int64
+        var a: ByteString
+        var r: ByteString?
+        var n: [Network]
+    }
+
+    /// Seals it for the device whose key is `key`.
+    package func sealed(by key: DeviceKey, generation: Int64) throws(KithError) -> [UInt8] {
+        let form = Form(
+            v: 1, g: generation, a: ByteString(agreement.scalar), r: root.map { ByteString($0.scalar) },
+            n: networks.map { Form.Network(l: $0.name, k: ByteString($0.key.scalar)) })
+        do {
+            var bytes = try CBOREncoder().encode(form)
+            defer { bytes.clear() }
+            return key.seal(bytes, Self.label)
+        } catch {
+            throw KithError(.internal, "This device's keys could not be written.", cause: error)
+        }
+    }
+
+    /// Opens one that this device has sealed.
+    ///
+    /// - Throws: `KithError` `.corrupt` for one that another device sealed, that is damaged, or that is of another
+    ///   generation; it stays as it is.
+    package init(_ sealed: [UInt8], by key: DeviceKey, generation: Int64) throws(KithError) {
+        guard var bytes = key.unseal(sealed, Self.label) else {
+            throw Self.damaged("it was sealed by another device's key, or is damaged")
+        }
+        defer { bytes.clear() }
+        guard let form = try? CBORDecoder().decode(Form.self, from: bytes), form.v == 1 else {
+            throw Self.damaged("it was written by a later version of Kith, or is damaged")
+        }
+        guard form.g == generation else { throw Self.damaged("it is an old one in the place of the newest") }
+        agreement = try AgreementKey(scalar: form.a.bytes)
+        root = try form.r.map { (bytes) throws(KithError) in try RootKey(scalar: bytes.bytes) }
+        for network in form.n { try add(NetworkKey(network.l, try AgreementKey(scalar: network.k.bytes))) }
+    }
+
+    private static func damaged(_ why: String) -> KithError {
+        KithError(
+            .corrupt,
+            "This device's key ring cannot be read: \(why). Restore the folder from a backup; it was left as it is.")
+    }
+}
