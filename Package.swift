@@ -95,8 +95,8 @@ let floors: [[Target]] = [
         .target(
             name: "KithNode",
             dependencies: [
-                "KithIO", "KithWire", "KithIdentity", "KithRPC", "KithCommandLine", "KithAPI", "KithNet", "KithStore",
-                "CKithSystem",
+                "KithIO", "KithWire", "KithIdentity", "KithRPC", "KithCommandLine", "KithAPI", "KithTrust", "KithNet",
+                "KithStore", "CKithSystem",
                 .product(name: "Logging", package: "swift-log"),
             ]),
         .target(name: "KithClient", dependencies: ["KithWire", "KithIdentity", "KithRPC", "KithAPI", "KithSocket"]),
@@ -159,6 +159,7 @@ let floors: [[Target]] = [
                 "KithIO", "Kith", "KithWire", "KithIdentity", "KithRPC", "KithAPI", "KithSocket", "KithShell",
                 "KithFiles",
                 "KithForward", "KithBrowser", "KithCommandLine", "KithTerminal", "KithMLS", "KithMLSVectors",
+                "KithTrust",
                 "KithGroups", "KithStore", "KithTelemetry", "CKithSystem",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
@@ -175,7 +176,8 @@ let testing: [Target] = [
         name: "KithTesting",
         dependencies: [
             "KithIO", "KithWire", "KithIdentity", "KithRPC", "KithCommandLine", "KithQUIC", "KithAPI", "KithTerminal",
-            "KithBrowser", "KithMLS", "KithMLSX509", "KithGroups", "KithNode", "KithShell", "KithFiles", "KithForward",
+            "KithBrowser", "KithMLS", "KithMLSX509", "KithTrust", "KithGroups", "KithNode", "KithShell", "KithFiles",
+            "KithForward",
         ],
         path: "Sources/KithTesting")
 ]
@@ -214,7 +216,9 @@ let tests: [Target] = [
         .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio")),
     test("KithStore", "KithIdentity", "KithMLS", "KithTesting", logging, .product(name: "GRDB", package: "GRDB.swift")),
     test("KithSocket", "KithTesting", "KithRPC", "KithAPI", logging),
-    test("KithNode", "KithIO", "KithTesting", "KithIdentity", "KithAPI", "KithNet", "KithStore", logging),
+    test(
+        "KithNode", "KithIO", "KithTesting", "KithIdentity", "KithAPI", "KithTrust", "KithNet", "KithStore", crypto,
+        logging),
     test("Kith", "KithTesting", "KithSocket"),
     test("KithShell", "KithTesting", "KithIdentity", "KithAPI", "KithNode", "CKithSystem", logging),
     test("KithFiles", "CKithSystem", "KithIO", "KithIdentity", "KithAPI", "KithNode", "KithTesting", crypto, logging),

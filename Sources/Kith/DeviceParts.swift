@@ -28,6 +28,7 @@ struct DeviceParts: Sendable {
     private let sessionCache: SealedSessionCache
     private let socket: SocketServer?
     private let pairing: PairingService
+    private let trust: TrustService
     let discovery: LocalDiscovery?
     private let reachability: AsyncStream<Bool>
     private let reachable: AsyncStream<Bool>.Continuation
@@ -87,6 +88,9 @@ struct DeviceParts: Sendable {
         pairing = PairingService(
             node: node, store: store, name: { ownName }, addresses: addresses, now: now)
         try node.add(pairing)
+        trust = TrustService(
+            node: node, store: store, key: key, keys: DeviceKeyRing(store, of: key), now: now)
+        try node.add(trust)
         if options.services.shell { try node.add(ShellService(logger: options.logger)) }
         if options.services.files { try node.add(FilesService(logger: options.logger)) }
         if options.services.forward {
@@ -167,6 +171,7 @@ struct DeviceParts: Sendable {
                     discovery?.stop()
                     reachable.finish()
                     pairing.close()
+                    trust.close()
                     node.beginGracefulShutdown()
                     socket?.beginGracefulShutdown()
                 }

@@ -40,7 +40,8 @@ struct Root: AsyncParsableCommand {
                 name: "Other devices",
                 subcommands: [
                     InviteCommand.self, PairCommand.self, AcceptCommand.self, DevicesCommand.self, GrantCommand.self,
-                    RenameCommand.self, ForgetCommand.self, PingCommand.self,
+                    RenameCommand.self, ForgetCommand.self, PingCommand.self, EnrolCommand.self, RevokeCommand.self,
+                    TrustCommand.self,
                 ]),
             CommandGroup(
                 name: "Services",

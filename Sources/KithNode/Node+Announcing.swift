@@ -86,7 +86,13 @@ extension Node {
     func noteMutual(_ device: DeviceID) {
         // Each of them, and not only the first.
         let isNews = sessions(with: device).reduce(false) { $1.noteMutual() || $0 }
-        if isNews { serviceChanges.happen() }
+        if isNews { becameMutual(device) }
+    }
+
+    /// Has the services do what they do with a connected device that has this one among its own.
+    func becameMutual(_ device: DeviceID) {
+        serviceChanges.happen()
+        for service in methods.services.map(\.service) { service.connected(to: device) }
     }
 
     private func followServices(of device: DeviceID, over session: Session) async throws {

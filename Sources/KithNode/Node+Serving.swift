@@ -253,7 +253,7 @@ extension Node {
         note: CallNote, scope: CallScope, reply: StreamReply, in session: Session
     ) async throws {
         let ticket = admission.ticket
-        if access != .anyone, session.noteMutual() { serviceChanges.happen() }
+        if access != .anyone, session.noteMutual() { becameMutual(session.link.peer) }
         defer {
             session.end(ticket)
             noteIdle()

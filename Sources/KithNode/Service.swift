@@ -38,6 +38,11 @@ public protocol Service: Sendable {
     /// The node ends the calls that are no longer allowed by itself; this is for what outlives a call.
     func grantsChanged(for device: DeviceID, to grants: [Grant])
 
+    /// Tells the service that a paired device is connected, and that it has this one among its own.
+    ///
+    /// Called once for each connection, with the first call that either end answers; what takes long is done elsewhere.
+    func connected(to device: DeviceID)
+
     /// Ends what outlives a call, when the device stops or the service is removed.
     ///
     /// A device that runs again asks it again.
@@ -53,6 +58,9 @@ extension Service {
 
     /// Nothing outlives a call.
     public func grantsChanged(for device: DeviceID, to grants: [Grant]) {}
+
+    /// It makes no difference.
+    public func connected(to device: DeviceID) {}
 
     /// Nothing outlives a call.
     public func stop() async {}

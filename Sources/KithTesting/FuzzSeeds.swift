@@ -34,6 +34,7 @@ extension FuzzTarget {
         case .pattern: Extremes.patterns
         case .caller: Extremes.callers
         case .credential: Extremes.credentials
+        case .certificate: Extremes.credentials + FuzzedTrust.seeds
         case .delivery: Extremes.deliveries
         case .settings: Extremes.settings
         case .schema: Extremes.schemas

@@ -57,6 +57,8 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case caller
     /// A chain of X.509 certificates, as a member of a group shows it.
     case credential
+    /// A certificate of a device or a root, a request for one, a revocation list.
+    case certificate
     /// Records of a groups' delivery service.
     case delivery
     /// A file of settings, and a command line it is for.
@@ -97,6 +99,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .recording: unsafe FuzzedText.recording(Array(bytes))
         case .pattern: unsafe FuzzedText.pattern(Array(bytes))
         case .credential: unsafe FuzzedCredential.credential(Array(bytes))
+        case .certificate: unsafe FuzzedTrust.run(Array(bytes))
         case .delivery: unsafe FuzzedCredential.delivery(Array(bytes))
         case .settings: unsafe FuzzedSettings.run(Array(bytes))
         case .schema: unsafe FuzzedText.schema(Array(bytes))

@@ -23,6 +23,10 @@ extension API {
         AnyMethod(Shell.Attach.self),
         AnyMethod(Shell.Change.self), AnyMethod(Shell.Open.self), AnyMethod(Shell.Sessions.self),
         AnyMethod(ThisDevice.Echo.self), AnyMethod(ThisDevice.Status.self), AnyMethod(ThisDevice.Stop.self),
-        AnyMethod(API.Document.self), AnyMethod(Reach.Failed.self),
+        AnyMethod(API.Document.self), AnyMethod(Reach.Failed.self), AnyMethod(Trust.Begin.self),
+        AnyMethod(Trust.Enrol.self),
+        AnyMethod(Trust.Issue.self), AnyMethod(Trust.Meet.self), AnyMethod(Trust.Networks.self),
+        AnyMethod(Trust.Offer.self), AnyMethod(Trust.Renew.self), AnyMethod(Trust.Revoke.self),
+        AnyMethod(Trust.Status.self), AnyMethod(Trust.Update.self),
     ]
 }

@@ -67,7 +67,7 @@ extension Root {
     private static let habits = [
         "ssh": "shell", "exec": "shell", "run": "shell", "scp": "cp", "copy": "cp", "rsync": "sync", "sftp": "browse",
         "tunnel": "forward", "proxy": "via", "start": "up", "stop": "down", "connect": "pair", "join": "pair",
-        "list": "devices", "unpair": "forget", "revoke": "grant", "move": "mv", "delete": "rm", "less": "cat",
+        "list": "devices", "unpair": "forget", "enroll": "enrol", "move": "mv", "delete": "rm", "less": "cat",
         "more": "cat", "log": "audit", "logs": "audit", "rmdir": "rm", "remove": "rm", "unlink": "rm", "vi": "edit",
         "vim": "edit", "nano": "edit", "dir": "ls", "tree": "ls", "peers": "devices", "version": "--version",
     ]

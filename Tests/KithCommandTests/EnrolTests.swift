@@ -1,0 +1,121 @@
+import Foundation
+import KithTesting
+import Testing
+
+@Suite(.timeLimit(.minutes(4))) struct EnrolTests {
+    private struct Status: Decodable {
+        struct Member: Decodable {
+            var name: String?
+            var state: String
+        }
+        var state: String
+        var root: String?
+        var isHolder: Bool
+        var serial: String?
+        var revocations: UInt64
+        var members: [Member]
+    }
+
+    private func trust(_ machine: Machine) async throws -> Status {
+        try JSONDecoder().decode(Status.self, from: Data(try await machine.expect("trust", "--json").utf8))
+    }
+
+    /// Starts `kith enrol` and waits for its code.
+    private func ask(_ machine: Machine, _ more: String...) async throws -> (running: Running, code: String) {
+        let running = try machine.start(["enrol"] + more)
+        let sign = "  kith enrol \(machine.name) "
+        var code = ""
+        try await eventually {
+            let text = running.soFar
+            guard let range = text.range(of: sign), let end = text[range.upperBound...].firstIndex(of: "\n") else {
+                return !running.process.isRunning
+            }
+            code = String(text[range.upperBound..<end])
+            return true
+        }
+        try #require(!code.isEmpty, "\(running.soFar)")
+        return (running, code)
+    }
+
+    @Test func `a device is enrolled by its code, keeps that over a restart, and is revoked for good`() async throws {
+        try await withTwoMachines { laptop, phone in
+            try await laptop.invite(phone, "shell")
+            #expect(try await phone.expect("trust").contains("No certificate"))
+            let early = try await laptop.kith(["enrol", "phone", "abcd-ef23"])
+            #expect(early.status == 3 && early.error.contains("kith enrol --begin"), "\(early)")
+            try await laptop.expect("enrol", "--begin")
+            #expect(try await laptop.kith(["enrol", "--begin"]).status == 4)
+            #expect(try await laptop.kith(["enrol", "phone", "abcd-ef23"]).status == 3)
+
+            let (asking, code) = try await ask(phone)
+            let wrong = code == "aaaa-aaaa" ? "bbbb-bbbb" : "aaaa-aaaa"
+            let refused = try await laptop.kith(["enrol", "phone", wrong])
+            #expect(refused.status == 5 && refused.error.contains("2 more tries"), "\(refused)")
+            let issued = try await laptop.expect("enrol", "phone", "-", input: Data("\(code.uppercased())\n".utf8))
+            #expect(issued.contains("phone is one of your devices"), "\(issued)")
+            let asked = try await asking.outcome(seconds: 60)
+            #expect(asked.status == 0 && asked.output.contains("Enrolled by laptop"), "\(asked)")
+            #expect(asked.error.contains("wrong code"), "\(asked)")
+
+            let (here, there) = (try await trust(phone), try await trust(laptop))
+            #expect(here.state == "valid" && !here.isHolder && there.state == "valid" && there.isHolder)
+            #expect(here.root == there.root && there.members.map(\.name) == ["phone"])
+            try await phone.expect("down")
+            #expect(try await trust(phone).serial == here.serial)
+            try await phone.up()
+            #expect(try await phone.expect("trust").contains("held by laptop"))
+
+            // While nobody asks, there is nothing to answer.
+            #expect(try await laptop.kith(["enrol", "phone", code]).status == 3)
+
+            let revoked = try await laptop.expect("revoke", "phone", "--reason", "lost")
+            #expect(revoked.contains("Revoked phone"), "\(revoked)")
+            #expect(try await phone.kith(["ping", "laptop", "-c", "1"]).status == 6)
+            #expect(try await laptop.expect("trust").contains("lost"))
+            #expect(try await laptop.kith(["revoke", "phone"]).status == 3)
+            let invitation = try await laptop.expect("invite", "--yes", "--text")
+            let again = try await phone.kith(
+                ["pair", invitation.trimmingCharacters(in: .whitespacesAndNewlines), "--yes"])
+            #expect(again.status != 0, "\(again)")
+            #expect(try await laptop.expect("audit").contains("revoked by the root"))
+        }
+    }
+
+    @Test func `the text of the QR code enrols a device, and a request ends with its command`() async throws {
+        try await withTwoMachines { laptop, phone in
+            try await laptop.invite(phone)
+            try await laptop.expect("enrol", "--begin", "--json")
+            let (stopped, old) = try await ask(phone)
+            kill(stopped.process.processIdentifier, SIGINT)
+            #expect(try await stopped.outcome(seconds: 60).status == 130)
+            #expect(try await laptop.kith(["enrol", "phone", old]).status == 3)
+
+            let running = try phone.start(["enrol", "--json"])
+            struct Waiting: Decodable {
+                struct Code: Decodable { var text: String }
+                var waiting: Code
+            }
+            var text: String?
+            try await eventually {
+                text = try? JSONDecoder().decode(Waiting.self, from: Data(running.soFar.utf8)).waiting.text
+                return text != nil
+            }
+            try await laptop.expect("enrol", try #require(text))
+            #expect(try await running.outcome(seconds: 60).output.contains("enrolled"))
+            #expect(try await trust(phone).state == "valid")
+        }
+    }
+
+    @Test func `a command line that makes no sense is refused before anything is asked`() async throws {
+        let machine = try Machine("odd")
+        for words in [
+            ["--begin", "--replace"], ["laptop", "code", "--begin"], ["--days", "9"],
+            ["laptop", "code", "--days", "0"],
+            ["kith-enrol1-nonsense"],
+        ] {
+            #expect(try await machine.kith(["enrol"] + words).status == 64, "\(words)")
+        }
+        #expect(try await machine.kith(["revoke", "phone", "--reason", "bored"]).status == 64)
+        await machine.remove()
+    }
+}
