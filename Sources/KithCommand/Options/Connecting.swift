@@ -26,7 +26,9 @@ func showingAwaitedDevices<Result>(
 
 extension Root {
     /// Commands about a device that do not try to reach it, or say themselves that they do.
-    private static let unreaching: Set<String> = ["devices", "grant", "rename", "forget", "config", "doctor", "inbox", "trust"]
+    private static let unreaching: Set<String> = [
+        "devices", "grant", "rename", "forget", "config", "doctor", "inbox", "trust",
+    ]
 
     /// The devices that the command line of this process names and is going to reach.
     fileprivate static func devicesToReach() throws -> [String] {

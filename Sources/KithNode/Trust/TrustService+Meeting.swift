@@ -100,6 +100,8 @@ extension TrustService {
             }
             guard same.isHolder, !own.isHolder else { return }
             try await renew(from: device, root)
+            // Nothing proves who sealed a network key but the connection: only the one that issued the certificate is asked.
+            guard try pinned()?.holder == device else { return }
             let have = try keys.networks()
             let sent = try await node.client.call(
                 Trust.Networks.self, Trust.Networks.Input(have: have), on: device.description, options: options)
