@@ -11,11 +11,19 @@ public struct KeyID: Hashable, Sendable {
     /// The identity of a public key, given in its uncompressed form (SEC 1 §2.3.3).
     public init(publicKey: [UInt8]) { bytes = Array(SHA256.hash(data: publicKey).prefix(16)) }
 
+    /// Takes the 16 bytes.
+    init(bytes: [UInt8]) { self.bytes = bytes }
+
     /// Reads the text form; `nil` for anything else.
     public init?(_ text: some StringProtocol) {
         guard let bytes = Base32Hex.decode(text), bytes.count == 16 else { return nil }
         self.bytes = bytes
     }
+}
+
+extension KeyID: Comparable {
+    /// Orders by the bytes.
+    public static func < (left: KeyID, right: KeyID) -> Bool { left.bytes.lexicographicallyPrecedes(right.bytes) }
 }
 
 extension KeyID: CustomStringConvertible {
