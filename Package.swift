@@ -319,6 +319,7 @@ let package = Package(
     platforms: [.macOS(.v15), .iOS(.v18)],
     products: [
         .library(name: "Kith", targets: ["Kith"]),
+        .library(name: "KithTrust", targets: ["KithTrust"]),
         .library(name: "KithClient", targets: ["KithClient"]),
         .library(name: "KithNode", targets: ["KithNode"]),
         .library(name: "KithTelemetry", targets: ["KithTelemetry"]),

@@ -23,12 +23,17 @@ let package = Package(
                 .product(name: "Kith", package: "kith"), .product(name: "KithClient", package: "kith"),
                 .product(name: "KithNode", package: "kith"), .product(name: "KithTelemetry", package: "kith"),
                 .product(name: "KithGroups", package: "kith"), .product(name: "KithMLS", package: "kith"),
-                .product(name: "KithStore", package: "kith"),
+                .product(name: "KithStore", package: "kith"), .product(name: "KithTrust", package: "kith"),
             ]),
-        // What the next two begin with.
+        // What the next three begin with.
         .target(name: "TwoDevices", dependencies: [.product(name: "Kith", package: "kith")]),
         .executableTarget(name: "MathService", dependencies: ["TwoDevices", .product(name: "Kith", package: "kith")]),
         .executableTarget(name: "Chat", dependencies: ["TwoDevices", .product(name: "Kith", package: "kith")]),
+        .executableTarget(
+            name: "Sensor",
+            dependencies: [
+                "TwoDevices", .product(name: "Kith", package: "kith"), .product(name: "KithTrust", package: "kith"),
+            ]),
         .executableTarget(name: "QUICEcho", dependencies: [.product(name: "KithNet", package: "kith")]),
         .executableTarget(
             name: "MLSChat",

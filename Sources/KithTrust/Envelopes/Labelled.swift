@@ -6,7 +6,7 @@ import KithWire
 /// enum MedicalLabel: FieldLabel { static let label = "medical" }
 /// typealias Medical<Value: Codable & Sendable> = Labelled<MedicalLabel, Value>
 ///
-/// struct Reading: Codable {
+/// struct Reading: Codable, Sendable {
 ///     var room: String
 ///     @Medical var pulse: Int?
 /// }

@@ -10,6 +10,7 @@ import KithNode
 import KithShell
 import KithStore
 import KithTelemetry
+import KithTrust
 
 // MARK: - Devices and nodes
 
@@ -249,4 +250,19 @@ func sign(
     let client = try GroupClient(
         name: "anna", signer: chip, storage: storage, delivery: delivery, options: options)
     return client
+}
+
+// MARK: - Keys
+
+enum MedicalLabel: FieldLabel { static let label = "medical" }
+typealias Medical<Value: Codable & Sendable> = Labelled<MedicalLabel, Value>
+
+struct Reading: Codable, Sendable {
+    var room: String
+    @Medical var pulse: Int?
+}
+
+func publish(_ reading: Reading, for doctors: AgreementKey, by mine: AgreementKey, on device: Device) throws {
+    let keys = FieldKeys(context: "clinic", sealing: ["medical": [doctors.publicKey]], opening: [mine])
+    try keys.use { try device.publish(reading, to: "ward/3") }
 }
