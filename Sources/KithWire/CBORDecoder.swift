@@ -34,6 +34,28 @@ extension CBORDecoder {
     package static func fits(_ bytes: [UInt8], maxDepth: Int) -> Bool {
         (try? CBORTable(bytes, maxDepth: maxDepth)) != nil
     }
+
+    /// Tells whether `bytes`, which ``CBOREncoder`` wrote, hold at most `limit` arrays and maps, and so nest no deeper.
+    ///
+    /// Allocates nothing, and checks nothing else.
+    package static func holdsContainers(_ bytes: [UInt8], atMost limit: Int) -> Bool {
+        var (offset, containers) = (0, 0)
+        while offset < bytes.count {
+            let major = bytes[offset] >> 5
+            let (value, end) = CBORTable.argument(in: bytes, at: offset)
+            offset = end
+            switch major {
+            case 2, 3:
+                guard let length = Int(exactly: value), length <= bytes.count - end else { return false }
+                offset += length
+            case 4, 5:
+                containers += 1
+                guard containers <= limit else { return false }
+            default: continue
+            }
+        }
+        return true
+    }
 }
 
 /// Decodes one item.

@@ -17,6 +17,7 @@ public struct CBOREncoder: Sendable {
         } else {
             let node = EncodingNode(run)
             try node.fill(with: value)
+            bytes.reserveCapacity(node.buffer.bytes.count + 9)
             node.buffer.write(to: &bytes)
         }
         return bytes
@@ -282,6 +283,7 @@ private struct EncodingBuffer {
     mutating func begin(_ wanted: Content) {
         if content == wanted, wanted != .value { return }
         if content != .nothing { clear() }
+        if bytes.capacity == 0 { bytes.reserveCapacity(64) }
         content = wanted
     }
 
@@ -292,6 +294,7 @@ private struct EncodingBuffer {
 
     mutating func beginMember(_ name: String) {
         begin(.map)
+        if members.capacity == 0 { members.reserveCapacity(4) }
         endMember()
         var member = Member(start: bytes.count, end: bytes.count, rank: 0)
         var name = name

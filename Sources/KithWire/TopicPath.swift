@@ -46,6 +46,10 @@ public struct TopicPath: Hashable, Sendable {
         guard text.utf8.count <= Self.byteLimit else {
             throw Self.invalid(text, "is longer than \(Self.byteLimit) bytes")
         }
+        if network == Self.defaultNetwork, let segments = Self.plainSegments(text) {
+            try self.init(network: network, segments, text)
+            return
+        }
         let parts = text.split(separator: ":", omittingEmptySubsequences: false)
         guard parts.count <= 2 else { throw Self.invalid(text, "has more than one colon") }
         guard parts.count == 1 || !parts[0].isEmpty else {
@@ -98,8 +102,34 @@ public struct TopicPath: Hashable, Sendable {
         }
         self.network = network
         self.segments = segments
-        guard description.utf8.count <= Self.byteLimit else {
+        guard network.utf8.count + 1 + pathByteCount <= Self.byteLimit else {
             throw Self.invalid(text, "is longer than \(Self.byteLimit) bytes")
+        }
+    }
+
+    /// The segments of a path of printable ASCII with nothing in it that has a meaning but slashes; `nil` for any other.
+    ///
+    /// Most paths are of that kind, and every publication by name reads one.
+    private static func plainSegments(_ text: String) -> [Segment]? {
+        let bytes = text.utf8
+        var count = 1
+        for byte in bytes {
+            switch byte {
+            case UInt8(ascii: ":"), UInt8(ascii: "*"), UInt8(ascii: ">"), UInt8(ascii: "{"), UInt8(ascii: "}"):
+                return nil
+            case UInt8(ascii: "/"): count += 1
+            case 0x20..<0x7F: continue
+            default: return nil
+            }
+        }
+        var segments: [Segment] = []
+        segments.reserveCapacity(count)
+        var start = bytes.startIndex
+        while true {
+            let end = bytes[start...].firstIndex(of: UInt8(ascii: "/")) ?? bytes.endIndex
+            if start < end { segments.append(.literal(String(text[start..<end]))) }
+            guard end < bytes.endIndex else { return segments }
+            start = bytes.index(after: end)
         }
     }
 
@@ -259,15 +289,41 @@ extension String {
 extension TopicPath: CustomStringConvertible {
     /// The path as text, always with its network.
     public var description: String {
-        "\(network):" + segments.lazy.map(\.description).joined(separator: "/")
+        var text = ""
+        text.reserveCapacity(network.utf8.count + 1 + pathByteCount)
+        text += network
+        text += ":"
+        appendPath(to: &text)
+        return text
+    }
+
+    /// The number of bytes behind the network and its colon.
+    private var pathByteCount: Int {
+        segments.reduce(segments.count - 1) { count, segment in
+            switch segment {
+            case .literal(let text): count + text.utf8.count
+            case .parameter(let name): count + name.utf8.count + 2
+            case .one, .rest: count + 1
+            }
+        }
+    }
+
+    private func appendPath(to text: inout String) {
+        for (index, segment) in segments.enumerated() {
+            if index > 0 { text += "/" }
+            text += segment.description
+        }
     }
 }
 
 extension TopicPath {
     /// The path as text, as short as it can be written: without the default network.
     public var text: String {
-        network == Self.defaultNetwork
-            ? segments.lazy.map(\.description).joined(separator: "/") : description
+        guard network == Self.defaultNetwork else { return description }
+        var text = ""
+        text.reserveCapacity(pathByteCount)
+        appendPath(to: &text)
+        return text
     }
 
     /// The path as grants name it, where the first dot of a name without a slash would be read as one.

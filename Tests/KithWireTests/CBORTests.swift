@@ -3,6 +3,20 @@ import KithWire
 import Testing
 
 @Suite struct CBORTests {
+    @Test func `the arrays and maps of a value are counted as they are written`() throws {
+        let text = String(repeating: "\u{84}\u{A1}", count: 200)
+        let value = ["a": [text, "b"], "c": [], "d": [String(repeating: "x", count: 70_000)]]
+        let bytes = try CBOREncoder().encode(value)
+        #expect(CBORDecoder.holdsContainers(bytes, atMost: 4))
+        #expect(!CBORDecoder.holdsContainers(bytes, atMost: 3))
+        let numbers = try CBOREncoder().encode([0.1, -1e300, 21.5, 7])
+        #expect(CBORDecoder.holdsContainers(numbers, atMost: 1))
+        #expect(!CBORDecoder.holdsContainers(numbers, atMost: 0))
+        // A length that is not there.
+        #expect(!CBORDecoder.holdsContainers([0x5B, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF], atMost: 9))
+        #expect(!CBORDecoder.holdsContainers([0x61], atMost: 9))
+    }
+
     // MARK: - RFC 8949, Appendix A
 
     @Test(

@@ -160,4 +160,17 @@ struct TopicPathTests {
             try CBORDecoder().decode([TopicPath].self, from: CBOREncoder().encode(["a:b:c"]))
         }
     }
+
+    @Test func `a plain path is read as any other, and is as long as any other may be`() throws {
+        for (plain, other) in [("a/b", "default:a/b"), ("//a//b c//", "default:a/b c"), ("a.b/$c", "default:a.b/$c")] {
+            let (path, same) = (try TopicPath(plain), try TopicPath(other))
+            #expect(path == same && path.hashValue == same.hashValue)
+            #expect(path.text == same.text && path.description == same.description && path.isConcrete)
+        }
+        let longest = String(repeating: "a", count: TopicPath.byteLimit - "default:".utf8.count)
+        #expect(try TopicPath(longest).description.utf8.count == TopicPath.byteLimit)
+        for text in ["", "/", "//", longest + "a", "a\tb", "a\u{7F}", String(repeating: "a/", count: 33)] {
+            #expect(throws: KithError(.invalid, "")) { try TopicPath(text) }
+        }
+    }
 }

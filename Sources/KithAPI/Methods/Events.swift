@@ -26,16 +26,20 @@ public enum Events {
         ///
         /// - Throws: `KithError` `.exhausted` when it is longer than ``Events/messageLimit`` or too deep; whatever the
         ///   value's own `encode(to:)` throws.
-        public init(_ value: some Encodable) throws { try self.init(checking: CBOREncoder().encode(value)) }
+        public init(_ value: some Encodable) throws {
+            let bytes = try CBOREncoder().encode(value)
+            try self.init(
+                checking: bytes, isShallow: CBORDecoder.holdsContainers(bytes, atMost: messageDepth))
+        }
 
-        private init(checking bytes: [UInt8]) throws(KithError) {
+        private init(checking bytes: [UInt8], isShallow: Bool = false) throws(KithError) {
             guard bytes.count <= messageLimit else {
                 throw KithError(
                     .exhausted,
                     "An event's message has at most \(messageLimit >> 10) KiB; this has \(bytes.count) bytes.")
             }
             // Each level takes a byte at the least.
-            guard bytes.count <= messageDepth || CBORDecoder.fits(bytes, maxDepth: messageDepth) else {
+            guard isShallow || bytes.count <= messageDepth || CBORDecoder.fits(bytes, maxDepth: messageDepth) else {
                 throw KithError(.exhausted, "An event's message nests at most \(messageDepth) deep.")
             }
             self.bytes = bytes

@@ -134,6 +134,9 @@ public final class EventHub: Sendable {
         var waiters: [Waiter<Void>] = []
         let publication = state.withLock { state -> Publication in
             if kept == nil { state.sequence += 1 }
+            if kept == nil, options.retain == nil, state.subscribers.isEmpty, isLocal || state.history == nil {
+                return Publication(sequence: state.sequence, subscribers: 0, devices: 0)  // nobody is to get it
+            }
             let event = SharedEvent(
                 kept?.event
                     ?? Events.Event(

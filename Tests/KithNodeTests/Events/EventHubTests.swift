@@ -103,6 +103,17 @@ struct Reading: Codable, Sendable, Hashable {
         #expect(try await anything.next()?.message == 7)
     }
 
+    @Test func `that nobody gets are numbered and checked all the same`() throws {
+        let hub = try HubSpace().hub
+        let first = try hub.publish(Events.Message("a"), to: TopicPath("a/b"))
+        #expect(first == EventHub.Publication(sequence: 1, subscribers: 0, devices: 0))
+        #expect(throws: KithError(.invalid, "")) { try hub.publish(Events.Message("b"), to: TopicPath("a/*")) }
+        let retained = try hub.publish(
+            Events.Message("c"), to: TopicPath("a/b"), options: PublishOptions(retain: .seconds(60)))
+        #expect(retained.sequence == 2 && hub.counts.retained == 1)
+        #expect(try hub.publish(Events.Message("d"), to: TopicPath("a/b")).sequence == 3)
+    }
+
     @Test func `too large or too deep are refused`() throws {
         let space = try HubSpace()
         let limit = Events.messageLimit
