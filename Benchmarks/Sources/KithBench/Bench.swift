@@ -14,7 +14,7 @@ enum Bench {
         let incoming: Connection
     }
 
-    private static func endpoint(maxIncomingStreams: Int? = nil, isClassical: Bool = false) async throws -> Endpoint {
+    static func endpoint(maxIncomingStreams: Int? = nil, isClassical: Bool = false) async throws -> Endpoint {
         var options = Endpoint.Options()
         options.offersPostQuantumKeyShare = !isClassical
         options.bindAddresses = [NetworkAddress(ipv4: (127, 0, 0, 1), port: 0)]

@@ -125,7 +125,8 @@ extension Bench {
         return results
     }
 
-    private static func pair(_ near: Device, with far: Device) async throws {
+    /// Pairs two devices that run.
+    static func pair(_ near: Device, with far: Device) async throws {
         let invitation = try await far.client.call(
             Invitations.Create.self, .init(grants: [], lifetimeSeconds: 60, isAutomatic: true))
         let joining = try await near.client.open(

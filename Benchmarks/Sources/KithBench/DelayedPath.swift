@@ -2,7 +2,7 @@ import KithWire
 import NIOCore
 import NIOPosix
 
-/// A way to a server on loopback that takes a while in each direction, for one client.
+/// A way to a server on loopback that takes a while in each direction, and may lose and reorder, for one client.
 final class DelayedPath: Sendable {
     /// Where the client dials.
     let address: NetworkAddress
@@ -10,12 +10,13 @@ final class DelayedPath: Sendable {
     private let near: any Channel
     private let far: any Channel
 
-    /// Opens a way to the server on `port`.
-    init(toPort port: UInt16, delay: Duration) async throws {
+    /// Opens a way to the server on `port` that loses the share `loss` of the packets, and lets the share `late` arrive
+    /// behind those that were sent up to 10 ms later.
+    init(toPort port: UInt16, delay: Duration, loss: Double = 0, late: Double = 0) async throws {
         let delay = TimeAmount(delay)
         group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let loop = group.next()
-        let ends = Ends()
+        let ends = Ends(loss: loss, late: late)
         let server = try SocketAddress(ipAddress: "127.0.0.1", port: Int(port))
         near = try await DatagramBootstrap(group: loop)
             .channelInitializer { channel in
@@ -48,6 +49,23 @@ final class DelayedPath: Sendable {
         var near: (any Channel)?
         var far: (any Channel)?
         var client: SocketAddress?
+        private let loss: Double
+        private let late: Double
+        /// The same losses each time.
+        private var seed: UInt64 = 16
+
+        init(loss: Double, late: Double) { (self.loss, self.late) = (loss, late) }
+
+        private func happens(_ share: Double) -> Bool {
+            guard share > 0 else { return false }
+            seed = seed &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+            return Double(seed >> 11) / Double(1 << 53) < share
+        }
+
+        /// What the next packet takes longer; `nil`: it is lost.
+        func fate() -> TimeAmount? {
+            happens(loss) ? nil : happens(late) ? .milliseconds(10) : .zero
+        }
     }
 
     private final class Forwarder: ChannelInboundHandler {
@@ -66,7 +84,8 @@ final class DelayedPath: Sendable {
             let envelope = unwrapInboundIn(data)
             if target != nil { ends.client = envelope.remoteAddress }
             guard let to = target ?? ends.client, let out = target == nil ? ends.near : ends.far else { return }
-            context.eventLoop.scheduleTask(in: delay) {
+            guard let more = ends.fate() else { return }
+            context.eventLoop.scheduleTask(in: delay + more) {
                 out.writeAndFlush(AddressedEnvelope(remoteAddress: to, data: envelope.data), promise: nil)
             }
         }
