@@ -124,10 +124,10 @@ extension OpenRPC {
                 }
                 lines.append("")
             }
-            lines.append("Answer: \(Self.cell(words(for: method.result.schema)))")
-            if let way = method.upstream { lines.append("; the caller sends \(Self.cell(words(for: way)))") }
-            if let way = method.downstream { lines.append("; the device sends \(Self.cell(words(for: way)))") }
-            lines.append("")
+            var answer = "Answer: \(Self.cell(words(for: method.result.schema)))"
+            if let way = method.upstream { answer += "; the caller sends \(Self.cell(words(for: way)))" }
+            if let way = method.downstream { answer += "; the device sends \(Self.cell(words(for: way)))" }
+            lines += [answer, ""]
         }
         lines += ["## Types", ""]
         for (name, schema) in components.schemas.sorted(by: { $0.key < $1.key }) {
