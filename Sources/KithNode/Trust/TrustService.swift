@@ -135,12 +135,14 @@ public final class TrustService: Service {
     }
 
     private func run(_ signals: AsyncStream<Void>) async {
+        let clock = node.clock
         await withDiscardingTaskGroup { group in
-            group.addTask {
-                while !Task.isCancelled {
+            // A node that is dropped without being stopped must not be asked for anything.
+            group.addTask { [weak node = self.node] in
+                while !Task.isCancelled, node != nil {
                     await self.lookAfterCertificate()
                     // The sleep ends early only when cancelled.
-                    try? await self.node.clock.sleep(until: self.node.clock.now + Self.interval, tolerance: nil)
+                    try? await clock.sleep(until: clock.now + Self.interval, tolerance: nil)
                 }
             }
             for await _ in signals {
