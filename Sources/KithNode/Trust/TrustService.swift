@@ -87,7 +87,8 @@ public final class TrustService: Service {
     /// Begins to meet the devices that are connected, and to look after the certificate of this one.
     public func start(_ context: StartContext) async throws {
         let (signals, signal) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-        let task = Task(name: "kith trust") { await self.run(signals) }
+        let held: @Sendable () -> Node? = { [weak node] in node }
+        let task = Task(name: "kith trust") { await self.run(signals, for: held) }
         state.withLock { ($0.work, $0.signal) = (task, signal) }
         signal.yield()
     }
@@ -134,27 +135,46 @@ public final class TrustService: Service {
         signal?.yield()
     }
 
-    private func run(_ signals: AsyncStream<Void>) async {
-        let clock = node.clock
+    /// Works until it is cancelled, or until the node is gone: one that was dropped without being stopped.
+    ///
+    /// While something is done the node is held, and never while nothing is.
+    private func run(_ signals: AsyncStream<Void>, for node: @escaping @Sendable () -> Node?) async {
         await withDiscardingTaskGroup { group in
-            // A node that is dropped without being stopped must not be asked for anything.
-            group.addTask { [weak node = self.node] in
-                while !Task.isCancelled, node != nil {
-                    await self.lookAfterCertificate()
+            group.addTask {
+                while let clock = await self.lookAfterCertificate(of: node()) {
                     // The sleep ends early only when cancelled.
                     try? await clock.sleep(until: clock.now + Self.interval, tolerance: nil)
+                    if Task.isCancelled { return }
                 }
             }
             for await _ in signals {
+                guard let node = node() else { break }
                 let (unmet, untold) = state.withLock { state in
                     defer { (state.unmet, state.untold) = ([], []) }
                     return (state.unmet, state.untold)
                 }
-                for device in unmet { group.addTask { await self.goAndMeet(device) } }
-                for device in untold { group.addTask { _ = await self.tell(device) } }
+                for device in unmet {
+                    group.addTask {
+                        await self.goAndMeet(device)
+                        withExtendedLifetime(node) {}
+                    }
+                }
+                for device in untold {
+                    group.addTask {
+                        _ = await self.tell(device)
+                        withExtendedLifetime(node) {}
+                    }
+                }
             }
             group.cancelAll()
         }
+    }
+
+    /// Looks after the certificate while the node is there; returns its clock, `nil` when it is gone.
+    private func lookAfterCertificate(of node: Node?) async -> (any Ticker)? {
+        guard let node else { return nil }
+        await lookAfterCertificate()
+        return node.clock
     }
 
     // MARK: - What is known
