@@ -171,8 +171,15 @@ extension TrustService {
         guard let (root, _, _) = try pinned() else { return false }
         let known = try revocations(root)
         guard try list.replaces(known) else { return false }
-        _ = try store.setRevocations(
-            StoredRevocations(number: list.number, list: list.bytes, devices: list.entries.map(\.device)), now: now())
+        do throws(KithError) {
+            _ = try store.setRevocations(
+                StoredRevocations(number: list.number, list: list.bytes, devices: list.entries.map(\.device)),
+                now: now())
+        } catch {
+            guard error.code == .conflict else { throw error }
+            // The same list came another way meanwhile.
+            return false
+        }
         for entry in list.entries where known?.revokes(entry.device) != true { node.revoke(entry.device) }
         node.logger.notice(
             "took a revocation list", metadata: ["number": "\(list.number)", "devices": "\(list.entries.count)"])

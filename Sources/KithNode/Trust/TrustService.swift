@@ -87,11 +87,14 @@ public final class TrustService: Service {
     /// Begins to meet the devices that are connected, and to look after the certificate of this one.
     public func start(_ context: StartContext) async throws {
         let (signals, signal) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-        let held: @Sendable () -> Node? = { [weak node] in node }
-        let task = Task(name: "kith trust") { await self.run(signals, for: held) }
+        let (owner, clock) = (Owner(service: self, node: node), node.clock)
+        let task = Task(name: "kith trust") { await Self.run(signals, for: owner, on: clock) }
         state.withLock { ($0.work, $0.signal) = (task, signal) }
         signal.yield()
     }
+
+    /// Ends what runs for a node that was dropped.
+    deinit { state.withLock { $0.work }?.cancel() }
 
     /// Ends what runs, and the request that waits.
     public func stop() async {
@@ -135,46 +138,47 @@ public final class TrustService: Service {
         signal?.yield()
     }
 
-    /// Works until it is cancelled, or until the node is gone: one that was dropped without being stopped.
+    /// The service and its node for as long as both are there.
     ///
-    /// While something is done the node is held, and never while nothing is.
-    private func run(_ signals: AsyncStream<Void>, for node: @escaping @Sendable () -> Node?) async {
+    /// A node may be dropped without being stopped: what works for it in the background holds neither while it waits.
+    private struct Owner: Sendable {
+        weak let service: TrustService?
+        weak let node: Node?
+
+        /// Runs `body`, during which both stay; does nothing once one of them is gone.
+        func perform(_ body: (TrustService) async -> Void) async {
+            guard let node, let service else { return }
+            await body(service)
+            withExtendedLifetime(node) {}
+        }
+    }
+
+    private static func run(_ signals: AsyncStream<Void>, for owner: Owner, on clock: any Ticker) async {
         await withDiscardingTaskGroup { group in
             group.addTask {
-                while let clock = await self.lookAfterCertificate(of: node()) {
+                while !Task.isCancelled {
+                    await owner.perform { await $0.lookAfterCertificate() }
                     // The sleep ends early only when cancelled.
                     try? await clock.sleep(until: clock.now + Self.interval, tolerance: nil)
-                    if Task.isCancelled { return }
                 }
             }
             for await _ in signals {
-                guard let node = node() else { break }
-                let (unmet, untold) = state.withLock { state in
-                    defer { (state.unmet, state.untold) = ([], []) }
-                    return (state.unmet, state.untold)
-                }
-                for device in unmet {
-                    group.addTask {
-                        await self.goAndMeet(device)
-                        withExtendedLifetime(node) {}
-                    }
-                }
-                for device in untold {
-                    group.addTask {
-                        _ = await self.tell(device)
-                        withExtendedLifetime(node) {}
-                    }
-                }
+                group.addTask { await owner.perform { await $0.meetAndTell() } }
             }
             group.cancelAll()
         }
     }
 
-    /// Looks after the certificate while the node is there; returns its clock, `nil` when it is gone.
-    private func lookAfterCertificate(of node: Node?) async -> (any Ticker)? {
-        guard let node else { return nil }
-        await lookAfterCertificate()
-        return node.clock
+    /// Meets and tells the devices that wait for it.
+    private func meetAndTell() async {
+        let (unmet, untold) = state.withLock { state in
+            defer { (state.unmet, state.untold) = ([], []) }
+            return (state.unmet, state.untold)
+        }
+        await withDiscardingTaskGroup { group in
+            for device in unmet { group.addTask { await self.goAndMeet(device) } }
+            for device in untold { group.addTask { _ = await self.tell(device) } }
+        }
     }
 
     // MARK: - What is known
