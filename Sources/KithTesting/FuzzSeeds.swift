@@ -35,6 +35,7 @@ extension FuzzTarget {
         case .caller: Extremes.callers
         case .credential: Extremes.credentials
         case .certificate: Extremes.credentials + FuzzedTrust.seeds
+        case .envelope: FuzzedEnvelopes.seeds
         case .delivery: Extremes.deliveries
         case .settings: Extremes.settings
         case .schema: Extremes.schemas

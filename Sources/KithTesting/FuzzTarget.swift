@@ -59,6 +59,8 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case credential
     /// A certificate of a device or a root, a request for one, a revocation list.
     case certificate
+    /// An envelope, a message to one key, a labelled member, or the inside of a key ring.
+    case envelope
     /// Records of a groups' delivery service.
     case delivery
     /// A file of settings, and a command line it is for.
@@ -100,6 +102,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .pattern: unsafe FuzzedText.pattern(Array(bytes))
         case .credential: unsafe FuzzedCredential.credential(Array(bytes))
         case .certificate: unsafe FuzzedTrust.run(Array(bytes))
+        case .envelope: unsafe FuzzedEnvelopes.run(Array(bytes))
         case .delivery: unsafe FuzzedCredential.delivery(Array(bytes))
         case .settings: unsafe FuzzedSettings.run(Array(bytes))
         case .schema: unsafe FuzzedText.schema(Array(bytes))

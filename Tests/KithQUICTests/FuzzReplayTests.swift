@@ -16,6 +16,13 @@ import Testing
             .map { [UInt8](try Data(contentsOf: $0)) }
     }
 
+    @Test func `make fuzz runs every target`() throws {
+        let script = try String(contentsOf: Self.package.appending(path: "scripts/fuzz"), encoding: .utf8)
+        let list = try #require(script.firstMatch(of: /\ntargets="([^"]*)"/)).1
+        let known = list.split(whereSeparator: \.isWhitespace).map(String.init)
+        #expect(known.sorted() == FuzzTarget.allCases.map(\.rawValue).sorted())
+    }
+
     @Test(arguments: FuzzTarget.allCases) func `every kept input keeps its promise`(target: FuzzTarget) async throws {
         let seeds = try inputs("Corpus", target) + target.extremes
         #expect(!seeds.isEmpty)
