@@ -88,9 +88,10 @@ struct DeviceParts: Sendable {
         pairing = PairingService(
             node: node, store: store, name: { ownName }, addresses: addresses, now: now)
         try node.add(pairing)
-        trust = TrustService(
-            node: node, store: store, key: key, keys: DeviceKeyRing(store, of: key), now: now)
+        let ring = DeviceKeyRing(store, of: key)
+        trust = TrustService(node: node, store: store, key: key, keys: ring, now: now)
         try node.add(trust)
+        try node.add(KeysService(ring))
         if options.services.shell { try node.add(ShellService(logger: options.logger)) }
         if options.services.files { try node.add(FilesService(logger: options.logger)) }
         if options.services.forward {

@@ -41,7 +41,7 @@ struct Root: AsyncParsableCommand {
                 subcommands: [
                     InviteCommand.self, PairCommand.self, AcceptCommand.self, DevicesCommand.self, GrantCommand.self,
                     RenameCommand.self, ForgetCommand.self, PingCommand.self, EnrolCommand.self, RevokeCommand.self,
-                    TrustCommand.self,
+                    TrustCommand.self, KeysCommand.self,
                 ]),
             CommandGroup(
                 name: "Services",

@@ -47,6 +47,20 @@ import Testing
             #expect(try await laptop.kith(["enrol", "--begin"]).status == 4)
             #expect(try await laptop.kith(["enrol", "phone", "abcd-ef23"]).status == 3)
 
+            let without = try await phone.kith(["keys", "network", "family"])
+            #expect(without.status == 3 && without.error.contains("root key"), "\(without)")
+            let family = try await laptop.expect("keys", "network", "family")
+            #expect(try await laptop.expect("keys", "network", "family") == family && family.count == 27)
+            let work = try await laptop.expect("keys", "profile", "work")
+            #expect(try await laptop.expect("keys", "label", "backup").contains("backup"))
+            let listed = try await laptop.expect("keys")
+            for line in ["network      family   \(family)", "profile      work     \(work)", "label        backup"] {
+                #expect(listed.contains(line), "\(listed)")
+            }
+            let secret = try await laptop.expect("call", "$keys/ensure", #"{"label": "backup"}"#)
+            #expect(secret.contains("\"key\""), "\(secret)")
+            #expect(try await laptop.kith(["keys", "profile", "a:b"]).status != 0)
+
             let (asking, code) = try await ask(phone)
             let wrong = code == "aaaa-aaaa" ? "bbbb-bbbb" : "aaaa-aaaa"
             let refused = try await laptop.kith(["enrol", "phone", wrong])

@@ -35,6 +35,31 @@ import Testing
         #expect(sealed.map(\.name) == ["default"] && !old.contains(sealed[0].id))
     }
 
+    @Test func `a labelled key is made once, and profiles are remembered`() throws {
+        defer { store.close() }
+        func bytes(_ label: String) throws -> [UInt8] {
+            let key = try ring().change { ring throws in try ring.ensure(KeyLabel(label)) }
+            return unsafe key.withUnsafeBytes { unsafe Array($0) }
+        }
+        let backup = try bytes("backup")
+        #expect(backup.count == 32)
+        #expect(try bytes("other") != backup && bytes("backup") == backup)
+        try ring().change { ring throws in
+            try ring.note(profile: KeyLabel("work"))
+            try ring.note(profile: KeyLabel("home"))
+            try ring.note(profile: KeyLabel("work"))
+        }
+        let kept = try #require(try ring().ring())
+        #expect(kept.profiles.map(\.text) == ["home", "work"] && kept.labelled.count == 2)
+        #expect(throws: KithError(.exhausted, "")) {
+            try ring().change { ring throws in
+                for number in 0...KeyRing.labelLimit { _ = try ring.ensure(KeyLabel("\(number)")) }
+            }
+        }
+        // All of it or nothing.
+        #expect(try ring().ring()?.labelled.count == 2)
+    }
+
     @Test func `a network key opens on the device it was sealed to, under its own name and id`() throws {
         defer { store.close() }
         let other = DeviceKeyRing(try Store.open(directory: folder.path + "/other", logger: .quiet), of: DeviceKey())

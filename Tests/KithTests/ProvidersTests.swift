@@ -279,7 +279,8 @@ private let grants: [Grant] = [.node(pattern: "who/answers"), .node(pattern: "wh
                 try await pair(phone, with: laptop, grants: [.node(pattern: "*"), .node(pattern: ">")])
                 for path in [
                     "$registry/services/list", "$registry/services/shell", "$registry/services/shell/state",
-                    "$registry/services/shell/pause", "$registry/stats", "$health/status",
+                    "$registry/services/shell/pause", "$registry/stats", "$health/status", "$keys/list", "$keys/ensure",
+                    "$keys/network", "$keys/profile",
                 ] {
                     await #expect(throws: KithError(.denied, ""), "\(path)") {
                         try await phone.client.call(named: path, on: "laptop")
@@ -296,6 +297,17 @@ private let grants: [Grant] = [.node(pattern: "who/answers"), .node(pattern: "wh
                     try await phone.client.call(named: "$registry/services/shell/pause", on: "laptop")
                 }
                 #expect(laptop.state(of: "shell") == .running)
+                // Keys are given to the device's own person, and to whom that person names.
+                let own: Keys.Secret = try await laptop.request("$keys/ensure", Keys.Label(label: "backup"))
+                _ = try await laptop.client.call(
+                    Devices.ChangeGrants.self,
+                    .init(device: phone.id.description, add: [.node(pattern: "$keys/ensure")], remove: []))
+                let given: Keys.Secret = try await phone.request(
+                    "$keys/ensure", Keys.Label(label: "backup"), from: .device("laptop"))
+                #expect(own.key.bytes.count == 32 && given == own)
+                await #expect(throws: KithError(.denied, "")) {
+                    try await phone.client.call(named: "$keys/list", on: "laptop")
+                }
             }
         }
     }

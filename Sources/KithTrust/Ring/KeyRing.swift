@@ -1,3 +1,4 @@
+import Crypto
 package import KithIdentity
 public import KithWire
 
@@ -12,6 +13,8 @@ public import KithWire
 ///  a  the device's agreement key, 32 bytes
 ///  r  the root key, 32 bytes; left out where it is not held
 ///  n  [{ l: the name of a network, k: its key, 32 bytes }], for each name the newest last
+///  s  [{ l: the label of a key, k: the key, 32 bytes }]; left out for none
+///  p  [the labels of profiles that were asked for]; left out for none
 /// ```
 ///
 /// It is sealed by ChaCha20-Poly1305 under a key that only this device's own key gives, for the label
@@ -26,6 +29,14 @@ public struct KeyRing: Sendable {
     public private(set) var root: RootKey?
     /// The network keys, for each name the newest last.
     public private(set) var networks: [NetworkKey] = []
+
+    /// The keys for programs, by their labels.
+    public private(set) var labelled: [KeyLabel: SecretBytes] = [:]
+    /// The profiles that were asked for, in the order of their labels.
+    public private(set) var profiles: [KeyLabel] = []
+
+    /// The most labelled keys in one, and the most profiles.
+    public static let labelLimit = 1_000
 
     /// Makes a ring with a new agreement key.
     public init() { agreement = AgreementKey() }
@@ -49,6 +60,32 @@ public struct KeyRing: Sendable {
             throw KithError(.exhausted, "There are \(networks.count) network keys on this device already.")
         }
         networks.append(network)
+    }
+
+    /// The key with a label, 32 random bytes, which is made if it is not there.
+    ///
+    /// - Throws: `KithError` `.exhausted` when there are ``labelLimit`` others.
+    public mutating func ensure(_ label: KeyLabel) throws(KithError) -> SecretBytes {
+        if let key = labelled[label] { return key }
+        guard labelled.count < Self.labelLimit else {
+            throw KithError(.exhausted, "There are \(labelled.count) labelled keys on this device already.")
+        }
+        let key = unsafe SymmetricKey(size: .bits256).withUnsafeBytes { bytes in
+            unsafe SecretBytes.lasting(count: bytes.count) { unsafe $0.copyMemory(from: bytes) }
+        }
+        labelled[label] = key
+        return key
+    }
+
+    /// Notes that a profile was asked for.
+    ///
+    /// - Throws: `KithError` `.exhausted` when there are ``labelLimit`` others.
+    public mutating func note(profile label: KeyLabel) throws(KithError) {
+        guard !profiles.contains(label) else { return }
+        guard profiles.count < Self.labelLimit else {
+            throw KithError(.exhausted, "There are \(profiles.count) profiles on this device already.")
+        }
+        profiles = (profiles + [label]).sorted()
     }
 
     /// The newest key of each network, in the order of their names.
@@ -77,13 +114,20 @@ extension KeyRing {
         var a: ByteString
         var r: ByteString?
         var n: [Network]
+        var s: [Network]?
+        var p: [KeyLabel]?
     }
 
     /// Seals it for the device whose key is `key`.
     package func sealed(by key: DeviceKey, generation: Int64) throws(KithError) -> [UInt8] {
         let form = Form(
             v: 1, g: generation, a: ByteString(agreement.scalar), r: root.map { ByteString($0.scalar) },
-            n: networks.map { Form.Network(l: $0.name, k: ByteString($0.key.scalar)) })
+            n: networks.map { Form.Network(l: $0.name, k: ByteString($0.key.scalar)) },
+            s: labelled.isEmpty
+                ? nil
+                : labelled.sorted { $0.key < $1.key }.map { label, key in
+                    Form.Network(l: label, k: unsafe key.withUnsafeBytes { unsafe ByteString(Array($0)) })
+                }, p: profiles.isEmpty ? nil : profiles)
         do {
             var bytes = try CBOREncoder().encode(form)
             defer { bytes.clear() }
@@ -108,6 +152,11 @@ extension KeyRing {
         guard form.g == generation else { throw Self.damaged("it is an old one in the place of the newest") }
         agreement = try AgreementKey(scalar: form.a.bytes)
         root = try form.r.map { (bytes) throws(KithError) in try RootKey(scalar: bytes.bytes) }
+        guard form.s?.count ?? 0 <= Self.labelLimit, form.p?.count ?? 0 <= Self.labelLimit,
+            form.s?.allSatisfy({ $0.k.bytes.count == 32 }) ?? true
+        else { throw Self.damaged("it is damaged") }
+        labelled = Dictionary((form.s ?? []).map { ($0.l, SecretBytes($0.k.bytes)) }) { $1 }
+        profiles = form.p ?? []
         for network in form.n { try add(NetworkKey(network.l, try AgreementKey(scalar: network.k.bytes))) }
     }
 
