@@ -1,11 +1,12 @@
 extension Wording {
     /// The one of `words` that `typed` was most likely meant to be; `nil` when none is near enough.
     ///
-    /// Near enough is one slip in a word of up to four letters, two in a longer one.
+    /// Near enough is one slip in a word of up to four letters, two in a longer one. Of two that are as near, the one that
+    /// is as long: letters change places more often than they are forgotten.
     package static func nearest(to typed: String, in words: some Sequence<String>) -> String? {
         let limit = typed.count <= 4 ? 1 : 2
-        return words.map { (word: $0, slips: slips(typed, $0)) }
-            .filter { $0.slips <= limit }.min { ($0.slips, $0.word) < ($1.slips, $1.word) }?.word
+        return words.map { (slips: slips(typed, $0), longer: abs(typed.count - $0.count), word: $0) }
+            .filter { $0.slips <= limit }.min(by: <)?.word
     }
 
     /// The number of slips between two words: a letter too many, too few, wrong, or changed with the next one.

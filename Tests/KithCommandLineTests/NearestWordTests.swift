@@ -11,7 +11,7 @@ import Testing
     }
 
     @Test func `only a word that is near is suggested`() {
-        let words = ["ls", "cp", "status", "stat", "devices"]
+        let words = ["ls", "cp", "status", "stat", "stats", "devices"]
         #expect(Wording.nearest(to: "stauts", in: words) == "status")
         #expect(Wording.nearest(to: "sl", in: words) == "ls")
         #expect(Wording.nearest(to: "device", in: words) == "devices")
