@@ -283,7 +283,8 @@ private let grants: [Grant] = [.node(pattern: "who/answers"), .node(pattern: "wh
                     "$keys/network", "$keys/profile",
                 ] {
                     await #expect(throws: KithError(.denied, ""), "\(path)") {
-                        try await phone.client.call(named: path, on: "laptop")
+                        try await phone.request(
+                            path, Keys.Label(label: "backup"), from: .device("laptop"), as: Nothing.self)
                     }
                 }
                 _ = try await laptop.client.call(
