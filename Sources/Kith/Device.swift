@@ -262,7 +262,7 @@ public final class Device: Sendable {
     }
 
     /// Sets the way in which requests to the paths of a pattern find their provider, as
-    /// ``KithNode/Node/setPolicy(_:for:)``, until it stops.
+    /// `KithNode/Node/setPolicy(_:for:)`, until it stops.
     public func setPolicy(_ policy: RequestPolicy?, for pattern: String) throws {
         try node.setPolicy(policy, for: pattern)
     }
