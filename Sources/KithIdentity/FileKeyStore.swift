@@ -94,6 +94,9 @@ public struct FileKeyStore: KeyStore {
         try locked { () throws(KithError) in try SecretFile.remove(path(name)) }
     }
 
+    /// The names of all secrets, in order.
+    public func secretNames() throws(KithError) -> [String] { try locked { () throws(KithError) in try names() } }
+
     // MARK: - Sealing anew
 
     /// Seals every secret of the folder with `seal` from now on: all of them or, when anything goes wrong, none.

@@ -16,6 +16,9 @@ public protocol KeyStore: Sendable {
 
     /// Forgets a secret; nothing happens when there is none.
     func removeSecret(named name: String) throws(KithError)
+
+    /// The names of all secrets, in order.
+    func secretNames() throws(KithError) -> [String]
 }
 
 extension KeyStore {
@@ -73,4 +76,7 @@ public final class MemoryKeyStore: KeyStore {
         try check(name)
         _ = secrets.withLock { $0.removeValue(forKey: name) }
     }
+
+    /// The names of all secrets, in order.
+    public func secretNames() -> [String] { secrets.withLock { $0.keys.sorted() } }
 }

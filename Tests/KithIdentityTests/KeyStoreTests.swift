@@ -7,70 +7,23 @@ import Testing
 
 private func secret(_ text: String) -> SecretBytes { SecretBytes(Array(text.utf8)) }
 
-/// The stores, each of which must behave as ``KeyStore`` says.
-enum StoreKind: CaseIterable {
-    case memory, machineKey, passphrase
-
-    func make(in folder: TemporaryFolder) -> any KeyStore {
-        switch self {
-        case .memory: MemoryKeyStore()
-        case .machineKey: FileKeyStore(directory: folder.path, seal: .machineKey)
-        case .passphrase: FileKeyStore(directory: folder.path, seal: .passphrase(secret("correct horse"), cost: 10))
-        }
-    }
-}
-
 @Suite struct KeyStoreConformanceTests {
-    @Test(arguments: StoreKind.allCases)
-    func `what is stored is found, replaced and forgotten by its name`(kind: StoreKind) throws {
-        let folder = try TemporaryFolder()
-        let store = kind.make(in: folder)
-        #expect(try store.secret(named: "a") == nil)
-        try store.removeSecret(named: "a")
-        try store.store([1, 2, 3], named: "a")
-        try store.store([], named: "b.c-D")
-        #expect(try store.secret(named: "a") == [1, 2, 3])
-        #expect(try store.secret(named: "b.c-D") == [])
-        try store.store([9], named: "a")
-        #expect(try store.secret(named: "a") == [9])
-        try store.removeSecret(named: "a")
-        #expect(try store.secret(named: "a") == nil)
-        #expect(try store.secret(named: "b.c-D") == [])
-    }
+    /// The stores, each of which must behave as ``KeyStore`` says.
+    enum StoreKind: CaseIterable {
+        case memory, machineKey, passphrase
 
-    @Test(arguments: StoreKind.allCases)
-    func `a secret has at most 4096 bytes`(kind: StoreKind) throws {
-        let folder = try TemporaryFolder()
-        let store = kind.make(in: folder)
-        let largest = [UInt8](repeating: 0xA5, count: 4_096)
-        try store.store(largest, named: "a")
-        #expect(throws: KithError(.invalid, "")) { try store.store(largest + [0], named: "a") }
-        #expect(try store.secret(named: "a") == largest)
-    }
-
-    @Test(arguments: StoreKind.allCases)
-    func `a name is no path`(kind: StoreKind) throws {
-        let folder = try TemporaryFolder()
-        let store = kind.make(in: folder)
-        for name in [
-            "", "..", ".", ".a", "a/b", "../a", "/etc/passwd", "a b", "é", "a\0", String(repeating: "a", count: 65),
-        ] {
-            #expect(throws: KithError(.invalid, "")) { try store.store([1], named: name) }
-            #expect(throws: KithError(.invalid, "")) { _ = try store.secret(named: name) }
-            #expect(throws: KithError(.invalid, "")) { try store.removeSecret(named: name) }
+        func place() throws -> any KeyStorePlace {
+            switch self {
+            case .memory: MemoryKeyStorePlace()
+            case .machineKey: try FileKeyStorePlace(.machineKey)
+            case .passphrase: try FileKeyStorePlace(.passphrase(secret("correct horse"), cost: 10))
+            }
         }
-        #expect(try folder.files().isEmpty)
     }
 
-    @Test(arguments: StoreKind.allCases)
-    func `the device's key is made once`(kind: StoreKind) throws {
-        let folder = try TemporaryFolder()
-        let store = kind.make(in: folder)
-        let key = try store.deviceKey()
-        #expect(try store.deviceKey().id == key.id)
-        #expect(try store.deviceKey(named: "other").id != key.id)
-        // A file store finds it again when it is opened anew.
-        if kind != .memory { #expect(try kind.make(in: folder).deviceKey().id == key.id) }
+    @Test(arguments: StoreKind.allCases, KeyStoreConformance.allCases)
+    func `every store does as KeyStore says`(kind: StoreKind, check: KeyStoreConformance) throws {
+        try check.run(in: kind.place())
     }
 }
 

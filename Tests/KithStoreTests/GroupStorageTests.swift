@@ -226,6 +226,8 @@ private func texts(_ storage: any GroupStorage, _ group: [UInt8]) throws -> [Str
 
         func secret(named name: String) throws(KithError) -> [UInt8]? { try secrets.secret(named: name) }
 
+        func secretNames() -> [String] { secrets.secretNames() }
+
         func store(_ secret: [UInt8], named name: String) throws(KithError) {
             try secrets.store(secret, named: name)
             let hasEnded = left.withLock { left in

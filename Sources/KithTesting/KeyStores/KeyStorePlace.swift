@@ -1,0 +1,131 @@
+public import KithIdentity
+import KithWire
+
+/// A place for secrets: a test opens stores of one kind in it as often as it likes, looks at what they wrote, and damages
+/// it.
+public protocol KeyStorePlace: Sendable {
+    /// Opens the store, as a process does that starts.
+    func open() throws -> any KeyStore
+
+    /// Opens it with a key that is not the right one; `nil` where there is none.
+    func openWithWrongKey() throws -> (any KeyStore)?
+
+    /// Everything that is stored, byte for byte.
+    func contents() throws -> [String: [UInt8]]
+
+    /// Puts other bytes in the place of everything that is stored.
+    func replaceContents(by contents: [String: [UInt8]]) throws
+
+    /// Contents in which a secret that is stored now must not open: damaged, cut off or rolled back.
+    func damagedContents(ofSecretNamed name: String) throws -> [DamagedContents]
+}
+
+/// Contents of a ``KeyStorePlace`` as they must never be taken.
+public struct DamagedContents: Sendable {
+    /// The damage, for a person.
+    public let damage: String
+    /// Everything, byte for byte.
+    public let contents: [String: [UInt8]]
+
+    /// Notes a damage.
+    public init(_ damage: String, _ contents: [String: [UInt8]]) {
+        self.damage = damage
+        self.contents = contents
+    }
+}
+
+/// The place of a ``MemoryKeyStore``, which is the only one who has what it stores.
+public struct MemoryKeyStorePlace: KeyStorePlace {
+    private let store = MemoryKeyStore()
+
+    /// An empty one.
+    public init() {}
+
+    /// The one store.
+    public func open() -> any KeyStore { store }
+    /// There is no key.
+    public func openWithWrongKey() -> (any KeyStore)? { nil }
+    /// The secrets.
+    public func contents() throws -> [String: [UInt8]] { try store.allSecrets() }
+    /// Stores other secrets.
+    public func replaceContents(by contents: [String: [UInt8]]) throws { try store.replaceAll(by: contents) }
+    /// Nobody else can change it.
+    public func damagedContents(ofSecretNamed name: String) -> [DamagedContents] { [] }
+}
+
+extension KeyStore {
+    /// All secrets, by their names.
+    func allSecrets() throws -> [String: [UInt8]] {
+        var all: [String: [UInt8]] = [:]
+        for name in try secretNames() { all[name] = try secret(named: name) }
+        return all
+    }
+
+    /// Stores other secrets, and no more.
+    func replaceAll(by secrets: [String: [UInt8]]) throws {
+        for name in try secretNames() where secrets[name] == nil { try removeSecret(named: name) }
+        for (name, secret) in secrets { try store(secret, named: name) }
+    }
+}
+
+/// The folder of a ``FileKeyStore``.
+public struct FileKeyStorePlace: KeyStorePlace {
+    private let folder: TemporaryFolder
+    private let seal: FileKeyStore.Seal
+
+    /// An empty folder.
+    public init(_ seal: FileKeyStore.Seal) throws {
+        folder = try TemporaryFolder()
+        self.seal = seal
+    }
+
+    private func store(_ seal: FileKeyStore.Seal) -> FileKeyStore { FileKeyStore(directory: folder.path, seal: seal) }
+
+    /// Opens the folder.
+    public func open() -> any KeyStore { store(seal) }
+
+    /// Opens it with a passphrase that never sealed it.
+    public func openWithWrongKey() -> (any KeyStore)? {
+        store(.passphrase(Self.wrong, cost: 10))
+    }
+
+    /// The files.
+    public func contents() throws -> [String: [UInt8]] {
+        Dictionary(uniqueKeysWithValues: try folder.files().map { ($0, try folder.bytes($0)) })
+    }
+
+    /// Writes the files.
+    public func replaceContents(by contents: [String: [UInt8]]) throws {
+        for name in try folder.files() where contents[name] == nil { try SecretFile.remove("\(folder.path)/\(name)") }
+        for (name, bytes) in contents { try folder.write(bytes, to: name) }
+    }
+
+    /// Every part of the file changed, the file cut off in each, the key gone, and a file of another time.
+    public func damagedContents(ofSecretNamed name: String) throws -> [DamagedContents] {
+        let file = "\(name).sealed"
+        let now = try contents()
+        guard let bytes = now[file] else { return [] }
+        var all: [DamagedContents] = []
+        func add(_ damage: String, _ changed: [UInt8]) {
+            all.append(DamagedContents(damage, now.merging([file: changed]) { $1 }))
+        }
+        for index in [0, 8, 9, 10, 25, 26, 38, bytes.count - 1] {
+            var changed = bytes
+            changed[index] ^= 0x10
+            add("byte \(index)", changed)
+        }
+        for count in [0, 8, 26, 53, bytes.count - 1] { add("cut off at \(count)", Array(bytes.prefix(count))) }
+        if now["machine.key"] != nil {
+            all.append(DamagedContents("no machine's key", now.filter { $0.key != "machine.key" }))
+        }
+        // Sealed at another time: what is rolled back, or comes from another copy.
+        try store(seal).reseal(with: isMachineKey ? .machineKey : .passphrase(Self.wrong, cost: 10))
+        add("of another time", try folder.bytes(file))
+        try replaceContents(by: now)
+        return all
+    }
+
+    private static var wrong: SecretBytes { SecretBytes(Array("wrong".utf8)) }
+
+    private var isMachineKey: Bool { if case .machineKey = seal { true } else { false } }
+}
