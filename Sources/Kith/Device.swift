@@ -46,7 +46,8 @@ public final class Device: Sendable {
         public var keyStore: (any KeyStore)?
         /// The passphrase that seals the identity's file.
         ///
-        /// `nil`: a key of the machine, beside the file.
+        /// `nil`: a key of the desktop's keyring where that seals it (`kith passphrase keyring`), else one of the machine,
+        /// beside the file.
         public var passphrase: SecretBytes?
         /// The folder that gets a qlog file of every connection, `ID_client.sqlog` or `ID_server.sqlog`; `nil` costs nothing.
         ///

@@ -53,7 +53,10 @@ struct DeviceParts: Sendable {
     }
 
     private init(store: Store, options: Device.Options, owner: DeviceKey?, events: EventHub?) async throws {
-        let key = try owner.map { try Self.check($0, of: store) } ?? Self.key(of: store, options)
+        // Stretching a passphrase takes half a second, asking a keyring as long as it likes.
+        let key = try await DiskExecutor().run {
+            try owner.map { try Self.check($0, of: store) } ?? Self.key(of: store, options)
+        }
         self.key = key
         self.store = store
         if let name = options.name { try store.setSetting("name", Self.ownName(name, of: key.id)) }
@@ -290,11 +293,12 @@ struct DeviceParts: Sendable {
     ///
     /// - Throws: `.corrupt` when the key is missing, or another device's: nobody who is paired would know a new one.
     private static func key(of store: Store, _ options: Device.Options) throws(KithError) -> DeviceKey {
-        let keys =
-            options.keyStore
-            ?? FileKeyStore(
-                directory: store.directory,
-                seal: options.passphrase.map { .passphrase($0) } ?? .machineKey)
+        let keys: any KeyStore =
+            if let keyStore = options.keyStore {
+                keyStore
+            } else {
+                try FileKeyStore.opening(directory: store.directory, passphrase: options.passphrase)
+            }
         let stored = try keys.storedDeviceKey()
         let owner = try store.owner()
         if let stored, owner == nil || owner == stored.id {

@@ -16,15 +16,16 @@ import Darwin
 /// ```
 ///  byte     what
 ///  0…7      "kithkey1"
-///  8        how the sealing key is made: 1 the machine's key, 2 scrypt (RFC 7914)
+///  8        how the sealing key is made: 1 the machine's key, 2 scrypt (RFC 7914), 3 kept in another store
 ///  9        log₂ of scrypt's N, or 0
-///  10…25    scrypt's salt, or zeros
+///  10…25    scrypt's salt, or the number of the key in the other store, or zeros
 ///  26…37    the nonce
 ///  38…      ChaCha20-Poly1305 of the secret; bytes 0…25 and the secret's name are authenticated with it
 /// ```
 ///
 /// With a machine key (`machine.key`, 32 random bytes, made at first use) the seal protects a copy of the folder that
-/// leaves that file out. Files are 0600 and are written whole or not at all. A key file others may read is refused.
+/// leaves that file out; with a key in another store, such as the desktop's keyring, it protects a copy of the whole
+/// folder. That store has one key, `seal-` and its number in hexadecimal digits, for each folder. Files are 0600 and are written whole or not at all. A key file others may read is refused.
 ///
 /// ``reseal(with:)`` changes what seals them. From the moment its file `reseal.pending` is there it is done: whoever
 /// opens the folder next, after a kill at any moment, first puts the new files in their places.
@@ -36,6 +37,8 @@ public struct FileKeyStore: KeyStore {
         case machineKey
         /// A passphrase, stretched by scrypt with N = 2^`cost`, r = 8, p = 1: 128 MiB and about half a second at 17.
         case passphrase(SecretBytes, cost: Int = 17)
+        /// A key that another store has, made at first use.
+        case keyStore(any KeyStore)
     }
 
     /// The kinds of ``Seal``, as a file's byte 8 has them.
@@ -45,6 +48,8 @@ public struct FileKeyStore: KeyStore {
         case machineKey = 1
         /// A passphrase.
         case passphrase = 2
+        /// A key in another store.
+        case keyStore = 3
     }
 
     /// The first bytes of a sealed key; KithProtection.c knows them, too.
@@ -57,6 +62,20 @@ public struct FileKeyStore: KeyStore {
     public init(directory: String, seal: Seal) {
         self.directory = directory
         self.seal = seal
+    }
+
+    /// Uses a folder that exists, with what seals the key of its device: `passphrase` if it is given, else the desktop's
+    /// keyring or, at first, a key of the machine.
+    public static func opening(directory: String, passphrase: SecretBytes?) throws(KithError) -> FileKeyStore {
+        let seal: Seal =
+            if let passphrase {
+                .passphrase(passphrase)
+            } else if try sealKind(directory: directory) == .keyStore {
+                .keyStore(SecretServiceKeyStore())
+            } else {
+                .machineKey
+            }
+        return FileKeyStore(directory: directory, seal: seal)
     }
 
     /// Tells whether a folder holds the key of a device; creates nothing.
@@ -82,9 +101,13 @@ public struct FileKeyStore: KeyStore {
     public func store(_ secret: [UInt8], named name: String) throws(KithError) {
         try check(name, secret)
         try locked { () throws(KithError) in
-            let machineKey: SymmetricKey? =
-                if case .machineKey = seal { try machineKey(makes: true) } else { nil }
-            try SecretFile.write(try Self.sealed(secret, named: name, by: seal, machineKey), to: path(name))
+            let key: FolderKey? =
+                switch seal {
+                case .machineKey: FolderKey(key: try machineKey(makes: true))
+                case .keyStore(let store): try keptKey(in: store)
+                case .passphrase: nil
+                }
+            try SecretFile.write(try Self.sealed(secret, named: name, by: seal, key), to: path(name))
         }
     }
 
@@ -101,8 +124,8 @@ public struct FileKeyStore: KeyStore {
 
     /// Seals every secret of the folder with `seal` from now on: all of them or, when anything goes wrong, none.
     ///
-    /// A machine's key is made anew, or removed when it seals nothing any more. What was copied from the folder before
-    /// opens as before.
+    /// A key of the machine or of another store is made anew, or removed when it seals nothing any more. What was copied
+    /// from the folder before opens as before, unless a key of another store sealed it.
     ///
     /// - Throws: `.denied` when a secret does not open, `.notFound` when there is none.
     public func reseal(with seal: Seal) throws(KithError) {
@@ -111,8 +134,12 @@ public struct FileKeyStore: KeyStore {
             for name in try SecretFile.names(in: directory) where name.hasPrefix("reseal.pending.") {
                 try SecretFile.remove("\(directory)/\(name)")
             }
+            let old = try keptNumbers()
             try SecretFile.write(try pending(seal), to: pendingPath)
             try finishResealing()
+            guard case .keyStore(let store) = self.seal else { return }
+            // All is sealed anew by now: a store that cannot forget the old keys keeps what opens old copies only.
+            for number in old { try? store.removeSecret(named: Self.keptName(number)) }
         }
     }
 
@@ -135,19 +162,22 @@ public struct FileKeyStore: KeyStore {
         let names = try names()
         guard !names.isEmpty else { throw KithError(.notFound, "There is no key in \(directory).") }
         var pending = Pending(files: [:], removed: [])
-        var machineKey: SymmetricKey?
+        var key: FolderKey?
         switch seal {
         case .machineKey:
-            let key = SymmetricKey(size: .bits256)
-            machineKey = key
-            pending.files[Self.machineKeyFile] = ByteString(unsafe key.withUnsafeBytes { unsafe Array($0) })
+            let made = SymmetricKey(size: .bits256)
+            key = FolderKey(key: made)
+            pending.files[Self.machineKeyFile] = ByteString(unsafe made.withUnsafeBytes { unsafe Array($0) })
         case .passphrase: pending.removed = [Self.machineKeyFile]
+        case .keyStore(let store):
+            pending.removed = [Self.machineKeyFile]
+            key = try Self.makeKeptKey(in: store)
         }
         for name in names {
             guard var secret = try open(name) else { continue }
             defer { secret.clear() }
             pending.files[name + Self.suffix] = ByteString(
-                try Self.sealed(secret, named: name, by: seal, machineKey))
+                try Self.sealed(secret, named: name, by: seal, key))
         }
         do {
             let bytes = try CBOREncoder().encode(pending)
@@ -246,21 +276,32 @@ public struct FileKeyStore: KeyStore {
                     .corrupt, "\(path(name)) does not open with \(directory)/machine.key: one of them is damaged.")
             case .passphrase:
                 throw KithError(.denied, "\(path(name)) does not open with that passphrase.")
+            case .keyStore:
+                throw KithError(
+                    .corrupt, "\(path(name)) does not open with its key in the keyring: one of them is damaged.")
             }
         }
     }
 
+    /// A key that seals all files of a folder.
+    private struct FolderKey {
+        /// The bytes 10 to 25 of each file.
+        var number = [UInt8](repeating: 0, count: 16)
+        let key: SymmetricKey
+    }
+
     private static func sealed(
-        _ secret: [UInt8], named name: String, by seal: Seal, _ machineKey: SymmetricKey?
+        _ secret: [UInt8], named name: String, by seal: Seal, _ folderKey: FolderKey?
     ) throws(KithError) -> [UInt8] {
-        var salt = [UInt8](repeating: 0, count: 16)
+        var salt = folderKey?.number ?? []
         let key: SymmetricKey
         let kind: SealKind
         var logN = 0
         switch seal {
-        case .machineKey:
-            guard let machineKey else { preconditionFailure("the machine's key is read or made before") }
-            (kind, key) = (.machineKey, machineKey)
+        case .machineKey, .keyStore:
+            guard let folderKey else { preconditionFailure("the key is read or made before") }
+            key = folderKey.key
+            kind = if case .machineKey = seal { .machineKey } else { .keyStore }
         case .passphrase(let passphrase, let cost):
             guard (10...22).contains(cost) else {
                 throw KithError(.invalid, "The cost of a passphrase is 10 to 22, not \(cost).")
@@ -288,12 +329,19 @@ public struct FileKeyStore: KeyStore {
                 throw KithError(.corrupt, "\(path(name)) is damaged. Restore it from a backup.")
             }
             return try Self.stretched(passphrase, salt: Array(file[10..<26]), logN: Int(file[9]))
+        case (.keyStore, .keyStore(let store)):
+            return try Self.keptKey(Array(file[10..<26]), in: store, for: path(name))
         case (.machineKey, .passphrase):
             throw KithError(
                 .denied,
                 "\(path(name)) is sealed by the machine's key: give no passphrase, or set one with `kith passphrase set`."
             )
-        case (.passphrase, .machineKey):
+        case (.keyStore, _):
+            throw KithError(
+                .denied, "\(path(name)) is sealed by a key in the desktop's keyring: give no passphrase.")
+        case (.machineKey, .keyStore):
+            throw KithError(.denied, "\(path(name)) is sealed by the machine's key, not by one in the keyring.")
+        case (.passphrase, _):
             throw KithError(
                 .denied, "\(path(name)) is sealed by a passphrase: give it, as `kith passphrase --help` says.")
         case (nil, _):
@@ -321,6 +369,53 @@ public struct FileKeyStore: KeyStore {
             if file.flatMap(Self.kind(of:)) == .machineKey { return path(name) }
         }
         return nil
+    }
+
+    // MARK: - Keys in another store
+
+    private static func keptName(_ number: [UInt8]) -> String { "seal-\(Hex.encode(number))" }
+
+    /// The numbers of the keys in another store that seal files of the folder.
+    private func keptNumbers() throws(KithError) -> Set<[UInt8]> {
+        var numbers: Set<[UInt8]> = []
+        for name in try names() {
+            guard let file = try SecretFile.read(path(name), limit: Self.fileLimit), Self.kind(of: file) == .keyStore
+            else { continue }
+            numbers.insert(Array(file[10..<26]))
+        }
+        return numbers
+    }
+
+    /// The key in another store that seals the files of the folder, made when it seals none.
+    private func keptKey(in store: any KeyStore) throws(KithError) -> FolderKey {
+        guard let number = try keptNumbers().first else { return try Self.makeKeptKey(in: store) }
+        return FolderKey(number: number, key: try Self.keptKey(number, in: store, for: directory))
+    }
+
+    private static func makeKeptKey(in store: any KeyStore) throws(KithError) -> FolderKey {
+        let number = unsafe SymmetricKey(size: .bits128).withUnsafeBytes { unsafe Array($0) }
+        let key = SymmetricKey(size: .bits256)
+        var bytes = unsafe key.withUnsafeBytes { unsafe Array($0) }
+        defer { bytes.clear() }
+        try store.store(bytes, named: keptName(number))
+        return FolderKey(number: number, key: key)
+    }
+
+    private static func keptKey(
+        _ number: [UInt8], in store: any KeyStore, for what: String
+    ) throws(KithError) -> SymmetricKey {
+        guard var bytes = try store.secret(named: keptName(number)) else {
+            throw KithError(
+                .corrupt,
+                "The key that opens \(what) is missing in the keyring (\(keptName(number))). Open the keyring that has it, "
+                    + "or restore it from a backup.")
+        }
+        defer { bytes.clear() }
+        guard bytes.count == 32 else {
+            throw KithError(
+                .corrupt, "The key \(keptName(number)) in the keyring is damaged: it should have 32 bytes.")
+        }
+        return SymmetricKey(data: bytes)
     }
 
     private func machineKey(makes: Bool) throws(KithError) -> SymmetricKey {

@@ -1,5 +1,6 @@
 import Foundation
 import KithIdentity
+import KithTesting
 import Testing
 
 /// The fate of a device's key and its data directory.
@@ -175,6 +176,53 @@ import Testing
             #expect(try await self.id(of: machine) == id)
         }
     }
+
+    #if os(Linux)
+    @Test(
+        .enabled(
+            if: PrivateKeyring.obstacle == nil, "gnome-keyring is not installed: scripts/bootstrap --test does that"))
+    func `the desktop's keyring seals the key, and the device says when it is locked or absent`() async throws {
+        let keyring = try await PrivateKeyring()
+        try await keyring.start()
+        try await withMachine { machine in
+            func kith(_ words: String...) async throws -> Machine.Outcome {
+                try await machine.start(words, environment: keyring.environment, byEnvironment: true)
+                    .outcome(seconds: 60)
+            }
+            try await machine.up()
+            let id = try await id(of: machine)
+            let sealed = try await kith("passphrase", "keyring")
+            #expect(sealed.status == 0 && sealed.output.contains("keyring"), "\(sealed)")
+            #expect(try await sealedBy(machine) == "keyring")
+            #expect(!files.fileExists(atPath: machine.data + "/machine.key"))
+            #expect(try keyring.store().secretNames().count == 1)
+            // The device goes on, and starts again without anybody being asked.
+            #expect(try await self.id(of: machine) == id)
+            try await machine.expect("down")
+            let up = try await kith("up", "--detach", "--no-invite")
+            #expect(up.status == 0, "\(up)")
+            #expect(try await self.id(of: machine) == id)
+            try await machine.expect("down")
+
+            let key = try Data(contentsOf: URL(fileURLWithPath: machine.data + "/identity.sealed"))
+            try await keyring.lock()
+            let locked = try await kith("up", "--no-invite")
+            #expect(locked.status == 5 && locked.error.contains("Unlock it"), "\(locked)")
+            try await keyring.kill()
+            let absent = try await kith("up", "--detach", "--no-invite")
+            #expect(absent.status == 7 && absent.error.contains("no keyring runs"), "\(absent)")
+            #expect(try Data(contentsOf: URL(fileURLWithPath: machine.data + "/identity.sealed")) == key)
+
+            try await keyring.start()
+            let removed = try await kith("passphrase", "remove")
+            #expect(removed.status == 0, "\(removed)")
+            #expect(try await sealedBy(machine) == "machine key")
+            #expect(try keyring.store().secretNames() == [])
+            try await machine.up()
+            #expect(try await self.id(of: machine) == id)
+        }
+    }
+    #endif
 
     @Test func `a person at a terminal is asked, sees nothing of what is typed, and may change their mind`()
         async throws

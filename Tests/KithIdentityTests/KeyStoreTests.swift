@@ -10,13 +10,14 @@ private func secret(_ text: String) -> SecretBytes { SecretBytes(Array(text.utf8
 @Suite struct KeyStoreConformanceTests {
     /// The stores, each of which must behave as ``KeyStore`` says.
     enum StoreKind: CaseIterable {
-        case memory, machineKey, passphrase
+        case memory, machineKey, passphrase, keyStore
 
         func place() throws -> any KeyStorePlace {
             switch self {
             case .memory: MemoryKeyStorePlace()
             case .machineKey: try FileKeyStorePlace(.machineKey)
             case .passphrase: try FileKeyStorePlace(.passphrase(secret("correct horse"), cost: 10))
+            case .keyStore: try FileKeyStorePlace(keysIn: MemoryKeyStorePlace())
             }
         }
     }
@@ -188,11 +189,15 @@ private func secret(_ text: String) -> SecretBytes { SecretBytes(Array(text.utf8
 
     // MARK: - Sealing anew
 
-    /// Seals from and to, with secrets as a device and its groups have them.
-    private static let changes: [(from: FileKeyStore.Seal, to: FileKeyStore.Seal)] = [
-        (.machineKey, .passphrase(secret("new"), cost: 10)), (.passphrase(secret("old"), cost: 10), .machineKey),
-        (.passphrase(secret("old"), cost: 10), .passphrase(secret("new"), cost: 10)), (.machineKey, .machineKey),
-    ]
+    /// Seals from and to, with secrets as a device and its groups have them; key stores of their own each time.
+    private static var changes: [(from: FileKeyStore.Seal, to: FileKeyStore.Seal)] {
+        let (old, new) = (secret("old"), secret("new"))
+        return [
+            (.machineKey, .passphrase(new, cost: 10)), (.passphrase(old, cost: 10), .machineKey),
+            (.passphrase(old, cost: 10), .passphrase(new, cost: 10)), (.machineKey, .machineKey),
+            (.machineKey, .keyStore(MemoryKeyStore())), (.keyStore(MemoryKeyStore()), .machineKey),
+        ]
+    }
 
     private func fill(_ folder: TemporaryFolder, _ seal: FileKeyStore.Seal) throws -> FileKeyStore {
         let store = FileKeyStore(directory: folder.path, seal: seal)
@@ -205,7 +210,8 @@ private func secret(_ text: String) -> SecretBytes { SecretBytes(Array(text.utf8
         try store.secret(named: "identity") == [1, 2, 3] && store.secret(named: "groups") == [4]
     }
 
-    @Test(arguments: 0..<4) func `all is sealed anew, and nothing else opens it`(number: Int) throws {
+    @Test(arguments: changes.indices)
+    func `all is sealed anew, and nothing else opens it`(number: Int) throws {
         let (from, to) = Self.changes[number]
         let folder = try TemporaryFolder()
         let old = try fill(folder, from)
@@ -221,11 +227,18 @@ private func secret(_ text: String) -> SecretBytes { SecretBytes(Array(text.utf8
             #expect(try folder.files() == ["groups.sealed", "identity.sealed"])
             #expect(throws: KithError(.denied, "")) { _ = try old.secret(named: "identity") }
             #expect(try FileKeyStore.sealKind(directory: folder.path) == .passphrase)
+        case .keyStore(let keys):
+            #expect(try folder.files() == ["groups.sealed", "identity.sealed"])
+            #expect(try FileKeyStore.sealKind(directory: folder.path) == .keyStore)
+            #expect(try keys.secretNames().count == 1)
         }
+        // A key that seals nothing any more is forgotten.
+        if case .keyStore(let keys) = from { #expect(try keys.secretNames() == []) }
         for name in try folder.files() { #expect(try folder.mode(of: name) == 0o600) }
     }
 
-    @Test(arguments: 0..<4) func `killed at any moment, all is sealed as before or all anew`(number: Int) throws {
+    @Test(arguments: changes.indices)
+    func `killed at any moment, all is sealed as before or all anew`(number: Int) throws {
         let (from, to) = Self.changes[number]
         let folder = try TemporaryFolder()
         let old = try fill(folder, from)

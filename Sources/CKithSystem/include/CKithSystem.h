@@ -13,5 +13,6 @@
 #include "KithMemory.h"
 #include "KithSockets.h"
 #include "KithReactor.h"
+#include "KithSecretService.h"
 
 #endif

@@ -8,15 +8,17 @@ import KithWire
 struct PassphraseCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "passphrase",
-        abstract: "Set, change or remove the passphrase that seals this device's key.",
+        abstract: "Choose what seals this device's key: a passphrase, the keyring, or a key of the machine.",
         discussion: helpText(
             """
             Without a passphrase the key is sealed by machine.key beside it, so whoever copies the whole data directory has
-            both. With one the copy is of no use, and `kith up` needs the passphrase at each start.
+            both. With one the copy is of no use, and `kith up` needs the passphrase at each start. On a Linux desktop the
+            keyring (GNOME Keyring, KWallet, KeePassXC) can keep what opens the key instead, so nobody types anything.
 
               kith passphrase                  what seals the key now
               kith passphrase set              asks for the new one twice, and for the old one if there is one
               kith passphrase set --new-passphrase-file ~/new.txt
+              kith passphrase keyring          a key in the desktop's keyring
               kith passphrase remove           back to the machine's key
 
             Every command that opens the key takes the passphrase from, in this order:
@@ -31,7 +33,7 @@ struct PassphraseCommand: ParsableCommand {
             A running device goes on while its passphrase changes. It is changed whole or not at all, even when the machine
             loses power. A copy of the directory made before, as a backup, still opens with what sealed it then.
             """),
-        subcommands: [PassphraseStatus.self, PassphraseSet.self, PassphraseRemove.self],
+        subcommands: [PassphraseStatus.self, PassphraseSet.self, PassphraseKeyring.self, PassphraseRemove.self],
         defaultSubcommand: PassphraseStatus.self)
 
     /// The output of `--json`.
@@ -54,7 +56,9 @@ extension GlobalOptions {
 
     /// The key of this device, with what opens it now.
     func presentKeys() throws -> FileKeyStore {
-        guard try sealKind() == .passphrase else { return FileKeyStore(directory: directory, seal: .machineKey) }
+        guard try sealKind() == .passphrase else {
+            return try FileKeyStore.opening(directory: directory, passphrase: nil)
+        }
         guard let passphrase = try passphrase() else {
             throw KithError(
                 .invalid,
@@ -74,6 +78,7 @@ extension FileKeyStore.SealKind {
         switch self {
         case .machineKey: "machine key"
         case .passphrase: "passphrase"
+        case .keyStore: "keyring"
         }
     }
 }

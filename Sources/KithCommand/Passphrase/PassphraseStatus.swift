@@ -17,10 +17,13 @@ struct PassphraseStatus: ParsableCommand {
 
     func run() throws {
         let kind = try globals.sealKind()
-        try globals.showSeal(
-            kind,
-            kind == .passphrase
-                ? "This device's key is sealed by a passphrase."
-                : "This device's key is sealed by the machine's key, beside it (`kith passphrase set` changes that).")
+        let text =
+            switch kind {
+            case .passphrase: "This device's key is sealed by a passphrase."
+            case .keyStore: "This device's key is sealed by a key in the desktop's keyring."
+            case .machineKey:
+                "This device's key is sealed by the machine's key, beside it (`kith passphrase set` changes that)."
+            }
+        try globals.showSeal(kind, text)
     }
 }

@@ -72,11 +72,21 @@ extension KeyStore {
 public struct FileKeyStorePlace: KeyStorePlace {
     private let folder: TemporaryFolder
     private let seal: FileKeyStore.Seal
+    /// The place of the keys, where another store has them.
+    private let keys: (any KeyStorePlace)?
 
     /// An empty folder.
     public init(_ seal: FileKeyStore.Seal) throws {
         folder = try TemporaryFolder()
         self.seal = seal
+        keys = nil
+    }
+
+    /// An empty folder, with the keys in another place.
+    public init(keysIn keys: any KeyStorePlace) throws {
+        folder = try TemporaryFolder()
+        seal = .keyStore(try keys.open())
+        self.keys = keys
     }
 
     private func store(_ seal: FileKeyStore.Seal) -> FileKeyStore { FileKeyStore(directory: folder.path, seal: seal) }
@@ -84,20 +94,30 @@ public struct FileKeyStorePlace: KeyStorePlace {
     /// Opens the folder.
     public func open() -> any KeyStore { store(seal) }
 
-    /// Opens it with a passphrase that never sealed it.
+    /// Opens it with a passphrase that never sealed it, or with a store that has not its keys.
     public func openWithWrongKey() -> (any KeyStore)? {
-        store(.passphrase(Self.wrong, cost: 10))
+        store(keys == nil ? .passphrase(Self.wrong, cost: 10) : .keyStore(MemoryKeyStore()))
     }
 
-    /// The files.
+    /// The prefix of what is in the place of the keys.
+    private static let keysPrefix = "keys/"
+
+    /// The files, and the keys in another store.
     public func contents() throws -> [String: [UInt8]] {
-        Dictionary(uniqueKeysWithValues: try folder.files().map { ($0, try folder.bytes($0)) })
+        var all = Dictionary(uniqueKeysWithValues: try folder.files().map { ($0, try folder.bytes($0)) })
+        for (name, bytes) in try keys?.contents() ?? [:] { all[Self.keysPrefix + name] = bytes }
+        return all
     }
 
-    /// Writes the files.
+    /// Writes the files and the keys.
     public func replaceContents(by contents: [String: [UInt8]]) throws {
-        for name in try folder.files() where contents[name] == nil { try SecretFile.remove("\(folder.path)/\(name)") }
-        for (name, bytes) in contents { try folder.write(bytes, to: name) }
+        let files = contents.filter { !$0.key.hasPrefix(Self.keysPrefix) }
+        for name in try folder.files() where files[name] == nil { try SecretFile.remove("\(folder.path)/\(name)") }
+        for (name, bytes) in files { try folder.write(bytes, to: name) }
+        let others = contents.filter { $0.key.hasPrefix(Self.keysPrefix) }
+        try keys?.replaceContents(
+            by: Dictionary(
+                uniqueKeysWithValues: others.map { (String($0.key.dropFirst(Self.keysPrefix.count)), $0.value) }))
     }
 
     /// Every part of the file changed, the file cut off in each, the key gone, and a file of another time.
@@ -118,14 +138,17 @@ public struct FileKeyStorePlace: KeyStorePlace {
         if now["machine.key"] != nil {
             all.append(DamagedContents("no machine's key", now.filter { $0.key != "machine.key" }))
         }
+        if keys != nil {
+            all.append(DamagedContents("no key in the store", now.filter { !$0.key.hasPrefix(Self.keysPrefix) }))
+        }
         // Sealed at another time: what is rolled back, or comes from another copy.
-        try store(seal).reseal(with: isMachineKey ? .machineKey : .passphrase(Self.wrong, cost: 10))
+        let another: FileKeyStore.Seal =
+            if case .passphrase = seal { .passphrase(Self.wrong, cost: 10) } else { seal }
+        try store(seal).reseal(with: another)
         add("of another time", try folder.bytes(file))
         try replaceContents(by: now)
         return all
     }
 
     private static var wrong: SecretBytes { SecretBytes(Array("wrong".utf8)) }
-
-    private var isMachineKey: Bool { if case .machineKey = seal { true } else { false } }
 }
