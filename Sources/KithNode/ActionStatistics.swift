@@ -4,13 +4,21 @@ import Synchronization
 
 /// The counts of one action's calls.
 final class ActionStatistics: Sendable {
-    private let content = Mutex(Registry.ActionStatistics())
+    /// Parts of the counts; `nil` before the first call.
+    private let parts = AtomicLazyReference<Striped<Registry.ActionStatistics>>()
 
     /// The counts now.
-    var value: Registry.ActionStatistics { content.withLock { $0 } }
+    var value: Registry.ActionStatistics {
+        var sum = Registry.ActionStatistics()
+        parts.load()?.withEach { sum.add($0) }
+        return sum
+    }
 
     /// A call begins.
-    func begin() { content.withLock { $0.running += 1 } }
+    func begin() {
+        let parts = parts.load() ?? self.parts.storeIfNil(Striped(Registry.ActionStatistics()))
+        parts.withNearest { $0.running += 1 }
+    }
 
     /// A call has taken `time`, and failed with `error` if it did; `now` is the time in milliseconds since 1970.
     func end(_ time: Duration, _ error: KithError?, now: @autoclosure () -> Int64) {
@@ -18,16 +26,28 @@ final class ActionStatistics: Sendable {
         let microseconds =
             seconds > 1 << 40
             ? UInt64.max : UInt64(max(0, seconds)) * 1_000_000 + UInt64(max(0, attoseconds) / 1_000_000_000_000)
-        let failure = error.map { ($0, now()) }
-        content.withLock { content in
-            content.running -= 1
-            content.calls += 1
-            content.latency.add(microseconds)
-            if let (error, now) = failure {
-                content.errors += 1
-                content.lastError = Registry.Failure(
-                    code: error.code, message: error.message.prefix(bytes: 256), time: now)
+        let failure = error.map {
+            Registry.Failure(code: $0.code, message: $0.message.prefix(bytes: 256), time: now())
+        }
+        parts.load()?.withNearest { part in
+            part.running -= 1
+            part.calls += 1
+            part.latency.add(microseconds)
+            if let failure {
+                part.errors += 1
+                part.lastError = failure
             }
         }
+    }
+}
+
+extension Registry.ActionStatistics {
+    /// Adds the counts of other calls of the same action.
+    fileprivate mutating func add(_ other: Self) {
+        calls += other.calls
+        errors += other.errors
+        running += other.running
+        latency.add(other.latency)
+        if let failure = other.lastError, failure.time >= lastError?.time ?? .min { lastError = failure }
     }
 }

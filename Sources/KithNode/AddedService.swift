@@ -1,6 +1,7 @@
 import KithAPI
 import KithIO
 import KithWire
+import Logging
 import Synchronization
 
 /// A service that was added, so that it can be removed.
@@ -30,7 +31,6 @@ struct AddedService: Sendable {
 final class ServiceCalls: Sendable {
     private struct Content {
         var state = ServiceState.created
-        var scopes: [ObjectIdentifier: CallScope] = [:]
         var ended: KithError?
         let idle = AsyncEvent()
         /// Of the present start.
@@ -41,18 +41,23 @@ final class ServiceCalls: Sendable {
 
     /// The path of the service.
     let name: String
+    /// What it logs to, with its path among the metadata.
+    let logger: Logger
     private let content = Mutex(Content())
+    private let running = RunningCalls(.waiting)
+    private let isEnding = Atomic(false)
 
     /// Begins with a service that was just added.
-    init(name: String) { self.name = name }
+    init(name: String, logger: Logger) {
+        self.name = name
+        self.logger = logger
+    }
 
     /// The state of the service.
     var state: ServiceState { content.withLock { $0.state } }
 
     /// True when it answers, or will as soon as it has started.
-    var isAvailable: Bool {
-        content.withLock { $0.ended == nil && ($0.state == .running || $0.state == .starting || $0.state == .created) }
-    }
+    var isAvailable: Bool { running.mayBegin }
 
     /// The time at which it ran last, in milliseconds since 1970.
     var startedAt: Int64? { content.withLock { $0.startedAt } }
@@ -61,16 +66,7 @@ final class ServiceCalls: Sendable {
     ///
     /// - Returns: whether it may go on at once; else it first waits for ``ready()``.
     /// - Throws: why there are no calls now.
-    func enter(_ scope: CallScope) throws(KithError) -> Bool {
-        let (refusal, isRunning) = content.withLock { content -> (KithError?, Bool) in
-            if let ended = content.ended { return (ended, false) }
-            if let refusal = self.refusal(in: content.state) { return (refusal, false) }
-            content.scopes[ObjectIdentifier(scope)] = scope
-            return (nil, content.state == .running)
-        }
-        if let refusal { throw refusal }
-        return isRunning
-    }
+    func enter(_ scope: CallScope) throws(KithError) -> Bool { try running.enter(scope) }
 
     /// Waits until the service has started.
     ///
@@ -100,19 +96,22 @@ final class ServiceCalls: Sendable {
 
     /// A call is over.
     func leave(_ scope: CallScope) {
-        content.withLock { content -> AsyncEvent? in
-            content.scopes[ObjectIdentifier(scope)] = nil
-            return content.ended != nil && content.scopes.isEmpty ? content.idle : nil
-        }?.happen()
+        running.leave(scope)
+        if isEnding.load(ordering: .sequentiallyConsistent), running.isEmpty {
+            content.withLock { $0.idle }.happen()
+        }
     }
 
     /// Calls off everything, and whatever would begin later.
     func end(_ reason: KithError) {
-        let (scopes, idle) = content.withLock { content in
+        let idle = change { content in
             content.ended = reason
-            return (Array(content.scopes.values), content.scopes.isEmpty ? content.idle : nil)
+            return content.idle
         }
-        idle?.happen()
+        // Before the calls are counted: the last one that leaves afterwards says so.
+        isEnding.store(true, ordering: .sequentiallyConsistent)
+        let scopes = running.all
+        if scopes.isEmpty { idle.happen() }
         for scope in scopes { scope.cancel(reason) }
     }
 
@@ -121,11 +120,25 @@ final class ServiceCalls: Sendable {
 
     // MARK: - Changes of state
 
+    /// Changes the state, and what calls that would begin are told.
+    private func change<Result: Sendable>(_ body: (inout Content) -> Result) -> Result {
+        content.withLock { content in
+            defer {
+                if let reason = content.ended ?? refusal(in: content.state) {
+                    running.set(.closed(reason))
+                } else {
+                    running.set(content.state == .running ? .open : .waiting)
+                }
+            }
+            return body(&content)
+        }
+    }
+
     /// Begins a start, unless the service runs, or is about to.
     ///
     /// - Returns: whether it is to be started; ``finishStart(_:at:)`` follows then.
     func beginStart() -> Bool {
-        content.withLock { content in
+        change { content in
             switch content.state {
             case .created, .stopped, .failed: break
             default: return false
@@ -144,7 +157,7 @@ final class ServiceCalls: Sendable {
     ///
     /// - Returns: the new state; `nil` when the service is being stopped already.
     func finishStart(_ failure: String?, at time: Int64) -> ServiceState? {
-        let (state, done) = content.withLock { content -> (ServiceState?, AsyncEvent?) in
+        let (state, done) = change { content -> (ServiceState?, AsyncEvent?) in
             let done = content.start?.done
             content.start = nil
             guard content.state == .starting else { return (nil, done) }
@@ -160,7 +173,7 @@ final class ServiceCalls: Sendable {
     ///
     /// - Throws: `KithError` `.conflict` when it is in another state than those.
     func change(from old: ServiceState, to new: ServiceState) throws(KithError) -> Bool {
-        let present = content.withLock { content -> ServiceState in
+        let present = change { content -> ServiceState in
             let present = content.state
             if present == old { content.state = new }
             return present
@@ -176,7 +189,7 @@ final class ServiceCalls: Sendable {
     ///
     /// - Returns: false when it was never started, or is stopped already.
     func beginStop() async -> Bool {
-        let (isDue, task) = content.withLock { content -> (Bool, Task<Void, Never>?) in
+        let (isDue, task) = change { content -> (Bool, Task<Void, Never>?) in
             switch content.state {
             case .created, .stopping, .stopped: return (false, nil)
             default: break
@@ -190,5 +203,5 @@ final class ServiceCalls: Sendable {
     }
 
     /// Ends a stop.
-    func finishStop() { content.withLock { $0.state = .stopped } }
+    func finishStop() { change { $0.state = .stopped } }
 }

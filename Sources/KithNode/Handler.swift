@@ -22,7 +22,7 @@ import KithWire
 /// ```
 public struct Handler: Sendable {
     /// The method it serves.
-    public private(set) var method: AnyMethod
+    public var method: AnyMethod { content.method }
 
     /// Accepts a stream: takes the erased output, returns the bytes.
     package typealias Acceptance = @Sendable (any Sendable) async throws -> any ByteStream
@@ -35,47 +35,70 @@ public struct Handler: Sendable {
         case events(EventHandler)
     }
 
-    package let body: Body
+    private struct Content: Sendable {
+        var method: AnyMethod
+        let body: Body
+        var perDevice: Int?
+        var calls: ServiceCalls?
+        var statistics = ActionStatistics()
+        var hasOwnGrant = false
+        var isRoutine = false
+        /// Makes the method under its full name; `nil` when it has that already.
+        var make: (@Sendable (String) -> AnyMethod)?
+    }
+
+    /// What does not change from call to call: a table hands out one reference.
+    private final class Storage: Sendable {
+        let content: Content
+
+        init(_ content: Content) { self.content = content }
+    }
+
+    private var storage: Storage
+    private var content: Content {
+        _read { yield storage.content }
+        _modify {
+            var content = storage.content
+            defer { storage = Storage(content) }
+            yield &content
+        }
+    }
+
+    package var body: Body { content.body }
     /// The most calls of the method that one device may have running; `nil`: as many as of all methods together.
-    package private(set) var perDevice: Int?
+    package var perDevice: Int? { content.perDevice }
     /// The running calls of its service; `nil` while it belongs to none.
-    var calls: ServiceCalls?
+    var calls: ServiceCalls? { content.calls }
     /// The counts of its calls.
-    var statistics = ActionStatistics()
+    var statistics: ActionStatistics { content.statistics }
     /// The values of the parameters in its path, of one that was found by a template.
     var parameters: [String: String] = [:]
     /// True when it needs the grant of its own path, that of the call where the path is a template.
-    private(set) var hasOwnGrant = false
+    var hasOwnGrant: Bool { content.hasOwnGrant }
     /// True when a call of it is not worth a line in the audit log, because every connection makes one.
-    private(set) var isRoutine = false
-    /// Makes the method under its full name; `nil` when it has that already.
-    private var make: (@Sendable (String) -> AnyMethod)?
+    var isRoutine: Bool { content.isRoutine }
 
     private init(method: AnyMethod, body: Body) {
-        self.method = method
-        self.body = body
+        storage = Storage(Content(method: method, body: body))
     }
 
     /// A handler whose method gets its name from the service that has it.
     init(relative name: String, hasOwnGrant: Bool, make: @escaping @Sendable (String) -> AnyMethod, body: Body) {
-        method = make(name)
-        self.body = body
-        self.hasOwnGrant = hasOwnGrant
-        self.make = make
+        storage = Storage(Content(method: make(name), body: body, hasOwnGrant: hasOwnGrant, make: make))
     }
 
-    private init(_ other: Handler, method: AnyMethod) {
-        self = other
-        self.method = method
-        make = nil
-    }
-
-    /// The same handler as one of the service at `path`.
+    /// The same handler as one of the service at `path`, with counts of its own.
     ///
     /// - Throws: `KithError` `.invalid` when its name and the path make no path of a method.
-    func named(in path: TopicPath) throws -> Handler {
-        guard let make else { return self }
-        return Handler(self, method: make(try path.member(method.name).methodName))
+    func added(to path: TopicPath, calls: ServiceCalls) throws -> Handler {
+        var handler = self
+        if let make = content.make {
+            handler.content.method = make(try path.member(method.name).methodName)
+            handler.content.make = nil
+        }
+        handler.content.calls = calls
+        handler.content.statistics = ActionStatistics()
+        return handler
     }
 
     /// The access that a call with this input needs, under the name by which it was called.
@@ -87,7 +110,7 @@ public struct Handler: Sendable {
     /// Leaves its calls out of the audit log.
     package func unaudited() -> Handler {
         var handler = self
-        handler.isRoutine = true
+        handler.content.isRoutine = true
         return handler
     }
 
@@ -107,7 +130,7 @@ public struct Handler: Sendable {
     public func limited(to perDevice: Int) -> Handler {
         precondition(perDevice > 0, "a method that nobody may call is not served at all")
         var limited = self
-        limited.perDevice = perDevice
+        limited.content.perDevice = perDevice
         return limited
     }
 

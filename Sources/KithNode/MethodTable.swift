@@ -18,8 +18,6 @@ final class MethodTable: Sendable {
         var services: [AddedService] = []
         /// The methods known, served here or not.
         var methods: [String: AnyMethod] = [:]
-        /// The methods of other devices that this one does not know itself, as they described them.
-        var remoteMethods: [RemoteName: AnyMethod] = [:]
 
         /// Tells whether a method has a path below that of a service.
         func serves(_ service: TopicPath) -> Bool {
@@ -52,30 +50,32 @@ final class MethodTable: Sendable {
         }
     }
 
-    private let content: Mutex<Content>
+    private let content: ReadMostly<Content>
+    /// The methods of other devices that this one does not know itself, as they described them.
+    private let remoteMethods = Mutex<[RemoteName: AnyMethod]>([:])
 
     /// Knows `methods`, and serves none.
     init(knowing methods: [AnyMethod]) {
-        content = Mutex(Content(methods: Dictionary(methods.map { ($0.name, $0) }) { $1 }))
+        content = ReadMostly(Content(methods: Dictionary(methods.map { ($0.name, $0) }) { $1 }))
     }
 
     // MARK: - Services
 
     /// The services, in the order in which they were added.
-    var services: [AddedService] { content.withLock { $0.services } }
+    var services: [AddedService] { content.read { $0.services } }
 
     /// The service at a path; `nil` when there is none.
     func service(at path: TopicPath) -> AddedService? { services.first { $0.topic == path } }
 
     /// The handlers of a service, in the order of their names.
     func handlers(of service: AddedService) -> [Handler] {
-        content.withLock { $0.handlers.values.filter { $0.calls === service.calls } }
+        content.read { $0.handlers.values.filter { $0.calls === service.calls } }
             .sorted { $0.method.name < $1.method.name }
     }
 
     /// Serves methods that belong to no service.
     func serve(_ handlers: [Handler]) throws {
-        try content.withLock { content throws in
+        try content.update { content throws in
             for handler in handlers { try Self.insert(handler, Names(handler.method), in: &content) }
         }
     }
@@ -89,7 +89,7 @@ final class MethodTable: Sendable {
     func add(_ info: ServiceInfo, _ handlers: [Handler], limit: Int?, _ make: (ServiceInfo, TopicPath) -> AddedService)
         throws -> AddedService
     {
-        try content.withLock { content throws in
+        try content.update { content throws in
             if let limit {
                 guard content.services.count(where: { $0.service is ExternalHandlers }) < limit else {
                     throw KithError(.exhausted, "More than \(limit) services of other programs are registered.")
@@ -110,9 +110,7 @@ final class MethodTable: Sendable {
             var entries: [(Handler, Names)] = []
             var paths: Set<String> = []
             for handler in handlers {
-                var handler = try handler.named(in: added.topic)
-                handler.calls = added.calls
-                handler.statistics = ActionStatistics()
+                let handler = try handler.added(to: added.topic, calls: added.calls)
                 let names = try Names(handler.method)
                 guard paths.insert(Self.shape(names.path)).inserted else { throw Self.conflict(names.name) }
                 try Self.check(names, in: content)
@@ -126,7 +124,7 @@ final class MethodTable: Sendable {
 
     /// Stops serving the methods of a service; returns it, unless it is not there any more.
     func remove(_ id: ServiceID) -> AddedService? {
-        content.withLock { content in
+        content.update { content in
             guard let index = content.services.firstIndex(where: { $0.id == id }) else { return nil }
             let removed = content.services.remove(at: index)
             for handler in content.handlers.values where handler.calls === removed.calls {
@@ -140,7 +138,7 @@ final class MethodTable: Sendable {
 
     /// Stops serving methods.
     func remove(_ names: [String]) {
-        content.withLock { content in
+        content.update { content in
             for name in names { Self.remove(content.spellings[name] ?? name, from: &content) }
         }
     }
@@ -186,13 +184,13 @@ final class MethodTable: Sendable {
     // MARK: - Methods
 
     /// The methods served, in the order of their names.
-    var served: [Handler] { content.withLock { Array($0.handlers.values) }.sorted { $0.method.name < $1.method.name } }
+    var served: [Handler] { content.read { Array($0.handlers.values) }.sorted { $0.method.name < $1.method.name } }
 
     /// Finds the handler of a method by its name or its path; `nil` when none serves it.
     func handler(_ name: String) -> Handler? {
-        if let handler = content.withLock({ $0.handler(name) }) { return handler }
+        if let handler = content.read({ $0.handler(name) }) { return handler }
         guard let path = try? TopicPath(method: name), path.isConcrete else { return nil }
-        let candidates = content.withLock { content -> [(template: TopicPath, handler: Handler)] in
+        let candidates = content.read { content -> [(template: TopicPath, handler: Handler)] in
             if let handler = content.handler(path.description) { return [(path, handler)] }
             return content.templates.entries(for: path).compactMap { entry in
                 content.handlers[entry.value].map { (entry.path, $0) }
@@ -212,26 +210,26 @@ final class MethodTable: Sendable {
 
     /// The method of this name or path; `nil` when it is not known.
     func method(_ name: String) -> AnyMethod? {
-        if let method = content.withLock({ content in
+        if let method = content.read({ content in
             content.methods[name] ?? content.spellings[name].flatMap { content.methods[$0] }
         }) {
             return method
         }
         guard let path = try? TopicPath(method: name), path.methodName != name else { return nil }
-        return content.withLock { $0.methods[path.methodName] }
+        return content.read { $0.methods[path.methodName] }
     }
 
     /// Forgets what other devices described: they can be asked again.
-    func forgetRemoteMethods() { content.withLock { $0.remoteMethods = [:] } }
+    func forgetRemoteMethods() { remoteMethods.withLock { $0 = [:] } }
 
     /// Returns the description that another device gave of one of its methods; `nil` when there is none.
-    func remoteMethod(_ name: RemoteName) -> AnyMethod? { content.withLock { $0.remoteMethods[name] } }
+    func remoteMethod(_ name: RemoteName) -> AnyMethod? { remoteMethods.withLock { $0[name] } }
 
     /// Stores another device's description of one of its methods; `nil` forgets it.
     func remember(_ method: AnyMethod?, for name: RemoteName) {
-        content.withLock { content in
-            if method != nil, content.remoteMethods.count >= 256 { content.remoteMethods = [:] }
-            content.remoteMethods[name] = method
+        remoteMethods.withLock { methods in
+            if method != nil, methods.count >= 256 { methods = [:] }
+            methods[name] = method
         }
     }
 }

@@ -11,7 +11,7 @@ extension Node: Carrier {
         }
         if device == Provider.anyText {
             return try await anywhere(M.name, options) {
-                try await self.call(method, input, on: nil, options: $0)
+                try Self.value(of: method, try await self.callHere(M.name, .value(input), options: $0, known: $1))
             } there: {
                 try await self.call(method, input, on: $0, options: $1)
             }
@@ -31,8 +31,8 @@ extension Node: Carrier {
             return OpenedStream(output: try Self.value(of: method, output), stream: stream)
         }
         if device == Provider.anyText {
-            return try await anywhere(M.name, options) {
-                try await self.open(method, input, on: nil, options: $0)
+            return try await anywhere(M.name, options) { options, _ in
+                try await self.open(method, input, on: nil, options: options)
             } there: {
                 try await self.open(method, input, on: $0, options: $1)
             }
@@ -86,8 +86,8 @@ extension Node {
             return try Self.named(method, output, stream)
         }
         if device == Provider.anyText {
-            return try await anywhere(name, options) {
-                try await self.open(named: name, json: json, on: nil, options: $0)
+            return try await anywhere(name, options) { options, _ in
+                try await self.open(named: name, json: json, on: nil, options: options)
             } there: {
                 try await self.open(named: name, json: json, on: $0, options: $1)
             }
@@ -129,8 +129,8 @@ extension Node: Dispatcher {
             return try await callHere(call.method, call.input, options: call.options)
         }
         if device == Provider.anyText {
-            return try await anywhere(call.method, call.options) {
-                try await self.dispatch(call.directed(to: nil, $0))
+            return try await anywhere(call.method, call.options) { options, _ in
+                try await self.dispatch(call.directed(to: nil, options))
             } there: {
                 try await self.dispatch(call.directed(to: $0, $1))
             }
@@ -163,8 +163,8 @@ extension Node: Dispatcher {
                 isAccepted.set(true)
                 return try await accept($0)
             }
-            return try await anywhere(call.method, call.options) {
-                try await self.serve(call.directed(to: nil, $0), isAccepted, accept: once)
+            return try await anywhere(call.method, call.options) { options, _ in
+                try await self.serve(call.directed(to: nil, options), isAccepted, accept: once)
             } there: {
                 try await self.serve(call.directed(to: $0, $1), isAccepted, accept: once)
             }.get()

@@ -7,15 +7,19 @@ import Synchronization
 /// Carries calls of this device's own person to this device itself.
 extension Node {
     /// Runs a query or an action here.
-    func callHere(_ name: String, _ input: Payload, options: CallOptions) async throws -> Payload {
-        let handler = try handler(name)
+    ///
+    /// `known` is the handler of that name, where it was looked up already.
+    func callHere(
+        _ name: String, _ input: Payload, options: CallOptions, known: Handler? = nil
+    ) async throws -> Payload {
+        let handler = try known ?? handler(name)
         guard case .call(let body) = handler.body else {
             throw KithError(.invalid, "\(name) cannot be called: it goes on both ways until it is ended.")
         }
         let value = try handler.method.input.decode(input)
         let scope = CallScope(timers: timers)
-        let ticket = try begin(scope)
-        defer { end(ticket) }
+        _ = try calls.enter(scope)
+        defer { end(scope) }
         let isReady = try handler.calls?.enter(scope) ?? true
         defer { handler.calls?.leave(scope) }
         let context = ownContext(options, handler)
@@ -46,14 +50,14 @@ extension Node {
 
     /// Serves a stream here until it is over.
     func serveHere(
-        _ name: String, _ input: Payload, options: CallOptions,
+        _ name: String, _ input: Payload, options: CallOptions, known: Handler? = nil,
         accept: @escaping @Sendable (Payload) async throws -> any ByteStream
     ) async throws {
-        let handler = try handler(name)
+        let handler = try known ?? handler(name)
         let value = try handler.method.input.decode(input)
         let scope = CallScope(timers: timers)
-        let ticket = try begin(scope)
-        defer { end(ticket) }
+        _ = try calls.enter(scope)
+        defer { end(scope) }
         let isReady = try handler.calls?.enter(scope) ?? true
         defer { handler.calls?.leave(scope) }
         // The deadline is for the acceptance; a stream that is accepted lasts as long as it lasts.
@@ -64,11 +68,13 @@ extension Node {
     }
 
     /// Opens a stream here, over a pipe.
-    func openHere(_ name: String, _ input: Payload, options: CallOptions) async throws -> (Payload, any ByteStream) {
+    func openHere(
+        _ name: String, _ input: Payload, options: CallOptions, known: Handler? = nil
+    ) async throws -> (Payload, any ByteStream) {
         let opening = Promise<Result<(Payload, any ByteStream), any Error>>()
         let task = Task(name: name) {
             do {
-                try await self.serveHere(name, input, options: options) { output in
+                try await self.serveHere(name, input, options: options, known: known) { output in
                     let pipe = Pipe()
                     guard opening.fulfil(.success((output, pipe.left))) else { throw CancellationError() }
                     return pipe.right
@@ -137,7 +143,7 @@ extension Node {
         context.protection = protection
         context.events = hub
         context.parameters = handler.parameters
-        if let calls = handler.calls { context.logger = logger(of: calls.name) }
+        if let calls = handler.calls { context.logger = calls.logger }
         return context
     }
 

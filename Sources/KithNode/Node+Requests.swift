@@ -22,7 +22,7 @@ extension Node {
         case .thisDevice: return try await requestHere(path, input, as: type, options: options)
         case .any:
             return try await anywhere(path, options) {
-                try await self.requestHere(path, input, as: type, options: $0)
+                try await self.requestHere(path, input, as: type, options: $0, known: $1)
             } there: {
                 try await there($0, $1)
             }
@@ -30,9 +30,9 @@ extension Node {
     }
 
     private func requestHere<Input: Codable & Sendable, Output: Codable & Sendable>(
-        _ path: String, _ input: Input, as type: Output.Type, options: CallOptions
+        _ path: String, _ input: Input, as type: Output.Type, options: CallOptions, known: Handler? = nil
     ) async throws -> Output {
-        guard case .value(let value) = try await callHere(path, .value(input), options: options) else {
+        guard case .value(let value) = try await callHere(path, .value(input), options: options, known: known) else {
             throw Self.otherForm
         }
         if let output = value as? Output { return output }
@@ -57,7 +57,7 @@ extension Node {
         case .thisDevice: return ValueStream(try await openHere(path, .value(input), options: options).1)
         case .any:
             return try await anywhere(path, options) {
-                ValueStream(try await self.openHere(path, .value(input), options: $0).1)
+                ValueStream(try await self.openHere(path, .value(input), options: $0, known: $1).1)
             } there: {
                 try await there($0, $1)
             }
@@ -102,14 +102,16 @@ extension Node {
     }
 
     /// Makes a request to this device or to another that has announced the path, as its policy says.
+    ///
+    /// `here` is given the handler of the path.
     func anywhere<Result: Sendable>(
         _ path: String, _ options: CallOptions,
-        here: @Sendable (CallOptions) async throws -> Result,
+        here: @Sendable (CallOptions, Handler?) async throws -> Result,
         there: @Sendable (_ device: String, CallOptions) async throws -> Result
     ) async throws -> Result {
         let own = methods.handler(path)
         if options.policy == nil, let own, own.calls?.isAvailable ?? true, !providers.hasPolicies {
-            return try await here(options)
+            return try await here(options, own)
         }
         let topic = try TopicPath(method: path)
         let policy = options.policy ?? providers.policy(for: topic)
@@ -122,9 +124,10 @@ extension Node {
         while true {
             let known = providers.providers(of: topic)
             var candidates: [DeviceID?] = known.map(\.device)
-            let isOwn = methods.handler(path).map { $0.calls?.isAvailable ?? true } ?? false
+            let own = methods.handler(path)
+            let isOwn = own.map { $0.calls?.isAvailable ?? true } ?? false
             if isOwn || (known.isEmpty && own != nil) { candidates.append(nil) }
-            if known.isEmpty, own != nil, attempt.failure == nil { return try await here(options) }
+            if known.isEmpty, own != nil, attempt.failure == nil { return try await here(options, own) }
             guard !candidates.isEmpty else { throw attempt.failure ?? Self.nobody(path) }
             attempt.isIdempotent = own?.method.header.isIdempotent ?? known.allSatisfy(\.action.isIdempotent)
             let choice = providers.choose(
@@ -132,7 +135,7 @@ extension Node {
             switch choice {
             case .ask(let device):
                 do {
-                    return try await ask(device, attempt, options, until: deadline, here: here, there: there)
+                    return try await ask(device, attempt, options, until: deadline, here: { try await here($0, own) }, there: there)
                 } catch {
                     guard try attempt.failed(device, Self.outward(error)) else { throw error }
                     logger.debug(

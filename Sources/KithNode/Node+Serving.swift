@@ -271,7 +271,7 @@ extension Node {
             exportKeyingMaterial: { try await link.exportKeyingMaterial(label: $0, context: $1) },
             calledOff: { scope.reason })
         prepared.parameters = handler.parameters
-        if let calls = handler.calls { prepared.logger = logger(of: calls.name) }
+        if let calls = handler.calls { prepared.logger = calls.logger }
         prepared.explain = { link.explain($0, $1) }
         prepared.callerAddress = { await link.status()?.address }
         prepared.narrowing = { purpose, check in

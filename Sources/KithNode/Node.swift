@@ -93,6 +93,10 @@ public final class Node: Sendable {
     /// The methods, and the services that have them.
     let methods: MethodTable
     let following = FollowLocks()
+    /// The calls of the owner.
+    let calls = RunningCalls(.open)
+    /// True once somebody waits until nothing runs.
+    private let isIdleAwaited = Atomic(false)
     private let state: Mutex<State>
 
     private struct State {
@@ -102,8 +106,6 @@ public final class Node: Sendable {
         /// Whether it asks connected devices for their services.
         var followsServices = false
         var dialer: (any PeerDialer)?
-        var calls: [UInt64: CallScope] = [:]
-        var nextCall: UInt64 = 0
         var isShuttingDown = false
         /// Returns the addresses this device listens on; `nil` while it does not listen.
         var announcement: (@Sendable () -> [NetworkAddress])?
@@ -112,8 +114,6 @@ public final class Node: Sendable {
         var budgets: [DeviceID: WriteBudget] = [:]
         /// The event that nothing runs any more.
         var idle: AsyncEvent?
-
-        var isIdle: Bool { calls.isEmpty && sessions.values.allSatisfy { $0.running == 0 } }
     }
 
     package init(
@@ -335,6 +335,7 @@ public final class Node: Sendable {
     /// `serve(_:)` returns when they have, or after ``Options/drain``.
     public func beginGracefulShutdown() {
         state.withLock { $0.isShuttingDown = true }
+        calls.set(.closed(Self.stopping))
         shutdown.happen()
     }
 
@@ -345,34 +346,27 @@ public final class Node: Sendable {
             state.idle = idle
             return idle
         }
+        // Before the calls are counted: the last one that ends afterwards says so.
+        isIdleAwaited.store(true, ordering: .sequentiallyConsistent)
         noteIdle()
         await idle.wait()
     }
 
     func noteIdle() {
-        state.withLock { state -> AsyncEvent? in
-            guard state.idle != nil, state.isIdle else { return nil }
-            return state.idle
+        guard isIdleAwaited.load(ordering: .sequentiallyConsistent), calls.isEmpty else { return }
+        state.withLock { state in
+            state.sessions.values.allSatisfy { $0.running == 0 } ? state.idle : nil
         }?.happen()
     }
 
     /// Ends every call of the owner.
     func cancelOwnCalls(_ reason: KithError) {
-        for scope in state.withLock({ Array($0.calls.values) }) { scope.cancel(reason) }
+        for scope in calls.all { scope.cancel(reason) }
     }
 
-    /// Adds a call of the owner to those a shutdown waits for.
-    func begin(_ scope: CallScope) throws -> UInt64 {
-        try state.withLock { state throws in
-            guard !state.isShuttingDown else { throw Self.stopping }
-            state.nextCall += 1
-            state.calls[state.nextCall] = scope
-            return state.nextCall
-        }
-    }
-
-    func end(_ ticket: UInt64) {
-        state.withLock { _ = $0.calls.removeValue(forKey: ticket) }
+    /// A call of the owner is over.
+    func end(_ scope: CallScope) {
+        calls.leave(scope)
         noteIdle()
     }
 

@@ -53,7 +53,6 @@ extension Bench {
                 }
                 lines = try await requestsElsewhere(devices[0])
                 lines.lines += try await failover(devices[0], from: leaving.id, running).lines
-                lines.lines += try await requestsHere(devices[1]).lines
             }
         }
         report.lines += lines.lines
@@ -63,6 +62,17 @@ extension Bench {
     }
 
     // MARK: - One device
+
+    /// Requests to a service in the same process, by one caller and by many.
+    static func requests(into report: inout Report) async throws {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "kith-bench-\(UUID().uuidString)").path
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        var options = Device.Options()
+        options.listens = false
+        options.services = .only([EchoService()])
+        let device = try await Device.open(directory: folder, options: options)
+        report.lines += try await device.whileRunning { try await requestsHere(device) }.lines
+    }
 
     private static func times(_ rounds: Int, _ work: () async throws -> Void) async throws -> [Double] {
         var samples: [Double] = []

@@ -269,6 +269,14 @@ public struct LatencyHistogram: Codable, Hashable, Sendable {
         sum = sum.addingReportingOverflow(microseconds).overflow ? .max : sum + microseconds
     }
 
+    /// Counts what another one has counted.
+    package mutating func add(_ other: LatencyHistogram) {
+        while buckets.count < other.buckets.count { buckets.append(0) }
+        for (index, count) in other.buckets.enumerated() { buckets[index] &+= count }
+        let (total, overflow) = sum.addingReportingOverflow(other.sum)
+        sum = overflow ? .max : total
+    }
+
     /// The time below which a share of them lies, 0…1: the upper end of a bucket in microseconds; `nil` for none.
     public func microseconds(at share: Double) -> UInt64? {
         let total = buckets.reduce(0, &+)

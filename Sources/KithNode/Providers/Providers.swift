@@ -12,6 +12,7 @@ final class Providers: Sendable {
     }
 
     private let content = Mutex(Content())
+    private let isPolicySet = Atomic(false)
 
     /// What other devices have announced.
     var announced: [Registry.Service] { content.withLock { $0.peers.all } }
@@ -43,13 +44,14 @@ final class Providers: Sendable {
     // MARK: - Policies
 
     /// True when a policy was set for any path.
-    var hasPolicies: Bool { content.withLock { !$0.policies.isEmpty } }
+    var hasPolicies: Bool { isPolicySet.load(ordering: .acquiring) }
 
     /// Sets the policy of the paths that a pattern stands for; `nil` takes it back.
     func setPolicy(_ policy: RequestPolicy?, for pattern: TopicPath) {
         content.withLock { content in
             content.policies.removeAll { $0.pattern == pattern }
             if let policy { content.policies.append((pattern, policy)) }
+            isPolicySet.store(!content.policies.isEmpty, ordering: .releasing)
         }
     }
 
