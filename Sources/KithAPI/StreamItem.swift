@@ -9,8 +9,12 @@ package struct StreamItem<Value: Codable & Sendable>: StreamMessage {
     /// Wraps a value.
     package init(_ value: Value) { self.value = value }
 
-    package init(from decoder: any Decoder) throws { value = try Value(from: decoder) }
-    package func encode(to encoder: any Encoder) throws { try value.encode(to: encoder) }
+    // By a container: the coders know some types, as bytes, only when they are asked for a value of them.
+    package init(from decoder: any Decoder) throws { value = try decoder.singleValueContainer().decode(Value.self) }
+    package func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(value)
+    }
 
     /// The content of a direction that carries these: that of ``Nothing`` is only its end.
     package static var content: any StreamContent.Type {

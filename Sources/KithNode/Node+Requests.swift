@@ -135,7 +135,8 @@ extension Node {
             switch choice {
             case .ask(let device):
                 do {
-                    return try await ask(device, attempt, options, until: deadline, here: { try await here($0, own) }, there: there)
+                    return try await ask(
+                        device, attempt, options, until: deadline, here: { try await here($0, own) }, there: there)
                 } catch {
                     guard try attempt.failed(device, Self.outward(error)) else { throw error }
                     logger.debug(

@@ -28,7 +28,8 @@ extension Node {
         let called = handlers.filter { $0.events == nil }
         let added = try methods.add(service.info, called, limit: limit) { info, topic in
             AddedService(
-                id: id, service: service, info: info, topic: topic, calls: ServiceCalls(name: info.path, logger: logger(of: info.path)),
+                id: id, service: service, info: info, topic: topic,
+                calls: ServiceCalls(name: info.path, logger: logger(of: info.path)),
                 addedAt: Self.now, listeners: listeners)
         }
         stateChanged(.created, of: added)

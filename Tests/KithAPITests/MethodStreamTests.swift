@@ -46,4 +46,13 @@ import Testing
         try await pipe.left.write([1, 0xF6])
         await #expect(throws: KithError(.invalid, "")) { try await Notes(pipe.right).receive() }
     }
+
+    @Test func `bytes that are a message travel as a byte string, not as text`() throws {
+        var sent: [UInt8] = []
+        try StreamItem(ByteString([1, 2, 3])).append(to: &sent)
+        #expect(sent == [4, 0x43, 1, 2, 3])
+        var buffer = ReceiveBuffer()
+        buffer.append(sent)
+        #expect(try StreamItem<ByteString>.next(from: &buffer)?.value == ByteString([1, 2, 3]))
+    }
 }

@@ -8,7 +8,7 @@ import Foundation
         """
 
     private enum Part: String, CaseIterable {
-        case bulk, engine, connect, first, echo, streams, idle, coding, calls, events, requests, node
+        case bulk, engine, connect, first, echo, streams, idle, coding, calls, events, requests, peers, node
     }
 
     static func main() async throws {
@@ -23,7 +23,7 @@ import Foundation
             case ("--json", let file?, _, _): json = file
             case ("--mebibytes", _, let number?, _): mebibytes = number
             case ("--rounds", _, let number?, _): rounds = number
-            case ("--only", _, _, .node?): parts = [.requests, .node, .events, .coding, .connect, .idle]
+            case ("--only", _, _, .node?): parts = [.requests, .peers, .node, .events, .coding, .connect, .idle]
             case ("--only", _, _, let part?): parts = [part]
             default:
                 print(usage)
@@ -47,6 +47,7 @@ import Foundation
                 try await Bench.observedCalls(rounds: 10_000, into: &report)
             case .events: try await Bench.events(into: &report)
             case .requests: try await Bench.requests(into: &report)
+            case .peers: try await Bench.peers(into: &report)
             case .node: try await Bench.node(into: &report)
             case .coding: try Bench.coding(files: 50_000, into: &report)
             }

@@ -2,6 +2,7 @@ import Foundation
 import Kith
 import KithNet
 import KithQUIC
+import NIOCore
 
 extension Bench {
     /// Gives its input back, at once or late, and sends as much as is asked for.
@@ -29,8 +30,18 @@ extension Bench {
 
     private static let path = "node-bench/echo"
 
-    /// Services and events of devices, here and on others: what `--only node` adds to the parts that it takes along.
+    /// What a device costs besides its calls, and calls over bad links.
     static func node(into report: inout Report) async throws {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "kith-bench-\(UUID().uuidString)").path
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        report.lines += try await routes("\(folder)/routes").lines
+        report.lines += try await restarts("\(folder)/restarts", rounds: 100).lines
+        report.lines += try await badLinks().lines
+    }
+
+    /// Requests to services on other devices.
+    static func peers(into report: inout Report) async throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "kith-bench-\(UUID().uuidString)").path
         defer { try? FileManager.default.removeItem(atPath: folder) }
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
@@ -56,9 +67,6 @@ extension Bench {
             }
         }
         report.lines += lines.lines
-        report.lines += try await routes("\(folder)/routes").lines
-        report.lines += try await restarts("\(folder)/restarts", rounds: 100).lines
-        report.lines += try await badLinks().lines
     }
 
     // MARK: - One device
@@ -186,20 +194,46 @@ extension Bench {
         @Sendable func echo(_ input: ByteString) async throws {
             _ = try await near.request(path, input, from: .device("far"), as: ByteString.self)
         }
-        for (name, size, rounds) in [("nothing", 0, 3_000), ("1 KiB", 1 << 10, 3_000), ("64 KiB", 64 << 10, 500)] {
-            let input = ByteString([UInt8](repeating: 7, count: size))
-            _ = try await times(100) { try await echo(input) }
-            let meter = Meter()
-            let samples = try await times(rounds) { try await echo(input) }
-            let allocations = Double(meter.allocationCount) / Double(rounds)
-            report.add("request of \(name) to another device, p50", percentile(0.5, of: samples), "µs")
-            report.add("request of \(name) to another device, p99", percentile(0.99, of: samples), "µs")
-            report.add("request of \(name) to another device, allocations", allocations, "")
+        let nats = try await NatsServer()
+        if nats == nil {
+            print("nats-server is not installed, so nothing is compared with it: apt-get install nats-server")
         }
-        let single = try await together(1, rounds: 3_000) { try await echo(ByteString([])) }
-        let many = try await together(64, rounds: 64 * 200) { try await echo(ByteString([])) }
-        report.add("requests to another device, 1 in flight", 3_000 / single, "/s")
-        report.add("requests to another device, 64 in flight", 64 * 200 / many, "/s")
+        for (name, size, rounds) in [("nothing", 0, 4), ("1 KiB", 1 << 10, 4), ("64 KiB", 64 << 10, 4)] {
+            let input = ByteString([UInt8](repeating: 7, count: size))
+            let buffer = ByteBuffer(bytes: input.bytes)
+            let count = size > 1 << 15 ? 100 : 500
+            _ = try await times(100) { try await echo(input) }
+            var (own, other, allocations) = ([Double](), [Double](), 0)
+            // In turn, as the machine is quicker at one moment than at another.
+            for _ in 0..<rounds {
+                let meter = Meter()
+                own += try await times(count) { try await echo(input) }
+                allocations += meter.allocationCount
+                if let nats { other += try await times(count) { try await nats.request(buffer) } }
+            }
+            report.add("request of \(name) to another device, p50", percentile(0.5, of: own), "µs")
+            report.add("request of \(name) to another device, p99", percentile(0.99, of: own), "µs")
+            report.add(
+                "request of \(name) to another device, allocations", Double(allocations) / Double(own.count), "")
+            guard nats != nil else { continue }
+            let baseline = percentile(0.5, of: other)
+            report.add("request of \(name) by nats-server, p50", baseline, "µs")
+            report.add(
+                "request of \(name), to nats-server, p50", percentile(0.5, of: own) / baseline, "x", atMost: 1)
+        }
+        for (flight, count) in [(1, 1_000), (64, 64 * 100)] {
+            var (own, other) = (0.0, 0.0)
+            for _ in 0..<3 {
+                own += try await together(flight, rounds: count) { try await echo(ByteString([])) }
+                if let requests = nats?.requests {
+                    other += try await together(flight, rounds: count) { try await requests(ByteBuffer()) }
+                }
+            }
+            report.add("requests to another device, \(flight) in flight", Double(3 * count) / own, "/s")
+            guard nats != nil else { continue }
+            report.add("requests, \(flight) in flight, to nats-server", other / own, "x", atLeast: 0.7)
+        }
+        try await nats?.stop()
 
         let meter = Meter()
         let stream: ValueStream<ByteString, Nothing> = try await near.open(
