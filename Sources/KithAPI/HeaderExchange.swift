@@ -11,6 +11,7 @@ package enum HeaderExchange {
         _ header: StreamHeader, over stream: any ByteStream, isCall: Bool
     ) async throws -> (output: [UInt8], stream: any ByteStream) {
         let request = try header.encoded()
+        if isCall { (stream as? any CallStream)?.finishWithInput() }
         do {
             try await stream.write(request)
         } catch let error as KithError {
@@ -23,7 +24,7 @@ package enum HeaderExchange {
         var answer = AnswerReader(method: header.method)
         while true {
             guard let (output, rest) = try answer.take(try await stream.read(upTo: 64 << 10)) else { continue }
-            // The answer is there; it does not matter whether the other end has stopped reading.
+            // The answer is there; it does not matter whether the other end has stopped reading, or both have ended.
             if isCall { try? await stream.finish() }
             return (output, rest.isEmpty ? stream : PrefixedStream(rest, before: stream))
         }

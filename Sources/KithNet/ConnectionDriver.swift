@@ -69,6 +69,11 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     private var pendingOpens: [Promise<Result<QUICStream, KithError>>] = []
     private var timer: NIOScheduledCallback?
     private var timerDeadline = Timestamp.distantFuture
+    /// The streams whose answer has come: their end goes out with whatever is sent next, or at the deadline.
+    private var ending: [StreamCore] = []
+    private var endingDeadline = Timestamp.distantFuture
+    /// The time for which an end waits, in nanoseconds.
+    private static let endingDelay: Int64 = 5_000_000
     private(set) var routes: [ConnectionID] = []
     /// The tokens at a datagram's end which say that the peer has forgotten the connection.
     private(set) var resetTokens: [ResetToken] = []
@@ -188,6 +193,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         for core in cores {
             if isDrained { _ = core.takeOrders() } else { serve(core) }
         }
+        if !ending.isEmpty, !cores.isEmpty || endingDeadline <= .now() { finishEnding() }
         cores.removeAll(keepingCapacity: true)
         swap(&cores, &taken)
         guard !isDrained else { return }
@@ -213,19 +219,27 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         }
     }
 
+    /// Has the engine finish the streams whose end waits for company.
+    private func finishEnding() {
+        for core in ending { drain(core) }
+        ending.removeAll(keepingCapacity: true)
+        endingDeadline = .distantFuture
+    }
+
     private func arm() {
-        guard !isDrained, let deadline = engine.nextDeadline else {
+        let next = min(engine.nextDeadline ?? .distantFuture, endingDeadline)
+        guard !isDrained, next != .distantFuture else {
             timer?.cancel()
             timer = nil
             timerDeadline = .distantFuture
             return
         }
         // A timer that fires early finds out and sets itself anew; only an earlier deadline needs a new one.
-        guard timer == nil || deadline < timerDeadline else { return }
+        guard timer == nil || next < timerDeadline else { return }
         timer?.cancel()
-        timerDeadline = deadline
+        timerDeadline = next
         // Cheaper than a task, which has a promise; the only failure is a loop that is shutting down.
-        timer = try? loop.eventLoop.scheduleCallback(at: NIODeadline(deadline), handler: self)
+        timer = try? loop.eventLoop.scheduleCallback(at: NIODeadline(next), handler: self)
     }
 
     func handleScheduledCallback(eventLoop: some EventLoop) { loop.withLock { timerFired() } }
@@ -237,6 +251,8 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         let now = Timestamp.now()
         if let deadline = engine.nextDeadline, deadline <= now {
             engine.timedOut(at: now)
+            service()
+        } else if endingDeadline <= now {
             service()
         } else {
             arm()
@@ -389,6 +405,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         }
         let open = streams
         streams = [:]
+        (ending, endingDeadline) = ([], .distantFuture)
         let error = reason.error
         let packets = engine.statistics.packetsReceived
         for entry in open.values {
@@ -530,6 +547,15 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     private func fill(_ core: StreamCore) {
         guard let entry = streams[core.id], entry.hasInput else { return }
         let scratch = unsafe endpoint.readBuffer
+        if core.awaitsInputEnd {
+            let result = unsafe try? engine.read(core.id, into: UnsafeMutableRawBufferPointer(rebasing: scratch[..<1]))
+            if let result, result.count == 0, !result.isFinished { return }
+            if result?.isFinished == false {
+                // The engine refuses only what has become pointless meanwhile.
+                try? engine.stopSending(core.id, code: KithError.Code.cancelled.wireCode)
+            }
+            return end(core.id, input: true)
+        }
         while true {
             let room = core.roomForInput()
             guard room > 0 else { return }
@@ -537,8 +563,14 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
                 let target = unsafe UnsafeMutableRawBufferPointer(rebasing: scratch[..<min(room, scratch.count)])
                 let result = unsafe try engine.read(core.id, into: target)
                 if result.count > 0 || result.isFinished {
-                    unsafe core.received(
+                    let finishes = unsafe core.received(
                         UnsafeRawBufferPointer(rebasing: target[..<result.count]), isFinished: result.isFinished)
+                    if finishes {
+                        ending.append(core)
+                        if endingDeadline == .distantFuture {
+                            endingDeadline = .now().advanced(nanoseconds: Self.endingDelay)
+                        }
+                    }
                 }
                 if result.isFinished { return end(core.id, input: true) }
                 if result.count == 0 { return }

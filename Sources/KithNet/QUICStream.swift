@@ -115,6 +115,15 @@ public final class QUICStream: ByteStream {
     }
 }
 
+extension QUICStream: CallStream {
+    /// Has our direction end after the other one, in a packet that is sent anyway, or 5 ms later.
+    package func finishWithInput() { core.finishWithInput() }
+    /// Says that the other end finishes its direction by itself.
+    package func expectInputEnd() { core.expectInputEnd() }
+    /// Has `body` called when the other end breaks its direction off, or the connection ends.
+    package func whenInputFails(_ body: (@Sendable (KithError) -> Void)?) { core.whenInputFails(body) }
+}
+
 /// The priorities by which a connection decides what goes first when it cannot carry everything at once.
 public enum StreamPriority {
     /// Keystrokes and pointer movements.

@@ -36,10 +36,16 @@ final class StreamCore: Sendable {
         var reader: Waiter<Void>?
         /// The loop stopped filling because the inbox was full.
         var wantsFill = false
+        /// The other end is expected to finish by itself.
+        var expectsInputEnd = false
+        /// Nobody holds the stream; its end is all that is still to come.
+        var awaitsInputEnd = false
+        var whenInputFails: (@Sendable (KithError) -> Void)?
         // Output.
         var outbox = ChunkQueue()
         var outputError: KithError?
         var isFinishing = false
+        var finishesWithInput = false
         var isFlushed = false
         var writer: Waiter<Void>?
         var flushers: [Promise<Result<Void, KithError>>] = []
@@ -142,6 +148,19 @@ final class StreamCore: Sendable {
         }
         // Where little is on the way, the end is too: the other end can forget the stream, and no thread is woken for it.
         if schedule { driver.schedule(self, isUrgent: true) }
+    }
+
+    func finishWithInput() { state.withLock { $0.finishesWithInput = true } }
+
+    func expectInputEnd() { state.withLock { $0.expectsInputEnd = true } }
+
+    func whenInputFails(_ body: (@Sendable (KithError) -> Void)?) {
+        let failure = state.withLock { state -> KithError? in
+            if case .failed(let error) = state.inputEnd { return error }
+            state.whenInputFails = body
+            return nil
+        }
+        if let failure { body?(failure) }
     }
 
     func flushed() async throws {
@@ -253,7 +272,10 @@ final class StreamCore: Sendable {
     func abandon() {
         let schedule = state.withLock { state in
             var hasOrder = false
-            if state.inputEnd == nil {
+            state.whenInputFails = nil
+            if state.inputEnd == nil, state.expectsInputEnd, state.isFinishing, state.inbox.isEmpty, !state.wantsFill {
+                state.awaitsInputEnd = true
+            } else if state.inputEnd == nil {
                 state.orders.stopReading = KithError.Code.cancelled.wireCode
                 state.inputEnd = .failed(KithError(.cancelled, "It was given up on this device."))
                 hasOrder = true
@@ -275,10 +297,12 @@ final class StreamCore: Sendable {
     /// Tasks to resume once the lock is let go.
     struct Wake {
         fileprivate var tasks: [Waiter<Void>] = []
+        fileprivate var inputFailed: (() -> Void)?
         fileprivate var flushers: [Promise<Result<Void, KithError>>] = []
         fileprivate var result: Result<Void, KithError> = .success(())
 
         fileprivate func run() {
+            inputFailed?()
             for task in tasks { task.resume() }
             for flusher in flushers { flusher.fulfil(result) }
         }
@@ -293,6 +317,9 @@ final class StreamCore: Sendable {
         }
     }
 
+    /// True when nobody holds the stream, and its end is all that is still to come.
+    var awaitsInputEnd: Bool { state.withLock { $0.awaitsInputEnd } }
+
     /// Returns the number of bytes the inbox takes now; 0 makes the reader ask again once it has taken some.
     func roomForInput() -> Int {
         state.withLock { state in
@@ -304,15 +331,24 @@ final class StreamCore: Sendable {
     }
 
     /// Appends what the engine delivered, and the end after it if `isFinished`.
-    func received(_ bytes: UnsafeRawBufferPointer, isFinished: Bool) {
-        let reader = state.withLock { state -> Waiter<Void>? in
-            guard state.inputEnd == nil else { return nil }
+    ///
+    /// - Returns: whether there is an end to write now.
+    func received(_ bytes: UnsafeRawBufferPointer, isFinished: Bool) -> Bool {
+        let (reader, finishes) = state.withLock { state -> (Waiter<Void>?, Bool) in
+            guard state.inputEnd == nil else { return (nil, false) }
             unsafe state.inbox.append(copying: bytes, joiningBelow: Self.smallPiece)
-            if isFinished { state.inputEnd = .finished }
+            var finishes = false
+            if isFinished {
+                state.inputEnd = .finished
+                state.whenInputFails = nil
+                finishes = state.finishesWithInput && !state.isFinishing && state.outputError == nil
+                if finishes { state.isFinishing = true }
+            }
             defer { state.reader = nil }
-            return state.reader
+            return (state.reader, finishes)
         }
         reader?.resume()
+        return finishes
     }
 
     /// Ends our input with an error of the peer or the connection.
@@ -398,6 +434,7 @@ final class StreamCore: Sendable {
         state.inputEnd = .failed(error)
         if let reader = state.reader { wake.tasks.append(reader) }
         state.reader = nil
+        if let body = state.whenInputFails.take() { wake.inputFailed = { body(error) } }
     }
 
     private static func failOutput(_ state: inout State, _ error: KithError, _ wake: inout Wake) {

@@ -46,19 +46,23 @@ extension Node {
     func method(_ name: String, on device: String, options: CallOptions) async throws -> AnyMethod {
         if let known = methods.method(name), known.isShared { return known }
         let target = try resolve(device)
+        let remote = RemoteName(device: target.id, method: name)
+        let known = remoteMethod(remote)
         // What it has announced need not be asked.
         if let path = try? TopicPath(method: name),
             let action = providers.providers(of: path).first(where: { $0.device == target.id })?.action,
             action.kind != .stream
         {
-            return AnyMethod(
+            if let known, known.kind == action.kind, known.header.isIdempotent == action.isIdempotent { return known }
+            let method = AnyMethod(
                 DynamicMethod(
                     MethodHeader(
                         name: action.name.contains("{") ? path.methodName : action.name, kind: action.kind,
                         callers: .owner, isIdempotent: action.isIdempotent, summary: action.summary)))
+            remember(method, for: remote)
+            return method
         }
-        let remote = RemoteName(device: target.id, method: name)
-        if let method = remoteMethod(remote) { return method }
+        if let known { return known }
         let table = try await call(API.Describe.self, Nothing(), on: target.id.description, options: options)
         let path = try? TopicPath(method: name)
         let match =

@@ -257,12 +257,12 @@ extension Node {
         guard let dialer else {
             throw KithError(.unreachable, "This device is not on the network now; `kith up` starts it.")
         }
-        var addresses = hints.places(of: target)
         if let link = dialer.current(target.id), link.isOpen {
             // At once, and not when a dead connection is found to be one.
             guard isReachable || link.address?.isLoopback != false else { throw Self.offline }
             return link
         }
+        var addresses = hints.places(of: target)
         if !isReachable {
             // It may be on this very machine.
             addresses = addresses.filter(\.isLoopback)

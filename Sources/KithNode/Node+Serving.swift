@@ -287,10 +287,10 @@ extension Node {
         prepared.events = hub
         prepared.grantedRoot = { [directory] in try directory.grantedRoot($0) }
         let context = prepared
-        let watcher = CallerWatch(reply.stream) { scope.cancel($0) }
-        defer { watcher.cancel() }
         switch handler.body {
         case .call(let body):
+            let watcher = CallerWatch(ofCall: reply.stream) { scope.cancel($0) }
+            defer { watcher.cancel() }
             let output = try await scope.run(
                 header.method, until: admission.deadline, isImmediate: Self.mayBlock(#isolation)
             ) {
@@ -301,8 +301,11 @@ extension Node {
             }
             note.allowed()
             guard case .cbor(let bytes) = try handler.method.output.encode(output, .cbor) else { return }
+            (reply.stream as? any CallStream)?.expectInputEnd()
             try await reply.stream.finish(writing: try ResponseHead.success(bytes).encoded())
         case .stream, .events:
+            let watcher = CallerWatch(reply.stream) { scope.cancel($0) }
+            defer { watcher.cancel() }
             try await serve(handler, input, context: context, scope: scope, isReady: isReady) { output in
                 guard case .cbor(let bytes) = try handler.method.output.encode(output, .cbor) else {
                     throw KithError(.internal, "The answer has another form than the request.")
@@ -352,16 +355,37 @@ private final class StreamReply: Sendable {
     func noteRefusal() { state.withLock { $0.wasRefused = true } }
 }
 
-/// Reads from a caller until its call is answered: a reset calls the work off.
+/// Watches a caller until its call is answered: a reset calls the work off.
 ///
-/// Bytes that a caller sends before the answer are kept for the service.
+/// Bytes that the caller of a stream sends before the answer are read, and kept for the service.
 private final class CallerWatch: Sendable {
     /// The number of bytes after which it reads no further; a reset behind them is seen only by whoever reads on.
     private static let limit = 64 << 10
 
     private let stream: any ByteStream
     private let heard: Locked<[UInt8]>
-    private let task: Task<Void, any Error>
+    /// Reads; `nil` where the stream tells by itself.
+    private let task: Task<Void, any Error>?
+
+    /// Watches the caller of a query or an action, from whom nothing more comes.
+    convenience init(ofCall stream: any ByteStream, gone: @escaping @Sendable (KithError) -> Void) {
+        guard let call = stream as? any CallStream else {
+            self.init(stream, gone: gone)
+            return
+        }
+        self.init(stream, task: nil)
+        call.whenInputFails { gone(Self.gone($0)) }
+    }
+
+    private init(_ stream: any ByteStream, task: Task<Void, any Error>?) {
+        self.stream = stream
+        self.task = task
+        heard = Locked([])
+    }
+
+    private static func gone(_ error: KithError) -> KithError {
+        KithError(.cancelled, "The caller is gone.", cause: error)
+    }
 
     init(_ stream: any ByteStream, gone: @escaping @Sendable (KithError) -> Void) {
         self.stream = stream
@@ -373,18 +397,20 @@ private final class CallerWatch: Sendable {
                     heard.set(heard.value + bytes)
                 }
             } catch let error as KithError {
-                gone(KithError(.cancelled, "The caller is gone.", cause: error))
+                gone(Self.gone(error))
                 throw error
             }
         }
     }
 
-    func cancel() { task.cancel() }
+    func cancel() {
+        if let task { task.cancel() } else { (stream as? any CallStream)?.whenInputFails(nil) }
+    }
 
     /// Stops reading and returns the stream with the bytes read so far.
     func handOver() async throws -> any ByteStream {
-        task.cancel()
-        if case .failure(let error) = await task.result, !(error is CancellationError) { throw error }
+        task?.cancel()
+        if case .failure(let error)? = await task?.result, !(error is CancellationError) { throw error }
         return heard.value.isEmpty ? stream : PrefixedStream(heard.value, before: stream)
     }
 }

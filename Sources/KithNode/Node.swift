@@ -191,10 +191,10 @@ public final class Node: Sendable {
     ///
     /// - Throws: `KithError` `.notFound` for none, `.invalid` naming the candidates for several.
     package func resolve(_ device: String) throws -> KnownDevice {
-        // Devices that are connected are known without asking the disk; but what may be an id is looked for among all.
-        if ![KnownDevice].mayBeID(device),
-            let known = sessions.lazy.compactMap(\.known).first(where: { $0.name == device })
-        {
+        // Devices that are connected are known without asking the disk; but what may begin an id is looked for among all.
+        if [KnownDevice].mayBeID(device) {
+            if let id = DeviceID(device), let known = sessions(with: id).first?.known { return known }
+        } else if let known = sessions.lazy.compactMap(\.known).first(where: { $0.name == device }) {
             return known
         }
         return try directory.devices().resolve(device)
@@ -242,7 +242,9 @@ public final class Node: Sendable {
 
     var sessions: [Session] { state.withLock { Array($0.sessions.values) } }
 
-    func sessions(with device: DeviceID) -> [Session] { sessions.filter { $0.link.peer == device } }
+    func sessions(with device: DeviceID) -> [Session] {
+        state.withLock { $0.sessions.values.filter { $0.link.peer == device } }
+    }
 
     /// Adds a connection; that of an unpaired device may displace another.
     ///
