@@ -8,7 +8,8 @@ public protocol KeyStore: Sendable {
     /// The secret of that name, or `nil` when there is none.
     ///
     /// - Throws: `KithError` `.denied` when it is there and cannot be opened (a wrong passphrase, loose permissions),
-    ///   `.corrupt` when its file is damaged. Neither is a reason to make a new one.
+    ///   `.corrupt` when its file is damaged, `.unreachable` when the keyring that has it does not run. None is a reason
+    ///   to make a new one.
     func secret(named name: String) throws(KithError) -> [UInt8]?
 
     /// Stores a secret, in place of one of the same name; whole or not at all.

@@ -10,7 +10,7 @@ private func secret(_ text: String) -> SecretBytes { SecretBytes(Array(text.utf8
 @Suite struct KeyStoreConformanceTests {
     /// The stores, each of which must behave as ``KeyStore`` says.
     enum StoreKind: CaseIterable {
-        case memory, machineKey, passphrase, keyStore
+        case memory, machineKey, passphrase, keyStore, guardedMemory, guardedFile
 
         func place() throws -> any KeyStorePlace {
             switch self {
@@ -18,6 +18,8 @@ private func secret(_ text: String) -> SecretBytes { SecretBytes(Array(text.utf8
             case .machineKey: try FileKeyStorePlace(.machineKey)
             case .passphrase: try FileKeyStorePlace(.passphrase(secret("correct horse"), cost: 10))
             case .keyStore: try FileKeyStorePlace(keysIn: MemoryKeyStorePlace())
+            case .guardedMemory: try GuardedKeyStorePlace(MemoryKeyStorePlace())
+            case .guardedFile: try GuardedKeyStorePlace(FileKeyStorePlace(.machineKey))
             }
         }
     }

@@ -152,3 +152,33 @@ public struct FileKeyStorePlace: KeyStorePlace {
 
     private static var wrong: SecretBytes { SecretBytes(Array("wrong".utf8)) }
 }
+
+/// A place in which a ``GuardedKeyStore`` guards what is stored, on a device that is unlocked.
+public struct GuardedKeyStorePlace: KeyStorePlace {
+    private let base: any KeyStorePlace
+    private let access: AccessControl
+
+    /// Guards what is in another place.
+    public init(_ base: any KeyStorePlace) throws {
+        self.base = base
+        access = try AccessControl(.whenUnlocked)
+    }
+
+    private func guarded(_ store: any KeyStore) -> GuardedKeyStore {
+        let device = ScriptedDevice()
+        return GuardedKeyStore(store, access: access, device: device, authenticator: device)
+    }
+
+    /// Opens the store there, guarded.
+    public func open() throws -> any KeyStore { guarded(try base.open()) }
+    /// Opens it with another key, guarded.
+    public func openWithWrongKey() throws -> (any KeyStore)? { try base.openWithWrongKey().map(guarded) }
+    /// What is stored there.
+    public func contents() throws -> [String: [UInt8]] { try base.contents() }
+    /// Replaces what is stored there.
+    public func replaceContents(by contents: [String: [UInt8]]) throws { try base.replaceContents(by: contents) }
+    /// The damages of that place.
+    public func damagedContents(ofSecretNamed name: String) throws -> [DamagedContents] {
+        try base.damagedContents(ofSecretNamed: name)
+    }
+}
