@@ -45,7 +45,7 @@ test: ## Installs what is missing and runs the whole suite.
 check: ## What CI runs: format, build, types on Apple's systems, tests, fuzz replay, docs.
 	@scripts/check
 
-soak: ## Ten thousand simulated conversations and 500 starts and stops, in release. CONVERSATIONS=100000 for a longer run.
+soak: ## Ten thousand simulated conversations, 500 starts and stops, a million calls from C, in release. CONVERSATIONS=100000 for a longer run.
 	@CONVERSATIONS=$(CONVERSATIONS) CYCLES=$(CYCLES) SWIFT=$(SWIFT) scripts/soak
 
 bench: ## Prints the numbers: kith cp beside scp, echo beside ssh, the transport alone.

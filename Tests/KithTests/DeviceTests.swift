@@ -87,8 +87,13 @@ let onLoopback: Device.Options = {
 func pair(_ phone: Device, with laptop: Device, grants: [Grant]) async throws {
     let invitation = try await laptop.client.call(
         Invitations.Create.self, .init(grants: grants, lifetimeSeconds: 60, isAutomatic: true))
+    try await join(phone, invitation.text)
+}
+
+/// Takes an invitation for `phone`.
+func join(_ phone: Device, _ invitation: String) async throws {
     let joining = try await phone.client.open(
-        PairingMethods.Join.self, .init(invitation: invitation.text, grants: [])
+        PairingMethods.Join.self, .init(invitation: invitation, grants: [])
     ).stream
     for try await event in joining.messages {
         switch event {
