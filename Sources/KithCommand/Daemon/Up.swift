@@ -72,6 +72,12 @@ struct UpCommand: AsyncParsableCommand {
     )
     var withoutDiscovery = false
 
+    @Flag(
+        name: .customLong("no-dns-sd"),
+        help: "Announce this device to the group alone, not as _kith._udp by Avahi as well."
+    )
+    var withoutResponder = false
+
     @Option(
         name: .customLong("discovery-group"),
         help: ArgumentHelp(
@@ -130,6 +136,7 @@ struct UpCommand: AsyncParsableCommand {
         globals.trace(&options)
         if !withoutDiscovery {
             var discovery = LocalDiscovery.Options()
+            discovery.usesResponder = !withoutResponder
             if let group {
                 discovery.group = group
                 discovery.group6?.port = group.port
@@ -232,6 +239,7 @@ struct UpCommand: AsyncParsableCommand {
         if let port { arguments += ["--port", String(port)] }
         if let metrics { arguments += ["--metrics", metrics.description] }
         if withoutDiscovery { arguments.append("--no-discovery") }
+        if withoutResponder { arguments.append("--no-dns-sd") }
         if let group { arguments += ["--discovery-group", group.description] }
         for peer in peers { arguments += ["--peer", peer.description] }
         arguments += globals.traceArguments

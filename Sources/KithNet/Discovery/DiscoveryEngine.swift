@@ -130,6 +130,18 @@ struct DiscoveryEngine {
         return UInt32(clamping: min(max(interval.components.seconds, 1), limit) * 3 * Int64(schedule.stretch))
     }
 
+    /// The number of announcements to the group for one that is kept by a responder, which answers in between.
+    private static let keptFactor = 10
+
+    /// The time after which a kept announcement is made anew.
+    var keptInterval: Duration { interval * (Self.keptFactor * schedule.stretch) }
+
+    /// Returns an announcement that is kept by a responder, and holds for longer.
+    func keptAnnouncement(_ number: UInt64, addresses: [NetworkAddress]) -> LocalAnnouncement {
+        LocalAnnouncement(
+            id: id, number: number, lifetime: lifetime * UInt32(Self.keptFactor), addresses: addresses)
+    }
+
     /// The outcome of a time that has come.
     struct Due: Hashable {
         /// The number of the announcement to send now, one for all interfaces; `nil` for none.

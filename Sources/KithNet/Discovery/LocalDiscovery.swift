@@ -13,7 +13,8 @@ import Darwin
 #endif
 
 /// Finds paired devices on the local network, and lets them find this one: signed announcements to a group of IPv4 and
-/// one of IPv6, on every suitable interface.
+/// one of IPv6, on every suitable interface; and the same announcements as a service `_kith._udp` of Avahi, where
+/// that runs.
 ///
 /// What it hears is a hint and nothing else: an address to try, at which only the holder of the device's key is
 /// accepted. Nothing is dialed because somebody was heard. Announcements of devices that are not paired with this one
@@ -30,6 +31,10 @@ public final class LocalDiscovery: Sendable {
         public var interval = Duration.seconds(30)
         /// The networks that are used.
         public var policy = NetworkPolicy()
+        /// Whether the system's DNS-SD responder makes the device known, too, and finds others.
+        public var usesResponder = true
+        /// The address of the message bus by which Avahi is asked; `nil`: the system's.
+        package var systemBus: String?
 
         /// The defaults.
         public init() {}
@@ -54,6 +59,17 @@ public final class LocalDiscovery: Sendable {
         case lost(DeviceID)
     }
 
+    /// What the system's DNS-SD responder does for this device.
+    @nonexhaustive
+    public enum Responder: Hashable, Sendable {
+        /// It is not asked.
+        case off
+        /// It makes the device known.
+        case registered
+        /// It does not, or not now, because of that.
+        case unavailable(String)
+    }
+
     /// The state of discovery, for a person.
     public struct Status: Hashable, Sendable {
         /// The names of the interfaces on which the device announces itself.
@@ -62,8 +78,10 @@ public final class LocalDiscovery: Sendable {
         public var heard: [Heard] = []
         /// The reason it does not work, or not everywhere.
         public var problem: String?
-        /// The number of datagrams from which nothing was learned: of unpaired devices, repetitions, forgeries.
+        /// The number of announcements from which nothing was learned: of unpaired devices, repetitions, forgeries.
         public var refused = 0
+        /// The system's DNS-SD responder.
+        public var responder = Responder.off
     }
 
     private struct State {
@@ -75,6 +93,15 @@ public final class LocalDiscovery: Sendable {
         /// Datagrams that are no announcement.
         var malformed = 0
         var timer: TimerQueue.Ticket?
+        /// What the responder offers, and when that is to be made anew.
+        var kept: [Place] = []
+        var renewal: ContinuousClock.Instant?
+    }
+
+    /// The addresses the device listens at on one network.
+    private struct Place: Hashable {
+        let interface: UInt32
+        let addresses: [NetworkAddress]
     }
 
     private struct Membership: Hashable {
@@ -92,6 +119,8 @@ public final class LocalDiscovery: Sendable {
     private let logger: Logger
     private let state: Mutex<State>
     private let timers: TimerQueue
+    /// Set once, as it calls back.
+    private let responder = Mutex<(any ServiceResponder)?>(nil)
     /// One message: something may be due.
     private let alarm = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
 
@@ -129,7 +158,24 @@ public final class LocalDiscovery: Sendable {
             State(
                 engine: DiscoveryEngine(
                     id: key.id, interval: options.interval, lastNumber: lastNumber, random: random, at: clock.now)))
+        guard options.usesResponder else { return }
+        let made = makeResponder()
+        responder.withLock { $0 = made }
     }
+
+    #if os(Linux)
+    private func makeResponder() -> (any ServiceResponder)? {
+        let isWanted: @Sendable (DeviceID, UInt32) -> Bool = { [weak self] device, interface in
+            guard let self, isPaired(device) else { return false }
+            return state.withLock { state in state.interfaces.contains { $0.index == interface } }
+        }
+        let heard: @Sendable ([UInt8]) -> Void = { [weak self] in self?.received($0, isFromHere: false) }
+        return AvahiResponder(
+            id: key.id, bus: options.systemBus, clock: clock, logger: logger, isWanted: isWanted, heard: heard)
+    }
+    #else
+    private func makeResponder() -> (any ServiceResponder)? { nil }
+    #endif
 
     /// The addresses at which a paired device was heard to listen, best first; none when it is not there.
     public func addresses(of device: DeviceID) -> [NetworkAddress] {
@@ -139,14 +185,21 @@ public final class LocalDiscovery: Sendable {
     /// The state now.
     public var status: Status {
         let now = clock.now
+        let offer: Responder =
+            responder.withLock(\.self).map { $0.problem.map { .unavailable($0) } ?? .registered } ?? .off
         return state.withLock { state in
             Status(
                 interfaces: state.interfaces.map(\.name),
                 heard: state.engine.heard.map { Heard(id: $0.id, addresses: $0.addresses, quiet: now - $0.at) },
                 problem: state.problem,
-                refused: state.engine.refused.values.reduce(state.malformed) { $0.saturatingAdding($1) })
+                refused: state.engine.refused.values.reduce(state.malformed) { $0.saturatingAdding($1) },
+                responder: offer)
         }
     }
+
+    /// The announcements that were refused for a reason, and those that were none.
+    func refused(_ reason: DiscoveryEngine.Refusal) -> Int { state.withLock { $0.engine.refused[reason] ?? 0 } }
+    var malformed: Int { state.withLock { $0.malformed } }
 
     /// The number of the last announcement.
     public var lastNumber: UInt64 { state.withLock { $0.engine.lastNumber } }
@@ -175,7 +228,14 @@ public final class LocalDiscovery: Sendable {
     ///
     /// Does nothing else where the system gives no socket; ``status`` says why. Call it once.
     public func run() async {
-        let sockets = open()
+        let reactor: Reactor
+        do {
+            reactor = try Reactor(name: "kith discovery")
+        } catch {
+            fail("The system gives no descriptor to wait at: \(error).")
+            return logger.warning("devices on this network are not found", metadata: ["why": "\(error)"])
+        }
+        let sockets = open(on: reactor)
         guard !sockets.isEmpty else {
             logger.warning("devices on this network are not found", metadata: ["why": "\(status.problem ?? "")"])
             return
@@ -187,7 +247,11 @@ public final class LocalDiscovery: Sendable {
             for socket in sockets {
                 group.addTask { await self.listen(at: socket) }
             }
+            if let responder = responder.withLock(\.self) {
+                group.addTask { await responder.run(on: reactor) }
+            }
             await self.announce(at: sockets)
+            await self.leave()
             group.cancelAll()
         }
         timers.removeAll()
@@ -196,14 +260,7 @@ public final class LocalDiscovery: Sendable {
 
     // MARK: - Parts
 
-    private func open() -> [MulticastSocket] {
-        let reactor: Reactor
-        do {
-            reactor = try Reactor(name: "kith discovery")
-        } catch {
-            fail("The system gives no descriptor to wait at: \(error).")
-            return []
-        }
+    private func open(on reactor: Reactor) -> [MulticastSocket] {
         var sockets: [MulticastSocket] = []
         let groups = [options.group] + (options.policy.allowsIPv6 ? [options.group6].compactMap(\.self) : [])
         for group in groups {
@@ -283,6 +340,7 @@ public final class LocalDiscovery: Sendable {
                 send(at: sockets) { addresses in
                     addresses.isEmpty ? nil : state.withLock { $0.engine.announcement(number, addresses: addresses) }
                 }
+                keep(number)
             }
             schedule()
         }
@@ -296,6 +354,55 @@ public final class LocalDiscovery: Sendable {
         }
     }
 
+    // MARK: - The responder
+
+    /// Has the responder offer what is announced, when that has changed or was made some time ago.
+    private func keep(_ number: UInt64) {
+        guard let responder = responder.withLock(\.self) else { return }
+        responder.examine()
+        let listening = addresses()
+        let now = clock.now
+        let places = state.withLock { state -> [Place]? in
+            // Another machine has nothing of what this one says to itself.
+            let places = state.interfaces.filter { $0.kind != .loopback }.compactMap { interface -> Place? in
+                let own = Self.own(listening, at: interface)
+                return own.isEmpty ? nil : Place(interface: interface.index, addresses: own)
+            }
+            guard places != state.kept || state.renewal.map({ $0 <= now }) ?? true else { return nil }
+            (state.kept, state.renewal) = (places, now + state.engine.keptInterval)
+            return places
+        }
+        guard let places else { return }
+        responder.publish(
+            records(of: places) { addresses in
+                state.withLock { $0.engine.keptAnnouncement(number, addresses: addresses) }
+            })
+    }
+
+    /// Has it say goodbye.
+    private func leave() async {
+        guard let responder = responder.withLock(\.self) else { return }
+        let (places, number) = state.withLock { ($0.kept, $0.engine.nextNumber(time())) }
+        await responder.leave(records(of: places) { _ in state.withLock { $0.engine.goodbye(number) } })
+    }
+
+    private func records(of places: [Place], _ make: ([NetworkAddress]) -> LocalAnnouncement) -> [ServiceRecord] {
+        places.compactMap { place in
+            do throws(KithError) {
+                let bytes = try make(place.addresses).signed(by: key)
+                return ServiceRecord(interface: place.interface, addresses: place.addresses, announcement: bytes)
+            } catch {
+                logger.debug("no announcement was made for the responder", metadata: ["error": "\(error)"])
+                return nil
+            }
+        }
+    }
+
+    /// The addresses among these that are an interface's.
+    private static func own(_ addresses: [NetworkAddress], at interface: NetworkInterface) -> [NetworkAddress] {
+        addresses.filter { address in interface.addresses.contains { $0.hasSameIP(as: address) } }
+    }
+
     private func sayGoodbye(at sockets: [MulticastSocket]) {
         let number = state.withLock { $0.engine.nextNumber(time()) }
         send(at: sockets) { _ in state.withLock { $0.engine.goodbye(number) } }
@@ -307,7 +414,7 @@ public final class LocalDiscovery: Sendable {
     private func send(at sockets: [MulticastSocket], _ make: ([NetworkAddress]) -> LocalAnnouncement?) {
         let listening = addresses()
         for interface in state.withLock({ $0.interfaces }) {
-            let own = listening.filter { address in interface.addresses.contains { $0.hasSameIP(as: address) } }
+            let own = Self.own(listening, at: interface)
             guard let announcement = make(own) else { continue }
             do {
                 let bytes = try announcement.signed(by: key)
@@ -333,7 +440,10 @@ public final class LocalDiscovery: Sendable {
     }
 
     /// Takes a datagram in.
-    func received(_ bytes: [UInt8], from source: NetworkAddress) {
+    func received(_ bytes: [UInt8], from source: NetworkAddress) { received(bytes, isFromHere: source.isLoopback) }
+
+    /// Takes an announcement in, wherever it was heard: by the group, or from the responder.
+    private func received(_ bytes: [UInt8], isFromHere: Bool) {
         guard let device = ReceivedAnnouncement.device(named: bytes) else {
             return state.withLock { $0.malformed.saturatingAdd(1) }
         }
@@ -348,7 +458,7 @@ public final class LocalDiscovery: Sendable {
         let (now, time) = (clock.now, time())
         let reception = state.withLock { state in
             state.engine.receive(
-                announcement, isKnown: true, isFromHere: source.isLoopback, at: now, time: time)
+                announcement, isKnown: true, isFromHere: isFromHere, at: now, time: time)
         }
         switch reception {
         case .found(let device, let addresses), .moved(let device, let addresses):

@@ -121,6 +121,15 @@ public struct ReachService: Service {
             Reach.Step(
                 "local network", .ok,
                 "Announced on \(interfaces.isEmpty ? "no interface" : interfaces); \(heard)."))
+        switch discovery.responder {
+        case .off: break
+        case .registered:
+            try await report(Reach.Step("DNS-SD", .ok, "The system's responder offers this device as _kith._udp."))
+        case .unavailable(let why):
+            // Most machines do without.
+            try await report(Reach.Step("DNS-SD", .ok, "The system's responder is not used: \(why)."))
+        @unknown default: break
+        }
     }
 
     // MARK: - The other one
