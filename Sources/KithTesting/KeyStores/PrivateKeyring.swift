@@ -7,7 +7,7 @@ import Synchronization
 
 /// A GNOME keyring of its own, on a session bus of its own, in a folder of its own.
 ///
-/// Both end with it.
+/// Both end with it, or with the process of the test, however that ends.
 public final class PrivateKeyring: Sendable {
     /// The reason why there can be none here; `nil` when there can.
     public static let obstacle: String? = {
@@ -19,7 +19,8 @@ public final class PrivateKeyring: Sendable {
     private static let callProgram = "/usr/bin/busctl"
     private static let program = "/usr/bin/gnome-keyring-daemon"
     private let folder: TemporaryFolder
-    private let bus: Process
+    /// Keeps the bus alive while it is open; the keyring ends with its bus.
+    private let lifeline = Pipe()
     private let session: SecretSession
     private let daemon = Mutex<Process?>(nil)
 
@@ -55,9 +56,13 @@ public final class PrivateKeyring: Sendable {
         try folder.write(Data(contentsOf: URL(filePath: Self.program)), to: "keyring-daemon")
         try folder.setMode(0o700, of: "keyring-daemon")
         session = SecretSession(bus: "unix:path=\(folder.path)/bus")
-        bus = Process()
-        bus.executableURL = URL(filePath: Self.busProgram)
-        bus.arguments = ["--config-file=\(folder.path)/bus.conf", "--nofork", "--nopidfile", "--print-address"]
+        let bus = Process()
+        bus.executableURL = URL(filePath: "/bin/sh")
+        bus.arguments = [
+            "-c", #""$0" "$@" & read -r line; kill -9 $!"#, Self.busProgram, "--config-file=\(folder.path)/bus.conf",
+            "--nofork", "--nopidfile", "--print-address",
+        ]
+        bus.standardInput = lifeline
         let output = Pipe()
         bus.standardOutput = output
         bus.standardError = FileHandle.nullDevice
@@ -69,7 +74,8 @@ public final class PrivateKeyring: Sendable {
 
     deinit {
         daemon.withLock { $0?.end() }
-        bus.end()
+        // The shell notices at the latest when the process ends.
+        try? lifeline.fileHandleForWriting.close()
     }
 
     /// A store in it; all of them share a connection.
@@ -151,17 +157,19 @@ public final class PrivateKeyring: Sendable {
 
     private static let collection = "/org/freedesktop/secrets/collection/login"
 
-    /// Does what another program of the session could.
+    /// Does what another program of the session could, and what may be done twice.
     private func busctl(_ arguments: String...) async throws {
-        let process = Process()
-        process.executableURL = URL(filePath: Self.callProgram)
-        process.arguments = ["--address=\(address)"] + arguments
-        process.standardOutput = FileHandle.nullDevice
-        try process.run()
-        await onThread { process.waitUntilExit() }
-        guard process.terminationStatus == 0 else {
-            throw KithError(.internal, "The keyring of a test refused \(arguments).")
+        // GNOME's keyring (42) now and then does not know a program that has just come.
+        for _ in 0..<5 {
+            let process = Process()
+            process.executableURL = URL(filePath: Self.callProgram)
+            process.arguments = ["--address=\(address)"] + arguments
+            process.standardOutput = FileHandle.nullDevice
+            try process.run()
+            await onThread { process.waitUntilExit() }
+            if process.terminationStatus == 0 { return }
         }
+        throw KithError(.internal, "The keyring of a test refused \(arguments).")
     }
 }
 
