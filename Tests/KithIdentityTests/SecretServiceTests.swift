@@ -78,7 +78,9 @@ struct SecretServiceTests {
         let keyring = try await PrivateKeyring()
         try await keyring.start()
         let store = keyring.store()
-        try await onThread { () throws(KithError) in try store.store([1, 2], named: "a") }
+        // One that asks nothing while the keyring is gone finds the next by itself.
+        let idle = SecretServiceKeyStore(bus: keyring.address)
+        try await onThread { () throws(KithError) in try idle.store([1, 2], named: "a") }
         keyring.suspend()
         async let answer: Result<[UInt8]?, KithError> = onThread {
             Result { () throws(KithError) in try store.secret(named: "a") }
@@ -93,6 +95,7 @@ struct SecretServiceTests {
         }
         try await keyring.start()
         #expect(try await onThread { () throws(KithError) in try store.secret(named: "a") } == [1, 2])
+        #expect(try await onThread { () throws(KithError) in try idle.secret(named: "a") } == [1, 2])
     }
 
     @Test func `what another program made of the items is an error, and stays`() async throws {
