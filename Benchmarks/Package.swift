@@ -20,6 +20,7 @@ let package = Package(
                 .product(name: "Kith", package: "kith"),
                 .product(name: "KithClient", package: "kith"),
                 .product(name: "KithQUIC", package: "kith"),
+                .product(name: "KithTrust", package: "kith"),
                 .product(name: "KithTelemetry", package: "kith"),
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "InMemoryTracing", package: "swift-distributed-tracing"),

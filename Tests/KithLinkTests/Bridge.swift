@@ -52,6 +52,9 @@ final class Bridge {
     /// The command that runs `command` inside an end, 0 or 1.
     func command(at end: Int, _ command: [String]) -> [String] { ["ip", "netns", "exec", ends[end]] + command }
 
+    /// The file that stands for an end, 0 or 1.
+    func path(of end: Int) -> String { "/run/netns/\(ends[end])" }
+
     /// Removes the network.
     func remove() {
         // What is left of it when one of these fails ends with the machine.

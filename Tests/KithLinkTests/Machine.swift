@@ -15,9 +15,9 @@ struct Machine {
         try self.init(name, interface: "link0") { link.command(at: end, $0) }
     }
 
-    /// A machine at an end of a bridged network.
-    init(_ bridge: Bridge, _ end: Int, _ name: String) throws {
-        try self.init(name, interface: "eth0") { bridge.command(at: end, $0) }
+    /// A machine at an end of a bridged network; `environment` is what stands before its commands.
+    init(_ bridge: Bridge, _ end: Int, _ name: String, environment: [String] = []) throws {
+        try self.init(name, interface: "eth0") { bridge.command(at: end, environment + $0) }
     }
 
     private init(_ name: String, interface: String, inside: @escaping ([String]) -> [String]) throws {
@@ -100,6 +100,12 @@ struct Machine {
             let status = try? JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any]
         else { return nil }
         return (status["pid"] as? Int).map { pid_t($0) }
+    }
+
+    /// Its DeviceID, as text.
+    func id() throws -> String {
+        let status = try JSONSerialization.jsonObject(with: Data(try kith("status", "--json").utf8)) as? [String: Any]
+        return try #require(status?["id"] as? String)
     }
 
     func pid() throws -> pid_t { try #require(running) }

@@ -8,7 +8,7 @@ import Foundation
         """
 
     private enum Part: String, CaseIterable {
-        case bulk, engine, connect, first, echo, streams, idle, coding, calls, events, requests, peers, node
+        case bulk, engine, connect, first, echo, streams, idle, coding, calls, events, requests, peers, trust, discovery, node
     }
 
     static func main() async throws {
@@ -23,7 +23,7 @@ import Foundation
             case ("--json", let file?, _, _): json = file
             case ("--mebibytes", _, let number?, _): mebibytes = number
             case ("--rounds", _, let number?, _): rounds = number
-            case ("--only", _, _, .node?): parts = [.requests, .peers, .node, .events, .coding, .connect, .idle]
+            case ("--only", _, _, .node?): parts = [.requests, .peers, .trust, .discovery, .node, .events, .coding, .connect, .idle]
             case ("--only", _, _, let part?): parts = [part]
             default:
                 print(usage)
@@ -48,6 +48,8 @@ import Foundation
             case .events: try await Bench.events(into: &report)
             case .requests: try await Bench.requests(into: &report)
             case .peers: try await Bench.peers(into: &report)
+            case .trust: try await Bench.trust(into: &report)
+            case .discovery: try await Bench.discovery(into: &report)
             case .node: try await Bench.node(into: &report)
             case .coding: try Bench.coding(files: 50_000, into: &report)
             }
