@@ -66,7 +66,10 @@ final class Avahi {
         do {
             others.append(
                 try start(
-                    ["dbus-daemon", "--nofork", "--nosyslog", "--config-file=\(folder.path)/bus.conf", "--print-address"],
+                    [
+                        "dbus-daemon", "--nofork", "--nosyslog", "--config-file=\(folder.path)/bus.conf",
+                        "--print-address",
+                    ],
                     until: "unix:"))
             try startDaemon()
         } catch {

@@ -68,7 +68,8 @@ import Testing
         for fields in seen {
             #expect(fields[4...7] == ["_kith._udp", "local", "\(letters).local", "10.9.0.1"], "\(fields)")
             let strings = fields[9].split(separator: " ").map { $0.trimmingCharacters(in: ["\""]) }
-            #expect(strings.allSatisfy { $0 == "txtvers=1" || $0.hasPrefix("a0=") || $0.hasPrefix("a1=") }, "\(strings)")
+            #expect(
+                strings.allSatisfy { $0 == "txtvers=1" || $0.hasPrefix("a0=") || $0.hasPrefix("a1=") }, "\(strings)")
         }
 
         // Both are switched off without a word; one comes back elsewhere.
@@ -136,7 +137,9 @@ import Testing
             defer { for one in [phone, found] { one.stop() } }
             group.addTask(executorPreference: names[1]) { await phone.run() }
             // The forgery, and what is no announcement.
-            try await eventually { phone.status.responder == .registered && phone.refused(.forged) > 0 && phone.malformed > 0 }
+            try await eventually {
+                phone.status.responder == .registered && phone.refused(.forged) > 0 && phone.malformed > 0
+            }
             #expect(phone.status.heard.isEmpty)
             group.addTask(executorPreference: names[0]) { await found.run() }
             let own = [NetworkAddress(ipv4: (10, 9, 0, 1), port: 4_433)]

@@ -8,7 +8,8 @@ import Foundation
         """
 
     private enum Part: String, CaseIterable {
-        case bulk, engine, connect, first, echo, streams, idle, coding, calls, events, requests, peers, trust, discovery, node
+        case bulk, engine, connect, first, echo, streams, idle, coding, calls, events, requests, peers, trust,
+            discovery, node
     }
 
     static func main() async throws {
@@ -23,7 +24,8 @@ import Foundation
             case ("--json", let file?, _, _): json = file
             case ("--mebibytes", _, let number?, _): mebibytes = number
             case ("--rounds", _, let number?, _): rounds = number
-            case ("--only", _, _, .node?): parts = [.requests, .peers, .trust, .discovery, .node, .events, .coding, .connect, .idle]
+            case ("--only", _, _, .node?):
+                parts = [.requests, .peers, .trust, .discovery, .node, .events, .coding, .connect, .idle]
             case ("--only", _, _, let part?): parts = [part]
             default:
                 print(usage)

@@ -16,7 +16,9 @@ extension Bench {
             for count in [1, 4, 16] {
                 let recipients = keys.prefix(count).map(\.publicKey)
                 let envelope = try Envelope(sealing: content, to: recipients, context: context)
-                let sealing = try median(rounds) { _ = try Envelope(sealing: content, to: recipients, context: context) }
+                let sealing = try median(rounds) {
+                    _ = try Envelope(sealing: content, to: recipients, context: context)
+                }
                 let opening = try median(rounds) { _ = try envelope.open(with: [keys[0]], context: context) }
                 report.add("envelope of \(name) to \(count), made", sealing, "µs")
                 report.add("envelope of \(name) to \(count), opened", opening, "µs")
@@ -83,7 +85,8 @@ extension Bench {
                     known.allSatisfy { !$0.addresses(of: keys[count - 1].id).isEmpty }
                         && keys.dropLast().allSatisfy { !newcomer.addresses(of: $0.id).isEmpty }
                 }
-                report.add("found by \(count - 1) on the network, and they by it", meter.seconds * 1e3, "ms", atMost: 1_000)
+                report.add(
+                    "found by \(count - 1) on the network, and they by it", meter.seconds * 1e3, "ms", atMost: 1_000)
             }
         }
     }

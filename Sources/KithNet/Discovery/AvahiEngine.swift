@@ -20,11 +20,12 @@ struct AvahiEngine {
 
     /// The most services of others that are remembered.
     static let maxSeen = 256
-    /// The most that are asked about at a time, and those in one device's name on one interface.
-    static let maxAsked = 64
-    static let maxAskedPerDevice = 4
     /// The most names that are tried.
     private static let maxAttempts = 8
+    /// The most that are asked about at a time, and those in one device's name on one interface by one version of IP:
+    /// others may have taken all names but the last that it tries.
+    static let maxAsked = 128
+    static let maxAskedPerDevice = maxAttempts
 
     private enum Question {
         case hello, owner, state, group, browser
@@ -360,7 +361,10 @@ struct AvahiEngine {
     private mutating func look(at service: Service) -> [Action] {
         guard isWanted(service), let device = ServiceRecord.device(named: service.name) else { return [] }
         let asked = seen.filter { if case .not = $0.value { false } else { true } }.keys
-        let same = asked.count { $0.interface == service.interface && ServiceRecord.device(named: $0.name) == device }
+        let same = asked.count {
+            $0.interface == service.interface && $0.ipVersion == service.ipVersion
+                && ServiceRecord.device(named: $0.name) == device
+        }
         guard asked.count < Self.maxAsked, same < Self.maxAskedPerDevice else { return [] }
         seen[service] = .soon
         return [
