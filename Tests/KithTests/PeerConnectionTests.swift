@@ -28,6 +28,22 @@ private final class PatienceService: Service {
     }
 }
 
+/// Asks its caller back, until nothing is left.
+private struct BouncingService: Service {
+    let info = ServiceInfo("bouncing")
+
+    var handlers: [Handler] {
+        [
+            .query("bounce", access: .paired) { (left: Int, context) -> Int in
+                guard left > 0, let caller = context.caller.device else { return 0 }
+                let rest: Int = try await context.client.request(
+                    "bouncing/bounce", left - 1, from: .device(caller.description))
+                return rest + 1
+            }
+        ]
+    }
+}
+
 private func open(_ name: String, _ services: [any Service], in folder: String) async throws -> Device {
     var options = onLoopback
     options.name = name
@@ -67,6 +83,25 @@ private func open(_ name: String, _ services: [any Service], in folder: String) 
             }
         }
         #expect(service.waiting.load(ordering: .relaxed) == 0)
+    }
+
+    @Test func `handlers that ask their caller back, over and over, wait for nobody else on the connection`()
+        async throws
+    {
+        let folders = [try TemporaryFolder(), try TemporaryFolder()]
+        let laptop = try await open("laptop", [BouncingService()], in: folders[0].path)
+        let phone = try await open("phone", [BouncingService()], in: folders[1].path)
+        try await laptop.whileRunning {
+            try await phone.whileRunning {
+                try await pair(phone, with: laptop, grants: [])
+                try await withThrowingTaskGroup(of: Int.self) { group in
+                    for _ in 0..<4 {
+                        group.addTask { try await phone.request("bouncing/bounce", 12, from: .device("laptop")) }
+                    }
+                    for try await count in group { #expect(count == 12) }
+                }
+            }
+        }
     }
 
     @Test(arguments: [true, false])

@@ -82,8 +82,6 @@ private let grants: [Grant] = [.node(pattern: "who/answers"), .node(pattern: "wh
             }
             #expect(
                 phone.announcedServices.allSatisfy { $0.version == "2.1.0" && $0.description == "Says who answers." })
-            // Nothing learned is passed on: what the phone knows, its peers do not learn from it.
-            #expect(devices[0].announcedServices.isEmpty && devices[1].announcedServices.isEmpty)
             // Its own comes first.
             let own = WhoService("own")
             try phone.add(own)
@@ -145,6 +143,58 @@ private let grants: [Grant] = [.node(pattern: "who/answers"), .node(pattern: "wh
                 try await group.waitForAll()
             }
             #expect(answers.withLock { $0["b"] ?? 0 } > 0)
+        }
+    }
+
+    /// `a` and `c` are not paired; any paired device may call what is served here, so nothing but the rule keeps `b` from
+    /// telling `c` what `a` has.
+    @Test func `that a device has learned of it does not announce, before and after a reconnection or a change`()
+        async throws
+    {
+        struct Named: Service {
+            let info: ServiceInfo
+            init(_ path: String) { info = ServiceInfo(path) }
+            var handlers: [Handler] { [.query("x", access: .paired) { _ in 7 }] }
+        }
+        let folders = [try TemporaryFolder(), try TemporaryFolder(), try TemporaryFolder()]
+        var devices: [Device] = []
+        for (folder, name) in zip(folders, ["a", "b", "c"]) {
+            var options = onLoopback
+            options.name = name
+            options.services = .only([Named("of-\(name)")])
+            devices.append(try await Device.open(directory: folder.path, options: options))
+        }
+        let (a, b, c) = (devices[0], devices[1], devices[2])
+        try await a.whileRunning {
+            try await b.whileRunning {
+                try await pair(b, with: a, grants: [])
+                for round in 1...3 {
+                    try await c.whileRunning {
+                        if round == 1 { try await pair(c, with: b, grants: []) }
+                        #expect(try await c.request("of-b/x", from: .device("b"), as: Int.self) == 7)
+                        // What comes to c after b has learned more shows that it was not told.
+                        try a.add(Named("later\(round)"))
+                        try await b.waitUntilServed("later\(round)/x")
+                        #expect(try await b.request("later\(round)/x", as: Int.self) == 7)
+                        try b.add(Named("fence\(round)"))
+                        try await c.waitUntilServed("fence\(round)/x")
+                        try await a.waitUntilServed("fence\(round)/x")
+                        #expect(c.announcedServices.allSatisfy { $0.device == b.id })
+                        #expect(
+                            Set(c.announcedServices.map(\.path))
+                                == Set((1...round).map { "fence\($0)" } + ["of-b"]))
+                        #expect(a.announcedServices.allSatisfy { $0.device == b.id && $0.path != "of-c" })
+                        for path in ["of-a/x", "later\(round)/x"] {
+                            await #expect(throws: KithError(.unsupported, "")) {
+                                try await c.request(path, as: Int.self)
+                            }
+                            await #expect(throws: KithError(.unsupported, "")) {
+                                try await c.request(path, from: .device("b"), as: Int.self)
+                            }
+                        }
+                    }
+                }
+            }
         }
     }
 
