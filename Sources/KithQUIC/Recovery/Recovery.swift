@@ -127,6 +127,7 @@ package struct Recovery: Sendable {
         guard !isDiscarded[space.rawValue] else { return }
         isDiscarded[space.rawValue] = true
         withdraw(space)
+        spaces[space.rawValue].discard()
         path.probeCount = 0
         antiDeadlockBase = now
     }

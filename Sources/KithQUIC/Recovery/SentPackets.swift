@@ -66,6 +66,12 @@ struct SentPackets: Sendable {
         advance()
     }
 
+    /// Forgets all packets, and gives their room back: no more are sent.
+    mutating func discard() {
+        (slots, mask) = ([], 0)
+        (base, outstanding) = (next, 0)
+    }
+
     private mutating func grow() {
         let capacity = max(16, slots.count * 2)
         var larger = ContiguousArray(repeating: SentPacket(), count: capacity)
