@@ -33,8 +33,12 @@ struct PeerServices {
 
     /// Takes a change that a device announces of its own services.
     mutating func receive(_ change: Services.Change, from device: DeviceID) {
-        var own = change.isWhole ? [:] : services[device] ?? [:]
-        for path in change.removed { own[path] = nil }
+        // Only what a change names is looked at, whatever else was announced.
+        if change.isWhole { remove(device) }
+        var own = services[device] ?? [:]
+        for path in change.removed {
+            if let service = own.removeValue(forKey: path) { forget(service.actions, of: device) }
+        }
         var actions = own.values.reduce(0) { $0 + $1.actions.count }
         for var service in change.changed {
             // A name that makes no sense here, or is every device's own, cannot be called.
@@ -52,41 +56,53 @@ struct PeerServices {
                         name: action.name, kind: action.kind, summary: action.summary.prefix(bytes: 256),
                         isIdempotent: action.isIdempotent)
                 }
+            if let old = own[path] { forget(old.actions, of: device) }
             service.device = device
             service.name = service.name.prefix(bytes: 128)
             service.version = service.version.prefix(bytes: 64)
             service.description = service.description.prefix(bytes: 256)
             if case .failed(let reason) = service.state { service.state = .failed(reason.prefix(bytes: 256)) }
             own[path] = service
+            add(service, of: device)
             actions += service.actions.count
         }
         services[device] = own
         versions[device] = change.version
-        index()
     }
 
     /// Forgets the services of a device; false when there are none.
     @discardableResult mutating func remove(_ device: DeviceID) -> Bool {
         versions[device] = nil
-        guard services.removeValue(forKey: device) != nil else { return false }
-        index()
+        guard let own = services.removeValue(forKey: device) else { return false }
+        forget(own.values.flatMap(\.actions), of: device)
         return true
     }
 
-    private mutating func index() {
-        (concrete, templates) = ([:], [])
-        for (device, own) in services.sorted(by: { $0.key.description < $1.key.description }) {
-            for service in own.values where service.state == .running || service.state == .starting {
-                for action in service.actions {
-                    guard let path = try? TopicPath(method: action.name) else { continue }
-                    let provider = Provider(device: device, action: action)
-                    if path.isConcrete {
-                        concrete[path.description, default: []].append(provider)
-                    } else {
-                        templates.append((path, provider))
-                    }
-                }
+    private mutating func add(_ service: Registry.Service, of device: DeviceID) {
+        guard service.state == .running || service.state == .starting else { return }
+        for action in service.actions {
+            guard let path = try? TopicPath(method: action.name) else { continue }
+            let provider = Provider(device: device, action: action)
+            if path.isConcrete {
+                var all = concrete[path.description] ?? []
+                all.insert(provider, at: all.firstIndex { $0.device > device } ?? all.endIndex)
+                concrete[path.description] = all
+            } else {
+                let place = templates.firstIndex { $0.provider.device > device } ?? templates.endIndex
+                templates.insert((path, provider), at: place)
             }
+        }
+    }
+
+    private mutating func forget(_ actions: [Registry.Action], of device: DeviceID) {
+        let names = Set(actions.map(\.name))
+        templates.removeAll { $0.provider.device == device && names.contains($0.provider.action.name) }
+        for action in actions {
+            guard let path = try? TopicPath(method: action.name), path.isConcrete,
+                var all = concrete[path.description]
+            else { continue }
+            all.removeAll { $0.device == device && $0.action.name == action.name }
+            concrete[path.description] = all.isEmpty ? nil : all
         }
     }
 

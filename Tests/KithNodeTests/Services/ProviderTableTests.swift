@@ -256,6 +256,15 @@ private func devices(_ count: UInt8) throws -> [DeviceID?] { try (1...count).map
         peers.receive(Services.Change(version: 5, isWhole: true, changed: busy + busy, removed: []), from: two)
         #expect(peers.all.reduce(0) { $0 + ($1.device == two ? $1.actions.count : 0) } == PeerServices.actionLimit)
         #expect(try ask("r.x1999") == [two])
+        // A change leaves the rest as it was, in the same order.
+        let rest = [service("c", ["c.x", "c/{id}/y"]), service("d", ["d.x", "d/{id}/y"])]
+        for device in [two, one] {
+            peers.receive(Services.Change(version: 6, isWhole: true, changed: rest, removed: []), from: device)
+        }
+        peers.receive(Services.Change(version: 7, isWhole: false, changed: [], removed: ["c", "c", "e"]), from: one)
+        peers.receive(Services.Change(version: 8, isWhole: false, changed: [], removed: []), from: one)
+        #expect(try ask("c/x") == [two] && ask("c/1/y") == [two])
+        #expect(try ask("d/x") == [one, two].sorted() && ask("d/1/y") == [one, two].sorted())
         peers.remove(two)
         #expect(!peers.all.contains { $0.device == two })
     }
