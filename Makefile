@@ -9,7 +9,7 @@ ARGS ?=
 # Where scripts/bootstrap installs a Swift when there is none.
 export PATH := $(PATH):$(or $(SWIFTLY_BIN_DIR),$(HOME)/.local/share/swiftly/bin)
 
-.PHONY: help run build release install lib man test check soak bench fuzz docs format lint sanitize clean
+.PHONY: help run build release install lib man test coverage check soak bench fuzz docs format lint sanitize clean
 
 help: ## Lists the targets.
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ test: ## Installs what is missing and runs the whole suite.
 	@scripts/bootstrap --test
 	$(SWIFT) build -j $(JOBS) --build-tests --explicit-target-dependency-import-check error
 	@scripts/test $(ARGS)
+
+coverage: ## Says how many lines of each target the suite reaches, or a part of it (ARGS="--filter KithTrustTests").
+	@scripts/coverage $(ARGS)
 
 check: ## What CI runs: format, build, types on Apple's systems, tests, fuzz replay, docs.
 	@scripts/check
