@@ -15,7 +15,7 @@ final class StreamCore: Sendable {
     /// A writer waits while more than this is queued.
     static let outboxLimit = 512 << 10
     /// A write of at most this is sent at once, if little else is on its way.
-    private static let fewBytes = 1 << 10
+    private static let fewBytes = 16 << 10
     /// Pieces below this size are joined to the previous one.
     private static let smallPiece = 32 << 10
 

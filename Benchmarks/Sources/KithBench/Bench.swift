@@ -364,7 +364,7 @@ enum Bench {
         }
         report.add(
             "idle connection, memory at each end", Double(meter.liveBytes) / Double(2 * count) / 1000, "kB",
-            atMost: 100)
+            atMost: 32.768)
         withExtendedLifetime(kept) {}
     }
 }

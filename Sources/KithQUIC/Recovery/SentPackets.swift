@@ -73,7 +73,7 @@ struct SentPackets: Sendable {
     }
 
     private mutating func grow() {
-        let capacity = max(16, slots.count * 2)
+        let capacity = max(8, slots.count * 2)
         var larger = ContiguousArray(repeating: SentPacket(), count: capacity)
         let newMask = UInt64(capacity - 1)
         var number = base
