@@ -24,6 +24,38 @@ public struct CBOREncoder: Sendable {
     }
 }
 
+/// Writes CBOR item by item, into memory that is taken once: for secrets, of which an encoder leaves copies.
+///
+/// The keys of a map come in bytewise order of their encodings, as those of ``CBOREncoder`` do.
+package struct CBORItems {
+    /// What was written.
+    package private(set) var bytes: [UInt8] = []
+
+    /// Takes the memory for as many bytes.
+    package init(room: Int) { bytes.reserveCapacity(room) }
+
+    /// The most bytes of the head of an item.
+    package static let headSize = 9
+
+    /// Begins a map of so many members; a key and a value follow for each.
+    package mutating func map(_ count: Int) { bytes.head(5, UInt64(count)) }
+    /// Begins an array of so many items, which follow.
+    package mutating func array(_ count: Int) { bytes.head(4, UInt64(count)) }
+    /// Writes an integer.
+    package mutating func integer(_ value: Int64) { bytes.integer(value) }
+    /// Writes a text.
+    package mutating func text(_ text: String) { bytes.text(text) }
+
+    /// Writes a byte string.
+    package mutating func secret(_ secret: SecretBytes) {
+        bytes.head(2, UInt64(secret.count))
+        unsafe secret.withUnsafeBytes { unsafe bytes.append(contentsOf: $0) }
+    }
+
+    /// Overwrites all of it.
+    package mutating func clear() { bytes.clear() }
+}
+
 extension [UInt8] {
     /// Appends the head of a CBOR item.
     mutating func head(_ major: UInt8, _ argument: UInt64) {

@@ -70,6 +70,11 @@ public struct NetworkAddress: Hashable, Sendable {
     /// The two halves of an IPv6 address, or 0 and the IPv4 address.
     @inlinable public var halves: (high: UInt64, low: UInt64) { (high, low) }
 
+    /// Returns whether both are of one host, whatever the port.
+    @inlinable package func hasSameIP(as other: NetworkAddress) -> Bool {
+        isIPv6 == other.isIPv6 && halves == other.halves
+    }
+
     /// True for an address that stays on this machine: 127.0.0.0/8, ::1.
     public var isLoopback: Bool { isIPv6 ? high == 0 && low == 1 : low >> 24 == 127 }
 

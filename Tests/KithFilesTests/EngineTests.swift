@@ -125,16 +125,3 @@ import Testing
         }
     }
 }
-
-@Suite struct TokenBucketTests {
-    @Test func `no more passes than the rate says, and what was taken ahead is waited for`() {
-        let start = ContinuousClock.now
-        var bucket = TokenBucket(rate: 1_000, at: start)
-        #expect(bucket.take(100, at: start) == .zero)
-        #expect(bucket.take(500, at: start) == .milliseconds(500))
-        #expect(bucket.take(100, at: start + .milliseconds(500)) == .milliseconds(100))
-        // Idling saves up a tenth of a second, no more.
-        #expect(bucket.take(100, at: start + .seconds(60)) == .zero)
-        #expect(bucket.take(1_000, at: start + .seconds(60)) == .seconds(1))
-    }
-}

@@ -2,34 +2,6 @@ import KithAPI
 import KithWire
 import Synchronization
 
-/// Says how long to wait so that no more than so many bytes pass in a second.
-///
-/// What was taken beyond what was there is owed: whoever comes next waits until it is paid.
-struct TokenBucket {
-    private let rate: Double
-    /// A tenth of a second's worth may pass at once.
-    private let capacity: Double
-    private var tokens: Double
-    private var last: ContinuousClock.Instant
-
-    /// Begins with a full bucket; `rate` is bytes per second, at least one.
-    init(rate: UInt64, at now: ContinuousClock.Instant) {
-        precondition(rate > 0, "nothing would ever pass")
-        self.rate = Double(rate)
-        capacity = max(Double(rate) / 10, 1)
-        tokens = capacity
-        last = now
-    }
-
-    /// Takes `count` bytes out, and returns how long to wait before they pass.
-    mutating func take(_ count: Int, at now: ContinuousClock.Instant) -> Duration {
-        tokens = min(capacity, tokens + (now - last) / .seconds(1) * rate)
-        last = now
-        tokens -= Double(count)
-        return tokens >= 0 ? .zero : .seconds(-tokens / rate)
-    }
-}
-
 /// The rate that several streams share.
 final class RateLimit: Sendable {
     private let bucket: Mutex<TokenBucket>
