@@ -37,6 +37,9 @@ let floors: [[Target]] = [
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
             ]),
+        .target(
+            name: "KithReach",
+            dependencies: ["KithWire", "KithIdentity", .product(name: "Crypto", package: "swift-crypto")]),
         .target(name: "KithAPI", dependencies: ["KithIO", "KithWire", "KithIdentity", "KithRPC"]),
         .target(name: "KithTerminal", dependencies: ["KithWire", "KithRPC"]),
         .target(name: "KithMLS", dependencies: [.product(name: "Crypto", package: "swift-crypto")]),
@@ -218,6 +221,7 @@ let tests: [Target] = [
     test("KithSocket", "KithTesting", "KithRPC", "KithAPI", logging),
     test(
         "KithNode", "KithIO", "KithTesting", "KithIdentity", "KithAPI", "KithTrust", "KithNet", "KithStore", crypto,
+    test("KithReach", "KithTesting", "KithIdentity", crypto),
         logging),
     test("Kith", "KithTesting", "KithSocket"),
     test("KithShell", "KithTesting", "KithIdentity", "KithAPI", "KithNode", "CKithSystem", logging),
@@ -355,4 +359,5 @@ let package = Package(
     ],
     targets: house + tests + linkTools + linkTests + fuzzers,
     swiftLanguageModes: [.v6]
+        .library(name: "KithReach", targets: ["KithReach"]),
 )
