@@ -6,7 +6,8 @@ public import KithWire
 /// hyphens: `abcde-fghij-…`. Hyphens, spaces and case do not matter when it is read. The check is the remainder of
 /// the letters, as digits, under a code that catches every single wrong letter and every swap of two neighbours.
 public struct DeviceID: Hashable, Sendable {
-    private let words: (UInt64, UInt64, UInt64, UInt64)
+    /// The public key as four big-endian words.
+    package let words: (UInt64, UInt64, UInt64, UInt64)
 
     /// Takes the 32 bytes of a public key.
     ///
@@ -18,6 +19,9 @@ public struct DeviceID: Hashable, Sendable {
         func word(_ index: Int) -> UInt64 { bytes[8 * index..<8 * index + 8].reduce(0) { $0 << 8 | UInt64($1) } }
         words = (word(0), word(1), word(2), word(3))
     }
+
+    /// Takes the public key as four big-endian words.
+    package init(words: (UInt64, UInt64, UInt64, UInt64)) { self.words = words }
 
     /// The public key, 32 bytes.
     public var bytes: [UInt8] {

@@ -49,9 +49,13 @@ public struct DeviceKey: Sendable {
 
     /// 32 bytes only this device can make, the same every time, for one purpose named by `label` (HKDF-SHA256).
     package func derivedSecret(_ label: String) -> [UInt8] {
+        unsafe derivedKey(label).withUnsafeBytes { unsafe Array($0) }
+    }
+
+    /// The same secret as a key, which clears its memory itself.
+    func derivedKey(_ label: String) -> SymmetricKey {
         let key = unsafe secret.withUnsafeBytes { unsafe SymmetricKey(data: $0) }
-        return unsafe HKDF<SHA256>.deriveKey(inputKeyMaterial: key, info: Array(label.utf8), outputByteCount: 32)
-            .withUnsafeBytes { unsafe Array($0) }
+        return HKDF<SHA256>.deriveKey(inputKeyMaterial: key, info: Array(label.utf8), outputByteCount: 32)
     }
 
     /// The key in the form that signs; it clears its memory itself, and is not to be kept.

@@ -1,6 +1,4 @@
 import Crypto
-import CryptoExtras
-import Foundation
 public import KithWire
 
 #if canImport(Glibc)
@@ -14,21 +12,30 @@ import Darwin
 /// Secrets in files of one folder, each sealed by a passphrase or by a key of the machine.
 ///
 /// ```
-///  byte     what
+///  byte     what, in NAME.sealed
 ///  0…7      "kithkey1"
-///  8        how the sealing key is made: 1 the machine's key, 2 scrypt (RFC 7914), 3 kept in another store
+///  8        how the sealing key is made: 1 the machine's key, 2 scrypt (RFC 7914), 3 kept in another store;
+///           and 16 more in a folder that has a list of its keys
 ///  9        log₂ of scrypt's N, or 0
-///  10…25    scrypt's salt, or the number of the key in the other store, or zeros
+///  10…25    scrypt's salt, or the number of the key in the other store, or zeros; the same in the whole folder
 ///  26…37    the nonce
 ///  38…      ChaCha20-Poly1305 of the secret; bytes 0…25 and the secret's name are authenticated with it
 /// ```
 ///
 /// With a machine key (`machine.key`, 32 random bytes, made at first use) the seal protects a copy of the folder that
 /// leaves that file out; with a key in another store, such as the desktop's keyring, it protects a copy of the whole
-/// folder. That store has one key, `seal-` and its number in hexadecimal digits, for each folder. Files are 0600 and are written whole or not at all. A key file others may read is refused.
+/// folder. That store has one key, `seal-` and its number in hexadecimal digits, for each folder. Files are 0600 and
+/// are written whole or not at all. A key file others may read is refused.
 ///
-/// ``reseal(with:)`` changes what seals them. From the moment its file `reseal.pending` is there it is done: whoever
-/// opens the folder next, after a kill at any moment, first puts the new files in their places.
+/// The list of the keys, `index.sealed`, is sealed like a secret named `index`, which no other can be named. It has the
+/// SHA-256 of every sealed file, and a number that grows with every change. Nothing is read or written while it and the
+/// files disagree: an older file, or one that was removed, that is put back is an error, and so is a missing list.
+/// An older copy of all files agrees with itself; ``generation()`` tells it from a newer one. A folder of an older Kith
+/// gets its list with the first change.
+///
+/// ``reseal(with:)`` changes what seals the files. That, and every other change, is done from the moment its file
+/// `reseal.pending` is there: whoever opens the folder next, after a kill at any moment, first puts the new files in
+/// their places.
 public struct FileKeyStore: KeyStore {
     /// The key that seals the files.
     @nonexhaustive
@@ -52,11 +59,14 @@ public struct FileKeyStore: KeyStore {
         case keyStore = 3
     }
 
-    /// The first bytes of a sealed key; KithProtection.c knows them, too.
-    private static let magic = Array("kithkey1".utf8)
-    private static let fileLimit = 8_192
-    private let directory: String
-    private let seal: Seal
+    static let machineKeyFile = "machine.key"
+    static let suffix = ".sealed"
+    static let indexName = "index"
+    static let indexLimit = 1 << 18
+    static let fileLimit = 8_192
+    let directory: String
+    let seal: Seal
+    let stretched = StretchedKeys()
 
     /// Uses a folder that exists.
     public init(directory: String, seal: Seal) {
@@ -81,7 +91,10 @@ public struct FileKeyStore: KeyStore {
     /// Tells whether a folder holds the key of a device; creates nothing.
     ///
     /// One that may not be looked into is taken to: opening it says why not.
-    public static func holdsDeviceKey(directory: String) -> Bool { SecretFile.exists("\(directory)/identity.sealed") }
+    public static func holdsDeviceKey(directory: String) -> Bool {
+        let store = FileKeyStore(directory: directory, seal: .machineKey)
+        return SecretFile.exists(store.path("identity")) || store.isPending("identity\(suffix)")
+    }
 
     /// The kind of seal that the key of a folder's device has; `nil` when there is no such key, or it is damaged.
     public static func sealKind(directory: String) throws(KithError) -> SealKind? {
@@ -93,34 +106,74 @@ public struct FileKeyStore: KeyStore {
 
     /// The secret of that name, or `nil` when there is none.
     public func secret(named name: String) throws(KithError) -> [UInt8]? {
-        try check(name)
-        return try locked { () throws(KithError) in try open(name) }
+        try checkOwn(name)
+        return try locked { () throws(KithError) in
+            // What was compared with the list is opened, not what is there a moment later.
+            try secret(name, in: presentIndex()?.files)
+        }
     }
 
     /// Stores a secret, in place of one of the same name.
     public func store(_ secret: [UInt8], named name: String) throws(KithError) {
+        try checkOwn(name)
         try check(name, secret)
         try locked { () throws(KithError) in
-            let key: FolderKey? =
-                switch seal {
-                case .machineKey: FolderKey(key: try machineKey(makes: true))
-                case .keyStore(let store): try keptKey(in: store)
-                case .passphrase: nil
-                }
-            try SecretFile.write(try Self.sealed(secret, named: name, by: seal, key), to: path(name))
+            var folder = try changeableFolder()
+            try commit(folder.storing(secret, named: name))
+        }
+    }
+
+    /// Stores a secret unless there is one of that name.
+    public func add(_ secret: [UInt8], named name: String) throws(KithError) -> Bool {
+        try checkOwn(name)
+        try check(name, secret)
+        return try locked { () throws(KithError) in
+            guard try SecretFile.read(path(name), limit: Self.fileLimit) == nil else {
+                _ = try presentIndex()
+                return false
+            }
+            var folder = try changeableFolder()
+            try commit(folder.storing(secret, named: name))
+            return true
         }
     }
 
     /// Forgets a secret; nothing happens when there is none.
     public func removeSecret(named name: String) throws(KithError) {
-        try check(name)
-        try locked { () throws(KithError) in try SecretFile.remove(path(name)) }
+        try checkOwn(name)
+        try locked { () throws(KithError) in
+            guard try SecretFile.read(path(name), limit: Self.fileLimit) != nil else {
+                _ = try presentIndex()
+                return
+            }
+            var folder = try changeableFolder()
+            try commit(folder.removing(name))
+        }
     }
 
     /// The names of all secrets, in order.
-    public func secretNames() throws(KithError) -> [String] { try locked { () throws(KithError) in try names() } }
+    public func secretNames() throws(KithError) -> [String] {
+        try locked { () throws(KithError) in
+            _ = try presentIndex()
+            return try names()
+        }
+    }
 
-    // MARK: - Sealing anew
+    /// The number of changes to the folder so far; 0 before the first by a Kith that counts them.
+    public func generation() throws(KithError) -> UInt64? {
+        try locked { () throws(KithError) in try presentIndex()?.index.generation ?? 0 }
+    }
+
+    /// The steps of storing a secret, or of removing it when it is `nil`, none of which is done.
+    package func steps(storing secret: [UInt8]?, named name: String) throws(KithError) -> [FolderStep] {
+        try locked { () throws(KithError) in
+            var folder = try changeableFolder()
+            let change: Change =
+                if let secret { try folder.storing(secret, named: name) } else { try folder.removing(name) }
+            let (preparation, completion) = try steps(of: change)
+            return preparation + completion
+        }
+    }
 
     /// Seals every secret of the folder with `seal` from now on: all of them or, when anything goes wrong, none.
     ///
@@ -130,146 +183,212 @@ public struct FileKeyStore: KeyStore {
     /// - Throws: `.denied` when a secret does not open, `.notFound` when there is none.
     public func reseal(with seal: Seal) throws(KithError) {
         try locked { () throws(KithError) in
-            // What a call that was killed before this point has left.
-            for name in try SecretFile.names(in: directory) where name.hasPrefix("reseal.pending.") {
-                try SecretFile.remove("\(directory)/\(name)")
-            }
             let old = try keptNumbers()
-            try SecretFile.write(try pending(seal), to: pendingPath)
-            try finishResealing()
+            try commit(try change(resealingWith: seal))
             guard case .keyStore(let store) = self.seal else { return }
             // All is sealed anew by now: a store that cannot forget the old keys keeps what opens old copies only.
             for number in old { try? store.removeSecret(named: Self.keptName(number)) }
         }
     }
 
-    /// The record that ``reseal(with:)`` writes before it changes any file.
-    private struct Pending: Codable {
-        /// The new contents by file name.
-        var files: [String: ByteString]
-        /// Files that go.
-        var removed: [String]
-    }
-
-    private static let machineKeyFile = "machine.key"
-    private static let suffix = ".sealed"
-    private static let pendingLimit = 1 << 20
-
-    private var pendingPath: String { "\(directory)/reseal.pending" }
-
     /// The new contents of all files, sealed with `seal`.
-    func pending(_ seal: Seal) throws(KithError) -> [UInt8] {
-        let names = try names()
-        guard !names.isEmpty else { throw KithError(.notFound, "There is no key in \(directory).") }
-        var pending = Pending(files: [:], removed: [])
-        var key: FolderKey?
+    func change(resealingWith seal: Seal) throws(KithError) -> Change {
+        let present = try presentIndex()
+        guard try !names().isEmpty else { throw KithError(.notFound, "There is no key in \(directory).") }
+        var change = Change(previous: present?.digest)
+        let key: FolderKey
         switch seal {
-        case .machineKey:
-            let made = SymmetricKey(size: .bits256)
-            key = FolderKey(key: made)
-            pending.files[Self.machineKeyFile] = ByteString(unsafe made.withUnsafeBytes { unsafe Array($0) })
-        case .passphrase: pending.removed = [Self.machineKeyFile]
+        case .machineKey: key = Self.makeMachineKey(&change)
+        case .passphrase(let passphrase, let cost):
+            change.removed = [Self.machineKeyFile]
+            key = try StretchedKeys().makeKey(of: passphrase, cost)
         case .keyStore(let store):
-            pending.removed = [Self.machineKeyFile]
+            change.removed = [Self.machineKeyFile]
             key = try Self.makeKeptKey(in: store)
         }
-        for name in names {
-            guard var secret = try open(name) else { continue }
-            defer { secret.clear() }
-            pending.files[name + Self.suffix] = ByteString(
-                try Self.sealed(secret, named: name, by: seal, key))
+        var folder = Folder(index: present?.index ?? Index(), key: key, change: change)
+        try sealAll(present?.files, in: &folder)
+        return try folder.finished()
+    }
+
+    // MARK: - The list of keys
+
+    /// The list of a folder's keys.
+    private struct Index: Codable {
+        /// The number of changes so far.
+        var generation: UInt64 = 0
+        /// SHA-256 of each sealed file, by the name of its secret.
+        var files: [String: ByteString] = [:]
+    }
+
+    /// A folder that is about to change.
+    private struct Folder {
+        var index: Index
+        let key: FolderKey
+        var change: Change
+
+        mutating func seal(_ secret: [UInt8], named name: String) throws(KithError) {
+            let file = try key.seal(secret, named: name)
+            change.files[name + FileKeyStore.suffix] = ByteString(file)
+            index.files[name] = FileKeyStore.digest(file)
         }
-        do {
-            let bytes = try CBOREncoder().encode(pending)
-            guard bytes.count <= Self.pendingLimit else {
-                throw KithError(.exhausted, "\(directory) holds too many secrets to seal them at once.")
+
+        mutating func storing(_ secret: [UInt8], named name: String) throws(KithError) -> Change {
+            try seal(secret, named: name)
+            return try finished()
+        }
+
+        mutating func removing(_ name: String) throws(KithError) -> Change {
+            index.files[name] = nil
+            change.files[name + FileKeyStore.suffix] = nil
+            change.removed.append(name + FileKeyStore.suffix)
+            return try finished()
+        }
+
+        /// The change, with the next list.
+        mutating func finished() throws(KithError) -> Change {
+            let (generation, isLast) = index.generation.addingReportingOverflow(1)
+            guard !isLast else { throw KithError(.exhausted, "The keys cannot be changed any more.") }
+            index.generation = generation
+            let bytes: [UInt8]
+            do {
+                bytes = try CBOREncoder().encode(index)
+            } catch {
+                throw KithError(.internal, "Could not write the list of keys.", cause: error)
             }
-            return bytes
-        } catch let error as KithError {
-            throw error
-        } catch {
-            throw KithError(.internal, "Could not write down what is sealed anew.", cause: error)
+            let file = try key.seal(bytes, named: FileKeyStore.indexName)
+            guard file.count <= FileKeyStore.indexLimit else {
+                throw KithError(.exhausted, "There are too many secrets in one folder.")
+            }
+            change.files[FileKeyStore.indexName + FileKeyStore.suffix] = ByteString(file)
+            return change
         }
     }
 
-    /// Puts what an earlier call has written down in place; as often as it takes.
-    private func finishResealing() throws(KithError) {
-        guard SecretFile.exists(pendingPath), let bytes = try SecretFile.read(pendingPath, limit: Self.pendingLimit)
-        else { return }
-        let pending: Pending
+    static func digest(_ bytes: [UInt8]) -> ByteString { ByteString(Array(SHA256.hash(data: bytes))) }
+
+    /// A list of keys, and the files that agree with it.
+    private struct Present {
+        var index: Index
+        let key: FolderKey
+        /// SHA-256 of the list's file.
+        let digest: ByteString
+        /// The sealed files, by the names of their secrets.
+        var files: [String: [UInt8]] = [:]
+    }
+
+    /// The list of keys, once all files agree with it; `nil` where there is none yet.
+    private func presentIndex() throws(KithError) -> Present? {
+        guard let file = try SecretFile.read(path(Self.indexName), limit: Self.indexLimit) else {
+            for name in try names() {
+                let file = try SecretFile.read(path(name), limit: Self.fileLimit)
+                guard file.map(Self.isListed) != true else {
+                    throw disagreement("\(path(Self.indexName)) is missing beside \(path(name))")
+                }
+            }
+            return nil
+        }
+        guard Self.isListed(file) else { throw damage(Self.indexName) }
+        let (bytes, key) = try unseal(file, Self.indexName)
+        let index: Index
         do {
-            pending = try CBORDecoder().decode(Pending.self, from: bytes)
+            index = try CBORDecoder().decode(Index.self, from: bytes)
         } catch {
-            throw KithError(.corrupt, "\(pendingPath) is damaged. Restore the folder from a backup.", cause: error)
+            throw KithError(
+                .corrupt, "\(path(Self.indexName)) is damaged, or of a later version of Kith.", cause: error)
         }
-        for (name, bytes) in pending.files {
-            try checkPending(name)
-            try SecretFile.write(bytes.bytes, to: "\(directory)/\(name)")
+        var present = Present(index: index, key: key, digest: Self.digest(file))
+        for name in Set(index.files.keys).union(try names()).sorted() {
+            let file = try SecretFile.read(path(name), limit: Self.fileLimit)
+            switch (file, index.files[name]) {
+            case (nil, nil): break
+            case (nil, _): throw disagreement("\(path(name)) is missing")
+            case (_, nil): throw disagreement("\(path(name)) was removed, or never stored here, and is there")
+            case (let file?, let digest?):
+                guard Self.digest(file) == digest else {
+                    throw disagreement("\(path(name)) is damaged, or of another time than the list of keys beside it")
+                }
+                present.files[name] = file
+            }
         }
-        for name in pending.removed {
-            try checkPending(name)
-            try SecretFile.remove("\(directory)/\(name)")
-        }
-        try SecretFile.remove(pendingPath)
+        return present
     }
 
-    private func checkPending(_ name: String) throws(KithError) {
-        if name == Self.machineKeyFile { return }
-        guard name.hasSuffix(Self.suffix) else {
-            throw KithError(.corrupt, "\(pendingPath) is damaged. Restore the folder from a backup.")
+    private func disagreement(_ what: String) -> KithError {
+        KithError(
+            .corrupt,
+            "\(what). Restore the newest copy of the key files (*\(Self.suffix) and \(Self.machineKeyFile)) in "
+                + "\(directory), all of them together.")
+    }
+
+    private func damage(_ name: String) -> KithError {
+        KithError(.corrupt, "\(path(name)) is damaged: it does not hold a sealed key. Restore it from a backup.")
+    }
+
+    /// The folder as its list of keys says; where there is none yet, or scrypt was to cost less, all is sealed anew.
+    private func changeableFolder() throws(KithError) -> Folder {
+        if case .passphrase(_, let cost) = seal { try Self.checkCost(cost) }
+        let present = try presentIndex()
+        var change = Change(previous: present?.digest)
+        if let present {
+            guard case .passphrase(let passphrase, let cost) = seal, cost > present.key.cost else {
+                return Folder(index: present.index, key: present.key, change: change)
+            }
+            var folder = Folder(
+                index: present.index, key: try stretched.makeKey(of: passphrase, cost), change: change)
+            try sealAll(present.files, in: &folder)
+            return folder
         }
-        try check(String(name.dropLast(Self.suffix.count)))
+        // Only what opens is put on the list; a wrong passphrase would keep the right one out.
+        for name in try names() { _ = try open(name) }
+        let key: FolderKey =
+            switch seal {
+            case .machineKey: try machineKey() ?? Self.makeMachineKey(&change)
+            case .passphrase(let passphrase, let cost): try stretched.makeKey(of: passphrase, cost)
+            case .keyStore(let store): try keptKey(in: store)
+            }
+        var folder = Folder(index: Index(), key: key, change: change)
+        try sealAll(nil, in: &folder)
+        return folder
     }
 
-    /// Runs `body` while no other process changes the folder, after what one that was killed has left is done.
-    private func locked<Result>(_ body: () throws(KithError) -> Result) throws(KithError) -> Result {
-        let descriptor = Self.openFolder(directory)
-        // A folder that is not there holds nothing; one that may not be opened says so below.
-        guard descriptor >= 0 else { return try body() }
-        defer { close(descriptor) }
-        while flock(descriptor, LOCK_EX) != 0, errno == EINTR {}
-        try finishResealing()
-        return try body()
+    /// Seals all secrets with the folder's next key: those in `files`, or where there is no list those in the folder.
+    private func sealAll(_ files: [String: [UInt8]]?, in folder: inout Folder) throws(KithError) {
+        let names = if let files { files.keys.sorted() } else { try names() }
+        for name in names {
+            guard var secret = try secret(name, in: files) else { continue }
+            defer { secret.clear() }
+            try folder.seal(secret, named: name)
+        }
     }
 
-    private static func openFolder(_ path: String) -> Int32 {
-        #if canImport(Glibc)
-        unsafe Glibc.open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        #elseif canImport(Musl)
-        unsafe Musl.open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        #else
-        unsafe Darwin.open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        #endif
+    /// The secret in one of the `files` that agree with the list, or where there is no list in the folder.
+    private func secret(_ name: String, in files: [String: [UInt8]]?) throws(KithError) -> [UInt8]? {
+        guard let files else { return try open(name)?.secret }
+        guard let file = files[name] else { return nil }
+        return try unseal(file, name).secret
     }
 
     // MARK: - Files
 
-    private func path(_ name: String) -> String { "\(directory)/\(name)\(Self.suffix)" }
+    func path(_ name: String) -> String { "\(directory)/\(name)\(Self.suffix)" }
 
-    /// The names of all secrets in the folder, in order.
-    private func names() throws(KithError) -> [String] {
-        try SecretFile.names(in: directory).filter { $0.hasSuffix(Self.suffix) && $0.count > Self.suffix.count }
-            .map { String($0.dropLast(Self.suffix.count)) }.sorted()
+    /// The names of all secrets in the folder, in order; none when it is not there.
+    func names() throws(KithError) -> [String] {
+        guard SecretFile.exists(directory) else { return [] }
+        return try SecretFile.names(in: directory).filter { $0.hasSuffix(Self.suffix) && $0.count > Self.suffix.count }
+            .map { String($0.dropLast(Self.suffix.count)) }.filter { $0 != Self.indexName }.sorted()
     }
 
-    private static func kind(of file: [UInt8]) -> SealKind? {
-        file.count >= 54 && Array(file.prefix(8)) == magic ? SealKind(rawValue: file[8]) : nil
-    }
-
-    private func open(_ name: String) throws(KithError) -> [UInt8]? {
+    private func open(_ name: String) throws(KithError) -> (secret: [UInt8], key: FolderKey)? {
         guard let file = try SecretFile.read(path(name), limit: Self.fileLimit) else { return nil }
-        guard file.count >= 54, Array(file.prefix(8)) == Self.magic else {
-            throw KithError(
-                .corrupt, "\(path(name)) is damaged: it does not hold a sealed key. Restore it from a backup.")
-        }
-        let header = Array(file.prefix(26))
+        return try unseal(file, name)
+    }
+
+    private func unseal(_ file: [UInt8], _ name: String) throws(KithError) -> (secret: [UInt8], key: FolderKey) {
+        guard Self.isSealed(file) else { throw damage(name) }
         let key = try openingKey(file, name)
-        do {
-            let box = try ChaChaPoly.SealedBox(combined: file.dropFirst(26))
-            var secret = try ChaChaPoly.open(box, using: key, authenticating: header + Array(name.utf8))
-            defer { secret.resetBytes(in: secret.startIndex..<secret.endIndex) }
-            return Array(secret)
-        } catch {
+        guard let secret = key.open(file, named: name) else {
             switch seal {
             case .machineKey:
                 throw KithError(
@@ -281,163 +400,34 @@ public struct FileKeyStore: KeyStore {
                     .corrupt, "\(path(name)) does not open with its key in the keyring: one of them is damaged.")
             }
         }
+        return (secret, key)
     }
 
-    /// A key that seals all files of a folder.
-    private struct FolderKey {
-        /// The bytes 10 to 25 of each file.
-        var number = [UInt8](repeating: 0, count: 16)
-        let key: SymmetricKey
-    }
-
-    private static func sealed(
-        _ secret: [UInt8], named name: String, by seal: Seal, _ folderKey: FolderKey?
-    ) throws(KithError) -> [UInt8] {
-        var salt = folderKey?.number ?? []
-        let key: SymmetricKey
-        let kind: SealKind
-        var logN = 0
-        switch seal {
-        case .machineKey, .keyStore:
-            guard let folderKey else { preconditionFailure("the key is read or made before") }
-            key = folderKey.key
-            kind = if case .machineKey = seal { .machineKey } else { .keyStore }
-        case .passphrase(let passphrase, let cost):
-            guard (10...22).contains(cost) else {
-                throw KithError(.invalid, "The cost of a passphrase is 10 to 22, not \(cost).")
-            }
-            salt = unsafe SymmetricKey(size: .bits128).withUnsafeBytes { unsafe Array($0) }
-            (kind, logN, key) = (.passphrase, cost, try stretched(passphrase, salt: salt, logN: cost))
-        }
-        let header = magic + [kind.rawValue, UInt8(logN)] + salt
-        do {
-            let box = try ChaChaPoly.seal(secret, using: key, authenticating: header + Array(name.utf8))
-            return header + Array(box.combined)
-        } catch {
-            throw KithError(.internal, "Could not seal the secret \(name).", cause: error)
+    private func checkOwn(_ name: String) throws(KithError) {
+        try check(name)
+        guard name != Self.indexName else {
+            throw KithError(.invalid, "No secret in files can be named \(name).")
         }
     }
 
-    // MARK: - Keys
-
-    private func openingKey(_ file: [UInt8], _ name: String) throws(KithError) -> SymmetricKey {
-        switch (SealKind(rawValue: file[8]), seal) {
-        case (.machineKey, .machineKey): return try machineKey(makes: false)
-        case (.passphrase, .passphrase(let passphrase, _)):
-            // A damaged file must not make us take gigabytes.
-            guard (10...22).contains(file[9]) else {
-                throw KithError(.corrupt, "\(path(name)) is damaged. Restore it from a backup.")
-            }
-            return try Self.stretched(passphrase, salt: Array(file[10..<26]), logN: Int(file[9]))
-        case (.keyStore, .keyStore(let store)):
-            return try Self.keptKey(Array(file[10..<26]), in: store, for: path(name))
-        case (.machineKey, .passphrase):
-            throw KithError(
-                .denied,
-                "\(path(name)) is sealed by the machine's key: give no passphrase, or set one with `kith passphrase set`."
-            )
-        case (.keyStore, _):
-            throw KithError(
-                .denied, "\(path(name)) is sealed by a key in the desktop's keyring: give no passphrase.")
-        case (.machineKey, .keyStore):
-            throw KithError(.denied, "\(path(name)) is sealed by the machine's key, not by one in the keyring.")
-        case (.passphrase, _):
-            throw KithError(
-                .denied, "\(path(name)) is sealed by a passphrase: give it, as `kith passphrase --help` says.")
-        case (nil, _):
-            throw KithError(.corrupt, "\(path(name)) is damaged, or of a later version of Kith.")
-        }
+    /// Runs `body` while no other process changes the folder, after what one that was killed has left is done.
+    private func locked<Result>(_ body: () throws(KithError) -> Result) throws(KithError) -> Result {
+        let descriptor = Self.openFolder(directory)
+        // A folder that is not there holds nothing; one that may not be opened says so below.
+        guard descriptor >= 0 else { return try body() }
+        defer { close(descriptor) }
+        while flock(descriptor, LOCK_EX) != 0, errno == EINTR {}
+        try finishPending()
+        return try body()
     }
 
-    private static func stretched(
-        _ passphrase: SecretBytes, salt: [UInt8], logN: Int
-    ) throws(KithError) -> SymmetricKey {
-        do {
-            return unsafe try passphrase.withUnsafeBytes { bytes in
-                unsafe try KDF.Scrypt.deriveKey(
-                    from: bytes, salt: salt, outputByteCount: 32, rounds: 1 << logN, blockSize: 8, parallelism: 1)
-            }
-        } catch {
-            throw KithError(.internal, "Could not stretch the passphrase.", cause: error)
-        }
-    }
-
-    /// A file of the folder that is sealed by a machine's key; `nil` when there is none.
-    private func sealedByMachineKey() throws(KithError) -> String? {
-        for name in try names() {
-            let file = try SecretFile.read(path(name), limit: Self.fileLimit)
-            if file.flatMap(Self.kind(of:)) == .machineKey { return path(name) }
-        }
-        return nil
-    }
-
-    // MARK: - Keys in another store
-
-    private static func keptName(_ number: [UInt8]) -> String { "seal-\(Hex.encode(number))" }
-
-    /// The numbers of the keys in another store that seal files of the folder.
-    private func keptNumbers() throws(KithError) -> Set<[UInt8]> {
-        var numbers: Set<[UInt8]> = []
-        for name in try names() {
-            guard let file = try SecretFile.read(path(name), limit: Self.fileLimit), Self.kind(of: file) == .keyStore
-            else { continue }
-            numbers.insert(Array(file[10..<26]))
-        }
-        return numbers
-    }
-
-    /// The key in another store that seals the files of the folder, made when it seals none.
-    private func keptKey(in store: any KeyStore) throws(KithError) -> FolderKey {
-        guard let number = try keptNumbers().first else { return try Self.makeKeptKey(in: store) }
-        return FolderKey(number: number, key: try Self.keptKey(number, in: store, for: directory))
-    }
-
-    private static func makeKeptKey(in store: any KeyStore) throws(KithError) -> FolderKey {
-        let number = unsafe SymmetricKey(size: .bits128).withUnsafeBytes { unsafe Array($0) }
-        let key = SymmetricKey(size: .bits256)
-        var bytes = unsafe key.withUnsafeBytes { unsafe Array($0) }
-        defer { bytes.clear() }
-        try store.store(bytes, named: keptName(number))
-        return FolderKey(number: number, key: key)
-    }
-
-    private static func keptKey(
-        _ number: [UInt8], in store: any KeyStore, for what: String
-    ) throws(KithError) -> SymmetricKey {
-        guard var bytes = try store.secret(named: keptName(number)) else {
-            throw KithError(
-                .corrupt,
-                "The key that opens \(what) is missing in the keyring (\(keptName(number))). Open the keyring that has it, "
-                    + "or restore it from a backup.")
-        }
-        defer { bytes.clear() }
-        guard bytes.count == 32 else {
-            throw KithError(
-                .corrupt, "The key \(keptName(number)) in the keyring is damaged: it should have 32 bytes.")
-        }
-        return SymmetricKey(data: bytes)
-    }
-
-    private func machineKey(makes: Bool) throws(KithError) -> SymmetricKey {
-        let path = "\(directory)/\(Self.machineKeyFile)"
-        if var bytes = try SecretFile.read(path, limit: 64) {
-            defer { bytes.clear() }
-            guard bytes.count == 32 else { throw KithError(.corrupt, "\(path) is damaged: it should have 32 bytes.") }
-            return SymmetricKey(data: bytes)
-        }
-        guard makes else {
-            throw KithError(
-                .corrupt, "\(path) is missing, and what it sealed cannot be opened. Restore it from a backup.")
-        }
-        // A new key would make what the old one sealed look damaged.
-        if let orphan = try sealedByMachineKey() {
-            throw KithError(
-                .corrupt, "\(path) is missing, and \(orphan) cannot be opened without. Restore it from a backup.")
-        }
-        let key = SymmetricKey(size: .bits256)
-        var bytes = unsafe key.withUnsafeBytes { unsafe Array($0) }
-        defer { bytes.clear() }
-        try SecretFile.write(bytes, to: path)
-        return key
+    private static func openFolder(_ path: String) -> Int32 {
+        #if canImport(Glibc)
+        unsafe Glibc.open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        #elseif canImport(Musl)
+        unsafe Musl.open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        #else
+        unsafe Darwin.open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        #endif
     }
 }

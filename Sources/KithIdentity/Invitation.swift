@@ -10,6 +10,8 @@ public import KithWire
 ///  …        the secret, 16 bytes
 ///  …        when it expires, seconds since 1970, 8 bytes
 ///  …        a varint length (≤ 63), then the inviting device's name, UTF-8
+///  …        if relays want tokens: their number, 1…4, then for each the place of the relay in the ticket, and a
+///           varint length (1…512) and the token, ASCII
 /// ```
 ///
 /// As text: `kith-invite1` and the bytes with a four-byte check, in base32. What it allows stands at the inviting end.
@@ -20,12 +22,15 @@ public struct Invitation: Hashable, Sendable {
     public var expiresAt: Int64
     /// The name that the inviting device gives itself.
     public var name: String
+    /// The tokens that relays of the ticket want, by their URLs; nobody else is told those.
+    public var relayTokens: [String: String]
     /// 16 random bytes, known to the maker and the holder.
     package let secret: [UInt8]
 
     /// Makes an invitation with a fresh secret.
-    public init(ticket: Ticket, name: String, expiresAt: Int64) {
+    public init(ticket: Ticket, name: String, expiresAt: Int64, relayTokens: [String: String] = [:]) {
         self.ticket = ticket
+        self.relayTokens = relayTokens
         self.name = name
         self.expiresAt = expiresAt
         secret = unsafe SymmetricKey(size: .bits128).withUnsafeBytes { unsafe Array($0) }
@@ -42,6 +47,16 @@ public struct Invitation: Hashable, Sendable {
         var name = name
         while name.utf8.count > 63 { name.removeLast() }
         writer.prefixedBytes(Array(name.utf8))
+        let tokens = ticket.relays.enumerated().compactMap { place, relay in
+            relayTokens[relay].flatMap { Self.isToken($0) ? (UInt8(place), $0) : nil }
+        }
+        if !tokens.isEmpty {
+            writer.integer(UInt8(tokens.count))
+            for (place, token) in tokens {
+                writer.integer(place)
+                writer.prefixedBytes(Array(token.utf8))
+            }
+        }
         return CheckedText.encode(writer.bytes, prefix: "kith-invite1")
     }
 
@@ -67,7 +82,26 @@ public struct Invitation: Hashable, Sendable {
             throw .invalid("a name is UTF-8")
         }
         self.name = name
+        relayTokens = [:]
+        if !reader.isAtEnd {
+            let count = try reader.integer(as: UInt8.self)
+            guard (1...Ticket.maxRelays).contains(Int(count)) else { throw .invalid("an invitation has 1 to 4 tokens") }
+            for _ in 0..<count {
+                let place = Int(try reader.integer(as: UInt8.self))
+                let token = String(decoding: try reader.prefixedBytes(limit: Self.maxToken), as: UTF8.self)
+                guard place < ticket.relays.count, Self.isToken(token),
+                    relayTokens.updateValue(token, forKey: ticket.relays[place]) == nil
+                else { throw .invalid("a token is ASCII, and for one relay of the ticket") }
+            }
+        }
         try reader.finish()
+    }
+
+    private static let maxToken = 512
+
+    /// Returns whether a token may be one: it goes in a header of HTTP.
+    private static func isToken(_ token: String) -> Bool {
+        (1...maxToken).contains(token.utf8.count) && token.utf8.allSatisfy { (0x21...0x7E).contains($0) }
     }
 
     /// The public name of the invitation: 16 hexadecimal digits, made from the secret and telling nothing of it.

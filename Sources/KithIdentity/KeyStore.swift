@@ -15,22 +15,39 @@ public protocol KeyStore: Sendable {
     /// Stores a secret, in place of one of the same name; whole or not at all.
     func store(_ secret: [UInt8], named name: String) throws(KithError)
 
+    /// Stores a secret unless there is one of that name; of several processes that do so at once, one does.
+    ///
+    /// - Returns: true when there was none and it is stored now; false when there was one, which stays as it is.
+    func add(_ secret: [UInt8], named name: String) throws(KithError) -> Bool
+
     /// Forgets a secret; nothing happens when there is none.
     func removeSecret(named name: String) throws(KithError)
 
     /// The names of all secrets, in order.
     func secretNames() throws(KithError) -> [String]
+
+    /// The number of changes so far, by which an older copy of the store is told from a newer one; `nil` where nobody
+    /// counts them.
+    ///
+    /// It grows with every change. What a user of the store remembers of it must be kept somewhere else.
+    func generation() throws(KithError) -> UInt64?
 }
 
 extension KeyStore {
     /// The device's key: the stored one, or a new one that is then stored.
+    ///
+    /// Processes that call this at once get the same key.
     public func deviceKey(named name: String = "identity") throws(KithError) -> DeviceKey {
         if let key = try storedDeviceKey(named: name) { return key }
         let key = DeviceKey()
         var seed = key.seed
         defer { seed.clear() }
-        try store(seed, named: name)
-        return key
+        if try add(seed, named: name) { return key }
+        // Another process was faster.
+        guard let stored = try storedDeviceKey(named: name) else {
+            throw KithError(.conflict, "The device's key was made and removed by another program. Try again.")
+        }
+        return stored
     }
 
     /// The device's key; `nil` when none is stored.
@@ -72,6 +89,16 @@ public final class MemoryKeyStore: KeyStore {
         secrets.withLock { $0[name] = secret }
     }
 
+    /// Stores a secret unless there is one of that name.
+    public func add(_ secret: [UInt8], named name: String) throws(KithError) -> Bool {
+        try check(name, secret)
+        return secrets.withLock { secrets in
+            guard secrets[name] == nil else { return false }
+            secrets[name] = secret
+            return true
+        }
+    }
+
     /// Forgets a secret; nothing happens when there is none.
     public func removeSecret(named name: String) throws(KithError) {
         try check(name)
@@ -80,4 +107,7 @@ public final class MemoryKeyStore: KeyStore {
 
     /// The names of all secrets, in order.
     public func secretNames() -> [String] { secrets.withLock { $0.keys.sorted() } }
+
+    /// Nobody can put older secrets into it.
+    public func generation() -> UInt64? { nil }
 }

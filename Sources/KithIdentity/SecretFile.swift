@@ -74,43 +74,53 @@ public enum SecretFile {
     /// Writes a file beside its place, flushes it to the disk, and moves it there: readers see the old or the new one.
     public static func write(_ bytes: [UInt8], to path: String, mode: UInt32 = 0o600) throws(KithError) {
         let temporary = "\(path).\(getpid()).\(UInt32.random(in: 0 ... .max)).new"
-        let descriptor = unsafe open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode_t(mode))
+        try create(bytes, at: temporary, mode: mode)
+        try move(temporary, to: path)
+        let slash = path.lastIndex(of: "/")
+        flush(folder: slash.map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? ".")
+    }
+
+    /// Makes a file where none is, flushed to the disk; nothing is left of one that could not be written.
+    static func create(_ bytes: [UInt8], at path: String, mode: UInt32 = 0o600) throws(KithError) {
+        let descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode_t(mode))
         guard descriptor >= 0 else { throw failure("write", path, errno) }
-        do {
-            defer { close(descriptor) }
-            var done = 0
-            while done < bytes.count {
-                let put = unsafe bytes.withUnsafeBytes { buffer in
-                    Self.system {
-                        unsafe systemWrite(descriptor, buffer.baseAddress?.advanced(by: done), bytes.count - done)
-                    }
+        defer { close(descriptor) }
+        var done = 0
+        while done < bytes.count {
+            let put = unsafe bytes.withUnsafeBytes { buffer in
+                Self.system {
+                    unsafe systemWrite(descriptor, buffer.baseAddress?.advanced(by: done), bytes.count - done)
                 }
-                guard put >= 0 else {
-                    let reason = errno
-                    unsafe unlink(temporary)
-                    throw failure("write", path, reason)
-                }
-                done += put
             }
-            guard fsync(descriptor) == 0 else {
+            guard put >= 0 else {
                 let reason = errno
-                unsafe unlink(temporary)
+                unsafe unlink(path)
                 throw failure("write", path, reason)
             }
+            done += put
         }
-        guard unsafe rename(temporary, path) == 0 else {
+        guard fsync(descriptor) == 0 else {
             let reason = errno
-            unsafe unlink(temporary)
+            unsafe unlink(path)
             throw failure("write", path, reason)
         }
-        // The name is only safe once its folder is on the disk, too.
-        let slash = path.lastIndex(of: "/")
-        let folder = slash.map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
-        let directory = unsafe open(folder, O_RDONLY | O_CLOEXEC | O_DIRECTORY)
-        if directory >= 0 {
-            fsync(directory)
-            close(directory)
+    }
+
+    /// Moves a file to the place of another; where that fails it is removed.
+    static func move(_ file: String, to path: String) throws(KithError) {
+        guard unsafe rename(file, path) == 0 else {
+            let reason = errno
+            unsafe unlink(file)
+            throw failure("write", path, reason)
         }
+    }
+
+    /// Flushes the names in a folder to the disk: a name is only safe then.
+    static func flush(folder: String) {
+        let directory = unsafe open(folder, O_RDONLY | O_CLOEXEC | O_DIRECTORY)
+        guard directory >= 0 else { return }
+        fsync(directory)
+        close(directory)
     }
 
     /// Removes a file; nothing happens when there is none.
@@ -148,7 +158,8 @@ public enum SecretFile {
         #endif
     }
 
-    private static func failure(_ verb: String, _ path: String, _ reason: Int32) -> KithError {
+    /// The error of what a system call refused to do with a file, for `errno`.
+    package static func failure(_ verb: String, _ path: String, _ reason: Int32) -> KithError {
         let code: KithError.Code =
             switch reason {
             case EACCES, EPERM, EROFS, ELOOP: .denied

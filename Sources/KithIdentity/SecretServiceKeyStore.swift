@@ -16,7 +16,8 @@ public import KithWire
 ///
 /// So one that a person edited is damage, never another secret. Calls block for as long as the service takes to answer,
 /// at most half a minute a question, one after the other. Secrets cross the session's bus unencrypted: every program of
-/// this user may ask the service for them anyway.
+/// this user may ask the service for them anyway. While one writes it owns the name `kith.Secret.Writer` on the bus, so
+/// that no other writes.
 public struct SecretServiceKeyStore: KeyStore {
     private let service: String
     private let session: SecretSession
@@ -57,6 +58,22 @@ public struct SecretServiceKeyStore: KeyStore {
         try store(text: text, named: name)
     }
 
+    /// Stores a secret unless there is one of that name.
+    public func add(_ secret: [UInt8], named name: String) throws(KithError) -> Bool {
+        try check(name, secret)
+        // This also finds out whether an old connection still is one: what adds must not be asked for twice.
+        guard var present = try self.text(named: name) else {
+            var text = Self.encode(secret, name)
+            defer { text.clear() }
+            return unsafe try ask("store the secret \(name) in", mayRepeat: false) { connection, service, reason in
+                unsafe kith_secret_add(
+                    connection, service, name, Self.label(name), text, text.count, reason)
+            }
+        }
+        present.clear()
+        return false
+    }
+
     /// Forgets a secret; nothing happens when there is none.
     public func removeSecret(named name: String) throws(KithError) {
         try check(name)
@@ -79,6 +96,9 @@ public struct SecretServiceKeyStore: KeyStore {
             String(decoding: $0.map(UInt8.init(bitPattern:)), as: UTF8.self)
         }.sorted()
     }
+
+    /// The keyring does not count: an item that its own program, or another, puts back is taken for what was stored.
+    public func generation() -> UInt64? { nil }
 
     // MARK: - Items
 
@@ -133,19 +153,20 @@ public struct SecretServiceKeyStore: KeyStore {
 
     // MARK: - The service
 
-    /// Asks the service, and returns false when there is no such item; `what` says what was attempted.
+    /// Asks the service, and returns false when there is no such item, or one that was not to be there; `what` says what
+    /// was attempted.
     @discardableResult
     private func ask(
-        _ what: String,
+        _ what: String, mayRepeat: Bool = true,
         _ body: (OpaquePointer, _ service: UnsafePointer<CChar>, UnsafeMutablePointer<CChar>)
             -> kith_secret_outcome
     ) throws(KithError) -> Bool {
-        let (outcome, reason) = unsafe session.ask { connection, reason in
+        let (outcome, reason) = unsafe session.ask(mayRepeat: mayRepeat) { connection, reason in
             unsafe service.withCString { unsafe body(connection, $0, reason) }
         }
         switch outcome {
         case KITH_SECRET_DONE: return true
-        case KITH_SECRET_NONE: return false
+        case KITH_SECRET_NONE, KITH_SECRET_EXISTS: return false
         default: throw Self.failure(what, outcome, reason.isEmpty ? "" : " (\(reason))")
         }
     }

@@ -21,8 +21,9 @@ package final class SecretSession: Sendable {
 
     /// Asks by `body`, which gets the connection and room for a reason; returns what it returned, and the reason.
     ///
-    /// What is asked must do no harm when it is asked again: it is, when the connection turns out to be an old one.
+    /// What is asked may be asked again, when the connection turns out to be an old one, unless `mayRepeat` is false.
     func ask(
+        mayRepeat: Bool,
         _ body: (OpaquePointer, UnsafeMutablePointer<CChar>) -> kith_secret_outcome
     ) -> (outcome: kith_secret_outcome, reason: String) {
         var reason = [CChar](repeating: 0, count: Int(KITH_SECRET_REASON))
@@ -31,7 +32,7 @@ package final class SecretSession: Sendable {
             return state.withLock { state in
                 let isOld = unsafe state.connection != nil
                 let outcome = unsafe attempt(&state, reason, body)
-                guard isOld, unsafe state.connection == nil else { return outcome }
+                guard mayRepeat, isOld, unsafe state.connection == nil else { return outcome }
                 return unsafe attempt(&state, reason, body)
             }
         }

@@ -25,9 +25,7 @@ package enum DataDirectory {
             path += "/\(part)"
             let isLast = path.utf8.count >= directory.utf8.count - (directory.hasSuffix("/") ? 1 : 0)
             guard unsafe mkdir(path, isLast ? 0o700 : 0o755) == 0 || errno == EEXIST || errno == EISDIR else {
-                throw KithError(
-                    errno == EACCES || errno == EROFS ? .denied : .internal,
-                    "Could not make the data directory \(path): \(unsafe String(cString: strerror(errno))).")
+                throw SecretFile.failure("make the data directory", path, errno)
             }
         }
         try check(directory)
@@ -118,10 +116,11 @@ package enum DataDirectory {
         }
     }
 
-    /// Tells whether a device may have left something of that name before it had its key; or a file system, or a
-    /// person.
+    /// Tells whether a device may have left something of that name before it had its key; or a relay, a file system, or
+    /// a person.
     private static func isOwn(_ name: String) -> Bool {
-        ["lock", "config", "lost+found", ".DS_Store"].contains(name)
-            || ["kith.", "groups.", "machine.key"].contains { name.hasPrefix($0) } || name.contains(".sealed")
+        ["lock", "config", "relay", "lost+found", ".DS_Store"].contains(name)
+            || ["kith.", "groups.", "machine.key", "reseal.pending"].contains { name.hasPrefix($0) }
+            || name.contains(".sealed")
     }
 }

@@ -1,3 +1,4 @@
+import KithIdentity
 import KithWire
 import Synchronization
 
@@ -22,7 +23,7 @@ final class DirectoryLock: Sendable {
         let path = directory + "/lock"
         let descriptor = unsafe open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else {
-            throw KithError(.denied, "Could not open \(path): \(unsafe String(cString: strerror(errno))).")
+            throw SecretFile.failure("open", path, errno)
         }
         guard Self.lock(descriptor) else {
             close(descriptor)

@@ -1,3 +1,4 @@
+import KithIdentity
 import KithWire
 
 #if canImport(Glibc)
@@ -16,7 +17,7 @@ struct Gate {
     init(_ path: String) throws(KithError) {
         descriptor = unsafe open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else {
-            throw KithError(.denied, "Could not open \(path): \(unsafe String(cString: strerror(errno))).")
+            throw SecretFile.failure("open", path, errno)
         }
         while flock(descriptor, LOCK_EX) != 0, errno == EINTR {}
     }

@@ -135,6 +135,7 @@ enum Migrations {
         }
         Store.registerKeyRing(&migrator)
         Store.registerTrust(&migrator)
+        Store.registerEnrolled(&migrator)
         return migrator
     }
 }

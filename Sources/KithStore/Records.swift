@@ -1,7 +1,7 @@
 public import KithIdentity
 public import KithWire
 
-/// A device this one is paired with.
+/// A device this one knows: paired by people, or known by its certificate under the root that is pinned.
 public struct PairedDevice: Hashable, Sendable {
     /// Its key.
     public var id: DeviceID
@@ -13,10 +13,17 @@ public struct PairedDevice: Hashable, Sendable {
     public var relays: [String]
     /// The grants it has here.
     public var grants: [Grant]
-    /// The time of pairing, in seconds since 1970.
+    /// The time of pairing, or at which its certificate was first shown, in seconds since 1970.
     public var pairedAt: Int64
     /// The time it was last connected, in seconds since 1970.
     public var lastSeen: Int64?
+    /// The end of the certificate by which it is known, in seconds since 1970; `nil` for one that people paired.
+    ///
+    /// ``Store/addEnrolled(_:_:by:now:)`` sets it, and nothing else.
+    public internal(set) var certifiedUntil: Int64?
+
+    /// Tells whether it is known at that time, in seconds since 1970: its certificate, if that is all there is, holds.
+    public func isCurrent(at now: Int64) -> Bool { certifiedUntil.map { $0 > now } ?? true }
 
     /// Makes a record.
     public init(

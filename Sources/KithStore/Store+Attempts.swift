@@ -16,6 +16,8 @@ extension Store {
         case paired
         /// It is not, but an invitation waits that it could present.
         case invited
+        /// It is not, but it may show a certificate: see ``Store/admitEnrolled(until:)``.
+        case enrolled
         /// It is not, and nothing waits for it.
         case unknown
     }
@@ -23,11 +25,32 @@ extension Store {
     /// The treatment of a device that connects at `now`, in seconds since 1970; touches no disk.
     public func reception(of id: DeviceID, now: Int64) -> Reception {
         known.withLock { known in
-            if known.devices.contains(id) { return .paired }
+            if known.devices.contains(id), known.certifiedUntil[id].map({ $0 > now }) ?? true { return .paired }
             if known.revoked.contains(id) { return .unknown }
-            return known.lastExpiry > now ? .invited : .unknown
+            if known.lastExpiry > now { return .invited }
+            return mayIntroduceItself(id, known, now) ? .enrolled : .unknown
         }
     }
+
+    /// Tells whether a device may show its certificate at `now`, in seconds since 1970; touches no disk.
+    ///
+    /// Not one that was revoked, or forgotten here; and none while this device has no certificate of its own.
+    public func mayIntroduceItself(_ id: DeviceID, now: Int64) -> Bool {
+        known.withLock { mayIntroduceItself(id, $0, now) }
+    }
+
+    private func mayIntroduceItself(_ id: DeviceID, _ known: KnownPeers, _ now: Int64) -> Bool {
+        !known.revoked.contains(id) && !known.forgotten.contains(id)
+            && enrolledUntil.withLock { $0.map { $0 > now } ?? false }
+    }
+
+    /// Has devices that are not paired show their certificates until a time, in seconds since 1970; `nil`: has none.
+    ///
+    /// None may before this is called, whatever is stored.
+    public func admitEnrolled(until time: Int64?) { enrolledUntil.withLock { $0 = time } }
+
+    /// The devices that are known by their certificates, and until when those hold; touches no disk.
+    public var certifiedDevices: [DeviceID: Int64] { known.withLock { $0.certifiedUntil } }
 
     /// Counts what an unpaired device tried; touches no disk, which learns of it within a second or two.
     public func countAttempt(_ attempt: UnpairedAttempt, now: Int64) {
@@ -158,6 +181,10 @@ extension Store {
 struct KnownPeers: Sendable {
     /// The paired devices.
     var devices: Set<DeviceID> = []
+    /// The devices among them that are known by their certificates alone, and until when those hold.
+    var certifiedUntil: [DeviceID: Int64] = [:]
+    /// The devices that this device's person has forgotten.
+    var forgotten: Set<DeviceID> = []
     /// The devices that the root has revoked.
     var revoked: Set<DeviceID> = []
     /// The time at which the last of the waiting invitations stops working; in the past when there is none.
@@ -173,6 +200,12 @@ struct KnownPeers: Sendable {
         revoked = Set(
             try Data.fetchAll(database, sql: "SELECT device FROM trust_revoked")
                 .compactMap { try? DeviceID(publicKey: Array($0)) })
+        forgotten = Set(
+            try Data.fetchAll(database, sql: "SELECT device FROM forgotten_devices")
+                .compactMap { try? DeviceID(publicKey: Array($0)) })
+        for row in try Row.fetchAll(database, sql: "SELECT * FROM enrolled_devices") {
+            certifiedUntil[try DeviceID(publicKey: Array(row["device"] as Data))] = row["until"]
+        }
         lastExpiry =
             try Int64.fetchOne(database, sql: "SELECT max(expires_at) FROM invitations WHERE used_at IS NULL") ?? .min
         self.version = version

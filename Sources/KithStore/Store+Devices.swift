@@ -79,11 +79,24 @@ extension Store {
         }
     }
 
-    /// Ends the pairing with a device; whether there was one.
+    /// Notes the relays at which a paired device says that it is to be found; one that is not paired changes nothing.
+    public func setRelays(_ relays: [String], of id: DeviceID) throws(KithError) {
+        try transaction("note the relays of a device") { database in
+            try database.execute(
+                sql: "UPDATE devices SET relays = ? WHERE id = ?",
+                arguments: [relays.joined(separator: "\n"), Data(id.bytes)])
+        }
+    }
+
+    /// Ends the pairing with a device, which no certificate brings back; whether there was one.
     public func forget(_ id: DeviceID) throws(KithError) -> Bool {
         try granting("forget a device") { database in
             try database.execute(sql: "DELETE FROM devices WHERE id = ?", arguments: [Data(id.bytes)])
             let isForgotten = database.changesCount == 1
+            if isForgotten {
+                try database.execute(
+                    sql: "INSERT OR IGNORE INTO forgotten_devices VALUES (?)", arguments: [Data(id.bytes)])
+            }
             try Self.forgetRoots(database)
             return isForgotten
         }
@@ -177,7 +190,9 @@ extension Store {
         }
         var device = device
         device.name = try freeName(like: device.name, for: device.id, database)
-        try database.execute(sql: "DELETE FROM devices WHERE id = ?", arguments: [Data(device.id.bytes)])
+        for table in ["devices WHERE id", "forgotten_devices WHERE device"] {
+            try database.execute(sql: "DELETE FROM \(table) = ?", arguments: [Data(device.id.bytes)])
+        }
         try database.execute(
             sql: "INSERT INTO devices (id, name, relays, paired_at, last_seen) VALUES (?, ?, ?, ?, ?)",
             arguments: [
@@ -256,7 +271,7 @@ extension Store {
         let relays: String = row["relays"]
         let texts = try String.fetchAll(
             database, sql: "SELECT grant_text FROM grants WHERE device = ? ORDER BY grant_text", arguments: [key])
-        return PairedDevice(
+        var device = PairedDevice(
             id: id, name: row["name"], addresses: try book(id, database).addresses,
             relays: relays.split(separator: "\n").map(String.init),
             grants: try texts.map { text in
@@ -267,9 +282,12 @@ extension Store {
                 return grant
             },
             pairedAt: row["paired_at"], lastSeen: row["last_seen"])
+        device.certifiedUntil = try Int64.fetchOne(
+            database, sql: "SELECT until FROM enrolled_devices WHERE device = ?", arguments: [key])
+        return device
     }
 
-    private static func book(_ id: DeviceID, _ database: Database) throws -> AddressBook {
+    static func book(_ id: DeviceID, _ database: Database) throws -> AddressBook {
         let rows = try Row.fetchAll(
             database, sql: "SELECT * FROM addresses WHERE device = ? ORDER BY position", arguments: [Data(id.bytes)])
         return AddressBook(
@@ -280,7 +298,7 @@ extension Store {
             })
     }
 
-    private static func write(_ book: AddressBook, of id: DeviceID, _ database: Database) throws {
+    static func write(_ book: AddressBook, of id: DeviceID, _ database: Database) throws {
         try database.execute(sql: "DELETE FROM addresses WHERE device = ?", arguments: [Data(id.bytes)])
         for (position, entry) in book.entries.enumerated() {
             try database.execute(

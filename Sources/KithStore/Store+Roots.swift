@@ -35,10 +35,11 @@ extension Store {
         }
     }
 
-    /// The grants that devices hold and open invitations give.
+    /// The grants that devices hold, and those that open invitations and a certificate give.
     private static func storedGrants(_ database: Database) throws -> [Grant] {
         let held = try String.fetchAll(database, sql: "SELECT grant_text FROM grants")
-        let offered = try String.fetchAll(database, sql: "SELECT grants FROM invitations WHERE used_at IS NULL")
+        var offered = try String.fetchAll(database, sql: "SELECT grants FROM invitations WHERE used_at IS NULL")
+        offered += try admissionText(database).map { [$0] } ?? []
         return (held + offered.flatMap { $0.split(separator: "\n").map(String.init) }).compactMap { Grant($0) }
     }
 

@@ -71,10 +71,13 @@ extension Store {
 
     /// Pins a root with this device's certificate under it, all or nothing.
     ///
-    /// The certificates and revocations of another root that was pinned before are forgotten, unless `keepsOthers`.
-    public func pin(_ trust: PinnedTrust, keepsOthers: Bool, now: Int64) throws(KithError) {
-        try transaction("pin a root") { database in
+    /// The certificates and revocations of another root that was pinned before are forgotten, unless `keepsOthers`, and
+    /// so are the devices that were known by those certificates alone; returns these.
+    public func pin(_ trust: PinnedTrust, keepsOthers: Bool, now: Int64) throws(KithError) -> [PairedDevice] {
+        try granting("pin a root") { database in
+            var ended: [PairedDevice] = []
             if !keepsOthers {
+                ended = try Self.endEnrolled(database, now: now)
                 for table in ["trust_certificates", "trust_revocations", "trust_revoked"] {
                     try database.execute(sql: "DELETE FROM \(table)")
                 }
@@ -82,6 +85,7 @@ extension Store {
             try database.execute(
                 sql: "INSERT OR REPLACE INTO trust VALUES (1, ?, ?, ?, ?)",
                 arguments: [Data(trust.root), Data(trust.certificate), Data(trust.holder.bytes), now])
+            return ended
         }
     }
 
@@ -112,15 +116,24 @@ extension Store {
         }
     }
 
-    /// Remembers a certificate that its device presented, once it was checked.
-    public func setPresented(_ certificate: StoredCertificate, now: Int64) throws(KithError) {
+    /// Remembers a certificate that its device presented, once it was checked, and that it holds until a time.
+    public func setPresented(_ certificate: StoredCertificate, until: Int64, now: Int64) throws(KithError) {
         try transaction("store a certificate that was presented") { database in
-            let known = try Data.fetchOne(
-                database, sql: "SELECT certificate FROM trust_certificates WHERE device = ?",
-                arguments: [Data(certificate.device.bytes)])
-            guard known != Data(certificate.certificate) else { return }
-            try Self.write(certificate, isIssued: false, now: now, database)
+            try Self.write(presented: certificate, until: until, now: now, database)
         }
+    }
+
+    static func write(
+        presented certificate: StoredCertificate, until: Int64, now: Int64, _ database: Database
+    ) throws {
+        try database.execute(
+            sql: "UPDATE enrolled_devices SET until = ?1 WHERE device = ?2 AND until < ?1",
+            arguments: [until, Data(certificate.device.bytes)])
+        let known = try Data.fetchOne(
+            database, sql: "SELECT certificate FROM trust_certificates WHERE device = ?",
+            arguments: [Data(certificate.device.bytes)])
+        guard known != Data(certificate.certificate) else { return }
+        try write(certificate, isIssued: false, now: now, database)
     }
 
     private static func write(

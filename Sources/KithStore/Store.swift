@@ -29,6 +29,8 @@ public final class Store: Sendable {
     let logger: Logger
     /// The known devices as of the last change.
     let known: Mutex<KnownPeers>
+    /// The time until which devices may show certificates; `nil`: they may not.
+    let enrolledUntil = Mutex<Int64?>(nil)
     let attempts = Mutex(CountedAttempts())
     /// Held while attempts are written, so that no line is written twice.
     let attemptWriting = Mutex(())
@@ -93,8 +95,24 @@ public final class Store: Sendable {
         } catch let error as KithError {
             throw error
         } catch {
-            throw failure("open \(path)", error)
+            throw hasNoRoom(path) ? full("open \(path)", error) : failure("open \(path)", error)
         }
+    }
+
+    /// Tells whether there is no room for a file, or for another one beside it.
+    ///
+    /// SQLite says that it cannot open its files, then.
+    private static func hasNoRoom(_ path: String) -> Bool {
+        var status = statvfs()
+        // The file itself may not be there.
+        guard unsafe statvfs(path.lastIndex(of: "/").map { String(path[..<$0]) } ?? ".", &status) == 0 else {
+            return false
+        }
+        return status.f_bavail == 0 || status.f_files > 0 && status.f_favail == 0
+    }
+
+    private static func full(_ what: String, _ error: any Error) -> KithError {
+        KithError(.exhausted, "Could not \(what): the disk is full.", cause: error)
     }
 
     /// The application id in the header of a device's database: `kith`; KithProtection.c looks for it.
@@ -165,8 +183,10 @@ public final class Store: Sendable {
         guard let error = error as? DatabaseError else {
             return KithError(.internal, "Could not \(what): \(error).", cause: error)
         }
+        // The shared index of the log can only fail to grow.
+        if error.extendedResultCode == .SQLITE_IOERR_SHMSIZE { return full(what, error) }
         return switch error.resultCode {
-        case .SQLITE_FULL: KithError(.exhausted, "Could not \(what): the disk is full.", cause: error)
+        case .SQLITE_FULL: full(what, error)
         case .SQLITE_PERM, .SQLITE_READONLY, .SQLITE_CANTOPEN, .SQLITE_AUTH:
             KithError(.denied, "Could not \(what): permission denied.", cause: error)
         case .SQLITE_CORRUPT, .SQLITE_NOTADB:
@@ -198,6 +218,32 @@ extension Store {
 
     /// Notes whose store this is, once that device's key is stored.
     package func setOwner(_ id: DeviceID) throws(KithError) { try setSetting("id", id.description) }
+
+    /// Notes how often the device's keys have changed by now.
+    ///
+    /// Call it after the change: a process that ends between the two leaves keys that are newer than what is noted.
+    ///
+    /// - Throws: `.corrupt` when they had changed more often before, so that they are an older copy. Keys and a database
+    ///   that come from one backup agree.
+    package func noteKeys(generation: UInt64) throws(KithError) {
+        try transaction("note the device's keys") { database in
+            let known = try String.fetchOne(database, sql: "SELECT value FROM settings WHERE name = 'keys'")
+            guard let known = UInt64(known ?? "0") else {
+                throw KithError(.corrupt, "\(directory)/kith.sqlite does not say how often its keys changed.")
+            }
+            guard generation >= known else {
+                throw KithError(
+                    .corrupt,
+                    "The keys in \(directory) are an older copy: the database there knows change \(known) "
+                        + "of them, and these are at change \(generation). Restore the newest copy of the key files "
+                        + "there (*.sealed and machine.key), or these and kith.sqlite from one backup.")
+            }
+            guard generation > known else { return }
+            try database.execute(
+                sql: "INSERT INTO settings VALUES ('keys', ?) ON CONFLICT DO UPDATE SET value = excluded.value",
+                arguments: [String(generation)])
+        }
+    }
 
     /// Tells whether nothing was ever noted here, as when the process ended before its device had a key.
     package func isBlank() throws(KithError) -> Bool {

@@ -1,3 +1,4 @@
+import Crypto
 import Foundation
 import KithTesting
 import KithWire
@@ -40,7 +41,7 @@ private func secret(_ text: String) -> SecretBytes { SecretBytes(Array(text.utf8
         let store = FileKeyStore(directory: folder.path, seal: .machineKey)
         try store.store([1], named: "identity")
         try store.store([2], named: "identity")
-        #expect(try folder.files() == ["identity.sealed", "machine.key"])
+        #expect(try folder.files() == ["identity.sealed", "index.sealed", "machine.key"])
         for name in try folder.files() { #expect(try folder.mode(of: name) == 0o600) }
     }
 
@@ -49,13 +50,40 @@ private func secret(_ text: String) -> SecretBytes { SecretBytes(Array(text.utf8
         let secret = [UInt8](64..<96)
         try passphrase("pass", in: folder).store(secret, named: "a")
         let file = try folder.bytes("a.sealed")
-        #expect(Array(file[..<10]) == Array("kithkey1".utf8) + [2, 10] as [UInt8])
+        #expect(Array(file[..<10]) == Array("kithkey1".utf8) + [0x12, 10] as [UInt8])
         #expect(file.count == 26 + 12 + 32 + 16)
         #expect(!(0..<file.count - 4).contains { file[$0..<$0 + 4] == secret[0..<4] })
-        // Sealed anew it has another salt and another nonce.
+        // Stored again it has another nonce, and sealed anew another salt as well.
         try passphrase("pass", in: folder).store(secret, named: "a")
         let again = try folder.bytes("a.sealed")
-        #expect(again[10..<26] != file[10..<26] && again[26...] != file[26...])
+        #expect(again[10..<26] == file[10..<26] && again[26..<38] != file[26..<38] && again[38...] != file[38...])
+        #expect(try folder.bytes("index.sealed")[..<26] == file[..<26])
+        try passphrase("pass", in: folder).reseal(with: .passphrase(KithIdentityTests.secret("pass"), cost: 10))
+        #expect(try folder.bytes("a.sealed")[10..<26] != file[10..<26])
+    }
+
+    @Test func `a passphrase is stretched once for a store, whatever it reads and writes`() throws {
+        let folder = try TemporaryFolder()
+        let store = passphrase("p", in: folder)
+        let keys = { store.stretched.count }
+        #expect(keys() == 0)
+        try store.store([1], named: "a")
+        #expect(try store.add([2], named: "b"))
+        #expect(try store.secret(named: "a") == [1])
+        #expect(keys() == 1)
+        let other = passphrase("p", in: folder)
+        #expect(try other.secret(named: "b") == [2])
+        #expect(other.stretched.count == 1)
+    }
+
+    @Test func `no secret has the name of the list of keys`() throws {
+        let folder = try TemporaryFolder()
+        let store = FileKeyStore(directory: folder.path, seal: .machineKey)
+        #expect(throws: KithError(.invalid, "")) { try store.store([1], named: "index") }
+        #expect(throws: KithError(.invalid, "")) { _ = try store.add([1], named: "index") }
+        #expect(throws: KithError(.invalid, "")) { _ = try store.secret(named: "index") }
+        #expect(throws: KithError(.invalid, "")) { try store.removeSecret(named: "index") }
+        #expect(try folder.files() == [])
     }
 
     @Test func `a wrong passphrase is denied, and the file stays as it is`() throws {
@@ -68,8 +96,10 @@ private func secret(_ text: String) -> SecretBytes { SecretBytes(Array(text.utf8
         #expect(throws: KithError(.denied, "")) {
             _ = try FileKeyStore(directory: folder.path, seal: .machineKey).deviceKey()
         }
+        #expect(throws: KithError(.denied, "")) { try passphrase("wrong", in: folder).store([1], named: "b") }
+        #expect(throws: KithError(.denied, "")) { try passphrase("wrong", in: folder).removeSecret(named: "identity") }
         #expect(try folder.bytes("identity.sealed") == before)
-        #expect(try folder.files() == ["identity.sealed"])
+        #expect(try folder.files() == ["identity.sealed", "index.sealed"])
         #expect(try passphrase("right", in: folder).deviceKey().id == id)
     }
 
@@ -89,9 +119,10 @@ private func secret(_ text: String) -> SecretBytes { SecretBytes(Array(text.utf8
             #expect(throws: KithError(.corrupt, "")) { _ = try store.secret(named: "a") }
         }
         // Nor is a file opened under another name.
+        try folder.write(right, to: "a.sealed")
         try folder.write(right, to: "b.sealed")
         #expect(throws: KithError(.corrupt, "")) { _ = try store.secret(named: "b") }
-        try folder.write(right, to: "a.sealed")
+        try SecretFile.remove("\(folder.path)/b.sealed")
         #expect(try store.secret(named: "a") == [1, 2, 3, 4])
     }
 
@@ -114,6 +145,13 @@ private func secret(_ text: String) -> SecretBytes { SecretBytes(Array(text.utf8
             try folder.write(file, to: "a.sealed")
             #expect(throws: KithError(.corrupt, "")) { _ = try store.secret(named: "a") }
         }
+        // Nor can the list of keys, which is opened first.
+        file = try folder.bytes("index.sealed")
+        for cost in [0, 9, 23, 40, 255] as [UInt8] {
+            file[9] = cost
+            try folder.write(file, to: "index.sealed")
+            #expect(throws: KithError(.corrupt, "")) { _ = try store.secret(named: "a") }
+        }
         #expect(throws: KithError(.invalid, "")) {
             try FileKeyStore(directory: folder.path, seal: .passphrase(secret("p"), cost: 30)).store([1], named: "b")
         }
@@ -129,7 +167,7 @@ private func secret(_ text: String) -> SecretBytes { SecretBytes(Array(text.utf8
         #expect(throws: KithError(.corrupt, "")) { _ = try store.secret(named: "a") }
         #expect(throws: KithError(.corrupt, "")) { try store.store([1], named: "a") }
         #expect(throws: KithError(.corrupt, "")) { try store.store([1], named: "b") }
-        #expect(try folder.files() == ["a.sealed"])
+        #expect(try folder.files() == ["a.sealed", "index.sealed"])
         try folder.write([UInt8](repeating: 0, count: 32), to: "machine.key")
         #expect(throws: KithError(.corrupt, "")) { _ = try store.secret(named: "a") }
         try folder.write([1, 2, 3], to: "machine.key")
@@ -142,7 +180,7 @@ private func secret(_ text: String) -> SecretBytes { SecretBytes(Array(text.utf8
         let folder = try TemporaryFolder()
         let store = FileKeyStore(directory: folder.path, seal: .machineKey)
         try store.store([1], named: "a")
-        for name in ["a.sealed", "machine.key"] {
+        for name in ["a.sealed", "index.sealed", "machine.key"] {
             for mode in [0o640, 0o604, 0o660, 0o601] {
                 try folder.setMode(mode, of: name)
                 do {
@@ -164,9 +202,11 @@ private func secret(_ text: String) -> SecretBytes { SecretBytes(Array(text.utf8
         try FileManager.default.createSymbolicLink(
             atPath: "\(folder.path)/b.sealed", withDestinationPath: "\(folder.path)/a.sealed")
         #expect(throws: KithError(.denied, "")) { _ = try store.secret(named: "b") }
+        try SecretFile.remove("\(folder.path)/b.sealed")
         try FileManager.default.createDirectory(
             atPath: "\(folder.path)/c.sealed", withIntermediateDirectories: false)
         #expect(throws: KithError(.corrupt, "")) { _ = try store.secret(named: "c") }
+        try FileManager.default.removeItem(atPath: "\(folder.path)/c.sealed")
         try folder.write([UInt8](repeating: 0, count: 1 << 20), to: "d.sealed")
         #expect(throws: KithError(.corrupt, "")) { _ = try store.secret(named: "d") }
     }
@@ -187,6 +227,39 @@ private func secret(_ text: String) -> SecretBytes { SecretBytes(Array(text.utf8
         try SecretFile.remove(path)
         try SecretFile.remove(path)
         #expect(try SecretFile.read(path, limit: 10) == nil)
+    }
+
+    @Test func `processes that start at once get one key of the device`() async throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<4 {
+                group.addTask {
+                    await #expect(processExitsWith: .success) { [path = path as String] in
+                        // All of them wait for the last, so that they meet.
+                        let number = UInt64.random(in: 0 ... .max)
+                        try Data().write(to: URL(filePath: "\(path)/ready-\(number)"))
+                        while try FileManager.default.contentsOfDirectory(atPath: path).count(where: {
+                            $0.hasPrefix("ready-")
+                        }) < 4 {
+                            sched_yield()
+                        }
+                        for name in ["identity", "b", "c", "d"] {
+                            let store = FileKeyStore(directory: path, seal: .machineKey)
+                            let id = try store.deviceKey(named: name).id
+                            try Data(id.description.utf8).write(to: URL(filePath: "\(path)/\(name).of-\(number)"))
+                        }
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        let store = FileKeyStore(directory: path, seal: .machineKey)
+        for name in ["identity", "b", "c", "d"] {
+            let ids = try folder.files().filter { $0.hasPrefix("\(name).of-") }.map { try folder.bytes($0) }
+            #expect(ids.count == 4)
+            #expect(Set(ids) == [Array(try store.deviceKey(named: name).id.description.utf8)])
+        }
     }
 
     // MARK: - Sealing anew
@@ -222,15 +295,15 @@ private func secret(_ text: String) -> SecretBytes { SecretBytes(Array(text.utf8
         #expect(try holdsAll(FileKeyStore(directory: folder.path, seal: to)))
         switch to {
         case .machineKey:
-            #expect(try folder.files() == ["groups.sealed", "identity.sealed", "machine.key"])
+            #expect(try folder.files() == ["groups.sealed", "identity.sealed", "index.sealed", "machine.key"])
             #expect(try folder.bytes("machine.key") != key)
             #expect(try FileKeyStore.sealKind(directory: folder.path) == .machineKey)
         case .passphrase:
-            #expect(try folder.files() == ["groups.sealed", "identity.sealed"])
+            #expect(try folder.files() == ["groups.sealed", "identity.sealed", "index.sealed"])
             #expect(throws: KithError(.denied, "")) { _ = try old.secret(named: "identity") }
             #expect(try FileKeyStore.sealKind(directory: folder.path) == .passphrase)
         case .keyStore(let keys):
-            #expect(try folder.files() == ["groups.sealed", "identity.sealed"])
+            #expect(try folder.files() == ["groups.sealed", "identity.sealed", "index.sealed"])
             #expect(try FileKeyStore.sealKind(directory: folder.path) == .keyStore)
             #expect(try keys.secretNames().count == 1)
         }
@@ -246,7 +319,7 @@ private func secret(_ text: String) -> SecretBytes { SecretBytes(Array(text.utf8
         let old = try fill(folder, from)
         var before: [String: [UInt8]] = [:]
         for name in try folder.files() { before[name] = try folder.bytes(name) }
-        let pending = try old.pending(to)
+        let pending = try old.change(resealingWith: to).encoded()
         #expect(try holdsAll(old), "nothing is changed before what will be is written down")
         try folder.write(pending, to: "reseal.pending")
         #expect(try holdsAll(FileKeyStore(directory: folder.path, seal: to)))
@@ -287,16 +360,105 @@ private func secret(_ text: String) -> SecretBytes { SecretBytes(Array(text.utf8
         let right = damaged
         damaged[40] ^= 1
         try folder.write(damaged, to: "groups.sealed")
-        #expect(throws: KithError(.denied, "")) { try store.reseal(with: .machineKey) }
-        #expect(try folder.files() == ["groups.sealed", "identity.sealed"])
+        #expect(throws: KithError(.corrupt, "")) { try store.reseal(with: .machineKey) }
+        #expect(try folder.files() == ["groups.sealed", "identity.sealed", "index.sealed"])
         try folder.write(right, to: "groups.sealed")
         #expect(try holdsAll(store))
         #expect(throws: KithError(.notFound, "")) {
             let empty = try TemporaryFolder()
             try FileKeyStore(directory: empty.path, seal: .machineKey).reseal(with: .machineKey)
         }
+        // A change of another time is not made once more.
+        let steps = try store.steps(storing: [9], named: "groups")
+        let earlier = try #require(
+            steps.lazy.compactMap { step in
+                if case .write(let name, let bytes) = step, name.hasPrefix("reseal.pending") { bytes } else { nil }
+            }.first)
+        try store.store([5], named: "groups")
+        let groups = try folder.bytes("groups.sealed")
+        try folder.write(earlier, to: "reseal.pending")
+        #expect(throws: KithError(.corrupt, "")) { _ = try store.secret(named: "identity") }
+        #expect(try folder.bytes("groups.sealed") == groups)
+        try SecretFile.remove("\(folder.path)/reseal.pending")
+        #expect(try store.secret(named: "groups") == [5])
         // What was written down names no file but those of secrets.
         try folder.write([0xA2] + Array("efiles".utf8), to: "reseal.pending")
         #expect(throws: KithError(.corrupt, "")) { _ = try store.secret(named: "identity") }
+    }
+
+    // MARK: - Folders without a list of keys
+
+    /// Writes secrets as a Kith did that kept no list: each file with a salt of its own.
+    private func fillAsBefore(_ folder: TemporaryFolder, _ seal: FileKeyStore.Seal) throws {
+        for (name, secret) in [("identity", [1, 2, 3]), ("groups", [4])] as [(String, [UInt8])] {
+            let salt = (0..<16).map { _ in UInt8.random(in: 0 ... .max) }
+            let key: SymmetricKey
+            var header = Array("kithkey1".utf8)
+            switch seal {
+            case .machineKey:
+                if !SecretFile.exists("\(folder.path)/machine.key") {
+                    try folder.write((0..<32).map { _ in UInt8.random(in: 0 ... .max) }, to: "machine.key")
+                }
+                key = SymmetricKey(data: try folder.bytes("machine.key"))
+                header += [1, 0] + [UInt8](repeating: 0, count: 16)
+            case .passphrase(let passphrase, let cost):
+                key = try FileKeyStore.StretchedKeys().key(of: passphrase, salt, cost).key
+                header += [2, UInt8(cost)] + salt
+            default: throw KithError(.invalid, "Not made here.")
+            }
+            let box = try ChaChaPoly.seal(secret, using: key, authenticating: header + Array(name.utf8))
+            try folder.write(header + Array(box.combined), to: "\(name).sealed")
+        }
+    }
+
+    @Test(arguments: [FileKeyStore.Seal.machineKey, .passphrase(secret("old"), cost: 10)])
+    func `a folder of an older Kith opens, and its first change makes the list`(seal: FileKeyStore.Seal) throws {
+        let folder = try TemporaryFolder()
+        try fillAsBefore(folder, seal)
+        let files = try folder.files()
+        let before = try files.map { try folder.bytes($0) }
+        let store = FileKeyStore(directory: folder.path, seal: seal)
+        #expect(try holdsAll(store))
+        #expect(try store.secretNames() == ["groups", "identity"])
+        #expect(try store.generation() == 0)
+        #expect(try !store.add([9], named: "groups"))
+        #expect(try folder.files() == files, "reading writes nothing")
+        // A wrong passphrase makes no list that would keep the right one out.
+        let wrong = passphrase("wrong", in: folder)
+        #expect(throws: KithError(.denied, "")) { try wrong.store([1], named: "new") }
+        #expect(try folder.files() == files)
+        // Killed at any step of the first change.
+        let now = Dictionary(uniqueKeysWithValues: zip(files, before))
+        for step in try store.steps(storing: [5], named: "new") {
+            try step.perform(in: folder.path)
+            let left = Dictionary(uniqueKeysWithValues: try folder.files().map { ($0, try folder.bytes($0)) })
+            let again = FileKeyStore(directory: folder.path, seal: seal)
+            #expect(try holdsAll(again))
+            for name in try folder.files() where left[name] == nil { try SecretFile.remove("\(folder.path)/\(name)") }
+            for (name, bytes) in left { try folder.write(bytes, to: name) }
+        }
+        #expect(try store.generation() == 1)
+        #expect(try store.secretNames() == ["groups", "identity", "new"])
+        #expect(try holdsAll(store))
+        // From now on a file as it was before is an older one.
+        for (name, bytes) in now where name != "machine.key" {
+            let newer = try folder.bytes(name)
+            try folder.write(bytes, to: name)
+            #expect(throws: KithError(.corrupt, "")) { _ = try store.secret(named: "identity") }
+            try folder.write(newer, to: name)
+        }
+        #expect(try holdsAll(store))
+    }
+
+    @Test func `a higher cost seals all anew, a lower one nothing`() throws {
+        let folder = try TemporaryFolder()
+        _ = try fill(folder, .passphrase(secret("p"), cost: 10))
+        let higher = FileKeyStore(directory: folder.path, seal: .passphrase(secret("p"), cost: 11))
+        try higher.store([4], named: "groups")
+        #expect(try ["groups", "identity", "index"].map { try folder.bytes("\($0).sealed")[9] } == [11, 11, 11])
+        #expect(try holdsAll(passphrase("p", in: folder)))
+        try passphrase("p", in: folder).store([4], named: "groups")
+        #expect(try folder.bytes("groups.sealed")[9] == 11)
+        #expect(try holdsAll(higher))
     }
 }

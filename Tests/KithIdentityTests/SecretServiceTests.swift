@@ -31,6 +31,7 @@ struct SecretServiceTests {
         try await requireError(code, hint) { () throws(KithError) in _ = try store.secret(named: "a") }
         try await requireError(code, hint) { () throws(KithError) in try store.store([9], named: "a") }
         try await requireError(code, hint) { () throws(KithError) in try store.store([9], named: "new") }
+        try await requireError(code, hint) { () throws(KithError) in _ = try store.add([9], named: "new") }
         try await requireError(code, hint) { () throws(KithError) in try store.removeSecret(named: "a") }
         try await requireError(code, hint) { () throws(KithError) in _ = try store.secretNames() }
         try await requireError(code, hint) { () throws(KithError) in _ = try store.deviceKey() }
@@ -45,6 +46,41 @@ struct SecretServiceTests {
                 try check.run(in: FileKeyStorePlace(keysIn: SecretServicePlace(in: keyring)))
             }
         }
+    }
+
+    @Test func `of programs that add a secret at once one does, and one that is killed meanwhile keeps nobody out`()
+        async throws
+    {
+        let keyring = try await PrivateKeyring()
+        try await keyring.start()
+        let address = keyring.address
+        let stores = (0..<4).map { _ in SecretServiceKeyStore(bus: address) }
+        for round in 0..<4 {
+            let name = "round-\(round)"
+            let added = try await withThrowingTaskGroup(of: Int?.self) { group in
+                for (number, store) in stores.enumerated() {
+                    group.addTask {
+                        try await onThread { () throws(KithError) in
+                            try store.add([UInt8(number)], named: name) ? number : nil
+                        }
+                    }
+                }
+                return try await group.reduce(into: [Int]()) { if let number = $1 { $0.append(number) } }
+            }
+            #expect(added.count == 1)
+            let found = try await onThread { () throws(KithError) in try stores[0].secret(named: name) }
+            #expect(found == added.map { UInt8(truncatingIfNeeded: $0) })
+        }
+        // A process that is killed while it writes over and over.
+        await #expect(processExitsWith: .signal(SIGKILL)) { [address = address as String] in
+            let store = SecretServiceKeyStore(bus: address)
+            try store.store([0], named: "killed")
+            Thread.detachNewThread { kill(getpid(), SIGKILL) }
+            while true { try store.store([1], named: "killed") }
+        }
+        #expect(try await onThread { () throws(KithError) in try stores[1].add([9], named: "later") })
+        let killed = try await onThread { () throws(KithError) in try stores[1].secret(named: "killed") }
+        #expect([[0], [1]].contains(killed))
     }
 
     @Test func `without a session, or a keyring in it, one error says what to do, and nothing is made`() async throws {
@@ -111,6 +147,7 @@ struct SecretServiceTests {
         try await keyring.rename(item: 2, to: "a")
         try await requireError(.conflict, "several") { () throws(KithError) in _ = try store.secret(named: "a") }
         try await requireError(.conflict, "several") { () throws(KithError) in try store.store([3], named: "a") }
+        try await requireError(.conflict, "several") { () throws(KithError) in _ = try store.add([3], named: "a") }
         try await requireError(.conflict, "several") { () throws(KithError) in try store.removeSecret(named: "a") }
         // And where one is renamed only, it is not what was stored under that name.
         try await keyring.rename(item: 1, to: "d")
@@ -124,7 +161,7 @@ struct SecretServiceTests {
         let folder = try TemporaryFolder()
         let store = FileKeyStore(directory: folder.path, seal: .keyStore(keyring.store()))
         let id = try await onThread { () throws(KithError) in try store.deviceKey().id }
-        #expect(try folder.files() == ["identity.sealed"])
+        #expect(try folder.files() == ["identity.sealed", "index.sealed"])
         let file = try folder.bytes("identity.sealed")
         try await keyring.lock()
         try await requireError(.denied, "locked") { () throws(KithError) in _ = try store.deviceKey() }

@@ -89,6 +89,25 @@ import Testing
         #expect(try Invitation(text: invitation.text.uppercased()) == invitation)
     }
 
+    @Test func `tokens are those of its relays, and bounded`() throws {
+        let relays = ["https://a.example", "https://b.example"]
+        let ticket = Ticket(id: try key(7).id, addresses: [], relays: relays)
+        func invitation(_ tokens: [String: String]) -> Invitation {
+            Invitation(ticket: ticket, name: "one", expiresAt: 1_800_000_000, relayTokens: tokens)
+        }
+        let tokens = [relays[1]: "secret~1", relays[0]: String(repeating: "x", count: 512)]
+        let both = invitation(tokens)
+        #expect(try Invitation(text: both.text) == both)
+        #expect(!both.description.contains("secret"))
+        // One of another relay, and what is none, is left out: the text is that of one without.
+        let none = Invitation(ticket: ticket, name: "one", expiresAt: 1_800_000_000)
+        for refused in [["https://c.example": "a"], [relays[0]: ""], [relays[0]: "a b"], [relays[0]: "é"]] {
+            #expect(try Invitation(text: invitation(refused).text).relayTokens.isEmpty)
+            #expect(invitation(refused).text.count == none.text.count)
+        }
+        #expect(invitation([relays[0]: String(repeating: "x", count: 513)]).text.count == none.text.count)
+    }
+
     @Test func `a long name is cut between characters`() throws {
         for name in [String(repeating: "é", count: 60), String(repeating: "👩‍👩‍👧", count: 9), ""] {
             let back = try Invitation(text: invitation(name: name).text)

@@ -79,7 +79,7 @@ import Musl
         let folder = try TemporaryFolder()
         let key = try FileKeyStore(directory: folder.path, seal: .machineKey).deviceKey()
         #expect(throws: KithError(.corrupt, "")) { try folder.open().close() }
-        #expect(try folder.files() == ["identity.sealed", "lock", "machine.key"])
+        #expect(try folder.files() == ["identity.sealed", "index.sealed", "lock", "machine.key"])
         // As the message says.
         try folder.write([], to: "kith.sqlite")
         let store = try folder.open()
@@ -87,5 +87,25 @@ import Musl
         #expect(try store.isBlank() && store.owner() == nil)
         try store.setOwner(key.id)
         #expect(try !store.isBlank() && store.owner() == key.id)
+    }
+
+    @Test func `keys that changed less often than the database knows are refused, and what it knows stays`() throws {
+        let folder = try TemporaryFolder()
+        let store = try folder.open()
+        defer { store.close() }
+        try store.noteKeys(generation: 0)
+        #expect(try store.isBlank())
+        for generation in [1, 1, 5, .max] as [UInt64] { try store.noteKeys(generation: generation) }
+        for generation in [0, 5, .max - 1] as [UInt64] {
+            do {
+                try store.noteKeys(generation: generation)
+                Issue.record("\(generation) was taken")
+            } catch {
+                #expect(error.code == .corrupt && error.message.contains("older copy"))
+            }
+        }
+        try store.noteKeys(generation: .max)
+        try store.setSetting("keys", "many")
+        #expect(throws: KithError(.corrupt, "")) { try store.noteKeys(generation: .max) }
     }
 }

@@ -228,6 +228,8 @@ private func texts(_ storage: any GroupStorage, _ group: [UInt8]) throws -> [Str
 
         func secretNames() -> [String] { secrets.secretNames() }
 
+        func generation() -> UInt64? { secrets.generation() }
+
         func store(_ secret: [UInt8], named name: String) throws(KithError) {
             try secrets.store(secret, named: name)
             let hasEnded = left.withLock { left in
@@ -235,6 +237,10 @@ private func texts(_ storage: any GroupStorage, _ group: [UInt8]) throws -> [Str
                 return left < 0
             }
             if hasEnded { throw KithError(.internal, "This is where the process ended.") }
+        }
+
+        func add(_ secret: [UInt8], named name: String) throws(KithError) -> Bool {
+            try secrets.add(secret, named: name)
         }
 
         func removeSecret(named name: String) throws(KithError) { try secrets.removeSecret(named: name) }

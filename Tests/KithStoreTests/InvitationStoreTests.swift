@@ -156,6 +156,24 @@ import Testing
         _ = try attempt(now: 13_601)
     }
 
+    @Test func `a clock that jumped ahead and back keeps nobody out`() throws {
+        let folder = try TemporaryFolder()
+        let store = try folder.open()
+        defer { store.close() }
+        let ahead: Int64 = 4_000_000_000
+        func attempt(now: Int64) throws {
+            let invitation = try invitation(expiresAt: now + 600)
+            try store.add(InvitationRecord(invitation, grants: [], isAutomatic: false), now: now)
+            _ = try store.beginAttempt(by: invitation.id, from: device(1).id, at: "", now: now)
+        }
+        for _ in 0..<Store.attemptsPerHour { try attempt(now: ahead) }
+        #expect(throws: KithError(.exhausted, "")) { try attempt(now: ahead) }
+        for _ in 0..<Store.attemptsPerHour { try attempt(now: 10_000) }
+        #expect(throws: KithError(.exhausted, "")) { try attempt(now: 10_000) }
+        // A little back is no way around the limit.
+        #expect(throws: KithError(.exhausted, "")) { try attempt(now: 9_000) }
+    }
+
     @Test func `an invitation of another device is tried three times from here`() throws {
         let folder = try TemporaryFolder()
         let store = try folder.open()

@@ -62,15 +62,21 @@ public final class GuardedKeyStore: KeyStore {
         try checkOwn(name)
         try check(name, secret)
         try gate.withLock { (gate) throws(KithError) in
-            let enrolled = authenticator.enrolledBiometrics
-            let stored = try storedEnrolment()
-            if let refusal = gate.checkStoring(in: device.condition, enrolled: enrolled, stored: stored) {
-                throw refusal.error("store the secret \(name)")
-            }
-            if access.biometrics == .currentSet, stored == nil, let enrolled {
-                try base.store(enrolled, named: Self.enrolment)
-            }
+            try prepareStoring(name, &gate)
             try base.store(secret, named: name)
+        }
+    }
+
+    /// Stores a secret unless there is one of that name; nobody is asked.
+    ///
+    /// - Throws: as ``secret(named:)``.
+    public func add(_ secret: [UInt8], named name: String) throws(KithError) -> Bool {
+        try checkOwn(name)
+        try check(name, secret)
+        return try gate.withLock { (gate) throws(KithError) in
+            guard try !base.secretNames().contains(name) else { return false }
+            try prepareStoring(name, &gate)
+            return try base.add(secret, named: name)
         }
     }
 
@@ -89,6 +95,9 @@ public final class GuardedKeyStore: KeyStore {
         try base.secretNames().filter { $0 != Self.enrolment }
     }
 
+    /// The number of changes to the store that is guarded, in any state of the device.
+    public func generation() throws(KithError) -> UInt64? { try base.generation() }
+
     /// The name of what was enrolled when the first secret was stored.
     private static let enrolment = "access.enrolment"
 
@@ -97,6 +106,21 @@ public final class GuardedKeyStore: KeyStore {
         guard name != Self.enrolment else {
             throw KithError(.invalid, "No secret of a guarded store can be named \(name).")
         }
+    }
+
+    /// Refuses to store what may not be stored now, and notes who is enrolled when nothing is stored yet.
+    private func prepareStoring(_ name: String, _ gate: inout AccessGate) throws(KithError) {
+        let enrolled = authenticator.enrolledBiometrics
+        func check(_ stored: [UInt8]?) throws(KithError) {
+            if let refusal = gate.checkStoring(in: device.condition, enrolled: enrolled, stored: stored) {
+                throw refusal.error("store the secret \(name)")
+            }
+        }
+        let stored = try storedEnrolment()
+        try check(stored)
+        guard access.biometrics == .currentSet, stored == nil, let enrolled else { return }
+        // Another process may have noted somebody else meanwhile.
+        if try !base.add(enrolled, named: Self.enrolment) { try check(try storedEnrolment()) }
     }
 
     private func storedEnrolment() throws(KithError) -> [UInt8]? {

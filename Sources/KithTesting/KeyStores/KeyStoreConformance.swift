@@ -12,9 +12,13 @@ public enum KeyStoreConformance: String, CaseIterable, Sendable {
     case lists = "the names of all secrets are listed in order"
     case lasts = "whoever opens the store later finds what was stored"
     case makesOneKey = "the device's key is made once"
+    case addsOnce = "of all that add a secret of one name at once, one does, and nothing of the others is seen"
     case isShared = "secrets that many threads read and replace are always whole"
     case refusesWrongKey = "a wrong key is an error that changes nothing"
     case refusesDamage = "damage is an error that changes nothing, and no new key is made"
+    case survivesKill = "killed at any step of a change, it holds all as before or all anew, and goes on"
+    case noticesMixtures = "a part that is put back from before, or taken away, is an error that changes nothing"
+    case counts = "where changes are counted the number grows with each, and says which of two copies is older"
     case holdsRing = "a key ring opens with the key from the store, never with another's, nor in an older form"
 
     /// A duty that is not done.
@@ -34,9 +38,13 @@ public enum KeyStoreConformance: String, CaseIterable, Sendable {
         case .lists: try list(try place.open())
         case .lasts: try last(place)
         case .makesOneKey: try makeOneKey(place)
+        case .addsOnce: try addOnce(place)
         case .isShared: try share(place)
         case .refusesWrongKey: try refuseWrongKey(place)
         case .refusesDamage: try refuseDamage(place)
+        case .survivesKill: try surviveKill(place)
+        case .noticesMixtures: try noticeMixtures(place)
+        case .counts: try count(place)
         case .holdsRing: try holdRing(place)
         }
     }
@@ -86,6 +94,11 @@ public enum KeyStoreConformance: String, CaseIterable, Sendable {
             try store.store(largest + [0], named: "a")
         }
         try require(try store.secret(named: "a") == largest, "what was there")
+        try requireError([.invalid], "4097 bytes added") { () throws(KithError) in
+            _ = try store.add(largest + [0], named: "b")
+        }
+        try require(try store.add(largest, named: "b"), "4096 bytes added")
+        try require(try store.secret(named: "b") == largest, "what was added")
     }
 
     private func name(_ place: any KeyStorePlace) throws {
@@ -94,6 +107,9 @@ public enum KeyStoreConformance: String, CaseIterable, Sendable {
             "", "..", ".", ".a", "a/b", "../a", "/etc/passwd", "a b", "é", "a\0", String(repeating: "a", count: 65),
         ] {
             try requireError([.invalid], "store \(name)") { () throws(KithError) in try store.store([1], named: name) }
+            try requireError([.invalid], "add \(name)") { () throws(KithError) in
+                _ = try store.add([1], named: name)
+            }
             try requireError([.invalid], "read \(name)") { () throws(KithError) in _ = try store.secret(named: name) }
             try requireError([.invalid], "remove \(name)") { () throws(KithError) in
                 try store.removeSecret(named: name)
@@ -133,6 +149,38 @@ public enum KeyStoreConformance: String, CaseIterable, Sendable {
         try require(try store.deviceKey().id == key.id, "found again")
         try require(try store.deviceKey(named: "other").id != key.id, "another name, another key")
         try require(try place.open().deviceKey().id == key.id, "found by whoever opens it later")
+    }
+
+    private func addOnce(_ place: any KeyStorePlace) throws {
+        let store = try place.open()
+        try require(try store.add([1, 2], named: "a"), "there was none")
+        try require(try !store.add([3], named: "a"), "there was one")
+        try require(try !store.add([1, 2], named: "a"), "there was the same")
+        try require(try place.open().secret(named: "a") == [1, 2], "it stayed")
+        try require(try store.add([], named: "b"), "an empty one")
+        try require(try !store.add([4], named: "b"), "there was an empty one")
+        try store.removeSecret(named: "a")
+        try require(try store.add([5], named: "a"), "it was removed")
+        try require(try store.secret(named: "a") == [5], "added again")
+        try require(try store.secretNames() == ["a", "b"], "the names")
+
+        let added = Mutex<[Result<Int?, any Error>]>([])
+        let keys = Mutex<[Result<DeviceID, any Error>]>([])
+        DispatchQueue.concurrentPerform(iterations: 8) { thread in
+            let number = Result {
+                try place.open().add([UInt8](repeating: UInt8(thread), count: 1_000), named: "one") ? thread : nil
+            }
+            let key = Result { try place.open().deviceKey().id }
+            added.withLock { $0.append(number) }
+            keys.withLock { $0.append(key) }
+        }
+        let winners = try added.withLock { try $0.compactMap { try $0.get() } }
+        try require(winners.count == 1, "\(winners.count) added it")
+        try require(
+            try place.open().secret(named: "one") == winners.first.map { [UInt8](repeating: UInt8($0), count: 1_000) },
+            "not what was added is there")
+        let ids = try keys.withLock { Set(try $0.map { try $0.get() }) }
+        try require(ids == [try place.open().deviceKey().id], "\(ids.count) keys of the device")
     }
 
     private func share(_ place: any KeyStorePlace) throws {
@@ -186,6 +234,122 @@ public enum KeyStoreConformance: String, CaseIterable, Sendable {
         for _ in 0..<2 {
             try requireError([.corrupt, .denied], what) { () throws(KithError) in _ = try store.secret(named: "a") }
             try requireError([.corrupt, .denied], what) { () throws(KithError) in _ = try store.deviceKey(named: "a") }
+        }
+        var isAdded = false
+        do throws(KithError) {
+            isAdded = try store.add([1], named: "a")
+        } catch {
+            try require([.corrupt, .denied].contains(error.code), "\(what): \(error)")
+        }
+        try require(!isAdded, "\(what): another was added")
+    }
+
+    // MARK: - Contents of other times
+
+    private func surviveKill(_ place: any KeyStorePlace) throws {
+        try place.open().store([1], named: "a")
+        try place.open().store([2], named: "b")
+        let before = try place.contents()
+        let old: [String: [UInt8]] = ["a": [1], "b": [2]]
+        let changes: [(name: String, secret: [UInt8]?)] = [("a", [9, 9]), ("c", [3]), ("b", nil)]
+        for (name, secret) in changes {
+            try place.replaceContents(by: before)
+            var new = old
+            new[name] = secret
+            var isDone = false
+            for (step, left) in try place.interruptedContents(storing: secret, named: name).enumerated() {
+                let what = "\(name), step \(step)"
+                try place.replaceContents(by: left)
+                let found = try place.open().allSecrets()
+                try require(found == old || found == new, "\(what): \(found)")
+                try require(!isDone || found == new, "\(what): undone")
+                isDone = found == new
+                try place.open().store([7], named: "d")
+                try require(try place.open().allSecrets() == found.merging(["d": [7]]) { $1 }, "\(what): goes on")
+                let rest = try place.contents().keys.filter { $0.hasSuffix(".new") || $0.hasSuffix(".pending") }
+                try require(rest.isEmpty, "\(what): \(rest)")
+            }
+            try require(
+                isDone || (try place.interruptedContents(storing: nil, named: "b")).isEmpty, "\(name): not done")
+        }
+    }
+
+    private func noticeMixtures(_ place: any KeyStorePlace) throws {
+        guard place.noticesMixtures else { return }
+        var earlier: [[String: [UInt8]]] = []
+        let changes: [(name: String, secret: [UInt8]?)] = [
+            ("a", [1]), ("a", [2]), ("b", [3]), ("b", nil), ("c", [4]), ("c", [5]),
+        ]
+        for (name, secret) in changes {
+            let store = try place.open()
+            if let secret { try store.store(secret, named: name) } else { try store.removeSecret(named: name) }
+            earlier.append(try place.contents())
+        }
+        let now = earlier.removeLast()
+        for (age, before) in ([[:]] + earlier).enumerated() {
+            let differing = Set(before.keys).union(now.keys).filter { before[$0] != now[$0] }.sorted()
+            // Any of them put back, but neither none nor all; any one taken away.
+            for chosen in 1..<max(1, 1 << differing.count - 1) where age > 0 || chosen.nonzeroBitCount == 1 {
+                var mixture = now
+                for (bit, part) in differing.enumerated() where chosen >> bit & 1 == 1 { mixture[part] = before[part] }
+                let what = "\(differing) of time \(age), mixture \(chosen)"
+                try place.replaceContents(by: mixture)
+                try requireMixtureNoticed(by: place.open(), what)
+                try require(try place.contents() == mixture, "\(what): it was changed")
+            }
+        }
+        try place.replaceContents(by: now)
+        try require(try place.open().allSecrets() == ["a": [2], "c": [5]], "restored")
+    }
+
+    private func requireMixtureNoticed(by store: any KeyStore, _ what: String) throws {
+        let codes: [KithError.Code] = [.corrupt, .denied]
+        for name in ["a", "b", "c"] {
+            try requireError(codes, "\(what), read \(name)") { () throws(KithError) in
+                _ = try store.secret(named: name)
+            }
+            try requireError(codes, "\(what), store \(name)") { () throws(KithError) in
+                try store.store([6], named: name)
+            }
+            try requireError(codes, "\(what), add \(name)") { () throws(KithError) in
+                _ = try store.add([6], named: name)
+            }
+            try requireError(codes, "\(what), remove \(name)") { () throws(KithError) in
+                try store.removeSecret(named: name)
+            }
+        }
+        try requireError(codes, "\(what), names") { () throws(KithError) in _ = try store.secretNames() }
+        try requireError(codes, "\(what), generation") { () throws(KithError) in _ = try store.generation() }
+    }
+
+    private func count(_ place: any KeyStorePlace) throws {
+        guard var last = try place.open().generation() else { return }
+        try require(last == 0, "nothing was changed yet")
+        var copies: [(generation: UInt64, contents: [String: [UInt8]])] = []
+        func changed(_ what: String) throws {
+            let next = try place.open().generation() ?? 0
+            try require(next > last, "\(what): \(next) after \(last)")
+            last = next
+            copies.append((next, try place.contents()))
+        }
+        try place.open().store([1], named: "a")
+        try changed("stored")
+        try place.open().store([1], named: "a")
+        try changed("stored again")
+        try require(try place.open().add([2], named: "b"), "b is there")
+        try changed("added")
+        try place.open().removeSecret(named: "b")
+        try changed("removed")
+        // What changes nothing does not count.
+        try place.open().removeSecret(named: "b")
+        try require(try !place.open().add([2], named: "a"), "a is not there")
+        _ = try place.open().secret(named: "a")
+        try require(try place.open().generation() == last, "counted without a change")
+        // A whole copy agrees with itself, and says how old it is.
+        for copy in copies {
+            try place.replaceContents(by: copy.contents)
+            try require(try place.open().secret(named: "a") == [1], "a whole copy")
+            try require(try place.open().generation() == copy.generation, "the age of a copy")
         }
     }
 

@@ -18,6 +18,14 @@ public protocol KeyStorePlace: Sendable {
 
     /// Contents in which a secret that is stored now must not open: damaged, cut off or rolled back.
     func damagedContents(ofSecretNamed name: String) throws -> [DamagedContents]
+
+    /// True when each part of the contents is of no use among others of another time.
+    var noticesMixtures: Bool { get }
+
+    /// Stores a secret, or removes it when it is `nil`; returns everything that a kill in the midst may leave, in order.
+    ///
+    /// Where nobody can tell, nothing is stored and nothing returned.
+    func interruptedContents(storing secret: [UInt8]?, named name: String) throws -> [[String: [UInt8]]]
 }
 
 /// Contents of a ``KeyStorePlace`` as they must never be taken.
@@ -51,6 +59,10 @@ public struct MemoryKeyStorePlace: KeyStorePlace {
     public func replaceContents(by contents: [String: [UInt8]]) throws { try store.replaceAll(by: contents) }
     /// Nobody else can change it.
     public func damagedContents(ofSecretNamed name: String) -> [DamagedContents] { [] }
+    /// Nobody else can change it.
+    public var noticesMixtures: Bool { false }
+    /// It ends with its process.
+    public func interruptedContents(storing secret: [UInt8]?, named name: String) -> [[String: [UInt8]]] { [] }
 }
 
 extension KeyStore {
@@ -122,19 +134,36 @@ public struct FileKeyStorePlace: KeyStorePlace {
 
     /// Every part of the file changed, the file cut off in each, the key gone, and a file of another time.
     public func damagedContents(ofSecretNamed name: String) throws -> [DamagedContents] {
-        let file = "\(name).sealed"
         let now = try contents()
-        guard let bytes = now[file] else { return [] }
         var all: [DamagedContents] = []
-        func add(_ damage: String, _ changed: [UInt8]) {
-            all.append(DamagedContents(damage, now.merging([file: changed]) { $1 }))
+        func add(_ damage: String, _ file: String, _ changed: [UInt8]?) {
+            var contents = now
+            contents[file] = changed
+            all.append(DamagedContents("\(file): \(damage)", contents))
         }
-        for index in [0, 8, 9, 10, 25, 26, 38, bytes.count - 1] {
-            var changed = bytes
-            changed[index] ^= 0x10
-            add("byte \(index)", changed)
+        let file = "\(name).sealed"
+        for file in [file, "index.sealed"] {
+            guard let bytes = now[file] else { continue }
+            for index in [0, 8, 9, 10, 25, 26, 38, bytes.count - 1] {
+                var changed = bytes
+                changed[index] ^= 0x10
+                add("byte \(index)", file, changed)
+            }
+            for count in [0, 8, 26, 53, bytes.count - 1] {
+                add("cut off at \(count)", file, Array(bytes.prefix(count)))
+            }
+            add("taken away", file, nil)
         }
-        for count in [0, 8, 26, 53, bytes.count - 1] { add("cut off at \(count)", Array(bytes.prefix(count))) }
+        // As a Kith that kept no list marked it.
+        if var bytes = now[file] {
+            bytes[8] &= 0x0F
+            all.append(
+                DamagedContents(
+                    "its mark and the list taken away",
+                    now.merging([file: bytes]) { $1 }.filter {
+                        $0.key != "index.sealed"
+                    }))
+        }
         if now["machine.key"] != nil {
             all.append(DamagedContents("no machine's key", now.filter { $0.key != "machine.key" }))
         }
@@ -145,8 +174,24 @@ public struct FileKeyStorePlace: KeyStorePlace {
         let another: FileKeyStore.Seal =
             if case .passphrase = seal { .passphrase(Self.wrong, cost: 10) } else { seal }
         try store(seal).reseal(with: another)
-        add("of another time", try folder.bytes(file))
+        for file in [file, "index.sealed"] { add("of another time", file, try folder.bytes(file)) }
         try replaceContents(by: now)
+        return all
+    }
+
+    /// The list of keys says what belongs together.
+    public var noticesMixtures: Bool { true }
+
+    /// The folder after each step, and with each new file half written.
+    public func interruptedContents(storing secret: [UInt8]?, named name: String) throws -> [[String: [UInt8]]] {
+        var all = [try contents()]
+        for step in try store(seal).steps(storing: secret, named: name) {
+            if case .write(let name, let bytes) = step {
+                all.append(try contents().merging([name: Array(bytes.prefix(bytes.count / 2))]) { $1 })
+            }
+            try step.perform(in: folder.path)
+            all.append(try contents())
+        }
         return all
     }
 
@@ -177,6 +222,12 @@ public struct GuardedKeyStorePlace: KeyStorePlace {
     public func contents() throws -> [String: [UInt8]] { try base.contents() }
     /// Replaces what is stored there.
     public func replaceContents(by contents: [String: [UInt8]]) throws { try base.replaceContents(by: contents) }
+    /// As that place does.
+    public var noticesMixtures: Bool { base.noticesMixtures }
+    /// What a kill may leave in that place.
+    public func interruptedContents(storing secret: [UInt8]?, named name: String) throws -> [[String: [UInt8]]] {
+        try base.interruptedContents(storing: secret, named: name)
+    }
     /// The damages of that place.
     public func damagedContents(ofSecretNamed name: String) throws -> [DamagedContents] {
         try base.damagedContents(ofSecretNamed: name)

@@ -198,6 +198,11 @@ public struct SecretServicePlace: KeyStorePlace {
         for (name, text) in contents { try store.store(text: text, named: name) }
     }
 
+    /// Each item is for itself.
+    public var noticesMixtures: Bool { false }
+    /// The keyring's own program writes.
+    public func interruptedContents(storing secret: [UInt8]?, named name: String) -> [[String: [UInt8]]] { [] }
+
     /// What a person, or another program, could make of an item.
     public func damagedContents(ofSecretNamed name: String) throws -> [DamagedContents] {
         let now = try contents()

@@ -104,8 +104,8 @@ public struct KeyRing: Sendable {
 extension KeyRing {
     private static let label = "kith key ring 1"
 
-    private struct Form: Codable {
-        struct Network: Codable {
+    private struct Form: Decodable {
+        struct Key: Decodable {
             var l: KeyLabel
             var k: ByteString
         }
@@ -113,28 +113,61 @@ extension KeyRing {
         var g: Int64
         var a: ByteString
         var r: ByteString?
-        var n: [Network]
-        var s: [Network]?
+        var n: [Key]
+        var s: [Key]?
         var p: [KeyLabel]?
+
+        /// Overwrites the secrets.
+        mutating func clear() {
+            a.bytes.clear()
+            r?.bytes.clear()
+            for index in n.indices { n[index].k.bytes.clear() }
+            for index in s?.indices ?? 0..<0 { s?[index].k.bytes.clear() }
+        }
     }
 
     /// Seals it for the device whose key is `key`.
     package func sealed(by key: DeviceKey, generation: Int64) throws(KithError) -> [UInt8] {
-        let form = Form(
-            v: 1, g: generation, a: ByteString(agreement.scalar), r: root.map { ByteString($0.scalar) },
-            n: networks.map { Form.Network(l: $0.name, k: ByteString($0.key.scalar)) },
-            s: labelled.isEmpty
-                ? nil
-                : labelled.sorted { $0.key < $1.key }.map { label, key in
-                    Form.Network(l: label, k: unsafe key.withUnsafeBytes { unsafe ByteString(Array($0)) })
-                }, p: profiles.isEmpty ? nil : profiles)
-        do {
-            var bytes = try CBOREncoder().encode(form)
-            defer { bytes.clear() }
-            return key.seal(bytes, Self.label)
-        } catch {
-            throw KithError(.internal, "This device's keys could not be written.", cause: error)
+        let networks = networks.map { (label: $0.name, secret: $0.key.secret) }
+        let labelled = labelled.sorted { $0.key < $1.key }.map { (label: $0.key, secret: $0.value) }
+        let labels = (networks + labelled).map(\.label) + profiles
+        let names = labels.reduce(0) { $0 + $1.text.utf8.count + CBORItems.headSize }
+        let count = networks.count + labelled.count + 2
+        var items = CBORItems(room: 128 + names + count * (32 + 4 * CBORItems.headSize))
+        defer { items.clear() }
+        func write(_ keys: [(label: KeyLabel, secret: SecretBytes)]) {
+            items.array(keys.count)
+            for key in keys {
+                items.map(2)
+                items.text("k")
+                items.secret(key.secret)
+                items.text("l")
+                items.text(key.label.text)
+            }
         }
+        items.map(4 + [root != nil, !labelled.isEmpty, !profiles.isEmpty].count { $0 })
+        items.text("a")
+        items.secret(agreement.secret)
+        items.text("g")
+        items.integer(generation)
+        items.text("n")
+        write(networks)
+        if !profiles.isEmpty {
+            items.text("p")
+            items.array(profiles.count)
+            for profile in profiles { items.text(profile.text) }
+        }
+        if let root {
+            items.text("r")
+            items.secret(root.secret)
+        }
+        if !labelled.isEmpty {
+            items.text("s")
+            write(labelled)
+        }
+        items.text("v")
+        items.integer(1)
+        return key.seal(items.bytes, Self.label)
     }
 
     /// Opens one that this device has sealed.
@@ -146,19 +179,23 @@ extension KeyRing {
             throw Self.damaged("it was sealed by another device's key, or is damaged")
         }
         defer { bytes.clear() }
-        guard let form = try? CBORDecoder().decode(Form.self, from: bytes), form.v == 1 else {
-            throw Self.damaged("it was written by a later version of Kith, or is damaged")
-        }
+        guard var form = try? CBORDecoder().decode(Form.self, from: bytes) else { throw Self.damaged(Self.later) }
+        defer { form.clear() }
+        guard form.v == 1 else { throw Self.damaged(Self.later) }
         guard form.g == generation else { throw Self.damaged("it is an old one in the place of the newest") }
         agreement = try AgreementKey(scalar: form.a.bytes)
         root = try form.r.map { (bytes) throws(KithError) in try RootKey(scalar: bytes.bytes) }
         guard form.s?.count ?? 0 <= Self.labelLimit, form.p?.count ?? 0 <= Self.labelLimit,
             form.s?.allSatisfy({ $0.k.bytes.count == 32 }) ?? true
         else { throw Self.damaged("it is damaged") }
-        labelled = Dictionary((form.s ?? []).map { ($0.l, SecretBytes($0.k.bytes)) }) { $1 }
+        for key in form.s ?? [] {
+            labelled[key.l] = unsafe SecretBytes.lasting(count: 32) { unsafe $0.copyBytes(from: key.k.bytes) }
+        }
         profiles = form.p ?? []
         for network in form.n { try add(NetworkKey(network.l, try AgreementKey(scalar: network.k.bytes))) }
     }
+
+    private static let later = "it was written by a later version of Kith, or is damaged"
 
     private static func damaged(_ why: String) -> KithError {
         KithError(
