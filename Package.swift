@@ -245,7 +245,12 @@ let tests: [Target] = [
 
 // A link between two network namespaces, for tests and benchmarks; those are Linux's (Tools/Link).
 #if os(Linux)
-let linkTools: [Target] = [.executableTarget(name: "kith-link", path: "Tools/Link")]
+let linkTools: [Target] = [
+    .executableTarget(name: "kith-link", path: "Tools/Link"),
+    .executableTarget(
+        name: "kith-lab", dependencies: [.product(name: "ArgumentParser", package: "swift-argument-parser")],
+        path: "Tools/Lab"),
+]
 let linkTests: [Target] = [
     .testTarget(
         name: "KithLinkTests",

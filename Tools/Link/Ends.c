@@ -82,28 +82,46 @@ static void wait_for_ipv6(int host) {
     fail("using the IPv6 address");
 }
 
+/// Makes a TUN device in the namespace this thread is in; returns it.
+static int make_device(const char *device, int mtu, int socket_file) {
+    int file = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    if (file < 0) fail("opening /dev/net/tun");
+    struct ifreq change;
+    name(&change, device);
+    change.ifr_flags = IFF_TUN | IFF_NO_PI;
+    request(file, TUNSETIFF, &change, "making a TUN device");
+    name(&change, device);
+    change.ifr_mtu = mtu;
+    request(socket_file, SIOCSIFMTU, &change, "setting the MTU");
+    // Packets wait for us in the device's queue, where a full one would lose them uncounted.
+    name(&change, device);
+    change.ifr_qlen = 8192;
+    request(socket_file, SIOCSIFTXQLEN, &change, "setting the device's queue");
+    return file;
+}
+
+struct end end_join(const char *path, const char *device, int mtu) {
+    struct end end = {.space = open(path, O_RDONLY | O_CLOEXEC)};
+    if (end.space < 0) fail(path);
+    if (setns(end.space, CLONE_NEWNET) < 0) fail("entering the network namespace (this needs root)");
+    int v4 = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (v4 < 0) fail("opening a socket");
+    end.device = make_device(device, mtu, v4);
+    bring_up(v4, device);
+    close(v4);
+    return end;
+}
+
 struct end end_make(const int *hosts, int count, int mtu) {
     if (unshare(CLONE_NEWNET) < 0) fail("making a network namespace (this needs root)");
     struct end end;
     end.space = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
     if (end.space < 0) fail("opening the network namespace");
-    end.device = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
-    if (end.device < 0) fail("opening /dev/net/tun");
-    struct ifreq change;
-    name(&change, DEVICE);
-    change.ifr_flags = IFF_TUN | IFF_NO_PI;
-    request(end.device, TUNSETIFF, &change, "making a TUN device");
-
     int v4 = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), v6 = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (v4 < 0) fail("opening a socket");
+    end.device = make_device(DEVICE, mtu, v4);
     bring_up(v4, "lo");
-    name(&change, DEVICE);
-    change.ifr_mtu = mtu;
-    request(v4, SIOCSIFMTU, &change, "setting the MTU");
-    // Packets wait for us in the device's queue, where a full one would lose them uncounted.
-    name(&change, DEVICE);
-    change.ifr_qlen = 8192;
-    request(v4, SIOCSIFTXQLEN, &change, "setting the device's queue");
+    struct ifreq change;
     name(&change, DEVICE);
     request(v4, SIOCGIFINDEX, &change, "finding the device");
     int index = change.ifr_ifindex;

@@ -18,6 +18,9 @@ struct end {
 /// Makes an end with the addresses of `hosts`; ends the process with a sentence when that is not possible.
 struct end end_make(const int *hosts, int count, int mtu);
 
+/// Makes an end in the network namespace that stands at `path`: a device of that name, without addresses.
+struct end end_join(const char *path, const char *device, int mtu);
+
 /// Starts the process that ends what runs at the ends when this one is killed; call it once, before `end_run`.
 void guard_start(void);
 /// Ends it, and with it whatever still runs at the ends.

@@ -48,6 +48,8 @@ static const char usage[] =
     "  mtu N, seed N  fixed at the start\n"
     "  rebind port    the left end's UDP ports look different from now on; address: its address too\n"
     "  capture FILE   writes what both ends send as pcap            stats FILE     writes the numbers there at the end\n"
+    "  left-space PATH, right-space PATH, left-device NAME, right-device NAME: joins two namespaces that are there, by\n"
+    "                 devices of these names without addresses, instead of making two\n"
     "\n"
     "Options change at run time: --at TIME after the start, or a line KEY=VALUE on standard input. The line `stats`\n"
     "prints the numbers. Every line of input is answered by one line of JSON.\n";
@@ -338,6 +340,7 @@ static void stop(pid_t *child) {
 
 int main(int argc, char **argv) {
     const char *commands[2] = {NULL, NULL}, *stats_path = NULL, *capture_path = NULL;
+    const char *spaces[2] = {NULL, NULL}, *devices[2] = {"link0", "link0"};
     struct scheduled *schedule = calloc((size_t)argc + 1, sizeof *schedule);
     size_t scheduled = 0, done = 0;
     options_default(&options);
@@ -356,6 +359,14 @@ int main(int argc, char **argv) {
             commands[0] = value;
         } else if (!strcmp(key, "right")) {
             commands[1] = value;
+        } else if (!strcmp(key, "left-space")) {
+            spaces[0] = value;
+        } else if (!strcmp(key, "right-space")) {
+            spaces[1] = value;
+        } else if (!strcmp(key, "left-device")) {
+            devices[0] = value;
+        } else if (!strcmp(key, "right-device")) {
+            devices[1] = value;
         } else if (!strcmp(key, "stats")) {
             stats_path = value;
         } else if (!strcmp(key, "capture")) {
@@ -405,8 +416,12 @@ int main(int argc, char **argv) {
     }
     random_state = options.seed;
     int left_hosts[] = {LEFT_HOST, LEFT_SECOND_HOST}, right_hosts[] = {RIGHT_HOST};
-    ends[0] = end_make(left_hosts, 2, options.mtu);
-    ends[1] = end_make(right_hosts, 1, options.mtu);
+    if (!spaces[0] != !spaces[1]) refuse("left-space", "both ends are to join a namespace, or none");
+    for (int i = 0; i < 2 && spaces[0]; i++) ends[i] = end_join(spaces[i], devices[i], options.mtu);
+    if (!spaces[0]) {
+        ends[0] = end_make(left_hosts, 2, options.mtu);
+        ends[1] = end_make(right_hosts, 1, options.mtu);
+    }
 
     if (has_commands) guard_start();
     int64_t start = now();
