@@ -70,12 +70,15 @@ let floors: [[Target]] = [
         .target(
             name: "KithNet",
             dependencies: [
-                "KithIO", "KithWire", "KithIdentity", "KithQUIC", "KithAPI", "CKithSystem",
+                "KithIO", "KithWire", "KithIdentity", "KithQUIC", "KithReach", "KithAPI", "CKithSystem",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "X509", package: "swift-certificates"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOWebSocket", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "Logging", package: "swift-log"),
             ]),
         .target(
@@ -152,7 +155,23 @@ let floors: [[Target]] = [
     ],
     // 7 Doors
     [
-        .target(name: "KithC", dependencies: ["CKith", "Kith", "KithIO", "KithWire", "KithRPC", "KithAPI"])
+        .target(name: "KithC", dependencies: ["CKith", "Kith", "KithIO", "KithWire", "KithRPC", "KithAPI"]),
+        // What a server for other devices runs: no device links it.
+        .target(
+            name: "KithRelayServer",
+            dependencies: [
+                "KithWire", "KithIdentity", "KithCommandLine", "KithReach", "KithNet", "CKithSystem",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "X509", package: "swift-certificates"),
+                .product(name: "SwiftASN1", package: "swift-asn1"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOWebSocket", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Logging", package: "swift-log"),
+            ]),
     ],
     // 8 Command
     [

@@ -7,9 +7,11 @@
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -17,6 +19,10 @@
 #ifdef __linux__
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#elif __has_include(<net/route.h>)
+#include <net/route.h>
+#include <sys/sysctl.h>
+#define KITH_HAS_ROUTES 1
 #endif
 
 int kith_network_watch(void) {
@@ -126,6 +132,127 @@ int kith_network_interfaces(kith_interface *interfaces, int capacity) {
     freeifaddrs(list);
     return count;
 }
+
+#ifdef __linux__
+// Those of the thread's network: /proc/net itself is the first thread's.
+static FILE *routes_of(const char *family) {
+    char path[48];
+    snprintf(path, sizeof path, "/proc/thread-self/net/%s", family);
+    return fopen(path, "re");
+}
+
+int kith_network_gateways(kith_udp_address *gateways, int capacity) {
+    int count = 0;
+    char line[512], name[IF_NAMESIZE + 1];
+    unsigned best = 0;
+    FILE *file = routes_of("route");
+    if (file != NULL) {
+        while (fgets(line, sizeof line, file) != NULL) {
+            unsigned destination, gateway, flags, metric, mask;
+            if (sscanf(line, "%16s %x %x %x %*d %*d %u %x", name, &destination, &gateway, &flags, &metric, &mask) != 6)
+                continue;
+            // RTF_UP and RTF_GATEWAY.
+            if (destination != 0 || mask != 0 || (flags & 3) != 3 || gateway == 0) continue;
+            if (count > 0 && metric >= best) continue;
+            if (capacity < 1) break;
+            memset(&gateways[0], 0, sizeof gateways[0]);
+            // As it lies in memory.
+            memcpy(gateways[0].ip, &gateway, 4);
+            best = metric;
+            count = 1;
+        }
+        fclose(file);
+    }
+    file = routes_of("ipv6_route");
+    if (file == NULL) return count;
+    int first = count;
+    while (fgets(line, sizeof line, file) != NULL) {
+        char destination[33], gateway[33];
+        unsigned length, metric, flags;
+        if (sscanf(line, "%32s %x %*32s %*x %32s %x %*x %*x %x %16s", destination, &length, gateway, &metric, &flags,
+                   name) != 6)
+            continue;
+        if (length != 0 || (flags & 3) != 3 || strlen(gateway) != 32) continue;
+        if (count > first && metric >= best) continue;
+        if (first >= capacity) break;
+        kith_udp_address *found = &gateways[first];
+        memset(found, 0, sizeof *found);
+        found->is_ipv6 = 1;
+        for (int index = 0; index < 16; index++) {
+            char digits[3] = {gateway[2 * index], gateway[2 * index + 1], 0};
+            found->ip[index] = (uint8_t)strtoul(digits, NULL, 16);
+        }
+        if (found->ip[0] == 0xFE && (found->ip[1] & 0xC0) == 0x80) found->zone = if_nametoindex(name);
+        best = metric;
+        count = first + 1;
+    }
+    fclose(file);
+    return count;
+}
+#elif defined(KITH_HAS_ROUTES)
+int kith_network_gateways(kith_udp_address *gateways, int capacity) {
+    int query[] = {CTL_NET, PF_ROUTE, 0, 0, NET_RT_FLAGS, RTF_GATEWAY};
+    size_t size = 0;
+    if (sysctl(query, 6, NULL, &size, NULL, 0) != 0) return -errno;
+    // Routes may have come in between.
+    size += 4096;
+    char *table = malloc(size);
+    if (table == NULL) return -ENOMEM;
+    if (sysctl(query, 6, table, &size, NULL, 0) != 0) {
+        int error = errno;
+        free(table);
+        return -error;
+    }
+    int count = 0, has_ipv4 = 0, has_ipv6 = 0;
+    for (size_t at = 0; at + sizeof(struct rt_msghdr) <= size;) {
+        struct rt_msghdr header;
+        memcpy(&header, table + at, sizeof header);
+        if (header.rtm_msglen < sizeof header || header.rtm_msglen > size - at) break;
+        const char *address = table + at + sizeof header, *end = table + at + header.rtm_msglen;
+        kith_udp_address found[3];
+        int known[3] = {0, 0, 0};
+        // RTAX_DST, RTAX_GATEWAY and RTAX_NETMASK are the first three; each has its length, in steps of four bytes.
+        for (int which = 0; which < 3; which++) {
+            if (!(header.rtm_addrs & (1 << which)) || address >= end) continue;
+            size_t length = *(const unsigned char *)address, step = length == 0 ? 4 : (length + 3) & ~(size_t)3;
+            struct sockaddr_storage storage;
+            memset(&storage, 0, sizeof storage);
+            if (length > (size_t)(end - address) || length > sizeof storage) break;
+            memcpy(&storage, address, length);
+            known[which] = which < 2 && kith_udp_read((struct sockaddr *)&storage, &found[which]) == 0;
+            // A default route has no mask, or one of zeros.
+            if (which == 2) {
+                known[2] = 0;
+                for (size_t index = 4; index < length; index++) known[2] |= ((unsigned char *)&storage)[index];
+            }
+            address += step;
+        }
+        at += header.rtm_msglen;
+        static const uint8_t zeros[16];
+        if (!known[0] || !known[1] || known[2] || memcmp(found[0].ip, zeros, 16) != 0) continue;
+        if (!(header.rtm_flags & RTF_UP) || found[0].is_ipv6 != found[1].is_ipv6 || count >= capacity) continue;
+        int *has = found[1].is_ipv6 ? &has_ipv6 : &has_ipv4;
+        if (*has) continue;
+        *has = 1;
+        found[1].port = 0;
+        // The system writes the zone of a link-local address into the address itself.
+        if (found[1].is_ipv6 && found[1].ip[0] == 0xFE && (found[1].ip[1] & 0xC0) == 0x80) {
+            found[1].zone = header.rtm_index;
+            found[1].ip[2] = found[1].ip[3] = 0;
+        }
+        gateways[count++] = found[1];
+    }
+    free(table);
+    return count;
+}
+#else
+int kith_network_gateways(kith_udp_address *gateways, int capacity) {
+    // The system does not say.
+    (void)gateways;
+    (void)capacity;
+    return 0;
+}
+#endif
 
 static int set_option(int descriptor, int level, int name, int value) {
     return setsockopt(descriptor, level, name, &value, sizeof value);
@@ -237,4 +364,21 @@ int64_t kith_network_suspended(void) {
 #else
     return 0;
 #endif
+}
+
+int kith_network_resolve(const char *host, uint16_t port, kith_udp_address *addresses, int capacity) {
+    struct addrinfo hints, *found = NULL;
+    memset(&hints, 0, sizeof hints);
+    hints.ai_family = AF_UNSPEC;
+    hints.ai_socktype = SOCK_DGRAM;
+    if (getaddrinfo(host, NULL, &hints, &found) != 0) return 0;
+    int count = 0;
+    for (struct addrinfo *entry = found; entry != NULL && count < capacity; entry = entry->ai_next) {
+        memset(&addresses[count], 0, sizeof addresses[count]);
+        if (kith_udp_read(entry->ai_addr, &addresses[count]) != 0) continue;
+        addresses[count].port = port;
+        count++;
+    }
+    freeaddrinfo(found);
+    return count;
 }

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define SERVICE "org.freedesktop.secrets"
 #define ROOT "/org/freedesktop/secrets"
@@ -22,6 +23,10 @@
 #define SCHEMA "kith.Secret"
 #define QUESTION_MICROSECONDS (25 * 1000 * 1000ull)
 #define PATH_ROOM 512
+// The name on the bus that its one writer at a time owns. The bus takes it back when the writer's connection ends.
+#define WRITER "kith.Secret.Writer"
+#define WRITER_ATTEMPTS 3000
+#define WRITER_PAUSE_NANOSECONDS (10 * 1000 * 1000)
 
 typedef struct sd_bus sd_bus;
 typedef struct sd_bus_message sd_bus_message;
@@ -345,13 +350,50 @@ static int append_secret(kith_secrets *talk, sd_bus_message *message, const uint
     return code < 0 ? code : api.close_container(message);
 }
 
-kith_secret_outcome kith_secret_write(
-    kith_secrets *talk, const char *service, const char *name, const char *label, const uint8_t *value, size_t count,
-    char *reason) {
+/// Asks the bus itself for what takes a name; `result` is the number it answers with.
+static kith_secret_outcome ask_bus(kith_secrets *talk, const char *member, bool takes, uint32_t *result) {
+    sd_bus_message *message = NULL, *reply;
+    int code = api.new_method_call(
+        talk->bus, &message, "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", member);
+    // 4: not to be queued for it.
+    if (code >= 0) code = takes ? api.append(message, "su", WRITER, 4u) : api.append(message, "s", WRITER);
+    kith_secret_outcome outcome = ask(talk, message, code, &reply);
+    if (outcome != KITH_SECRET_DONE) return outcome;
+    if (api.read(reply, "u", result) < 0) outcome = malformed(talk);
+    api.unref(reply);
+    return outcome;
+}
+
+/// Waits until nobody else writes, at most half a minute.
+static kith_secret_outcome begin_writing(kith_secrets *talk) {
+    for (int attempt = 0; attempt < WRITER_ATTEMPTS; attempt++) {
+        uint32_t result = 0;
+        kith_secret_outcome outcome = ask_bus(talk, "RequestName", true, &result);
+        if (outcome != KITH_SECRET_DONE) return outcome;
+        // 1: it is ours now; 4: it was, since giving it back was not answered.
+        if (result == 1 || result == 4) return KITH_SECRET_DONE;
+        nanosleep(&(struct timespec){.tv_nsec = WRITER_PAUSE_NANOSECONDS}, NULL);
+    }
+    explain(talk, "another program writes to it all the time");
+    return KITH_SECRET_TIMED_OUT;
+}
+
+/// Lets others write. Where that fails the connection is of no use any more, and the name is free once it ends.
+static void end_writing(kith_secrets *talk) {
+    char unused[KITH_SECRET_REASON];
+    char *reason = talk->reason;
+    talk->reason = unused;
+    uint32_t result;
+    ask_bus(talk, "ReleaseName", false, &result);
+    talk->reason = reason;
+}
+
+static kith_secret_outcome write_alone(
+    kith_secrets *talk, const char *name, const char *label, const uint8_t *value, size_t count, bool replaces) {
     char item[PATH_ROOM], keyring[PATH_ROOM];
-    attend(talk, service, reason);
     kith_secret_outcome outcome = find(talk, name, item);
     sd_bus_message *message = NULL, *reply;
+    if (outcome == KITH_SECRET_DONE && !replaces) return KITH_SECRET_EXISTS;
     if (outcome == KITH_SECRET_DONE) {
         int code = question(talk, &message, item, SECRET "Item", "SetSecret");
         if (code >= 0) make_sensitive(message);
@@ -368,11 +410,11 @@ kith_secret_outcome kith_secret_write(
         make_sensitive(message);
         code = api.append(
             message, "a{sv}", 2, SECRET "Item.Label", "s", label, SECRET "Item.Attributes", "a{ss}", 3, "xdg:schema",
-            SCHEMA, "service", service, "name", name);
+            SCHEMA, "service", talk->service, "name", name);
     }
     if (code >= 0) code = append_secret(talk, message, value, count);
-    // Somebody else may have made it since we looked.
-    if (code >= 0) code = api.append(message, "b", 1);
+    // Another program, or an older Kith, may have made it since we looked.
+    if (code >= 0) code = api.append(message, "b", replaces ? 1 : 0);
     outcome = ask(talk, message, code, &reply);
     if (outcome != KITH_SECRET_DONE) return outcome;
     const char *made, *prompt;
@@ -380,6 +422,29 @@ kith_secret_outcome kith_secret_write(
     else if (is_prompt(talk, prompt)) outcome = KITH_SECRET_LOCKED;
     api.unref(reply);
     return outcome;
+}
+
+static kith_secret_outcome write_secret(
+    kith_secrets *talk, const char *service, const char *name, const char *label, const uint8_t *value, size_t count,
+    bool replaces, char *reason) {
+    attend(talk, service, reason);
+    kith_secret_outcome outcome = begin_writing(talk);
+    if (outcome != KITH_SECRET_DONE) return outcome;
+    outcome = write_alone(talk, name, label, value, count, replaces);
+    end_writing(talk);
+    return outcome;
+}
+
+kith_secret_outcome kith_secret_write(
+    kith_secrets *talk, const char *service, const char *name, const char *label, const uint8_t *value, size_t count,
+    char *reason) {
+    return write_secret(talk, service, name, label, value, count, true, reason);
+}
+
+kith_secret_outcome kith_secret_add(
+    kith_secrets *talk, const char *service, const char *name, const char *label, const uint8_t *value, size_t count,
+    char *reason) {
+    return write_secret(talk, service, name, label, value, count, false, reason);
 }
 
 kith_secret_outcome kith_secret_remove(kith_secrets *talk, const char *service, const char *name, char *reason) {
@@ -469,6 +534,13 @@ kith_secret_outcome kith_secret_read(
 }
 
 kith_secret_outcome kith_secret_write(
+    kith_secrets *secrets, const char *service, const char *name, const char *label, const uint8_t *value,
+    size_t count, char *reason) {
+    (void)secrets, (void)service, (void)name, (void)label, (void)value, (void)count;
+    return unsupported(reason);
+}
+
+kith_secret_outcome kith_secret_add(
     kith_secrets *secrets, const char *service, const char *name, const char *label, const uint8_t *value,
     size_t count, char *reason) {
     (void)secrets, (void)service, (void)name, (void)label, (void)value, (void)count;

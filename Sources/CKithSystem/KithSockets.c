@@ -264,6 +264,12 @@ void kith_raise_descriptor_limit(void) {
     limit_was_raised = setrlimit(RLIMIT_NOFILE, &limit) == 0;
 }
 
+int kith_descriptor_limit(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+    return limit.rlim_cur > 65536 ? 65536 : (int)limit.rlim_cur;
+}
+
 void kith_restore_descriptor_limit(void) {
     if (limit_was_raised) setrlimit(RLIMIT_NOFILE, &limit_before);
 }

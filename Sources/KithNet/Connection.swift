@@ -43,6 +43,7 @@ public final class Connection: Sendable {
     let established: Timestamp
     private let paths = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
     private let incoming: BoundedQueue<QUICStream>
+    let incomingDatagrams = AsyncStream.makeStream(of: [UInt8].self, bufferingPolicy: .bufferingNewest(256))
     private let state = Mutex(State())
 
     private static let lastID = Atomic<UInt64>(0)
@@ -62,8 +63,8 @@ public final class Connection: Sendable {
         if case .device(let id) = peer { id } else { nil }
     }
 
-    /// The address of the other end when the connection began.
-    public var firstAddress: NetworkAddress { driver.dialed }
+    /// The address of the other end when the connection began; nil when it began through a relay.
+    public var firstAddress: NetworkAddress? { RelayedAddresses.outside(driver.dialed) }
 
     /// Lifts the limits of a device that was admitted as ``Endpoint/Admission/limited``.
     public func liftLimits() {
@@ -125,8 +126,8 @@ public final class Connection: Sendable {
     public func openStream() async throws(KithError) -> QUICStream {
         let cancelled = KithError(.cancelled, "It was cancelled.")
         if Task.isCancelled { throw cancelled }
+        if let stream = openStreamNow() { return stream }
         let driver = self.driver
-        if let stream = driver.openNow() { return stream }
         let promise = Promise<Result<QUICStream, KithError>>()
         let result = await withTaskCancellationHandler {
             driver.loop.execute { driver.open(promise) }
@@ -136,6 +137,9 @@ public final class Connection: Sendable {
         }
         return try result.get()
     }
+
+    /// Opens a stream, unless that has to be waited for.
+    package func openStreamNow() -> QUICStream? { driver.openNow() }
 
     /// The thread of the endpoint, which reads the network: for tasks that take streams and never block.
     public var executor: any TaskExecutor { driver.loop }
@@ -252,6 +256,9 @@ public final class Connection: Sendable {
     /// Notes that a path has been validated, or another one is in use.
     func pathsChanged() { paths.continuation.yield() }
 
+    /// Queues a datagram from the other end.
+    func received(_ datagram: [UInt8]) { incomingDatagrams.continuation.yield(datagram) }
+
     /// The handshake is complete.
     func completed() {
         let waiters = state.withLock { state in
@@ -280,6 +287,7 @@ public final class Connection: Sendable {
         }
         for waiter in waiters { waiter.fulfil(reason) }
         paths.continuation.finish()
+        incomingDatagrams.continuation.finish()
         incoming.finish()
         _ = incoming.removeAll()
     }

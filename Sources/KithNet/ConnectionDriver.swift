@@ -58,6 +58,18 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     var isDialed: Bool { target != nil }
     /// Indicates whether there was no way to the peer when it was last looked for.
     private var isCutOff = false
+    /// Indicates whether its path goes by a relay, and not through its socket.
+    private var isRelayed: Bool
+    /// Finds its paths; nil where the endpoint, or the other end, does not.
+    private(set) var pathFinder: PathFinder?
+    /// The stream on which the other end tells where it is, until it is known for sure who that is.
+    private var unreadControl: StreamID?
+    /// Is told what happens on its paths.
+    var onPathEvent: (@Sendable (PathEvent) -> Void)?
+    /// The datagrams that any thread wants to send.
+    let outgoingDatagrams = Mutex(OutgoingDatagrams())
+    /// Indicates whether datagrams of the peer are kept for a reader.
+    private var takesDatagrams = true
     /// The peer's addresses, as they were known when it was dialed; the next to try first.
     private var peerAddresses: [NetworkAddress] = []
     /// The address it was first heard from, or dialed at.
@@ -113,6 +125,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         self.admission = admission
         self.engine = engine
         localPath = LocalPath(socket: socket)
+        isRelayed = RelayedAddresses.link(of: remote) != nil
         dialed = remote
         self.endpoint = endpoint
         self.loop = endpoint.loop
@@ -266,8 +279,8 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         for _ in 0..<16 {
             guard let transmit = unsafe engine.nextTransmit(into: buffer, at: .now()) else { return false }
             let bytes = unsafe UnsafeRawBufferPointer(rebasing: buffer[..<transmit.length])
-            let outcome = unsafe endpoint.socket(for: transmit, of: self).send(
-                bytes, segmentSize: transmit.segmentSize, to: transmit.remote, ecn: transmit.ecn)
+            if let copy = transmit.copy { unsafe sendCopy(bytes, transmit, along: copy) }
+            let outcome = unsafe endpoint.send(bytes, transmit, of: self)
             switch outcome {
             case .sent: break
             case .blocked(let taken), .congested(let taken):
@@ -286,6 +299,13 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
             }
         }
         return true
+    }
+
+    /// Sends the same bytes along another path; what is not taken is lost as on any network.
+    private func sendCopy(_ bytes: UnsafeRawBufferPointer, _ transmit: Transmit, along path: PathAddress) {
+        var copy = transmit
+        (copy.remote, copy.local, copy.ecn, copy.copy) = (path.remote, path.local, 0, nil)
+        _ = unsafe endpoint.send(bytes, copy, of: self)
     }
 
     // MARK: - Events
@@ -308,25 +328,40 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
                 resetTokens.removeAll { $0 == token }
                 endpoint.removeResetToken(token, of: self)
             case .connected: connected()
-            case .handshakeConfirmed, .datagram, .earlyDataRejected: break
-            case .pathValidated: connection?.pathsChanged()
-            case .pathChanged(let address):
-                pathChanged(to: address)
-                watchPort(on: address)
+            case .handshakeConfirmed: pathFinder?.begin()
+            case .earlyDataRejected: break
+            case .datagram(let bytes): if takesDatagrams { connection?.received(bytes) }
+            case .pathValidated(let path):
                 connection?.pathsChanged()
-            case .pathFailed: if isCutOff { tryOtherAddress() }
-            case .peerSilent(let path): askPort(on: path)
+                pathEvent(.validated(path))
+            case .pathChanged(let path):
+                pathChanged(to: path)
+                watchPort(on: path)
+                updateDatagramLimit()
+                connection?.pathsChanged()
+                pathEvent(.changed(path))
+            case .peerReflexiveAddress(let path): pathEvent(.peerReflexive(path))
+            case .pathFailed(let path):
+                if isCutOff { tryOtherAddress() }
+                pathEvent(.failed(path))
+            case .peerSilent(let path):
+                askPort(on: path)
+                pathEvent(.silent(path))
             case .earlyDataPossible: earlyDataPossible()
             case .newToken, .sessionTicket: remember(event)
             case .streamOpened(let id): streamOpened(id)
-            case .readable(let id): if let entry = streams[id] { fill(entry.core) }
-            case .writable(let id): if let entry = streams[id] { drain(entry.core) }
+            case .readable(let id):
+                if let entry = streams[id] { fill(entry.core) } else { pathFinder?.readable(id) }
+            case .writable(let id):
+                if let entry = streams[id] { drain(entry.core) } else { pathFinder?.writable(id) }
             case .streamReset(let id, let code): streamReset(id, code: code)
             case .sendStopped(let id, let code): sendStopped(id, code: code)
             case .streamFinished(let id):
                 streams[id]?.core.outputFlushed()
                 end(id, output: true)
-            case .streamsAvailable: openPending()
+            case .streamsAvailable:
+                openPending()
+                pathFinder?.begin()
             case .closed(let reason): closed(CloseReason(reason), isForgotten: reason == .statelessReset)
             case .drained: drained()
             }
@@ -349,10 +384,15 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         }
         phase = .established(connection)
         if admission?.isLimited == false { engine.liftRestraint() }
-        if case .dialing(let dial) = handshake.purpose { peerAddresses = dial.addresses }
+        takesDatagrams = admission?.isLimited != true
+        updateDatagramLimit()
+        if case .dialing(let dial) = handshake.purpose {
+            peerAddresses = dial.addresses.filter { RelayedAddresses.link(of: $0) == nil }
+        }
         // The loopback never changes.
-        if !engine.remote.isLoopback { localPath.source = LocalAddresses.source(to: engine.remote) }
+        if !isRelayed, !engine.remote.isLoopback { localPath.source = LocalAddresses.source(to: engine.remote) }
         if let path = engine.paths.first { watchPort(on: path.address) }
+        findPaths(of: connection)
         endpoint.established(connection, by: self, after: handshake)
     }
 
@@ -394,6 +434,9 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         let (connection, purpose) = (connection, purpose)
         phase = .closed(reason)
         portWatch.stop()
+        onPathEvent = nil
+        pathFinder?.end()
+        pathFinder = nil
         if let purpose {
             endpoint.handshakeEnded(purpose)
             if case .dialing(let dial) = purpose { dial.failed(self, reason: reason) }
@@ -417,6 +460,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         pendingOpens = []
         releaseDrainWaiters()
         connection?.ended(reason)
+        if let peer = connection?.peerID { endpoint.reach?.onPathChange?(peer) }
     }
 
     private func drained() {
@@ -428,10 +472,36 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         (routes, resetTokens) = ([], [])
     }
 
+    // MARK: - Paths
+
+    private func pathEvent(_ event: PathEvent) {
+        onPathEvent?(event)
+        pathFinder?.handle(event)
+    }
+
+    /// Begins to look for paths to a device, where both ends do; not yet to one that is held to little.
+    private func findPaths(of connection: Connection) {
+        guard pathFinder == nil, takesDatagrams, engine.eitherEndMoves, let state = endpoint.reach,
+            let peer = connection.peerID
+        else { return }
+        let finder = PathFinder(driver: self, peer: peer, state: state)
+        pathFinder = finder
+        if let stream = unreadControl { finder.opened(stream) }
+        unreadControl = nil
+    }
+
+    /// The other end has opened a stream to say where it is.
+    private func controlOpened(_ id: StreamID) {
+        if let pathFinder { return pathFinder.opened(id) }
+        // Until it is known who it is, its bytes wait within the limits of the stream.
+        unreadControl = unreadControl ?? id
+    }
+
     // MARK: - Streams
 
     private func streamOpened(_ id: StreamID) {
-        guard let connection, id.direction == .bidirectional else { return }
+        guard let connection else { return }
+        guard id.direction == .bidirectional else { return controlOpened(id) }
         let core = StreamCore(id: id, driver: self)
         let stream = QUICStream(core, connection: connection, isEarly: !engine.isConnected)
         streams[id] = Entry(core: core)
@@ -526,7 +596,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         }
     }
 
-    private func write(_ chunk: [UInt8], from offset: Int, to id: StreamID) throws(StreamError) -> Int {
+    func write(_ chunk: [UInt8], from offset: Int, to id: StreamID) throws(StreamError) -> Int {
         let result = unsafe chunk.withUnsafeBytes { bytes -> Result<Int, StreamError> in
             do throws(StreamError) {
                 return .success(unsafe try engine.write(UnsafeRawBufferPointer(rebasing: bytes[offset...]), to: id))
@@ -642,6 +712,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
 
     /// Asks the machine at the other end of a path, while the peer is surely there: see ``PortWatch``.
     private func watchPort(on path: PathAddress) {
+        guard path.local.kind == .socket else { return portWatch.stop() }
         // Other programs may take offence at the byte.
         guard connection?.peerID != nil else { return }
         portWatch.begin(on: path, loop: loop) { [weak self] count in self?.portRefused(count, on: path) }
@@ -651,7 +722,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     ///
     /// A peer that is there answers the probes before the machine has refused two bytes, one after the other.
     private func askPort(on path: PathAddress) {
-        guard !isClosed, !isCutOff else { return }
+        guard !isClosed, !isCutOff, path.local.kind == .socket else { return }
         portWatch.ask(on: path, packets: engine.statistics.packetsReceived, loop: loop, at: .now()) {
             [weak self] count in self?.portRefused(count, on: path)
         }
@@ -686,6 +757,9 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     func liftLimits() {
         guard !isClosed, !isDrained else { return }
         engine.liftRestraint()
+        takesDatagrams = true
+        if let connection { findPaths(of: connection) }
+        pathFinder?.begin()
         service()
     }
 
@@ -702,18 +776,23 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
 
     // MARK: - The local network
 
-    /// The number the engine knows a socket by: another one whenever another address stands behind it.
-    func local(of number: UInt32) -> UInt32 { localPath.number(of: number) }
+    /// The link as which the engine knows a socket: another one whenever another address stands behind it.
+    func link(of socket: UInt32) -> LocalLink { localPath.link(of: socket) }
 
-    /// Returns whether what the engine sends from `local` leaves by the connection's own socket.
-    func isOwn(_ local: UInt32) -> Bool { localPath.isOwn(local) }
+    /// The link as which the engine knows what a datagram came by.
+    @inline(__always)
+    func link(of link: LocalLink) -> LocalLink { link.kind == .relay ? link : localPath.link(of: link.number) }
+
+    /// Returns whether what the engine sends by `link` leaves by the connection's own socket.
+    func isOwn(_ link: LocalLink) -> Bool { localPath.isOwn(link) }
 
     /// Looks whether the way to the peer has changed, and goes the new one.
     ///
     /// `isNews` says that something of the network surely has.
     func networkChanged(isNews: Bool, interfaces: [NetworkAddress]) {
         guard !isClosed, !isDrained else { return }
-        guard isDialed || engine.mayMove else {
+        // The way by a relay is the relay's to look after.
+        guard !isRelayed, isDialed || engine.mayMove else {
             if isNews { resume() }
             return
         }
@@ -746,13 +825,32 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
             guard other != engine.remote, LocalAddresses.source(to: other) != nil,
                 let socket = endpoint.route(to: other)
             else { continue }
-            if engine.migrate(to: PathAddress(remote: other, local: local(of: socket.number)), at: .now()) { return }
+            if engine.migrate(to: PathAddress(remote: other, local: link(of: socket.number)), at: .now()) { return }
         }
     }
 
     /// The engine is on another path: where that is one of the other address family, so is the connection's own socket.
+    ///
+    /// Where it goes by a relay the connection has none, but keeps the last for the next direct path.
     private func pathChanged(to address: PathAddress) {
-        guard address.remote.isIPv6 != socket.address.isIPv6, let other = endpoint.socket(address.local >> 16),
+        let wasRelayed = isRelayed
+        isRelayed = address.local.kind == .relay
+        guard !isRelayed else {
+            isCutOff = false
+            // What others are told is the address of the usual one.
+            if let usual = endpoint.sockets.first(where: { $0.address.isIPv6 == socket.address.isIPv6 }),
+                usual !== socket, usual.address.hasSameIP(as: socket.address)
+            {
+                localPath = LocalPath(socket: usual)
+            }
+            return
+        }
+        if wasRelayed, address.local.number == socket.number {
+            localPath.source = address.remote.isLoopback ? nil : LocalAddresses.source(to: address.remote)
+        }
+        let isOther = wasRelayed && address.local.number != socket.number
+        guard isOther || address.remote.isIPv6 != socket.address.isIPv6,
+            let other = endpoint.socket(address.local.number),
             other.address.isIPv6 == address.remote.isIPv6
         else { return }
         localPath = LocalPath(socket: other, source: LocalAddresses.source(to: address.remote))
@@ -765,9 +863,14 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     /// confirmed, or the peer has given no id to spare. One that `isForced`, its socket being of no use any more, goes
     /// at once.
     func move(to other: UDPSocket, isForced: Bool = false) {
-        guard !isClosed, !isDrained, other.number != socket.number, other.address.isIPv6 == engine.remote.isIPv6
-        else { return }
-        guard isForced || engine.migrate(to: PathAddress(remote: engine.remote, local: other.number << 16), at: .now())
+        guard !isClosed, !isDrained, other.number != socket.number else { return }
+        if isRelayed {
+            localPath = LocalPath(socket: other)
+            return
+        }
+        guard other.address.isIPv6 == engine.remote.isIPv6 else { return }
+        guard
+            isForced || engine.migrate(to: PathAddress(remote: engine.remote, local: .socket(other.number)), at: .now())
         else {
             // The first of several does.
             if localPath.awaitedSocket.flatMap(endpoint.socket) == nil { localPath.awaitedSocket = other.number }
@@ -780,7 +883,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     private func resume(on path: LocalPath) {
         localPath = path
         localPath.pendingPath = nil
-        if !engine.migrate(to: PathAddress(remote: engine.remote, local: localPath.number), at: .now()) {
+        if !engine.migrate(to: PathAddress(remote: engine.remote, local: localPath.link), at: .now()) {
             localPath.pendingPath = engine.paths[0].address.local
             engine.networkChanged(at: .now())
         }
@@ -789,19 +892,30 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
 
     /// Makes a move that was not possible before.
     private func moveWhenPossible() {
-        guard engine.mayMove, !isClosed else { return }
+        guard !isRelayed, engine.mayMove, !isClosed else { return }
         if let number = localPath.awaitedSocket {
             localPath.awaitedSocket = nil
             if let other = endpoint.socket(number) { move(to: other) }
-        } else if engine.migrate(to: PathAddress(remote: engine.remote, local: localPath.number), at: .now()) {
+        } else if engine.migrate(to: PathAddress(remote: engine.remote, local: localPath.link), at: .now()) {
             localPath.pendingPath = nil
         }
     }
 
+    /// A socket that was opened for a while has been closed: no path goes by it any more.
+    func spareIsGone(_ number: UInt32) {
+        guard !isClosed, !isDrained else { return }
+        engine.linkIsGone(link(of: number), at: .now())
+        guard socket.number == number else { return }
+        if let usual = endpoint.sockets.first(where: { $0.address.isIPv6 == socket.address.isIPv6 }) {
+            localPath = LocalPath(socket: usual)
+        }
+        service()
+    }
+
     /// A socket has been closed: what still went by it, as where the peer led the connection back, goes by its own.
     func socketIsGone(_ number: UInt32) {
-        guard !isClosed, !isDrained, number != socket.number, localPath.pendingPath == nil,
-            engine.paths[0].address.local >> 16 == number
+        guard !isRelayed, !isClosed, !isDrained, number != socket.number, localPath.pendingPath == nil,
+            engine.paths[0].address.local.number == number
         else { return }
         resume(on: localPath)
     }
@@ -815,7 +929,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         let statistics = engine.statistics
         let now = Timestamp.now()
         return ConnectionStatistics(
-            remoteAddress: engine.remote,
+            remoteAddress: RelayedAddresses.outside(engine.remote),
             roundTrip: .nanoseconds(statistics.smoothedRTT), minimumRoundTrip: .nanoseconds(statistics.minimumRTT),
             congestionWindow: statistics.congestionWindow, udpPayloadSize: statistics.udpPayloadSize,
             bytesSent: statistics.bytesSent, bytesReceived: statistics.bytesReceived,

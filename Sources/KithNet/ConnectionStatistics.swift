@@ -3,8 +3,8 @@ public import KithWire
 
 /// The statistics of a connection and its path so far.
 public struct ConnectionStatistics: Hashable, Sendable {
-    /// The address the other device's packets come from now.
-    public var remoteAddress: NetworkAddress
+    /// The address the other device's packets come from now; nil while they come through a relay.
+    public var remoteAddress: NetworkAddress?
     /// The smoothed round-trip time.
     public var roundTrip: Duration
     /// The shortest round-trip time seen on this path.
@@ -40,8 +40,10 @@ public struct ConnectionStatistics: Hashable, Sendable {
 
     /// One way to the other device.
     public struct Path: Hashable, Sendable {
-        /// The other end of it.
-        public var remoteAddress: NetworkAddress
+        /// The other end of it; nil when it goes by a relay.
+        public var remoteAddress: NetworkAddress?
+        /// The number of the relay it goes by; nil for a direct one.
+        public var relay: UInt32?
         /// Indicates whether packets go this way now.
         public var isActive: Bool
         /// Indicates whether the other device has proven that it receives there.
@@ -54,7 +56,8 @@ public struct ConnectionStatistics: Hashable, Sendable {
         public var bytesReceived: UInt64
 
         init(_ status: PathStatus) {
-            remoteAddress = status.address.remote
+            remoteAddress = RelayedAddresses.outside(status.address.remote)
+            relay = status.address.local.kind == .relay ? status.address.local.number : nil
             isActive = status.isActive
             isValidated = status.isValidated
             roundTrip = status.roundTrip.map { .nanoseconds($0) }

@@ -1,3 +1,4 @@
+import KithQUIC
 import KithWire
 import Logging
 import NIOCore
@@ -10,12 +11,12 @@ final class DatagramHandler: ChannelInboundHandler {
     /// The last sender, converted; consecutive datagrams mostly come from one peer.
     private var last: (socket: SocketAddress, network: NetworkAddress)?
 
-    /// The socket's number in the endpoint.
-    private let socket: UInt32
+    /// The socket, as the endpoint's engines know it.
+    private let link: LocalLink
 
     init(_ endpoint: EndpointDriver, socket: UInt32) {
         self.endpoint = endpoint
-        self.socket = socket
+        link = .socket(socket)
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -41,7 +42,7 @@ final class DatagramHandler: ChannelInboundHandler {
             let datagrams = unsafe UnsafeMutableRawBufferPointer(mutating: bytes)
             endpoint.loop.withLock {
                 unsafe endpoint.received(
-                    datagrams, segmentSize: envelope.metadata?.segmentSize, from: remote, ecn: ecn, socket: socket)
+                    datagrams, segmentSize: envelope.metadata?.segmentSize, from: remote, ecn: ecn, link: link)
             }
         }
     }

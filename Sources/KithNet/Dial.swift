@@ -108,7 +108,8 @@ final class Dial: @unchecked Sendable {
     }
 
     private func askMachine(at address: NetworkAddress, needed: Int = 2) {
-        guard probes[address]?.isAsking != true else { return }
+        // Behind a relay there is no machine to ask.
+        guard RelayedAddresses.link(of: address) == nil, probes[address]?.isAsking != true else { return }
         probes[address] = PortProbe(address, loop: endpoint.loop, needed: needed) { [weak self] count in
             if count == needed { self?.refused(address) }
         }
@@ -177,6 +178,8 @@ final class Dial: @unchecked Sendable {
                 driver.service()
                 // Sending can fail on the spot, and then this very method has run again already.
                 guard !isOver, stagger == nil, !untried.isEmpty else { return }
+                // A relay has no head start over the first address: where that is near, it wins by itself.
+                if RelayedAddresses.link(of: address) != nil { continue }
                 stagger = endpoint.loop.scheduleTask(in: endpoint.stagger) { self.tryNext() }
                 return
             } catch {
@@ -208,7 +211,11 @@ final class Dial: @unchecked Sendable {
         if reason.error.cause is PortClosed {
             remember(reason.error)
         } else {
-            remember(KithError(code, "The device could not be reached at \(driver.dialed): \(reason.message)"))
+            remember(
+                KithError(
+                    code,
+                    "The device could not be reached \(RelayedAddresses.description(of: driver.dialed)): \(reason.message)"
+                ))
         }
         tryNext()
     }
@@ -221,6 +228,19 @@ final class Dial: @unchecked Sendable {
         driver.leaveDial()
         endpoint.forget(driver)
         driver.abandon(CloseReason(origin: .local, code: .unreachable, message: message))
+        tryNext()
+    }
+
+    /// Notes that the device is not where one attempt looks for it.
+    func isInVain(at address: NetworkAddress) {
+        guard !isOver, let attempt = attempts.first(where: { $0.dialed == address }),
+            attempt.engine.statistics.packetsReceived == 0, remove(attempt)
+        else { return }
+        let error = KithError(.unreachable, "The device is not connected to its relay: it is off, or has no network.")
+        remember(error)
+        attempt.leaveDial()
+        endpoint.forget(attempt)
+        attempt.abandon(CloseReason(origin: .local, code: error.code, message: error.message))
         tryNext()
     }
 

@@ -184,6 +184,20 @@ public final class Endpoint: Sendable {
         return try await connect(to: .device(peer), at: addresses, timeout: timeout)
     }
 
+    /// The open connection to `peer`, or a new one through one of `links`, or at one of `addresses`.
+    ///
+    /// The links are dialed at once, beside the first address. As ``connect(to:at:timeout:)`` otherwise, and as
+    /// ``connectEarly(to:at:timeout:)`` with `isEarly`.
+    package func connect(
+        to peer: DeviceID, at addresses: [NetworkAddress], through links: [UInt32], isEarly: Bool = false,
+        timeout: Duration = .seconds(10)
+    ) async throws(KithError) -> Connection {
+        guard peer != id else { throw KithError(.invalid, "A device cannot connect to itself.") }
+        return try await connect(
+            to: .device(peer), at: addresses, through: links, isEarly: isEarly && driver.options.earlyData,
+            timeout: timeout)
+    }
+
     /// The open connection to `peer`, or one that resumes the last session and can be asked before the peer has answered.
     ///
     /// Without a ticket of `peer`'s this is ``connect(to:at:timeout:)``. With one, streams opened on the connection go
@@ -208,7 +222,8 @@ public final class Endpoint: Sendable {
     }
 
     private func connect(
-        to target: Dial.Target, at addresses: [NetworkAddress], isEarly: Bool = false, timeout: Duration
+        to target: Dial.Target, at addresses: [NetworkAddress], through links: [UInt32] = [], isEarly: Bool = false,
+        timeout: Duration
     ) async throws(KithError) -> Connection {
         if case .device(let peer) = target, let open = connection(to: peer) { return open }
         let cancelled = KithError(.cancelled, "Dialing was cancelled.")
@@ -217,7 +232,8 @@ public final class Endpoint: Sendable {
         let driver = self.driver
         let result = await withTaskCancellationHandler {
             driver.loop.execute {
-                driver.connect(to: target, at: addresses, isEarly: isEarly, timeout: timeout, waiter)
+                driver.connect(
+                    to: target, at: addresses, through: links, isEarly: isEarly, timeout: timeout, waiter)
             }
             return await waiter.value()
         } onCancel: {

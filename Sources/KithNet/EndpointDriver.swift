@@ -1,6 +1,7 @@
 import KithIO
 import KithIdentity
 import KithQUIC
+import KithReach
 import KithWire
 import Logging
 import NIOCore
@@ -39,6 +40,16 @@ import Synchronization
     let readBuffer: UnsafeMutableRawBufferPointer
 
     var sockets: [UDPSocket] = []
+    /// Those opened for a while beside them.
+    var spares = SpareSockets()
+    /// The ways to devices beside the sockets, by number.
+    var links: [UInt32: any DatagramLink] = [:]
+    /// The addresses that stand for devices behind them.
+    var relayed = RelayedAddresses()
+    /// What its connections share about reaching devices; nil where they look for no paths.
+    let reach: ReachState?
+    /// Takes what comes to a socket and is STUN, not QUIC.
+    var onOtherDatagram: (@Sendable (_ bytes: [UInt8], _ from: NetworkAddress, _ socket: UInt32) -> Void)?
     private var routes: [ConnectionID: ConnectionDriver] = [:]
     /// The connections by their stateless reset tokens, for datagrams that no connection ID routes.
     private var resets = StatelessResetTable<ConnectionDriver>(key: (0..<32).map { _ in .random(in: .min ... .max) })
@@ -62,6 +73,8 @@ import Synchronization
     private var closedPorts: [NetworkAddress: Timestamp] = [:]
     /// The known state of the local network.
     var network = NetworkState()
+    /// What links have delivered, and nobody has read yet.
+    let linkBacklog = LinkBacklog()
 
     /// Bytes the kernel did not take, and who waits for that.
     private struct Unsent {
@@ -79,6 +92,7 @@ import Synchronization
         self.id = id
         self.options = options
         self.logger = logger
+        reach = options.findsPaths ? ReachState() : nil
         established = BoundedQueue(capacity: 256)
         stagger = .nanoseconds(max(0, options.raceStagger.clampedNanoseconds))
         limiter = AcceptLimiter(
@@ -97,7 +111,8 @@ import Synchronization
         configuration.keepAlive = options.keepAlive
         configuration.handshakeTimeout = options.handshakeTimeout
         configuration.maxIncomingBidirectionalStreams = max(0, options.maxIncomingStreams)
-        configuration.maxIncomingUnidirectionalStreams = 0
+        // What devices tell each other of their paths.
+        configuration.maxIncomingUnidirectionalStreams = options.findsPaths ? 1 : 0
         configuration.congestionController = options.congestionController
         configuration.openQLog = options.qlog
         configuration.keyLog = options.keyLog
@@ -132,15 +147,17 @@ import Synchronization
     /// Takes a run of datagrams that arrived together; all but the last are `segmentSize` long.
     func received(
         _ bytes: UnsafeMutableRawBufferPointer, segmentSize: Int?, from remote: NetworkAddress, ecn: UInt8,
-        socket: UInt32
+        link: LocalLink
     ) {
+        // Addresses that stand for devices behind links come from nobody but a link.
+        guard link.kind == .relay || RelayedAddresses.link(of: remote) == nil else { return }
         let now = Timestamp.now()
         let size = max(1, segmentSize ?? bytes.count)
         var offset = 0
         while offset < bytes.count {
             let end = min(offset + size, bytes.count)
             let datagram = unsafe UnsafeMutableRawBufferPointer(rebasing: bytes[offset..<end])
-            unsafe receive(datagram, from: remote, ecn: ecn, socket: socket, at: now)
+            unsafe receive(datagram, from: remote, ecn: ecn, link: link, at: now)
             offset = end
         }
     }
@@ -153,7 +170,7 @@ import Synchronization
     }
 
     private func receive(
-        _ datagram: UnsafeMutableRawBufferPointer, from remote: NetworkAddress, ecn: UInt8, socket: UInt32,
+        _ datagram: UnsafeMutableRawBufferPointer, from remote: NetworkAddress, ecn: UInt8, link: LocalLink,
         at now: Timestamp
     ) {
         guard let header = unsafe DatagramHeader(UnsafeRawBufferPointer(datagram)) else { return }
@@ -164,9 +181,9 @@ import Synchronization
             lastRoute = (header.destination, known)
             driver = known
         } else {
-            return unsafe unroutable(datagram, header, from: remote, ecn: ecn, socket: socket, at: now)
+            return unsafe unroutable(datagram, header, from: remote, ecn: ecn, link: link, at: now)
         }
-        unsafe driver.engine.receive(datagram, from: remote, to: driver.local(of: socket), ecn: ecn, at: now)
+        unsafe driver.engine.receive(datagram, from: remote, to: driver.link(of: link), ecn: ecn, at: now)
         touch(driver)
     }
 
@@ -179,24 +196,33 @@ import Synchronization
     /// A datagram of no known connection: perhaps a new one, perhaps one of a connection that is gone.
     private func unroutable(
         _ datagram: UnsafeMutableRawBufferPointer, _ header: DatagramHeader, from remote: NetworkAddress, ecn: UInt8,
-        socket number: UInt32, at now: Timestamp
+        link: LocalLink, at now: Timestamp
     ) {
-        guard !isClosing, let socket = socket(number) else { return }
+        // Behind a link, any socket stands for the one a direct path will have.
+        guard !isClosing, let socket = link.kind == .socket ? socket(link.number) : sockets.first else { return }
+        // By connection id first: the QUIC bit tells nothing, and no id has the cookie where STUN has it.
+        if link.kind == .socket, unsafe STUNMessage.isSTUN(UnsafeRawBufferPointer(datagram)) {
+            onOtherDatagram?(unsafe Array(datagram), remote, link.number)
+            return
+        }
         var written = 0
         switch header.form {
         case .initial:
             // RFC 9000 §14.1: a smaller one is not answered.
             guard datagram.count >= 1200, header.destination.count >= 8 else { return }
+            // Nor may a client choose an id by which answers of STUN servers would be taken for its packets.
+            guard !hasCookie(header.destination) else { return }
             let proof = unsafe tokens.proof(in: UnsafeRawBufferPointer(datagram), header, from: remote, at: now)
             guard proof != .invalid else {
                 guard answers.allows(at: now) else { return }
                 written = unsafe StatelessPackets.refuse(header, code: 0xB, into: sendBuffer)
                 break
             }
-            switch limiter.begin(with: remote.networkPrefix, isProven: proof != .none, at: now) {
+            switch limiter.begin(with: host(at: remote), isProven: proof != .none, at: now) {
             case .drop: return
             case .accept:
-                return unsafe accept(datagram, header, proof: proof, from: remote, ecn: ecn, socket: socket, at: now)
+                return unsafe accept(
+                    datagram, header, proof: proof, from: remote, ecn: ecn, link: link, socket: socket, at: now)
             case .retry:
                 guard retries.allows(at: now) else { return }
                 retriesSent += 1
@@ -213,7 +239,7 @@ import Synchronization
             if let driver = unsafe resets.owner(ofResetIn: UnsafeRawBufferPointer(datagram)), !driver.isClosed,
                 driver.engine.remote == remote
             {
-                unsafe driver.engine.receive(datagram, from: remote, to: driver.local(of: number), ecn: ecn, at: now)
+                unsafe driver.engine.receive(datagram, from: remote, to: driver.link(of: link), ecn: ecn, at: now)
                 return touch(driver)
             }
             // Else it belongs to a connection that this end has lost.
@@ -227,7 +253,36 @@ import Synchronization
         guard written > 0 else { return }
         let answer = unsafe UnsafeRawBufferPointer(rebasing: sendBuffer[..<written])
         // If the answer is lost the peer asks again.
-        _ = unsafe socket.send(answer, segmentSize: written, to: remote, ecn: 0)
+        if link.kind == .relay {
+            unsafe send(answer, segmentSize: written, to: remote, by: link)
+        } else {
+            _ = unsafe socket.send(answer, segmentSize: written, to: remote, ecn: 0)
+        }
+    }
+
+    /// The magic cookie of STUN, which stands at byte 4 of its messages (RFC 8489 §5).
+    private static let stunCookie: [UInt8] = [0x21, 0x12, 0xA4, 0x42]
+
+    /// Returns whether a short packet to `id` could be taken for STUN.
+    private func hasCookie(_ id: ConnectionID) -> Bool {
+        id.count == ConnectionID.localLength && id.bytes[3..<7].elementsEqual(Self.stunCookie)
+    }
+
+    /// Whom handshakes are counted for: a household, or the one device behind a link.
+    private func host(at remote: NetworkAddress) -> [UInt8] {
+        RelayedAddresses.link(of: remote) == nil ? remote.networkPrefix : remote.ip
+    }
+
+    /// Sends a datagram of no connection.
+    func send(_ datagram: [UInt8], to address: NetworkAddress, from number: UInt32?) {
+        let named = number.flatMap { socket($0) }
+        guard !isClosing, let socket = named ?? route(to: address), socket.address.isIPv6 == address.isIPv6 else {
+            return
+        }
+        // Whoever asks with it asks again.
+        _ = unsafe datagram.withUnsafeBytes { bytes in
+            unsafe socket.send(bytes, segmentSize: bytes.count, to: address, ecn: 0)
+        }
     }
 
     /// The largest datagram worth looking for.
@@ -235,14 +290,15 @@ import Synchronization
     /// The loopback would carry any, but its runs of 64 KiB are sent as one anyway, and small segments lose less when a
     /// socket's buffer is full: 626 MB/s instead of 393.
     private func datagramLimit(to remote: NetworkAddress) -> Int {
-        remote.isLoopback ? min(options.udpPayloadSize, 1452) : options.udpPayloadSize
+        remote.isLoopback || RelayedAddresses.link(of: remote) != nil
+            ? min(options.udpPayloadSize, 1452) : options.udpPayloadSize
     }
 
     private func accept(
         _ datagram: UnsafeMutableRawBufferPointer, _ header: DatagramHeader, proof: AddressTokens.Proof,
-        from remote: NetworkAddress, ecn: UInt8, socket: UDPSocket, at now: Timestamp
+        from remote: NetworkAddress, ecn: UInt8, link: LocalLink, socket: UDPSocket, at now: Timestamp
     ) {
-        let slot = AcceptLimiter.slot(of: remote.networkPrefix, isProven: proof != .none)
+        let slot = AcceptLimiter.slot(of: host(at: remote), isProven: proof != .none)
         do {
             var configuration = configuration
             configuration.udpPayloadSize = datagramLimit(to: remote)
@@ -255,7 +311,9 @@ import Synchronization
                 case .rawPublicKey(let key):
                     // What is no device's key is refused.
                     let peer = try? DeviceID(publicKey: key)
-                    admission = peer.map { $0 == id ? .refused : options.admit($0, remote) } ?? .refused
+                    admission =
+                        peer.map { $0 == id ? .refused : options.admit($0, RelayedAddresses.outside(remote)) }
+                        ?? .refused
                 case .x509, .none:
                     admission = options.foreign == .acceptCertificates ? .full : .refused
                 }
@@ -263,12 +321,11 @@ import Synchronization
                 return admission != .refused
             }
             let engine = try QUICConnection.server(
-                configuration, remote: remote, local: socket.number << 16, initial: header, proof: proof, at: now)
+                configuration, remote: remote, local: link, initial: header, proof: proof, at: now)
             let driver = ConnectionDriver(
                 engine: engine, socket: socket, remote: remote, endpoint: self, purpose: .accepting(slot),
                 admission: verdict)
-            unsafe driver.engine.receive(
-                datagram, from: remote, to: driver.local(of: socket.number), ecn: ecn, at: now)
+            unsafe driver.engine.receive(datagram, from: remote, to: driver.link(of: link), ecn: ecn, at: now)
             // Noise that looks like a first packet must not hold a place until the handshake times out.
             guard driver.engine.statistics.packetsReceived > 0 else { return limiter.end(slot) }
             drivers[ObjectIdentifier(driver)] = driver
@@ -304,20 +361,33 @@ import Synchronization
     // MARK: - Datagrams out
 
     /// The socket of that number, while it is open.
-    func socket(_ number: UInt32) -> UDPSocket? { sockets.first { $0.number == number } }
+    func socket(_ number: UInt32) -> UDPSocket? { sockets.first { $0.number == number } ?? spares.open[number] }
 
     /// The socket a path goes by: the one it names, else one that reaches its other end.
     func socket(for transmit: Transmit, of driver: ConnectionDriver) -> UDPSocket {
         if driver.isOwn(transmit.local), driver.socket.address.isIPv6 == transmit.remote.isIPv6 {
             return driver.socket
         }
-        if let named = socket(transmit.local >> 16), named.address.isIPv6 == transmit.remote.isIPv6 { return named }
+        if let named = socket(transmit.local.number), named.address.isIPv6 == transmit.remote.isIPv6 { return named }
         return route(to: transmit.remote) ?? driver.socket
     }
 
     func route(to remote: NetworkAddress) -> UDPSocket? {
         let family = sockets.filter { $0.address.isIPv6 == remote.isIPv6 }
         return family.first { $0.address.isUnspecified || $0.address.isLoopback == remote.isLoopback } ?? family.first
+    }
+
+    /// Sends what an engine made, by the socket or link its path names.
+    @inline(__always)
+    func send(
+        _ bytes: UnsafeRawBufferPointer, _ transmit: Transmit, of driver: ConnectionDriver
+    ) -> UDPSocket.Outcome {
+        if transmit.local.kind == .relay {
+            unsafe send(bytes, segmentSize: transmit.segmentSize, to: transmit.remote, by: transmit.local)
+            return .sent
+        }
+        return unsafe socket(for: transmit, of: driver).send(
+            bytes, segmentSize: transmit.segmentSize, to: transmit.remote, ecn: transmit.ecn)
     }
 
     /// The kernel does not take everything: keeps the rest until it does.
@@ -376,8 +446,8 @@ import Synchronization
     // MARK: - Dialing
 
     func connect(
-        to target: Dial.Target, at addresses: [NetworkAddress], isEarly: Bool, timeout: Duration,
-        _ waiter: Promise<Result<Connection, KithError>>
+        to target: Dial.Target, at addresses: [NetworkAddress], through links: [UInt32], isEarly: Bool,
+        timeout: Duration, _ waiter: Promise<Result<Connection, KithError>>
     ) {
         guard !waiter.isFulfilled else { return }
         guard !isClosing else {
@@ -387,6 +457,12 @@ import Synchronization
         if case .device(let peer) = target, let open = shared.withLock({ $0.peers.current(peer) }) {
             waiter.fulfil(.success(open))
             return
+        }
+        // Addresses that stand for devices behind links are this endpoint's own to make.
+        var addresses = addresses.filter { RelayedAddresses.link(of: $0) == nil }
+        if case .device(let peer) = target {
+            addresses.insert(
+                contentsOf: links.filter { self.links[$0] != nil }.map { relayedAddress(of: peer, by: $0) }, at: 0)
         }
         guard !addresses.isEmpty else {
             waiter.fulfil(.failure(KithError(.invalid, "No address of the device is known, so it cannot be dialed.")))
@@ -425,7 +501,11 @@ import Synchronization
 
     /// Starts a handshake with whoever is at `address`.
     func dial(_ address: NetworkAddress, for dial: Dial) throws(KithError) -> ConnectionDriver {
-        guard let socket = route(to: address) else {
+        let relay = RelayedAddresses.link(of: address)
+        if let relay, links[relay] == nil {
+            throw KithError(.unreachable, "The relay to dial the device through is not connected any more.")
+        }
+        guard let socket = relay == nil ? route(to: address) : sockets.first else {
             throw KithError(
                 .unreachable, "There is no \(address.isIPv6 ? "IPv6" : "IPv4") socket to dial \(address) from.")
         }
@@ -445,11 +525,12 @@ import Synchronization
         }
         let given = sessionCache.take(for: dial.target, at: address)
         configuration.sessionTicket = given.ticket
-        configuration.addressToken = given.token ?? []
+        // A token proves an address of the network; who comes through a relay has none.
+        configuration.addressToken = relay == nil ? given.token ?? [] : []
         configuration.offersEarlyData = dial.isEarly
         configuration.udpPayloadSize = datagramLimit(to: address)
         let engine = try QUICConnection.client(
-            configuration, remote: address, local: socket.number << 16, at: .now())
+            configuration, remote: address, local: relay.map { .relay($0) } ?? .socket(socket.number), at: .now())
         let driver = ConnectionDriver(
             engine: engine, socket: socket, remote: address, endpoint: self, purpose: .dialing(dial))
         drivers[ObjectIdentifier(driver)] = driver
@@ -458,7 +539,21 @@ import Synchronization
 
     /// Has an attempt to reach `target` that is under way try more addresses.
     func found(_ target: Dial.Target, at addresses: [NetworkAddress]) {
+        let addresses = addresses.filter { RelayedAddresses.link(of: $0) == nil }
         for dial in dials where dial.target == target { dial.add(addresses) }
+    }
+
+    /// Ends the attempt to reach a device by a link: it is not there.
+    func dialIsInVain(to peer: DeviceID, by link: UInt32) {
+        let address = RelayedAddresses.address(of: peer, by: link)
+        for dial in dials where dial.target == .device(peer) { dial.isInVain(at: address) }
+    }
+
+    /// Has an attempt to reach a device that is under way try a link that was opened meanwhile.
+    func found(_ peer: DeviceID, by link: UInt32) {
+        guard links[link] != nil, dials.contains(where: { $0.target == .device(peer) }) else { return }
+        let address = relayedAddress(of: peer, by: link)
+        for dial in dials where dial.target == .device(peer) { dial.add([address]) }
     }
 
     // MARK: - Connections
@@ -597,19 +692,22 @@ import Synchronization
         lastRoute = nil
         touched = []
         unsent = []
+        links = [:]
+        onOtherDatagram = nil
         for connection in established.removeAll() { connection.close() }
         unwatchNetwork()
         let sockets = self.sockets
         self.sockets = []
-        for socket in sockets { socket.close() }
+        for socket in sockets + spares.open.values { socket.close() }
+        spares.open = [:]
     }
 
     func socketClosed(_ channel: any Channel) {
-        guard !isClosing else { return }
+        // One that was closed here is in no list any more.
+        guard !isClosing, let closed = sockets.first(where: { $0.channel === channel }) else { return }
         logger.error(
             "a UDP socket was closed by the system",
             metadata: ["address": "\(String(describing: channel.localAddress))"])
-        guard let closed = sockets.first(where: { $0.channel === channel }) else { return }
         replace(closed)
     }
 }

@@ -50,7 +50,9 @@ extension Endpoint {
         /// (RFC 8446 §C.4). Bytes of another kind are ignored.
         public var sessionCache: [UInt8] = []
         /// Decides about a device that connects from an address, during every handshake, resumed or not, on the event loop.
-        public var admit: @Sendable (DeviceID, NetworkAddress) -> Admission = { _, _ in .full }
+        ///
+        /// The address is nil when it comes through a relay.
+        public var admit: @Sendable (DeviceID, NetworkAddress?) -> Admission = { _, _ in .full }
         /// The number of bytes of all streams a device with ``Admission/limited`` may send ahead.
         ///
         /// It applies to everybody until they have proven their key.
@@ -82,6 +84,9 @@ extension Endpoint {
         ///
         /// The packet size of the path is discovered after the handshake (RFC 8899); this only bounds it.
         public var udpPayloadSize: Int = 65_507
+
+        /// Indicates whether it tells devices it is connected to where it can be reached, and looks for better paths.
+        package var findsPaths = false
 
         /// Changes the engine's configuration beyond these options, for tests.
         package var adjust: (@Sendable (inout QUICConfiguration) -> Void)?

@@ -51,10 +51,3 @@ enum LocalAddresses {
         return addresses.prefix(Int(count)).map { NetworkAddress($0) }
     }
 }
-
-extension NetworkAddress {
-    /// Returns whether both are of one host, whatever the port.
-    func hasSameIP(as other: NetworkAddress) -> Bool {
-        isIPv6 == other.isIPv6 && halves == other.halves
-    }
-}

@@ -1,6 +1,7 @@
+import KithQUIC
 import KithWire
 
-/// This end of a connection's path: the socket it sends through, and by which number its engine knows that.
+/// This end of a connection's path: the socket it sends through, and as which link its engine knows that.
 ///
 /// One value, replaced whole when the connection goes over to another socket.
 struct LocalPath {
@@ -12,9 +13,9 @@ struct LocalPath {
     private var generation: UInt32 = 0
     /// The number of the socket the connection goes over to as soon as its engine may move.
     var awaitedSocket: UInt32?
-    /// The number of the path the engine is on while it may not move to this one: packets go this way all the same, as
+    /// The link the engine is on while it may not move to this one: packets go this way all the same, as
     /// behind a rebound NAT.
-    var pendingPath: UInt32?
+    var pendingPath: LocalLink?
 
     init(socket: UDPSocket, source: NetworkAddress? = nil) {
         self.socket = socket
@@ -24,16 +25,18 @@ struct LocalPath {
     /// Indicates whether the engine has to move as soon as it may.
     var awaitsMove: Bool { awaitedSocket != nil || pendingPath != nil }
 
-    /// The number of the path through the socket, as it is now.
-    var number: UInt32 { socket.number << 16 | generation & 0xFFFF }
+    /// The socket as a link, as it is now.
+    var link: LocalLink { .socket(socket.number, generation: generation) }
 
-    /// The number the engine knows the socket with that number by.
-    func number(of socket: UInt32) -> UInt32 {
-        socket == self.socket.number ? pendingPath ?? number : socket << 16
+    /// The link as which the engine knows the socket with that number.
+    func link(of socket: UInt32) -> LocalLink {
+        socket == self.socket.number ? pendingPath ?? link : .socket(socket)
     }
 
-    /// Returns whether what the engine sends from `local` leaves by the socket.
-    func isOwn(_ local: UInt32) -> Bool { local >> 16 == socket.number || local == pendingPath }
+    /// Returns whether what the engine sends by `link` leaves by the socket.
+    func isOwn(_ link: LocalLink) -> Bool {
+        link.kind == .socket && link.number == socket.number || link == pendingPath
+    }
 
     /// Takes in from which address the peer is reached now; true when it was another one, and the path is a new one.
     mutating func sourceChanged(to found: NetworkAddress) -> Bool {

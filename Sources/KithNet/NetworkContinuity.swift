@@ -101,6 +101,7 @@ extension EndpointDriver {
     private func beat() {
         if network.sleep.hasSlept(kith_network_suspended()) {
             examineNetwork(isNews: true)
+            reach?.onWake?()
         } else if !network.isWatched, LocalAddresses.interfaceAddresses() != network.interfaces {
             examineNetwork(isNews: true)
         }
@@ -184,10 +185,26 @@ extension EndpointDriver {
         }
     }
 
+    /// The next number for a socket: one that no open socket has.
+    private func nextSocketNumber() -> UInt32 {
+        while socket(network.nextSocket) != nil || network.nextSocket > LocalLink.maximumNumber {
+            network.nextSocket = network.nextSocket >= LocalLink.maximumNumber ? 0 : network.nextSocket + 1
+        }
+        defer { network.nextSocket += 1 }
+        return network.nextSocket
+    }
+
     /// Takes a bound socket into use.
     private func add(_ bound: UDPSocket.Bound, _ then: @escaping @Sendable (UDPSocket?) -> Void) {
-        let number = network.nextSocket
-        network.nextSocket += 1
+        start(bound) { [weak self] socket in
+            if let self, let socket { self.sockets.append(socket) }
+            then(socket)
+        }
+    }
+
+    /// Has a bound socket read; `then` gets nil when that fails, or the endpoint is being shut down.
+    func start(_ bound: UDPSocket.Bound, _ then: @escaping @Sendable (UDPSocket?) -> Void) {
+        let number = nextSocketNumber()
         let handler: @Sendable (any Channel) -> DatagramHandler = { _ in DatagramHandler(self, socket: number) }
         UDPSocket.start(bound, on: loop.eventLoop, handler: handler).whenComplete { result in
             self.loop.withLock {
@@ -198,7 +215,6 @@ extension EndpointDriver {
                         channel.close(promise: nil)
                         then(nil)
                     } else {
-                        self.sockets.append(socket)
                         then(socket)
                     }
                 case .failure(let error):
@@ -229,7 +245,7 @@ extension EndpointDriver {
     }
 
     /// Closes sockets that were left when no connection is at them any more, and looks now and then until all are.
-    private func closeWhenUnused(_ old: [UDPSocket]) {
+    func closeWhenUnused(_ old: [UDPSocket]) {
         loop.scheduleTask(in: Self.lingering) { [weak self] in
             guard let self, !self.isClosing else { return }
             var used: [UDPSocket] = []

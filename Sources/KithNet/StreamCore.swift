@@ -14,8 +14,11 @@ final class StreamCore: Sendable {
     static let maxInbox = 1 << 20
     /// A writer waits while more than this is queued.
     static let outboxLimit = 512 << 10
-    /// A write of at most this is sent at once, if little else is on its way.
-    private static let fewBytes = 16 << 10
+    /// What a call of 64 KiB takes, its header included, goes through in one go.
+    ///
+    /// A write of at most this is sent at once, if little else is on its way; and this much is kept ahead of a reader that
+    /// has not shown yet how fast it is.
+    private static let atOnce = 80 << 10
     /// Pieces below this size are joined to the previous one.
     private static let smallPiece = 32 << 10
 
@@ -31,7 +34,7 @@ final class StreamCore: Sendable {
     private struct State {
         // Input.
         var inbox = ChunkQueue()
-        var inboxLimit = 16 << 10
+        var inboxLimit = StreamCore.atOnce
         var inputEnd: InputEnd?
         var reader: Waiter<Void>?
         /// The loop stopped filling because the inbox was full.
@@ -129,7 +132,7 @@ final class StreamCore: Sendable {
                 return (true, Self.mark(&state))
             }
             if outcome.isQueued {
-                if outcome.schedule { driver.schedule(self, isUrgent: bytes.count <= Self.fewBytes) }
+                if outcome.schedule { driver.schedule(self, isUrgent: bytes.count <= Self.atOnce) }
                 return
             }
             try Task.checkCancellation()

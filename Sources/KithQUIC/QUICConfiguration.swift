@@ -89,8 +89,20 @@ public struct QUICConfiguration: Sendable {
     public var congestionController = CongestionControllerKind.bbr
     /// True if packets say that the network may mark them instead of dropping them (ECN), where a path keeps the marks.
     public var usesECN = true
+    /// The most paths held at once, the one in use included; 2…64.
+    ///
+    /// The peer may hold as many as it has ids for: it is given a few more than that.
+    public var maxPaths = 8 {
+        didSet { maxPaths = min(max(maxPaths, 2), 64) }
+    }
+    /// The most small probes and answers to them sent in a second (``QUICConnection/probeCandidate(_:at:)``).
+    public var maxProbesPerSecond = 500
     /// Decides which of several validated paths a client uses.
     public var pathChooser: any PathChooser = ShortestPathChooser()
+    /// Indicates whether a server asks its ``pathChooser``, too, where ``eitherEndMoves`` is agreed.
+    ///
+    /// It never returns to a path its client has left by itself; when both move at once, the client's choice holds.
+    public var serverChoosesPath = false
     /// Indicates whether clients are asked not to move to other addresses (`disable_active_migration`, RFC 9000 §18.2).
     public var disablesActiveMigration = false
     /// Indicates whether a server may move to another address as a client may, if both ends say so.
@@ -169,7 +181,7 @@ public struct QUICConfiguration: Sendable {
         parameters.initialMaxStreamDataUni = streams.streamWindow
         parameters.initialMaxStreamsBidi = min(streams.maxStreamsBidirectional, 1 << 60)
         parameters.initialMaxStreamsUni = min(streams.maxStreamsUnidirectional, 1 << 60)
-        parameters.activeConnectionIDLimit = UInt64(PeerConnectionIDs.limit)
+        parameters.activeConnectionIDLimit = UInt64(PeerConnectionIDs.limit(paths: maxPaths))
         parameters.initialSource = source
         parameters.disableActiveMigration = disablesActiveMigration
         parameters.maxDatagramFrameSize = UInt64(max(0, maxDatagramFrameSize))

@@ -55,6 +55,15 @@ typedef struct kith_interface {
 /// Writes up to `capacity` addresses of the running interfaces. Returns how many there are, or the negated errno.
 int kith_network_interfaces(kith_interface *interfaces, int capacity);
 
+/// Writes up to `capacity` routers of default routes, those of the best route of a family first; a link-local one has its
+/// zone. Returns how many were written, or the negated errno.
+int kith_network_gateways(kith_udp_address *gateways, int capacity);
+
+/// Finds the addresses of a host by its name, as the system does, with that port; an address stands for itself.
+///
+/// Waits as long as the resolver does. Returns the number of addresses, at most `capacity`; 0 when there is none.
+int kith_network_resolve(const char *host, uint16_t port, kith_udp_address *addresses, int capacity);
+
 /// Opens a non-blocking UDP socket for datagrams to a group, at the group's port, which other sockets may share.
 ///
 /// It hears nothing before kith_multicast_join. Returns the descriptor, or the negated errno.

@@ -13,6 +13,8 @@ typedef enum {
     KITH_SECRET_DONE,
     /// There is no secret of that name.
     KITH_SECRET_NONE,
+    /// There is one already, where none was to be.
+    KITH_SECRET_EXISTS,
     /// This system has no library for D-Bus (libsystemd, libelogind).
     KITH_SECRET_UNSUPPORTED,
     /// There is no session bus, or it does not let us in, or it ended.
@@ -50,6 +52,11 @@ kith_secret_outcome kith_secret_read(
 
 /// Writes a text, in place of that of the same name, or into the default keyring.
 kith_secret_outcome kith_secret_write(
+    kith_secrets *secrets, const char *service, const char *name, const char *label, const uint8_t *value,
+    size_t count, char *reason);
+
+/// Writes a text into the default keyring unless there is one of that name: KITH_SECRET_EXISTS then.
+kith_secret_outcome kith_secret_add(
     kith_secrets *secrets, const char *service, const char *name, const char *label, const uint8_t *value,
     size_t count, char *reason);
 

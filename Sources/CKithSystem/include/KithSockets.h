@@ -60,6 +60,9 @@ int kith_resolve(const char *name, kith_udp_address *addresses, int capacity);
 /// Lets this process open as many descriptors as it may, up to 65536; call it once.
 void kith_raise_descriptor_limit(void);
 
+/// Returns how many descriptors this process may have, up to 65536; 0 when that cannot be told.
+int kith_descriptor_limit(void);
+
 /// Gives a child, between fork and exec, the limit this process was started with.
 void kith_restore_descriptor_limit(void);
 

@@ -5,25 +5,13 @@ import Synchronization
 
 /// A connection to a message bus.
 final class DBusConnection: Sendable {
-    let descriptor: Int32
-    private let watch: Watch
+    private let socket: WatchedSocket
     private let received = Mutex<[UInt8]>([])
 
-    init(path: String, on reactor: Reactor) throws(SystemError) {
-        let descriptor = unsafe kith_stream_connect_path(path)
-        guard descriptor >= 0 else { throw SystemError(-descriptor) }
-        do {
-            watch = try reactor.watch(descriptor)
-        } catch {
-            kith_socket_close(descriptor)
-            throw error
-        }
-        self.descriptor = descriptor
-    }
+    var descriptor: Int32 { socket.descriptor }
 
-    deinit {
-        watch.close()
-        kith_socket_close(descriptor)
+    init(path: String, on reactor: Reactor) throws(SystemError) {
+        socket = try WatchedSocket(owning: unsafe kith_stream_connect_path(path), on: reactor)
     }
 
     func send(_ bytes: [UInt8]) throws(KithError) {
@@ -87,7 +75,7 @@ final class DBusConnection: Sendable {
                 return true
             }
             guard count < 0, SystemError(Int32(clamping: -count)).isWouldBlock else { return false }
-            await watch.wait(for: .reading)
+            await socket.watch.wait(for: .reading)
         }
         return false
     }

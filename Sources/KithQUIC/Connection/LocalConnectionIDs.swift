@@ -1,10 +1,5 @@
 /// The ids this end has given out, by which the peer addresses it (RFC 9000 §5.1.1).
 struct LocalConnectionIDs {
-    /// The number of ids kept valid at once, the peer's own limit permitting.
-    ///
-    /// One for each path either end may hold, and as many again to move to.
-    static let target = 2 * QUICConnection.maximumPaths
-
     private struct Entry {
         var sequence: UInt64
         var id: ConnectionID

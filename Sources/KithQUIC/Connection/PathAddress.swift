@@ -1,17 +1,73 @@
 public import KithWire
 
-/// The address of a path: the peer's address, and which of this end's sockets reaches it.
+/// The address of a path: the peer's address, and which of this end's links reaches it.
 public struct PathAddress: Hashable, Sendable {
-    /// The peer's address.
+    /// The peer's address; by a relay, the driver's own address for the peer there.
     public var remote: NetworkAddress
-    /// The driver's own number for the socket and the local address in use; the engine only compares it.
-    public var local: UInt32
+    /// The link it goes by.
+    public var local: LocalLink
 
     /// Makes the address of a path.
-    public init(remote: NetworkAddress, local: UInt32 = 0) {
+    public init(remote: NetworkAddress, local: LocalLink = 0) {
         self.remote = remote
         self.local = local
     }
+}
+
+/// This end's half of a path: a socket or a relay, by the driver's number for it.
+///
+/// Compared for every datagram, and so one number:
+///
+/// | bits | meaning |
+/// | --- | --- |
+/// | 31 | 0 for a socket, 1 for a relay |
+/// | 16 … 30 | the number of the socket, or of the relay |
+/// | 0 … 15 | how often the address behind the socket has changed |
+public struct LocalLink: RawRepresentable, Hashable, Sendable {
+    /// The kinds of links.
+    @nonexhaustive
+    public enum Kind: Hashable, Sendable {
+        /// A UDP socket of this device.
+        case socket
+        /// A relay this device is connected to, which passes datagrams on without reading them.
+        case relay
+    }
+
+    /// The number as a whole.
+    public var rawValue: UInt32
+
+    /// Makes a link of its number as a whole.
+    public init(rawValue: UInt32) { self.rawValue = rawValue }
+
+    private init(_ number: UInt32, generation: UInt32, kindBit: UInt32) {
+        precondition(number <= Self.maximumNumber, "a link's number has 15 bits")
+        rawValue = kindBit | number << 16 | generation & 0xFFFF
+    }
+
+    /// The largest number of a socket or relay.
+    public static let maximumNumber: UInt32 = 0x7FFF
+
+    /// The socket with that number, after its address has changed `generation` times.
+    public static func socket(_ number: UInt32, generation: UInt32 = 0) -> LocalLink {
+        LocalLink(number, generation: generation, kindBit: 0)
+    }
+
+    /// The relay with that number.
+    public static func relay(_ number: UInt32) -> LocalLink { LocalLink(number, generation: 0, kindBit: 1 << 31) }
+
+    /// The kind of link.
+    public var kind: Kind { rawValue >> 31 == 0 ? .socket : .relay }
+
+    /// The number of the socket, or of the relay.
+    public var number: UInt32 { rawValue >> 16 & Self.maximumNumber }
+
+    /// The rank of a path by this link when nobody says another: what goes by a relay is a backup.
+    public var rank: PathRank { kind == .relay ? .backup : .primary }
+}
+
+extension LocalLink: ExpressibleByIntegerLiteral {
+    /// Makes a link of its number as a whole.
+    public init(integerLiteral value: UInt32) { self.init(rawValue: value) }
 }
 
 /// One path of a connection, as it stands.
@@ -46,7 +102,8 @@ public enum PathRank: Int, Hashable, Sendable, Comparable {
 
 /// Decides which of a connection's validated paths carries it.
 ///
-/// A client asks it whenever a path has been validated or measured, never for a packet.
+/// A client asks it whenever a path has been validated or measured, never for a packet; so does a server that
+/// ``QUICConfiguration/serverChoosesPath``.
 public protocol PathChooser: Sendable {
     /// The best of `paths`, all of them validated; the one in use is among them and says so.
     ///

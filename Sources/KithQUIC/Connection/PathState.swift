@@ -4,11 +4,15 @@ import KithWire
 struct PathState {
     /// Its address.
     var address: PathAddress
-    var rank = PathRank.primary
+    var rank: PathRank
     /// Indicates whether the peer has shown that it receives there (RFC 9000 §8).
     var isValidated: Bool
+    /// Indicates whether only a small challenge has been answered, so that nobody knows yet whether it carries 1200 bytes.
+    var needsFullSize = false
     /// Indicates whether this end may send before that: a client to its server, at its own wish.
     var isTrusted = false
+    /// Indicates whether this end has asked for it: it is not pushed out by those the peer comes from.
+    var isOwn = false
     /// The numbers of bytes received and sent, for the limit before validation and for statistics.
     var bytesReceived: UInt64 = 0
     var bytesSent: UInt64 = 0
@@ -26,6 +30,8 @@ struct PathState {
     var isLeft = false
     /// Indicates whether it is in use and nothing has come along it since this end moved to it.
     var awaitsPeer = false
+    /// The time at which it was in use last.
+    var leftAt: Timestamp?
     /// Probe time-outs in a row without an answer, while it is in use.
     var consecutiveProbes = 0
     /// The time something authentic last came this way.
@@ -36,7 +42,11 @@ struct PathState {
     init(_ address: PathAddress, isValidated: Bool) {
         self.address = address
         self.isValidated = isValidated
+        rank = address.local.rank
     }
+
+    /// Indicates whether the peer is there, and full datagrams reach it.
+    var isProven: Bool { isValidated && !needsFullSize }
 
     /// Begins to be the path in use.
     mutating func putInUse() {
@@ -57,11 +67,22 @@ struct PathState {
 
 /// A PATH_RESPONSE to send.
 struct PathAnswer {
-    /// The most answers that may wait: nobody needs more at once (RFC 9000 §8.2.2).
-    static let limit = 4
+    /// The most answers to one address that may wait: nobody needs more at once (RFC 9000 §8.2.2).
+    static let limitPerAddress = 4
+    /// The most answers that may wait in all: a peer may try many addresses at once.
+    static let limit = 32
+
+    /// What is sent when it answers a probe from an address that has no path.
+    struct Probe {
+        /// The size of the datagram.
+        var limit: Int
+        /// Indicates whether the address is asked in return.
+        var challenges: Bool
+    }
 
     var data: UInt64
     var address: PathAddress
+    var probe: Probe?
 }
 
 /// The validation of one path (RFC 9000 §8.2): challenges, each with data of its own, until one is answered.

@@ -2,8 +2,12 @@
 ///
 /// Every path sends to an id of its own (RFC 9000 §9.5); what no path uses waits to be taken by the next.
 struct PeerConnectionIDs {
-    /// The number of ids we keep; the peer is told as `active_connection_id_limit`.
-    static let limit = 8
+    /// The number of ids kept for so many paths; the peer is told as `active_connection_id_limit`.
+    ///
+    /// One for each, and some to move to while those given back are replaced.
+    static func limit(paths: Int) -> Int { paths + 4 }
+    /// The number of ids kept at most.
+    let limit: Int
     /// The most retirements that may wait for the peer to hear of them (RFC 9000 §5.1.2).
     static let maximumRetirements = 64
     /// The most ids that may have been seen beyond one that is still missing.
@@ -41,7 +45,8 @@ struct PeerConnectionIDs {
     private(set) var handshakeID: ConnectionID
 
     /// Starts with what the handshake uses.
-    init(_ first: ConnectionID) {
+    init(_ first: ConnectionID, limit: Int) {
+        self.limit = limit
         entries = [Entry(sequence: 0, id: first, token: nil, isUsed: true)]
         current = first
         handshakeID = first
@@ -162,7 +167,7 @@ struct PeerConnectionIDs {
             }
             entries = kept
         }
-        guard entries.count <= Self.limit else {
+        guard entries.count <= limit else {
             throw TransportError(.connectionIDLimit, frameType: type, "more ids than allowed")
         }
         return hasRetired

@@ -45,6 +45,8 @@ extension QUICConnection {
         case pathChanged(PathAddress)
         /// A path that is not in use has been validated, and is held ready.
         case pathValidated(PathAddress)
+        /// A probe of the peer's came from an address that this end does not probe itself, and was answered there.
+        case peerReflexiveAddress(PathAddress)
         /// Nobody answered along a path; it is no longer held.
         case pathFailed(PathAddress)
         /// A probe time-out has passed, and nothing has come since something was sent along the path in use: the peer

@@ -5,6 +5,8 @@ struct FrameSummary {
     var isAckEliciting = false
     /// Indicates whether there are only frames that may probe another path.
     var isProbing = true
+    /// Indicates whether a challenge of ours, perhaps, is answered.
+    var hasPathResponse = false
 }
 
 // Frames in (RFC 9000 §12.4, §19).
@@ -38,6 +40,7 @@ extension QUICConnection {
                 return summary
             default:
                 guard space == .application else { throw Self.misplaced(0) }
+                if case .pathResponse = frame { summary.hasPathResponse = true }
                 try applicationFrame(frame, destination: destination, from: address, at: now)
                 guard isOpen else { return summary }
             }

@@ -158,7 +158,8 @@ extension QUICConnection {
     /// Keeps as many ids with the peer as it wants, within ours.
     mutating func issueConnectionIDs() {
         guard let peerParameters else { return }
-        let wanted = Int(min(peerParameters.activeConnectionIDLimit, UInt64(LocalConnectionIDs.target)))
+        let wanted = Int(
+            min(peerParameters.activeConnectionIDLimit, UInt64(PeerConnectionIDs.limit(paths: configuration.maxPaths))))
         while localIDs.count < wanted {
             let id = ConnectionID(random: configuration.random())
             localIDs.issue(id)

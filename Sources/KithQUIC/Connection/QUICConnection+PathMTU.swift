@@ -1,9 +1,12 @@
 // How large datagrams are: searched for, and given up when they stop getting through (RFC 8899, RFC 9000 §14).
 extension QUICConnection {
     /// Begins to look for the largest datagram of a path nothing is known about; until then they have 1200 bytes.
-    mutating func startPathMTUDiscovery() {
+    ///
+    /// Relays carry no more than networks do as a rule, whatever the frames of their protocol could hold.
+    mutating func startPathMTUDiscovery(on link: LocalLink? = nil) {
         let limit = Int(clamping: peerParameters?.maxUDPPayloadSize ?? 1200)
-        recovery.path.mtu.start(limit: min(max(configuration.udpPayloadSize, 1200), max(limit, 1200), 65527))
+        let bound = (link ?? path.address.local).kind == .relay ? 1452 : 65527
+        recovery.path.mtu.start(limit: min(max(configuration.udpPayloadSize, 1200), max(limit, 1200), bound))
         setDatagramSize(PathMTUDiscovery.smallest)
     }
 

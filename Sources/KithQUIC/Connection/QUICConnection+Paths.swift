@@ -6,15 +6,13 @@ import KithWire
 // it moves when the newest packet that is not a probe comes from elsewhere, and falls back on what was proven before
 // should nobody answer there. A client moves by itself, on the driver's word or the chooser's, and is not led by
 // addresses its server's packets come from. Where both ends agreed (`eitherEndMoves`), a server moves like a client, too,
-// and its client follows.
+// and its client follows; should both move at once, the server gives way.
 extension QUICConnection {
-    /// The most paths held at once, the one in use included.
-    public static var maximumPaths: Int { 4 }
-    /// The interval at which a client challenges the paths it holds ready.
+    /// The interval at which an end that chooses challenges the paths it holds ready.
     ///
     /// That keeps them open in the NATs, and their delay known.
     static var standbyInterval: Int64 { .seconds(15) }
-    /// After how many probe time-outs without an answer a client tries the paths it holds ready.
+    /// After how many probe time-outs without an answer an end tries the paths it holds ready.
     static var probesBeforeFallback: Int { 2 }
 
     // MARK: - What the driver asks for
@@ -23,16 +21,20 @@ extension QUICConnection {
     ///
     /// Only an end that ``mayMove`` does that.
     ///
-    /// - Returns: whether a challenge will be sent; false when it is not allowed, there are ``maximumPaths``, or the
-    ///   server has no unused connection id left for us.
-    public mutating func probePath(_ address: PathAddress, rank: PathRank = .primary, at now: Timestamp) -> Bool {
+    /// - Parameters:
+    ///   - address: the path's.
+    ///   - rank: its priority; nil for what its link has (``LocalLink/rank``), or what was said before.
+    ///   - now: the time.
+    /// - Returns: whether a challenge will be sent; false when it is not allowed, there are
+    ///   ``QUICConfiguration/maxPaths``, or the peer has no unused connection id left for us.
+    public mutating func probePath(_ address: PathAddress, rank: PathRank? = nil, at now: Timestamp) -> Bool {
         guard mayMove else { return false }
         if address == path.address {
-            path.rank = rank
+            path.rank = rank ?? path.rank
             return true
         }
         guard let index = findOrAddPath(address, at: now) else { return false }
-        otherPaths[index].rank = rank
+        otherPaths[index].rank = rank ?? otherPaths[index].rank
         otherPaths[index].isLeft = false
         if otherPaths[index].validation == nil { startValidation(ofOther: index, at: now) }
         updatePathDeadline()
@@ -50,8 +52,8 @@ extension QUICConnection {
         guard address != path.address else { return true }
         guard let index = findOrAddPath(address, at: now) else { return false }
         otherPaths[index].isLeft = false
-        if otherPaths[index].isValidated || address.remote == path.remote {
-            let isNew = !otherPaths[index].isValidated
+        if otherPaths[index].isProven || address.remote == path.remote {
+            let isNew = !otherPaths[index].isProven
             move(to: index, at: now)
             if let left = otherPaths.indices.last { otherPaths[left].isLeft = true }
             if isNew { startValidation(at: now) } else { events.append(.pathChanged(path.address)) }
@@ -62,6 +64,93 @@ extension QUICConnection {
         }
         updatePathDeadline()
         return true
+    }
+
+    /// Forgets a path that is held ready; does nothing for the one in use, or where there is none.
+    public mutating func forgetPath(_ address: PathAddress) {
+        guard let index = otherPaths.firstIndex(where: { $0.address == address }) else { return }
+        dropPath(index)
+        updatePathDeadline()
+    }
+
+    /// Says that a link is gone: its paths are forgotten, and if one was in use, the best of the others is instead.
+    ///
+    /// Where none is left, the path stays in use in name: only another can help, or a peer that comes from elsewhere.
+    public mutating func linkIsGone(_ link: LocalLink, at now: Timestamp) {
+        guard phase == .established else { return }
+        for index in otherPaths.indices.reversed() where otherPaths[index].address.local == link {
+            events.append(.pathFailed(otherPaths[index].address))
+            dropPath(index)
+        }
+        if path.address.local == link, mayMove {
+            path.consecutiveProbes = max(path.consecutiveProbes, Self.probesBeforeFallback)
+            let proven = otherPaths.indices.filter { otherPaths[$0].isProven }
+            if let best = proven.min(by: { isBetter(otherPaths[$0], otherPaths[$1]) }) {
+                let gone = path.address
+                events.append(.pathFailed(gone))
+                move(to: best, at: now)
+                if let left = otherPaths.indices.last, otherPaths[left].address == gone { dropPath(left) }
+                events.append(.pathChanged(path.address))
+                probeSoon(at: now)
+            } else {
+                tryOtherPaths(at: now)
+            }
+        }
+        updatePathDeadline()
+    }
+
+    private func isBetter(_ left: PathState, _ right: PathState) -> Bool {
+        if left.rank != right.rank { return left.rank < right.rank }
+        return (left.challengeDelay ?? .max) < (right.challengeDelay ?? .max)
+    }
+
+    /// Sends everything along a second path as well, until the peer has acknowledged something that was sent so.
+    ///
+    /// For a path in use that has fallen silent (``Event/peerSilent(_:)``): the connection goes on along the path the
+    /// acknowledgement came by, without a round trip to find out which one works. The peer sees copies, and drops one
+    /// of each. Ends also when the connection moves, and with nil.
+    ///
+    /// - Returns: whether it does; only along a path that has been validated, and by an end that ``mayMove``.
+    @discardableResult
+    public mutating func sendOnBoth(_ address: PathAddress?, at now: Timestamp) -> Bool {
+        redundantPath = nil
+        guard mayMove, let address, otherPaths.contains(where: { $0.address == address && $0.isProven }) else {
+            return false
+        }
+        redundantPath = address
+        redundantFrom = recovery.nextPacketNumber(.application)
+        // Both have to carry it.
+        fallBackToSmallest(at: now)
+        probeSoon(at: now)
+        return true
+    }
+
+    /// Counts the copy of a datagram, and answers where it goes.
+    mutating func noteCopy(_ length: Int) -> PathAddress? {
+        guard let index = otherPaths.firstIndex(where: { $0.address == redundantPath }) else {
+            redundantPath = nil
+            return nil
+        }
+        otherPaths[index].bytesSent += UInt64(length)
+        return redundantPath
+    }
+
+    /// Something came by `address` while everything is sent on two paths.
+    mutating func decideRedundancy(by address: PathAddress, at now: Timestamp) {
+        guard let acknowledged = recovery.largestAcknowledged(.application), acknowledged >= redundantFrom else {
+            return
+        }
+        defer { redundantPath = nil }
+        guard address == redundantPath, let index = otherPaths.firstIndex(where: { $0.address == address }) else {
+            return
+        }
+        move(to: index, at: now)
+        // It is looked at at once, so that the chooser does not return to what is silent.
+        if let left = otherPaths.indices.last, otherPaths[left].validation == nil {
+            startValidation(ofOther: left, at: now)
+        }
+        events.append(.pathChanged(path.address))
+        updatePathDeadline()
     }
 
     /// Says that the local network has changed or is back: whatever waits is tried at once, without back-off.
@@ -97,13 +186,16 @@ extension QUICConnection {
     }
 
     /// Indicates whether both ends let the server move, too.
-    private var eitherEndMoves: Bool { configuration.eitherEndMoves && (peerParameters?.eitherEndMoves ?? false) }
+    package var eitherEndMoves: Bool { configuration.eitherEndMoves && (peerParameters?.eitherEndMoves ?? false) }
 
     /// Indicates whether the peer follows where this end goes.
     private var isLeading: Bool { isClient || eitherEndMoves }
 
     /// Indicates whether this end goes where its peer's packets come from.
     private var isFollowing: Bool { !isClient || eitherEndMoves }
+
+    /// Indicates whether this end looks after the paths held ready, and its chooser decides among them.
+    private var isChoosing: Bool { isClient || configuration.serverChoosesPath && eitherEndMoves }
 
     /// Indicates whether this end may go over to another path now.
     ///
@@ -119,23 +211,26 @@ extension QUICConnection {
     // MARK: - The table
 
     /// Finds a path that is not in use, or makes one with an id of its own.
-    private mutating func findOrAddPath(_ address: PathAddress, at now: Timestamp) -> Int? {
+    mutating func findOrAddPath(_ address: PathAddress, at now: Timestamp) -> Int? {
         if let index = otherPaths.firstIndex(where: { $0.address == address }) { return index }
         guard makeRoom(at: now), let sequence = peerIDs.takeUnused() else { return nil }
         var added = PathState(address, isValidated: false)
         added.peerSequence = sequence
         added.isTrusted = isClient || path.isValidated && address.remote == path.remote
+        added.isOwn = true
         otherPaths.append(added)
         return otherPaths.count - 1
     }
 
     /// Lets the least useful path go when there are too many; false when none can be spared.
     private mutating func makeRoom(at now: Timestamp) -> Bool {
-        guard otherPaths.count + 1 >= Self.maximumPaths else { return true }
+        guard otherPaths.count + 1 >= configuration.maxPaths else { return true }
         // What was proven to be the peer's is what a spoofed address must not push out (RFC 9000 §9.3.2).
         let refuge = path.isValidated ? nil : newestValidated
         var victim: Int?
-        for index in otherPaths.indices where index != refuge {
+        // What this end asked for is forgotten only once it has been left.
+        for index in otherPaths.indices
+        where index != refuge && (otherPaths[index].isLeft || !otherPaths[index].isOwn) {
             guard let known = victim else {
                 victim = index
                 continue
@@ -147,20 +242,21 @@ extension QUICConnection {
                 victim = index
             }
         }
-        // A client asked for its paths: it forgets only those it has left.
-        guard let victim, !isClient || otherPaths[victim].isLeft || !otherPaths[victim].isTrusted else { return false }
+        guard let victim else { return false }
         dropPath(victim)
         return true
     }
 
     private var newestValidated: Int? {
-        otherPaths.indices.filter { otherPaths[$0].isValidated }
+        otherPaths.indices.filter { otherPaths[$0].isProven }
             .max { (otherPaths[$0].lastReceived ?? .zero) < (otherPaths[$1].lastReceived ?? .zero) }
     }
 
     /// Forgets a path that is not in use, and gives its id back unless another path shares it.
     private mutating func dropPath(_ index: Int) {
-        let sequence = otherPaths.remove(at: index).peerSequence
+        let dropped = otherPaths.remove(at: index)
+        if dropped.address == redundantPath { redundantPath = nil }
+        let sequence = dropped.peerSequence
         if path.peerSequence != sequence, !otherPaths.contains(where: { $0.peerSequence == sequence }) {
             peerIDs.retire(sequence)
         }
@@ -223,19 +319,26 @@ extension QUICConnection {
     ///   - destination: the id of ours it was sent to.
     ///   - size: of its datagram.
     ///   - isProbe: whether it carried nothing but probing frames (RFC 9000 §9.1).
+    ///   - isAnswer: whether a PATH_RESPONSE was among them.
     ///   - isNewest: whether none with a larger number has come.
     ///   - now: when it came.
     mutating func receivedElsewhere(
-        _ address: PathAddress, destination: ConnectionID, size: Int, isProbe: Bool, isNewest: Bool,
-        at now: Timestamp
+        _ address: PathAddress, destination: ConnectionID, size: Int, isProbe: Bool, isAnswer: Bool,
+        isNewest: Bool, at now: Timestamp
     ) {
         guard isHandshakeConfirmed, isOpen else { return }
         if let index = otherPaths.firstIndex(where: { $0.address == address }) {
             otherPaths[index].lastReceived = now
             otherPaths[index].localID = destination
-            // What was on its way when this end moved does not lead it back.
-            if isFollowing, !isProbe, isNewest, !isLeading || !path.awaitsPeer { follow(to: index, at: now) }
+            // What was on its way when this end moved does not lead it back; should both have moved, the server gives way.
+            let isBelated =
+                path.awaitsPeer
+                && (isClient || otherPaths[index].leftAt.map { now - $0 < 3 * recovery.probeTimeout } ?? false)
+            if isFollowing, !isProbe, isNewest, !isLeading || !isBelated { follow(to: index, at: now) }
             return
+        }
+        if isProbe, size <= CandidateProbes.size, eitherEndMoves {
+            return receivedProbe(from: address, size: size, isAnswer: isAnswer, at: now)
         }
         // A server that moves by itself is not followed (RFC 9000 §9), unless that was agreed.
         guard isFollowing, let index = addPeersPath(address, destination: destination, at: now) else { return }
@@ -274,8 +377,9 @@ extension QUICConnection {
         let isProven = otherPaths[index].isValidated
         move(to: index, at: now)
         path.awaitsPeer = false
-        // The peer knows why it went: a chooser that finds the old way shorter does not lead it back there.
-        if let left = otherPaths.indices.last { otherPaths[left].isLeft = true }
+        // The peer knows why it went: a chooser that finds the old way shorter does not lead it back there. From a direct
+        // path to a relay it went because of silence: once there is an answer, the direct one is better again.
+        if let left = otherPaths.indices.last { otherPaths[left].isLeft = otherPaths[left].rank >= path.rank }
         if isProven {
             events.append(.pathChanged(path.address))
         } else if path.validation == nil {
@@ -291,6 +395,9 @@ extension QUICConnection {
 
     /// Queues the answer to a PATH_CHALLENGE (RFC 9000 §8.2.2).
     mutating func receivedPathChallenge(_ data: UInt64, on address: PathAddress) {
+        if pathAnswers.count(where: { $0.address == address }) >= PathAnswer.limitPerAddress {
+            pathAnswers.remove(at: pathAnswers.firstIndex { $0.address == address } ?? 0)
+        }
         if pathAnswers.count >= PathAnswer.limit { pathAnswers.removeFirst() }
         pathAnswers.append(PathAnswer(data: data, address: address))
     }
@@ -306,18 +413,25 @@ extension QUICConnection {
         } else if let index = otherPaths.firstIndex(where: { $0.validation?.challenge(data) != nil }),
             let challenge = otherPaths[index].validation?.challenge(data)
         {
-            let wasValidated = otherPaths[index].isValidated
+            // An address is news when it is proven; one that answered a small challenge, when it carries full ones.
+            let isNews = !otherPaths[index].isValidated || otherPaths[index].needsFullSize && challenge.isFullSize
             Self.answered(&otherPaths[index], challenge, giveUpAfter: validationSpan, at: now)
-            if !wasValidated { events.append(.pathValidated(otherPaths[index].address)) }
-            let isFallback = isClient && path.consecutiveProbes >= Self.probesBeforeFallback
+            if isNews { events.append(.pathValidated(otherPaths[index].address)) }
+            let isFallback = mayMove && path.consecutiveProbes >= Self.probesBeforeFallback
             if otherPaths[index].movesWhenValidated || isFallback {
                 move(to: index, at: now)
-                if let left = otherPaths.indices.last { otherPaths[left].isLeft = !isFallback }
+                if let left = otherPaths.indices.last {
+                    otherPaths[left].isLeft = !isFallback
+                    // The chooser does not return to what is silent before it has answered.
+                    if isFallback, otherPaths[left].validation == nil { startValidation(ofOther: left, at: now) }
+                }
                 events.append(.pathChanged(path.address))
                 probeSoon(at: now)
             } else {
                 chooseAgain(at: now)
             }
+        } else if let probe = probes.answered(data, at: now) {
+            makePath(of: probe, at: now)
         }
         updatePathDeadline()
     }
@@ -329,6 +443,7 @@ extension QUICConnection {
         path.challengeDelay = max(1, now - challenge.sent)
         path.lastReceived = now
         if challenge.isFullSize {
+            path.needsFullSize = false
             path.validation = nil
         } else {
             path.validation?.requireFullSize(at: now, giveUpAfter: span)
@@ -337,7 +452,7 @@ extension QUICConnection {
 
     /// Lets the chooser decide, among what is proven.
     private mutating func chooseAgain(at now: Timestamp) {
-        guard isClient, mayMove, !otherPaths.isEmpty else { return }
+        guard isChoosing, mayMove, !otherPaths.isEmpty else { return }
         var places = [-1]
         var candidates = [status(of: path, isActive: true)]
         for index in otherPaths.indices
@@ -368,10 +483,12 @@ extension QUICConnection {
             next.estimates = nil
             if let delay = next.challengeDelay { recovery.seed(delay: delay) }
             // Nothing larger than every path carries is sent where nobody has measured (RFC 9000 §14.3).
-            startPathMTUDiscovery()
+            startPathMTUDiscovery(on: next.address.local)
         }
         recovery.isAmplificationBlocked = false
+        redundantPath = nil
         next.putInUse()
+        path.leftAt = now
         otherPaths.append(path)
         path = next
         peerIDs.use(path.peerSequence)
@@ -406,13 +523,13 @@ extension QUICConnection {
         path.validation = PathValidation(at: now, giveUpAfter: validationSpan)
     }
 
-    private mutating func startValidation(ofOther index: Int, at now: Timestamp) {
+    mutating func startValidation(ofOther index: Int, at now: Timestamp) {
         otherPaths[index].validation = PathValidation(at: now, giveUpAfter: validationSpan)
     }
 
-    /// The active path does not answer: a client tries the others it holds.
+    /// The active path does not answer: an end that may move tries the others it holds.
     mutating func tryOtherPaths(at now: Timestamp) {
-        guard isClient, path.consecutiveProbes >= Self.probesBeforeFallback else { return }
+        guard mayMove, path.consecutiveProbes >= Self.probesBeforeFallback else { return }
         for index in otherPaths.indices where otherPaths[index].validation == nil {
             startValidation(ofOther: index, at: now)
         }
@@ -422,10 +539,11 @@ extension QUICConnection {
     /// Updates the time at which a path next needs attention; it is stored because every datagram asks for it.
     mutating func updatePathDeadline() {
         var earliest = path.validation?.due ?? .distantFuture
+        let isChoosing = isChoosing
         for other in otherPaths {
             if let validation = other.validation {
                 earliest = min(earliest, validation.due)
-            } else if isClient, let last = other.lastReceived {
+            } else if isChoosing, let last = other.lastReceived {
                 earliest = min(earliest, last.advanced(nanoseconds: Self.standbyInterval))
             }
         }
@@ -435,12 +553,14 @@ extension QUICConnection {
     /// Gives up on paths that did not answer, and looks after those held ready.
     mutating func pathsTimedOut(at now: Timestamp) {
         guard phase == .established, pathDeadline <= now else { return }
+        probes.forgetOld(at: now)
+        let isChoosing = isChoosing
         for index in otherPaths.indices.reversed() {
             if let validation = otherPaths[index].validation {
                 guard validation.deadline <= now else { continue }
                 events.append(.pathFailed(otherPaths[index].address))
                 dropPath(index)
-            } else if isClient, let last = otherPaths[index].lastReceived,
+            } else if isChoosing, let last = otherPaths[index].lastReceived,
                 last.advanced(nanoseconds: Self.standbyInterval) <= now
             {
                 startValidation(ofOther: index, at: now)
@@ -472,14 +592,33 @@ extension QUICConnection {
 
     /// Returns whether some path is owed a datagram of its own.
     @inline(__always)
-    func isPathDatagramDue(at now: Timestamp) -> Bool { !pathAnswers.isEmpty || pathDeadline <= now }
+    func isPathDatagramDue(at now: Timestamp) -> Bool {
+        !pathAnswers.isEmpty || pathDeadline <= now || !probes.waiting.isEmpty
+    }
 
     /// Writes the next datagram that a path is owed: a challenge, an answer to one, or both.
     mutating func writePathDatagram(_ buffer: UnsafeMutableRawBufferPointer, at now: Timestamp) -> Transmit? {
         guard spaces[.application].writeKeys != nil, phase == .established else { return nil }
         while let answer = pathAnswers.first {
             pathAnswers.removeFirst()
+            if let probe = answer.probe, !hasPath(answer.address) {
+                if let transmit = unsafe writeProbe(
+                    buffer, to: answer.address, answer: answer.data, challenges: probe.challenges, limit: probe.limit,
+                    at: now)
+                {
+                    return transmit
+                }
+                continue
+            }
             if let transmit = unsafe writePathDatagram(buffer, on: answer.address, answer: answer.data, at: now) {
+                return transmit
+            }
+        }
+        while let address = probes.takeWaiting() {
+            guard !hasPath(address) else { continue }
+            if let transmit = unsafe writeProbe(
+                buffer, to: address, answer: nil, challenges: true, limit: CandidateProbes.size, at: now)
+            {
                 return transmit
             }
         }
@@ -494,6 +633,10 @@ extension QUICConnection {
             if let transmit = unsafe writePathDatagram(buffer, on: address, answer: nil, at: now) { return transmit }
         }
         return nil
+    }
+
+    private func hasPath(_ address: PathAddress) -> Bool {
+        address == path.address || otherPaths.contains { $0.address == address }
     }
 
     private mutating func writePathDatagram(

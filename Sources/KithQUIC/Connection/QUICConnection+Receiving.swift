@@ -7,11 +7,11 @@ extension QUICConnection {
     /// - Parameters:
     ///   - datagram: its bytes; they are garbage afterwards.
     ///   - remote: the sender's address.
-    ///   - local: the driver's number of the socket it came to (``PathAddress/local``).
+    ///   - local: the link it came by.
     ///   - ecn: the two ECN bits of the IP header.
     ///   - now: when it arrived.
     public mutating func receive(
-        _ datagram: UnsafeMutableRawBufferPointer, from remote: NetworkAddress, to local: UInt32 = 0, ecn: UInt8,
+        _ datagram: UnsafeMutableRawBufferPointer, from remote: NetworkAddress, to local: LocalLink = 0, ecn: UInt8,
         at now: Timestamp
     ) {
         guard phase != .drained, unsafe !datagram.isEmpty else { return }
@@ -193,11 +193,14 @@ extension QUICConnection {
         if address == path.address {
             path.lastReceived = now
             path.localID = destination
-            path.awaitsPeer = false
+            // A challenge shows that the peer looks at the path, not that it has come over to it.
+            if !summary.isProbing { path.awaitsPeer = false }
+            if redundantPath != nil { decideRedundancy(by: address, at: now) }
         } else {
             receivedElsewhere(
-                address, destination: destination, size: size, isProbe: summary.isProbing, isNewest: isNewest,
-                at: now)
+                address, destination: destination, size: size, isProbe: summary.isProbing,
+                isAnswer: summary.hasPathResponse, isNewest: isNewest, at: now)
+            if redundantPath != nil { decideRedundancy(by: address, at: now) }
         }
         heardAfterSilence(at: now)
     }

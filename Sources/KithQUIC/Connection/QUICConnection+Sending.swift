@@ -55,8 +55,10 @@ extension QUICConnection {
         // One send carries one mark: what follows may be marked otherwise (RFC 9000 §13.4.1).
         let ecn: UInt8 = recovery.isMarkingECN ? 2 : 0
         recovery.batchEnded()
-        return Transmit(
+        var transmit = Transmit(
             remote: path.remote, local: path.address.local, length: length, segmentSize: segment, ecn: ecn)
+        if redundantPath != nil { transmit.copy = noteCopy(length) }
+        return transmit
     }
 
     // MARK: - 1-RTT

@@ -156,12 +156,14 @@ public struct QUICStatistics: Hashable, Sendable {
 public struct Transmit: Hashable, Sendable {
     /// The peer's address.
     public var remote: NetworkAddress
-    /// The driver's number of the socket to send from (``PathAddress/local``).
-    public var local: UInt32
+    /// The link to send by.
+    public var local: LocalLink
     /// The number of bytes written.
     public var length: Int
     /// The size of every datagram in them but the last, which may be shorter.
     public var segmentSize: Int
     /// The two ECN bits to send with.
     public var ecn: UInt8
+    /// Another path along which the same bytes are to be sent, too (``QUICConnection/sendOnBoth(_:at:)``).
+    public var copy: PathAddress?
 }

@@ -55,6 +55,11 @@ public struct QUICConnection: ~Copyable {
     var path: PathState
     var otherPaths: [PathState] = []
     var pathAnswers: [PathAnswer] = []
+    var probes = CandidateProbes()
+    /// The path that everything is also sent along while the one in use is silent.
+    var redundantPath: PathAddress?
+    /// The number of the first packet sent so.
+    var redundantFrom: UInt64 = 0
     /// The time at which a path next needs attention without any traffic.
     var pathDeadline = Timestamp.distantFuture
     /// While nothing else has happened since a PLPMTUD probe was written.
@@ -116,7 +121,7 @@ public struct QUICConnection: ~Copyable {
         initialDestination = opening.destination
         firstLocalID = ConnectionID(random: configuration.random())
         localIDs = LocalConnectionIDs(firstLocalID)
-        peerIDs = PeerConnectionIDs(opening.peer)
+        peerIDs = PeerConnectionIDs(opening.peer, limit: PeerConnectionIDs.limit(paths: configuration.maxPaths))
         path = PathState(opening.address, isValidated: isClient || opening.isAddressValidated)
         if isClient { token = configuration.addressToken }
         var recovering = RecoveryConfiguration()
@@ -165,11 +170,11 @@ public struct QUICConnection: ~Copyable {
 
     /// Starts a connection to the server at `remote`; the first flight is ready to be sent.
     ///
-    /// `local` is the driver's number of the socket it leaves by (``PathAddress/local``).
+    /// `local` is the link it leaves by.
     ///
     /// - Throws: `KithError/Code/invalid` when the credentials cannot be used.
     public static func client(
-        _ configuration: QUICConfiguration, remote: NetworkAddress, local: UInt32 = 0, at now: Timestamp
+        _ configuration: QUICConfiguration, remote: NetworkAddress, local: LocalLink = 0, at now: Timestamp
     ) throws(KithError) -> QUICConnection {
         var connection = try QUICConnection(
             configuration, isClient: true,
@@ -188,14 +193,14 @@ public struct QUICConnection: ~Copyable {
     /// - Parameters:
     ///   - configuration: how this end behaves.
     ///   - remote: where the datagram came from.
-    ///   - local: the driver's number for the socket it came to.
+    ///   - local: the link it came by.
     ///   - initial: its header.
     ///   - proof: what its token proves about the client's address; refuse ``AddressTokens/Proof/invalid`` instead.
     ///   - now: when it came.
     /// - Returns: the connection, which has not read the datagram yet.
     /// - Throws: `KithError/Code/invalid` when the credentials cannot be used, or the version is not spoken.
     public static func server(
-        _ configuration: QUICConfiguration, remote: NetworkAddress, local: UInt32 = 0, initial: DatagramHeader,
+        _ configuration: QUICConfiguration, remote: NetworkAddress, local: LocalLink = 0, initial: DatagramHeader,
         proof: AddressTokens.Proof = .none, at now: Timestamp
     ) throws(KithError) -> QUICConnection {
         guard let version = QUICVersion(rawValue: initial.version), configuration.versions.contains(version) else {

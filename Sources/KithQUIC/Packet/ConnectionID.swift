@@ -36,10 +36,18 @@ public struct ConnectionID: Hashable, Sendable {
     }
 
     /// An id of the length this engine issues, from 64 random bits.
+    ///
+    /// It never makes a short packet look like STUN, whose cookie is in bytes 4 to 7 of a message: the two share a
+    /// socket, and the first byte does not tell them apart where the QUIC bit is greased (RFC 8489 §5, RFC 9287).
     init(random: UInt64) {
         first = random
         length = UInt8(Self.localLength)
+        // Any other cookie will do, and the complement is one.
+        if random.littleEndian >> 24 & 0xFFFF_FFFF == UInt64(Self.stunCookie.byteSwapped) { first = ~random }
     }
+
+    /// The magic cookie of STUN messages, big-endian (RFC 8489 §5).
+    private static let stunCookie: UInt32 = 0x2112_A442
 
     private mutating func set(_ byte: UInt8, at index: Int) {
         switch index {

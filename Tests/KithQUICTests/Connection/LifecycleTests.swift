@@ -457,9 +457,9 @@ final class SharedLines: Sendable {
         #expect(pair.connect())
         pair.run(seconds: 1)
         let added = pair.serverEvents.filter { if case .connectionIDAdded = $0 { true } else { false } }
-        // The client's choice, ours, and seven more: as many as the client keeps.
-        #expect(added.count == 9)
+        // The client's choice, ours, and eleven more: as many as the client keeps.
+        #expect(added.count == 13)
         let held = pair.client.peerIDs.count
-        #expect(held == 8)
+        #expect(held == 12)
     }
 }

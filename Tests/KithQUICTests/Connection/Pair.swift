@@ -41,8 +41,8 @@ final class Pair {
         var from: NetworkAddress
         var due: Timestamp
         var toServer: Bool
-        /// The number of the receiver's socket it comes to.
-        var local: UInt32 = 0
+        /// The receiver's link it comes by.
+        var local: LocalLink = 0
     }
 
     static let clientAddress = NetworkAddress(ipv4: (192, 0, 2, 1), port: 1111)
@@ -56,10 +56,10 @@ final class Pair {
     var delay: Int64 = 5_000_000
     var clientFrom = Pair.clientAddress
     /// Where the client's other sockets are; 0 is at `clientFrom`.
-    var clientLocals: [UInt32: NetworkAddress] = [:]
+    var clientLocals: [LocalLink: NetworkAddress] = [:]
     var serverFrom = Pair.serverAddress
     /// Where the server's other sockets are; 0 is at `serverFrom`.
-    var serverLocals: [UInt32: NetworkAddress] = [:]
+    var serverLocals: [LocalLink: NetworkAddress] = [:]
     /// How long datagrams along one of the client's addresses take, where it is not `delay`.
     var delays: [NetworkAddress: Int64] = [:]
     /// What the server received from each address, and sent to it.
@@ -115,6 +115,11 @@ final class Pair {
     }
 
     private func queue(_ transmit: Transmit, toServer: Bool) {
+        if let path = transmit.copy {
+            var copy = transmit
+            (copy.remote, copy.local, copy.copy) = (path.remote, path.local, nil)
+            queue(copy, toServer: toServer)
+        }
         var offset = 0
         while offset < transmit.length {
             let end = min(offset + transmit.segmentSize, transmit.length)

@@ -26,7 +26,7 @@ import Testing
         return try pair.serverRead(id).bytes == patterned(count)
     }
 
-    private func path(_ remote: NetworkAddress, _ local: UInt32 = 0) -> PathAddress {
+    private func path(_ remote: NetworkAddress, _ local: LocalLink = 0) -> PathAddress {
         PathAddress(remote: remote, local: local)
     }
 
@@ -136,16 +136,18 @@ import Testing
     @Test func `ids given back by moving often are replaced by the peer`() throws {
         let pair = try connected()
         for round in 0..<40 {
-            let local = UInt32(10 + round)
+            let local = LocalLink.socket(UInt32(10 + round))
             pair.clientLocals = [local: NetworkAddress(ipv4: (198, 51, 100, UInt8(round)), port: 777)]
-            pair.clientLocals[local &- 1] = NetworkAddress(ipv4: (198, 51, 100, UInt8(max(0, round - 1))), port: 777)
+            pair.clientLocals[.socket(UInt32(9 + round))] = NetworkAddress(
+                ipv4: (198, 51, 100, UInt8(max(0, round - 1))), port: 777)
             let moves = pair.client.migrate(to: path(Pair.serverAddress, local), at: pair.now)
             #expect(moves, "round \(round)")
             #expect(try sendsOn(pair), "round \(round)")
         }
         let held = (pair.client.paths.count, pair.server?.paths.count ?? 0, pair.client.peerIDs.count)
-        #expect(held.0 <= QUICConnection.maximumPaths && held.1 <= QUICConnection.maximumPaths)
-        #expect(held.2 <= PeerConnectionIDs.limit)
+        let limit = pair.serverConfiguration.maxPaths
+        #expect(held.0 <= limit && held.1 <= limit)
+        #expect(held.2 <= PeerConnectionIDs.limit(paths: limit))
     }
 
     @Test func `a server that forbids moving is obeyed`() throws {
@@ -167,12 +169,14 @@ import Testing
     }
 
     @Test func `more paths than the limit are refused`() throws {
-        let pair = try connected()
-        var began: [Bool] = []
-        for local in 1...6 {
-            began.append(pair.client.probePath(path(Pair.serverAddress, UInt32(local)), at: pair.now))
+        for limit in [4, 8] {
+            let pair = try connected(client: { $0.maxPaths = limit })
+            var began: [Bool] = []
+            for number in 1...10 {
+                began.append(pair.client.probePath(path(Pair.serverAddress, .socket(UInt32(number))), at: pair.now))
+            }
+            #expect(began == (1...10).map { $0 < limit })
         }
-        #expect(began == [true, true, true, false, false, false])
     }
 
     @Test func `a path nobody answers on is given up, and its id given back`() throws {
@@ -194,7 +198,7 @@ import Testing
         func paths(_ delays: [Int64?], _ ranks: [PathRank] = [.primary, .primary, .primary]) -> [PathStatus] {
             delays.enumerated().map { index, delay in
                 PathStatus(
-                    address: PathAddress(remote: Pair.serverAddress, local: UInt32(index)), rank: ranks[index],
+                    address: PathAddress(remote: Pair.serverAddress, local: .socket(UInt32(index))), rank: ranks[index],
                     isActive: index == 0, isValidated: true, roundTrip: delay.map { $0 * 1_000_000 }, bytesSent: 0,
                     bytesReceived: 0)
             }
@@ -479,7 +483,7 @@ import Testing
                 case 1: pair.clientFrom = NetworkAddress(ipv4: UInt32.random(in: 1..<1 << 24, using: &random), port: 9)
                 case 2: pair.client.networkChanged(at: pair.now)
                 default:
-                    let local = UInt32.random(in: 0...2, using: &random)
+                    let local = LocalLink(rawValue: UInt32.random(in: 0...2, using: &random))
                     _ = pair.client.migrate(to: PathAddress(remote: Pair.serverAddress, local: local), at: pair.now)
                 }
             }
@@ -498,7 +502,7 @@ import Testing
     }
 
     private func filled() throws -> PeerConnectionIDs {
-        var ids = PeerConnectionIDs(Self.id(0))
+        var ids = PeerConnectionIDs(Self.id(0), limit: 8)
         for number in 1..<8 {
             let retired = try ids.add(
                 sequence: UInt64(number), retirePriorTo: 0, id: Self.id(UInt64(number)),
@@ -538,7 +542,7 @@ import Testing
     }
 
     @Test func `ids retired faster than we can say so are a CONNECTION_ID_LIMIT_ERROR`() throws {
-        var ids = PeerConnectionIDs(Self.id(0))
+        var ids = PeerConnectionIDs(Self.id(0), limit: 8)
         let error = #expect(throws: TransportError.self) {
             for number in UInt64(1)...1000 {
                 _ = try ids.add(sequence: number, retirePriorTo: number, id: Self.id(number), token: Self.token(1))
@@ -549,7 +553,7 @@ import Testing
     }
 
     @Test func `ids with endless gaps are a CONNECTION_ID_LIMIT_ERROR`() throws {
-        var ids = PeerConnectionIDs(Self.id(0))
+        var ids = PeerConnectionIDs(Self.id(0), limit: 8)
         let error = #expect(throws: TransportError.self) {
             for number in 1...1000 as ClosedRange<UInt64> {
                 _ = try ids.add(sequence: 2 * number, retirePriorTo: 0, id: Self.id(number), token: Self.token(1))
@@ -586,7 +590,7 @@ import Testing
         pair.run(seconds: 1)
         let before = pair.client.peerIDs.current
         let retired = try pair.client.peerIDs.add(
-            sequence: 8, retirePriorTo: 4, id: Self.id(8), token: Self.token(8))
+            sequence: 12, retirePriorTo: 4, id: Self.id(12), token: Self.token(12))
         #expect(retired)
         pair.client.replaceRetiredIDs()
         let (after, held) = (pair.client.peerIDs.current, pair.client.peerIDs.id(of: pair.client.path.peerSequence))

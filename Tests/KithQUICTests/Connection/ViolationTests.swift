@@ -87,7 +87,7 @@ import Testing
 
     @Test func `more connection ids than allowed are a CONNECTION_ID_LIMIT_ERROR`() throws {
         let got = try code { writer in
-            for sequence: UInt64 in 10..<20 {
+            for sequence: UInt64 in 20..<40 {
                 guard let id = ConnectionID([UInt8](repeating: UInt8(sequence), count: 8)),
                     let token = ResetToken([UInt8](repeating: UInt8(sequence), count: 16))
                 else { return }

@@ -267,7 +267,8 @@ struct Conversation {
             if isClient { isDrained.client = true } else { isDrained.server = true }
         case .connectionIDAdded, .connectionIDRetired, .resetTokenAdded, .resetTokenRetired, .handshakeConfirmed,
             .streamsAvailable, .datagram, .pathChanged,
-            .pathValidated, .pathFailed, .peerSilent, .newToken, .sessionTicket, .earlyDataPossible, .earlyDataRejected:
+            .pathValidated, .pathFailed, .peerSilent, .peerReflexiveAddress, .newToken, .sessionTicket,
+            .earlyDataPossible, .earlyDataRejected:
             break
         }
     }

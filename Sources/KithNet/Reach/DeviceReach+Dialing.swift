@@ -1,0 +1,326 @@
+import KithIO
+package import KithIdentity
+import KithReach
+import Synchronization
+package import KithWire
+
+// Other devices: what they announce, and how they are dialed.
+extension DeviceReach {
+    func peerAnnounced(_ announced: [RelayAddress], _ device: DeviceID, at now: ContinuousClock.Instant) {
+        // The NAT may have given the port up since servers were asked last.
+        if let lastQuestions, now - lastQuestions > Self.questionInterval { nextQuestions = now }
+        let before = relays(of: device)
+        let mine = ownRelays
+        let relays = announced.filter { $0.mayBeNamedByPeers || mine.contains($0) || before.contains($0) }
+            .prefix(PeerRelays.maxPerDevice)
+        known.withLock { $0[device] = Known(relays: Array(relays), isAnnounced: true) }
+        if preference(for: device) != .local { peers.announced(Array(relays), by: device, own: mine, at: now) }
+        usePeerRelays(of: device, at: now)
+    }
+
+    /// Keeps what devices have announced, as often as they may change what is used of it.
+    func keepAnnounced(of device: DeviceID) {
+        guard let known = known.withLock({ $0[device] }), known.isAnnounced else { return }
+        if store.relays(device) != known.relays { store.keepRelays(device, known.relays) }
+    }
+
+    /// Opens the links to a device's relays, and has its connections hold paths by them.
+    func usePeerRelays(of device: DeviceID, at now: ContinuousClock.Instant) {
+        needsChanged(at: now)
+        if !peers.isPending(device) { keepAnnounced(of: device) }
+        let relays = preference(for: device) == .local ? [] : peers.relays(of: device)
+        let links = relays.compactMap { open($0, at: now)?.link.number }
+        endpoint.setLinks(links, of: device)
+    }
+
+    /// The links to a device: the numbers of those that are open, and what the others come to.
+    func links(to device: DeviceID) -> (open: [UInt32], opening: [Promise<UInt32?>]) {
+        guard phase != .stopped, preference(for: device) != .local else { return ([], []) }
+        let now = ContinuousClock.now
+        let addresses = peers.use(relays(of: device), for: device, own: ownRelays, at: now)
+        needsChanged(at: now)
+        var (numbers, opening) = ([UInt32](), [Promise<UInt32?>]())
+        for address in addresses {
+            guard let relay = open(address, at: now) else { continue }
+            switch relay.state {
+            case .connected:
+                numbers.append(relay.link.number)
+                continue
+            case .denied: continue
+            case .waiting, .captive: relay.link.client.networkChanged()
+            case .idle, .connecting, .restarting, .closed: break
+            }
+            let promise = relay.opening ?? Promise<UInt32?>()
+            relays[address]?.opening = promise
+            opening.append(promise)
+        }
+        return (numbers, opening)
+    }
+
+    /// The open connection to a device, or a new one at one of `addresses` or through one of the relays at which it is
+    /// to be found.
+    ///
+    /// The preference for the device holds: addresses elsewhere are not dialed for `local`, none is for `relay`, and for
+    /// `direct` it waits for the path to be one.
+    ///
+    /// - Throws: as ``Endpoint/connect(to:at:timeout:)``; `.unreachable` where the preferred way does not exist.
+    package nonisolated func connect(
+        to peer: DeviceID, at addresses: [NetworkAddress], isEarly: Bool = false, timeout: Duration
+    ) async throws(KithError) -> Connection {
+        let deadline = ContinuousClock.now + timeout
+        let preference = preference(for: peer)
+        let addresses = self.addresses(addresses, for: peer)
+        while true {
+            let connection = try await connection(
+                to: peer, at: addresses, isEarly: isEarly && preference == .auto, until: deadline)
+            if preference == .auto { return connection }
+            if try await settles(connection, with: peer, by: preference, until: deadline) { return connection }
+        }
+    }
+
+    /// Waits until a connection goes along a path as preferred; false when it ends before.
+    private nonisolated func settles(
+        _ connection: Connection, with peer: DeviceID, by preference: ReachPreference,
+        until deadline: ContinuousClock.Instant
+    ) async throws(KithError) -> Bool {
+        while connection.isOpen {
+            let change = pathChanges.withLock { changes in
+                let change = changes[peer] ?? Promise<Void>()
+                changes[peer] = change
+                return change
+            }
+            guard let path = await connection.statistics().paths.first(where: \.isActive) else { break }
+            if preference.permits(path) { return true }
+            guard deadline > .now, await Self.wait(for: change, until: deadline) else { throw preference.failure }
+        }
+        guard deadline > .now else { throw preference.failure }
+        return false
+    }
+
+    /// Waits until a promise is fulfilled; false when the time is up before, or the task is cancelled.
+    private static func wait(for promise: Promise<Void>, until deadline: ContinuousClock.Instant) async -> Bool {
+        await withTaskGroup(of: Bool.self) { group in
+            group.addTask { (try? await promise.valueUnlessCancelled()) != nil }
+            group.addTask {
+                // Cancelled when the promise is fulfilled.
+                try? await Task.sleep(until: deadline, clock: .continuous)
+                return false
+            }
+            defer { group.cancelAll() }
+            return await group.next() ?? false
+        }
+    }
+
+    private nonisolated func connection(
+        to peer: DeviceID, at addresses: [NetworkAddress], isEarly: Bool, until deadline: ContinuousClock.Instant
+    ) async throws(KithError) -> Connection {
+        if let open = endpoint.connection(to: peer) { return open }
+        let isKnown = !addresses.isEmpty || !relays(of: peer).isEmpty
+        if !isKnown { _ = await askDirectories(for: peer, until: deadline) }
+        do {
+            return try await reach(peer, at: addresses, isEarly: isEarly, until: deadline)
+        } catch {
+            // It is not where it was; by now it may be elsewhere.
+            guard error.code == .unreachable, isKnown, await askDirectories(for: peer, until: deadline), deadline > .now
+            else {
+                throw error
+            }
+            return try await reach(peer, at: [], isEarly: isEarly, until: deadline)
+        }
+    }
+
+    /// Asks the directories at which relays a device is, for as long as there is; true when they say something new.
+    private nonisolated func askDirectories(for device: DeviceID, until deadline: ContinuousClock.Instant) async -> Bool
+    {
+        guard options.directories != nil else { return false }
+        return await withTaskGroup(of: Bool.self) { group in
+            group.addTask { await self.askDirectories(for: device) }
+            group.addTask {
+                // Cancelled when they have answered.
+                try? await Task.sleep(until: deadline, clock: .continuous)
+                return false
+            }
+            defer { group.cancelAll() }
+            return await group.next() ?? false
+        }
+    }
+
+    /// Asks the directories at which relays a device is; true when they say something new.
+    nonisolated func askDirectories(for device: DeviceID) async -> Bool {
+        guard preference(for: device) != .local else { return false }
+        // Directories that do not answer only make things slower.
+        guard let found = try? await options.directories?.resolve(device), let record = try? DeviceRecord(found.record)
+        else { return false }
+        let (before, mine) = (relays(of: device), ownRelays)
+        let relays = record.relays.filter { $0.mayBeNamedByPeers || mine.contains($0) || before.contains($0) }
+            .prefix(PeerRelays.maxPerDevice)
+        guard !relays.isEmpty, Array(relays) != before else { return false }
+        note(Array(relays), of: device)
+        return true
+    }
+
+    /// Asks the directories while a dial is under way that takes long, and has it try what they say.
+    nonisolated func askDirectories(whileDialing peer: DeviceID) async {
+        guard options.directories != nil, (try? await Task.sleep(for: Self.directoryWait)) != nil,
+            await askDirectories(for: peer)
+        else { return }
+        let (open, opening) = await links(to: peer)
+        for number in open { endpoint.found(peer, by: number) }
+        for promise in opening {
+            // Cancelled when the dial is over.
+            if let number = try? await promise.valueUnlessCancelled() { endpoint.found(peer, by: number) }
+        }
+    }
+
+    /// Dials at addresses and through relays that are known, until one answers.
+    private nonisolated func reach(
+        _ peer: DeviceID, at addresses: [NetworkAddress], isEarly: Bool, until deadline: ContinuousClock.Instant
+    ) async throws(KithError) -> Connection {
+        var (open, opening) = await links(to: peer)
+        var addresses = addresses
+        var failure: KithError?
+        while true {
+            if open.isEmpty, addresses.isEmpty {
+                guard let next = await Self.first(of: &opening, until: deadline) else {
+                    throw failure ?? noWay(to: peer, until: deadline)
+                }
+                open = [next]
+            }
+            guard deadline > .now else {
+                throw failure ?? KithError(.timedOut, "The device was not reached in time.")
+            }
+            do {
+                return try await dial(
+                    peer, at: addresses, through: open, orLater: opening, isEarly: isEarly,
+                    timeout: deadline - .now)
+            } catch {
+                // Where it was once, nobody is; it may well be at a relay that is not connected yet.
+                guard error.code == .unreachable, !opening.isEmpty else { throw error }
+                (failure, open, addresses) = (error, [], [])
+            }
+        }
+    }
+
+    /// Dials by what is open, and by what opens meanwhile.
+    nonisolated func dial(
+        _ peer: DeviceID, at addresses: [NetworkAddress], through open: [UInt32], orLater opening: [Promise<UInt32?>],
+        isEarly: Bool, timeout: Duration
+    ) async throws(KithError) -> Connection {
+        let result = await withTaskGroup(of: Result<Connection, KithError>?.self) { [endpoint] group in
+            group.addTask {
+                do throws(KithError) {
+                    return .success(
+                        try await endpoint.connect(
+                            to: peer, at: addresses, through: open, isEarly: isEarly, timeout: timeout))
+                } catch {
+                    return .failure(error)
+                }
+            }
+            for promise in opening {
+                group.addTask {
+                    // Cancelled when the dial is over.
+                    if let number = try? await promise.valueUnlessCancelled() { endpoint.found(peer, by: number) }
+                    return nil
+                }
+            }
+            group.addTask {
+                await self.askDirectories(whileDialing: peer)
+                return nil
+            }
+            for await result in group {
+                guard let result else { continue }
+                group.cancelAll()
+                return result
+            }
+            return .failure(KithError(.cancelled, "The attempt to reach the device was cancelled."))
+        }
+        return try result.get()
+    }
+
+    /// Waits until one of several links is open, and takes it out of them; nil when none opens in time.
+    static func first(
+        of opening: inout [Promise<UInt32?>], until deadline: ContinuousClock.Instant
+    ) async -> UInt32? {
+        guard !opening.isEmpty else { return nil }
+        let candidates = opening
+        let first = await withTaskGroup(of: (place: Int, number: UInt32)?.self) { group in
+            for (place, promise) in candidates.enumerated() {
+                group.addTask {
+                    // Cancelled when another link is there, or the time is up.
+                    guard let number = try? await promise.valueUnlessCancelled() else { return nil }
+                    return (place, number)
+                }
+            }
+            let waiting = candidates.count
+            group.addTask {
+                // Cancelled when a link is there.
+                try? await Task.sleep(until: deadline, clock: .continuous)
+                return (waiting, 0)
+            }
+            var left = waiting
+            for await result in group {
+                if result == nil { left -= 1 }
+                guard left == 0 || result != nil else { continue }
+                group.cancelAll()
+                return result
+            }
+            return nil
+        }
+        guard let first, first.place < opening.count else { return nil }
+        opening.remove(at: first.place)
+        return first.number
+    }
+
+    nonisolated func noWay(to peer: DeviceID, until deadline: ContinuousClock.Instant) -> KithError {
+        let preference = preference(for: peer)
+        if preference == .local { return preference.failure }
+        let relays = relays(of: peer)
+        guard !relays.isEmpty else {
+            if preference == .relay { return preference.failure }
+            return KithError(.unreachable, "No address of the device is known, and no relay to reach it through.")
+        }
+        let names = relays.map(\.description).joined(separator: ", ")
+        return deadline <= .now
+            ? KithError(.timedOut, "The relay of the device did not answer in time: \(names).")
+            : KithError(.unreachable, "The relay of the device cannot be reached from here: \(names).")
+    }
+}
+
+extension NetworkAddress {
+    /// Indicates whether an address is of this machine or its local network.
+    var isOfLocalNetwork: Bool { isPrivate || isLinkLocal || isLoopback }
+}
+
+extension ReachPreference {
+    /// Tells whether a connection may send along a path.
+    func permits(_ path: ConnectionStatistics.Path) -> Bool {
+        switch self {
+        case .auto: true
+        case .direct: path.relay == nil
+        case .relay: path.relay != nil
+        case .local: path.remoteAddress?.isOfLocalNetwork == true
+        }
+    }
+
+    /// The reason why a device is not reached this way.
+    var failure: KithError {
+        switch self {
+        case .auto: KithError(.unreachable, "The device cannot be reached.")
+        case .direct:
+            KithError(
+                .unreachable,
+                "Only a relay leads to the device now, and direct is preferred for it. kith doctor --network says what is in the way; kith path DEVICE auto lets it go through the relay."
+            )
+        case .relay:
+            KithError(
+                .unreachable,
+                "No relay leads to the device, and only a relay is preferred for it. kith path DEVICE auto lets it be reached directly."
+            )
+        case .local:
+            KithError(
+                .unreachable,
+                "The device is not on this network, and only that is preferred for it. kith path DEVICE auto lets it be reached elsewhere."
+            )
+        }
+    }
+}

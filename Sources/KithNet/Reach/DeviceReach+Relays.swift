@@ -1,0 +1,144 @@
+import KithIO
+import KithIdentity
+import KithReach
+import NIOPosix
+import Synchronization
+
+// The links to relays: those at which this device is to be found, and those that lead to other devices.
+extension DeviceReach {
+    nonisolated var ownRelays: Set<RelayAddress> { Set(own.withLock { $0 }) }
+
+    func perform(_ action: RelayChoice.Action, at now: ContinuousClock.Instant) {
+        switch action {
+        case .attach(let address):
+            guard let relay = open(address, at: now) else { return }
+            relays[address]?.isAttached = true
+            relays[address]?.unneeded = nil
+            if case .connected = relay.state {
+                choice.letIn(by: address, at: now)
+            } else {
+                relay.link.client.connect()
+            }
+        case .detach(let address):
+            relays[address]?.isAttached = false
+            needsChanged(at: now)
+        case .announce: break
+        }
+    }
+
+    /// The link to a relay; nil when it refused this device a moment ago, or when there are too many.
+    func open(_ address: RelayAddress, at now: ContinuousClock.Instant) -> Relay? {
+        guard phase != .stopped else { return nil }
+        if let relay = relays[address] {
+            // One that refused is asked again after a while.
+            if case .denied = relay.state, !relay.isAttached, refusals[address].map({ $0 <= now }) ?? true {
+                refusals[address] = now + Self.refusalTime
+                relay.link.client.connect()
+            }
+            return relay
+        }
+        let mine = ownRelays
+        if !mine.contains(address) {
+            refusals = refusals.filter { $0.value > now }
+            guard refusals[address] == nil else { return nil }
+            guard relays.keys.count(where: { !mine.contains($0) }) < Self.maxForeign else { return nil }
+        }
+        var settings = RelayClient.Options(address)
+        settings.token = token(for: address)
+        settings.trustedCertificates = options.trustedCertificates
+        if let hosted = options.hosted, hosted.relay == address { settings.connectsTo = hosted.address }
+        settings.proxy = options.proxy
+        // Its name must not lead where its address might not.
+        settings.refusesThisMachine = !mine.contains(address) && address.mayBeNamedByPeers
+        let feed = inputs.continuation
+        let number = freeNumber()
+        let link = RelayLink(
+            number: number, key: key, options: settings, endpoint: endpoint,
+            on: MultiThreadedEventLoopGroup.singleton.next(),
+            note: { feed.yield(.relay(address, link: number, $0)) })
+        let relay = Relay(link: link)
+        relays[address] = relay
+        link.client.connect()
+        return relay
+    }
+
+    func freeNumber() -> UInt32 {
+        let used = Set(relays.values.map(\.link.number))
+        repeat { nextNumber = (nextNumber + 1) & 0x7FFF } while used.contains(nextNumber)
+        return nextNumber
+    }
+
+    func relayChanged(
+        _ address: RelayAddress, _ number: UInt32, to state: RelayClient.State, at now: ContinuousClock.Instant
+    ) {
+        // Of one that was closed and opened anew, nothing counts any more.
+        guard let relay = relays[address], relay.link.number == number else { return }
+        let wasConnected = if case .connected = relay.state { true } else { false }
+        relays[address]?.state = state
+        switch state {
+        case .connected(let roundTrip):
+            if !wasConnected {
+                endpoint.add(relay.link)
+                choice.letIn(by: address, at: now)
+                opened(address, number)
+            }
+            if let roundTrip { choice.measured(address, roundTrip: roundTrip, at: now) }
+        case .restarting, .waiting, .captive:
+            if wasConnected { endpoint.removeLink(number) }
+            choice.lost(address, at: now)
+            opened(address, nil)
+        case .denied(let reason):
+            endpoint.removeLink(number)
+            choice.refused(by: address, at: now)
+            opened(address, nil)
+            if relay.isAttached {
+                logger.warning(
+                    "a relay does not let this device in",
+                    metadata: ["relay": "\(address)", "reason": "\(reason.prefix(200))"])
+            } else {
+                refusals[address] = now + Self.refusalTime
+            }
+        case .idle, .connecting, .closed: break
+        }
+    }
+
+    /// Ends the wait for a link.
+    func opened(_ address: RelayAddress, _ number: UInt32?) {
+        relays[address]?.opening?.fulfil(number)
+        relays[address]?.opening = nil
+    }
+
+    /// Notes which relays nothing needs any more.
+    func needsChanged(at now: ContinuousClock.Instant) {
+        let needed = peers.relays
+        for (address, relay) in relays {
+            if relay.isAttached || needed.contains(address) {
+                relays[address]?.unneeded = nil
+            } else if relay.unneeded == nil {
+                relays[address]?.unneeded = now
+                nextSweep = now
+            }
+        }
+    }
+
+    /// Leaves relays that nothing needs; one by which a connection still sends a little later.
+    func sweep() async {
+        peers.expire(at: .now) { endpoint.connection(to: $0) != nil }
+        needsChanged(at: .now)
+        nextSweep = .now + PeerRelays.idleTime / 4
+        guard relays.values.contains(where: { $0.unneeded != nil }) else { return }
+        let active = await endpoint.activeLinks()
+        for address in Array(relays.keys) {
+            guard let relay = relays[address], let since = relay.unneeded else { continue }
+            guard !active.contains(relay.link.number) || .now - since > Self.farewell else { continue }
+            await close(address)
+        }
+    }
+
+    func close(_ address: RelayAddress) async {
+        guard let relay = relays.removeValue(forKey: address) else { return }
+        relay.opening?.fulfil(nil)
+        endpoint.removeLink(relay.link.number)
+        await relay.link.client.close()
+    }
+}

@@ -1,0 +1,136 @@
+import Crypto
+import KithWire
+package import NIOCore
+package import NIOWebSocket
+
+/// Why a WebSocket peer is disconnected.
+package enum WebSocketError: Error, Hashable, Sendable {
+    /// It breaks RFC 6455.
+    case notAllowed(String)
+    /// A message is longer than any may be.
+    case tooLong(Int)
+}
+
+/// Puts the messages of a WebSocket together, and says what else its frames ask for.
+package struct WebSocketInbox {
+    /// What a frame comes to.
+    package enum Event: Hashable {
+        /// A binary message.
+        case message(ByteBuffer)
+        /// To be answered with a pong of the same bytes.
+        case ping(ByteBuffer)
+        /// The peer closes.
+        case close
+        /// Nothing to do: a pong, text, or a part of a message.
+        case nothing
+    }
+
+    private enum Partial {
+        case none
+        case binary(ByteBuffer)
+        case text(Int)
+    }
+
+    private let limit: Int
+    private let expectsMask: Bool
+    private var partial = Partial.none
+
+    /// Starts without a message; a server expects masked frames, a client others.
+    package init(limit: Int, expectsMask: Bool) { (self.limit, self.expectsMask) = (limit, expectsMask) }
+
+    /// Takes the next frame.
+    package mutating func received(_ frame: WebSocketFrame) throws(WebSocketError) -> Event {
+        guard (frame.maskKey != nil) == expectsMask else { throw .notAllowed("a frame with the other end's masking") }
+        guard !frame.rsv1, !frame.rsv2, !frame.rsv3 else { throw .notAllowed("an extension nobody agreed on") }
+        switch frame.opcode {
+        case .ping: return .ping(Self.contents(of: frame))
+        case .pong: return .nothing
+        case .connectionClose: return .close
+        case .binary:
+            guard case .none = partial else { throw .notAllowed("a message inside another") }
+            guard frame.length <= limit else { throw .tooLong(frame.length) }
+            if frame.fin { return .message(Self.contents(of: frame)) }
+            partial = .binary(Self.contents(of: frame))
+        case .text:
+            guard case .none = partial else { throw .notAllowed("a message inside another") }
+            if !frame.fin { partial = .text(frame.length) }
+        case .continuation:
+            switch partial {
+            case .none: throw .notAllowed("the rest of no message")
+            case .text: if frame.fin { partial = .none }
+            case .binary(var message):
+                guard message.readableBytes + frame.length <= limit else {
+                    throw .tooLong(message.readableBytes + frame.length)
+                }
+                partial = .none
+                message.writeImmutableBuffer(Self.contents(of: frame))
+                if frame.fin { return .message(message) }
+                partial = .binary(message)
+            }
+        default: throw .notAllowed("a frame of a kind that does not exist")
+        }
+        return .nothing
+    }
+
+    private static func contents(of frame: WebSocketFrame) -> ByteBuffer {
+        var data = frame.data
+        if let key = frame.maskKey {
+            data.applyWebSocketMask(Array(key), from: data.readerIndex)
+        }
+        return data
+    }
+}
+
+extension WebSocketInbox {
+    /// What a server answers to a client's `Sec-WebSocket-Key` (RFC 6455 §4.2.2).
+    package static func accept(_ key: String) -> String {
+        Base64.encode(Insecure.SHA1.hash(data: Array((key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").utf8)))
+    }
+}
+
+extension ByteBuffer {
+    /// Writes a whole frame: header and `contents`, masked with `mask` when there is one.
+    ///
+    /// Several of them in one buffer make one write, and few records of TLS.
+    package mutating func writeWebSocketFrame(_ opcode: WebSocketOpcode, _ contents: ByteBuffer, mask: UInt32?) {
+        let length = contents.readableBytes
+        writeInteger(0x80 | UInt8(webSocketOpcode: opcode))
+        let bit: UInt8 = mask == nil ? 0 : 0x80
+        if length < 126 {
+            writeInteger(bit | UInt8(length))
+        } else if let short = UInt16(exactly: length) {
+            writeInteger(bit | 126)
+            writeInteger(short)
+        } else {
+            writeInteger(bit | 127)
+            writeInteger(UInt64(length))
+        }
+        if let mask { writeInteger(mask) }
+        let start = writerIndex
+        writeImmutableBuffer(contents)
+        if let mask {
+            applyWebSocketMask((0..<4).map { UInt8(truncatingIfNeeded: mask >> (24 - 8 * UInt32($0))) }, from: start)
+        }
+    }
+
+    /// Applies a masking key to all bytes from an index on.
+    fileprivate mutating func applyWebSocketMask(_ key: [UInt8], from index: Int) {
+        let skipped = index - readerIndex
+        // Eight bytes at a time: every byte of every datagram passes here.
+        var word: UInt64 = 0
+        for byte in (key + key).reversed() { word = word << 8 | UInt64(byte) }
+        word = UInt64(littleEndian: word)
+        unsafe withUnsafeMutableReadableBytes { bytes in
+            var position = skipped
+            while position + 8 <= bytes.count {
+                let value = unsafe bytes.loadUnaligned(fromByteOffset: position, as: UInt64.self) ^ word
+                unsafe bytes.storeBytes(of: value, toByteOffset: position, as: UInt64.self)
+                position += 8
+            }
+            while position < bytes.count {
+                unsafe bytes[position] ^= key[(position - skipped) % 4]
+                position += 1
+            }
+        }
+    }
+}
