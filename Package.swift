@@ -101,8 +101,8 @@ let floors: [[Target]] = [
         .target(
             name: "KithNode",
             dependencies: [
-                "KithIO", "KithWire", "KithIdentity", "KithRPC", "KithCommandLine", "KithAPI", "KithTrust", "KithNet",
-                "KithStore", "CKithSystem",
+                "KithIO", "KithWire", "KithIdentity", "KithRPC", "KithCommandLine", "KithReach", "KithAPI", "KithTrust",
+                "KithNet", "KithStore", "CKithSystem",
                 .product(name: "Logging", package: "swift-log"),
             ]),
         .target(name: "KithClient", dependencies: ["KithWire", "KithIdentity", "KithRPC", "KithAPI", "KithSocket"]),
@@ -148,8 +148,8 @@ let floors: [[Target]] = [
         .target(
             name: "Kith",
             dependencies: [
-                "KithWire", "KithIdentity", "KithRPC", "KithAPI", "KithNet", "KithStore", "KithSocket", "KithNode",
-                "KithShell", "KithFiles", "KithForward",
+                "KithWire", "KithIdentity", "KithRPC", "KithReach", "KithAPI", "KithNet", "KithStore", "KithSocket",
+                "KithNode", "KithShell", "KithFiles", "KithForward",
                 .product(name: "Logging", package: "swift-log"),
             ])
     ],
@@ -182,7 +182,7 @@ let floors: [[Target]] = [
                 "KithFiles",
                 "KithForward", "KithBrowser", "KithCommandLine", "KithTerminal", "KithMLS", "KithMLSVectors",
                 "KithTrust",
-                "KithGroups", "KithStore", "KithTelemetry", "CKithSystem",
+                "KithGroups", "KithReach", "KithRelayServer", "KithStore", "KithTelemetry", "CKithSystem",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
@@ -197,8 +197,9 @@ let testing: [Target] = [
     .target(
         name: "KithTesting",
         dependencies: [
-            "KithIO", "KithWire", "KithIdentity", "KithRPC", "KithCommandLine", "KithQUIC", "KithAPI", "KithTerminal",
-            "KithBrowser", "KithMLS", "KithMLSX509", "KithTrust", "KithGroups", "KithNode", "KithShell", "KithFiles",
+            "KithIO", "KithWire", "KithIdentity", "KithRPC", "KithCommandLine", "KithQUIC", "KithReach", "KithAPI",
+            "KithTerminal", "KithBrowser", "KithMLS", "KithMLSX509", "KithTrust", "KithGroups", "KithNode", "KithShell",
+            "KithFiles",
             "KithForward",
         ],
         path: "Sources/KithTesting")
@@ -220,6 +221,7 @@ let tests: [Target] = [
         .product(name: "SwiftASN1", package: "swift-asn1")),
     test("KithRPC"),
     test("KithQUIC", "KithTesting", crypto),
+    test("KithReach", "KithTesting", "KithIdentity", crypto),
     .testTarget(
         name: "KithAPITests", dependencies: ["KithAPI", "KithIdentity", "KithRPC", "KithTesting", "KithWire"],
         exclude: ["Golden"]),
@@ -234,13 +236,13 @@ let tests: [Target] = [
             .product(name: "SwiftASN1", package: "swift-asn1"),
         ]),
     test(
-        "KithNet", "KithIO", "KithTesting", "KithQUIC", "KithIdentity", "KithAPI", crypto, logging,
+        "KithNet", "KithIO", "KithTesting", "KithQUIC", "KithReach", "KithRelayServer", "KithIdentity", "KithAPI",
+        crypto, logging,
         .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio")),
     test("KithStore", "KithIdentity", "KithMLS", "KithTesting", logging, .product(name: "GRDB", package: "GRDB.swift")),
     test("KithSocket", "KithTesting", "KithRPC", "KithAPI", logging),
     test(
         "KithNode", "KithIO", "KithTesting", "KithIdentity", "KithAPI", "KithTrust", "KithNet", "KithStore", crypto,
-    test("KithReach", "KithTesting", "KithIdentity", crypto),
         logging),
     test("Kith", "KithTesting", "KithSocket"),
     test("KithShell", "KithTesting", "KithIdentity", "KithAPI", "KithNode", "CKithSystem", logging),
@@ -253,6 +255,9 @@ let tests: [Target] = [
     test("KithGroups", "KithMLS", "KithIdentity", "KithStore", "KithTesting", crypto),
     test("KithBrowser", "KithAPI", "KithTerminal", "KithTesting"),
     test("KithForward", "KithIO", "KithIdentity", "KithAPI", "KithNode", "KithTesting", logging),
+    test(
+        "KithRelayServer", "KithReach", "KithIdentity", "KithNet", "KithTesting", crypto, logging,
+        .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio")),
     .testTarget(name: "KithCommandLineTests", dependencies: ["KithCommandLine"]),
     .testTarget(
         name: "KithCommandTests",
@@ -262,7 +267,7 @@ let tests: [Target] = [
         ]),
 ]
 
-// A link between two network namespaces, for tests and benchmarks; those are Linux's (Tools/Link).
+// A link between two network namespaces, and networks with NATs, for tests and benchmarks; those are Linux's (Tools).
 #if os(Linux)
 let linkTools: [Target] = [
     .executableTarget(name: "kith-link", path: "Tools/Link"),
@@ -274,8 +279,8 @@ let linkTests: [Target] = [
     .testTarget(
         name: "KithLinkTests",
         dependencies: [
-            "kith-link", "KithCommand", "KithIO", "KithTesting", "KithNet", "KithQUIC", "KithWire", "KithIdentity",
-            "KithAPI",
+            "kith-link", "kith-lab", "KithCommand", "KithIO", "KithTesting", "KithNet", "KithQUIC", "KithReach",
+            "KithWire", "KithIdentity", "KithAPI",
             crypto, logging,
         ])
 ]
@@ -354,12 +359,15 @@ let package = Package(
         .library(name: "KithNet", targets: ["KithNet"]),
         .library(name: "KithStore", targets: ["KithStore"]),
         .library(name: "KithQUIC", targets: ["KithQUIC"]),
+        .library(name: "KithReach", targets: ["KithReach"]),
         .library(name: "KithMLS", targets: ["KithMLS"]),
         .library(name: "KithGroups", targets: ["KithGroups"]),
         .library(name: "KithMLSCrypto", targets: ["KithMLSCrypto"]),
         .library(name: "KithMLSX509", targets: ["KithMLSX509"]),
-        // Links as libkith.so by scripts/lib.
-        .library(name: "kith-c", type: .dynamic, targets: ["KithC"]),
+        // Links as libkith.so by scripts/lib, and is part of an XCFramework by scripts/xcframework.
+        .library(
+            name: "kith-c", type: Context.environment["KITH_STATIC"] == "1" ? .static : .dynamic,
+            targets: ["KithC"]),
         .executable(name: "kith", targets: ["KithCommand"]),
     ],
     traits: [
@@ -383,5 +391,4 @@ let package = Package(
     ],
     targets: house + tests + linkTools + linkTests + fuzzers,
     swiftLanguageModes: [.v6]
-        .library(name: "KithReach", targets: ["KithReach"]),
 )

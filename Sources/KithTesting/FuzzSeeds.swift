@@ -39,6 +39,13 @@ extension FuzzTarget {
         case .delivery: Extremes.deliveries
         case .settings: Extremes.settings
         case .schema: Extremes.schemas
+        case .stun: FuzzedReach.stunSeeds
+        case .control: FuzzedReach.controlSeeds
+        case .dns: FuzzedRecords.seeds.dns
+        case .record: FuzzedRecords.seeds.record
+        case .gateway: FuzzedPortMapping.gatewaySeeds
+        case .upnp: FuzzedPortMapping.upnpSeeds
+        case .relay: FuzzedRelay.seeds
         }
     }
 }

@@ -67,6 +67,20 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case settings
     /// A JSON Schema, and a value that is checked by it.
     case schema
+    /// A datagram of STUN, from a client or a server.
+    case stun
+    /// The stream on which a device says how it is reached.
+    case control
+    /// A DNS message.
+    case dns
+    /// A device's signed record, as a directory is told it.
+    case record
+    /// A datagram of a router: PCP, NAT-PMP, or an answer to a search by UPnP.
+    case gateway
+    /// An answer of a router by HTTP, with a description or SOAP inside.
+    case upnp
+    /// A message between a relay and its client.
+    case relay
 
     /// Gives `bytes` to the parser.
     ///
@@ -106,6 +120,13 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .delivery: unsafe FuzzedCredential.delivery(Array(bytes))
         case .settings: unsafe FuzzedSettings.run(Array(bytes))
         case .schema: unsafe FuzzedText.schema(Array(bytes))
+        case .stun: unsafe FuzzedReach.stun(Array(bytes))
+        case .control: unsafe FuzzedReach.control(Array(bytes))
+        case .dns: unsafe FuzzedRecords.dns(Array(bytes))
+        case .record: unsafe FuzzedRecords.record(Array(bytes))
+        case .gateway: unsafe FuzzedPortMapping.gateway(Array(bytes))
+        case .upnp: unsafe FuzzedPortMapping.upnp(Array(bytes))
+        case .relay: unsafe FuzzedRelay.run(Array(bytes))
         }
     }
 

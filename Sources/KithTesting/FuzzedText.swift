@@ -3,6 +3,7 @@ internal import KithCommandLine
 internal import KithFiles
 internal import KithForward
 internal import KithRPC
+internal import KithReach
 internal import KithTerminal
 internal import KithWire
 
@@ -99,6 +100,25 @@ enum FuzzedText {
         ProxyInspection.socks(bytes)
         guard let first = bytes.first else { return }
         ProxyInspection.http(Array(bytes.dropFirst()), inPiecesOf: Int(first) % 61 + 1)
+        proxyAnswer(Array(bytes.dropFirst()), inPiecesOf: Int(first) % 61 + 1)
+    }
+
+    /// The answer of a proxy in pieces, the same as that of a captive portal, and as the URL of a proxy.
+    private static func proxyAnswer(_ bytes: [UInt8], inPiecesOf size: Int) {
+        guard let proxy = try? ProxyServer("proxy:1"), let relay = RelayAddress("https://relay.example") else { return }
+        var tunnel = ProxyTunnel(by: proxy, to: relay)
+        for start in stride(from: 0, to: bytes.count, by: size) {
+            let action = tunnel.received(Array(bytes[start..<min(start + size, bytes.count)]))
+            guard case .wait = action else { break }
+            precondition(start < ProxyTunnel.maxLength, "An answer has an end")
+        }
+        if let head = try? HTTPAnswerHead(bytes) {
+            let portal = CaptivePortal(answer: head, from: relay.host, challenge: "x")
+            precondition(portal?.url.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F } != false, "It is shown to a person")
+        }
+        // Most are none.
+        guard let server = try? ProxyServer(String(decoding: bytes, as: UTF8.self)) else { return }
+        precondition((try? ProxyServer(server.urlWithPassword)) == server, "A URL survives")
     }
 
     /// A recording in asciicast v2, and when its events are due.

@@ -1,5 +1,8 @@
 """An aioquic 1.7 peer: `aioquic_peer.py serve ALPN` or `aioquic_peer.py dial ALPN HOST PORT COUNT`.
 
+`echo ALPN` serves and sends every DATAGRAM frame back (RFC 9221); `throw ALPN HOST PORT COUNT` dials, sends COUNT of
+them one after the other, and compares the answers.
+
 Prints one JSON object per line. X.509 with a self-signed Ed25519 certificate.
 """
 
@@ -10,8 +13,9 @@ import json
 import ssl
 import sys
 
-from aioquic.asyncio import connect, serve
+from aioquic.asyncio import QuicConnectionProtocol, connect, serve
 from aioquic.quic.configuration import QuicConfiguration
+from aioquic.quic.events import DatagramFrameReceived
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.x509.oid import NameOID
@@ -95,8 +99,56 @@ async def run_client(alpn: str, host: str, port: int, count: int):
         say(verdict=answer.verdict(sent.digest()))
 
 
+class Datagrams(QuicConnectionProtocol):
+    """Keeps the datagrams that come, and sends them back when it serves."""
+
+    def __init__(self, *arguments, **named):
+        super().__init__(*arguments, **named)
+        self.arrived = asyncio.Queue()
+
+    def throw(self, data):
+        self._quic.send_datagram_frame(data)
+        self.transmit()
+
+    def quic_event_received(self, event):
+        super().quic_event_received(event)
+        if isinstance(event, DatagramFrameReceived):
+            self.arrived.put_nowait(event.data)
+            if not self._quic.configuration.is_client:
+                self.throw(event.data)
+
+
+def datagram_configuration(is_client: bool, alpn: str) -> QuicConfiguration:
+    made = configuration(is_client, alpn)
+    made.max_datagram_frame_size = 65536
+    return made
+
+
+async def run_echo(alpn: str):
+    made = datagram_configuration(False, alpn)
+    server = await serve("127.0.0.1", 0, configuration=made, create_protocol=Datagrams)
+    say(port=server._transport.get_extra_info("sockname")[1])
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+
+
+async def run_throw(alpn: str, host: str, port: int, count: int):
+    made = datagram_configuration(True, alpn)
+    async with connect(host, port, configuration=made, create_protocol=Datagrams) as protocol:
+        verdict = "ok"
+        for number in range(count):
+            data = bytes([number % 256]) * (number * 13 % 1100)
+            protocol.throw(data)
+            if await protocol.arrived.get() != data:
+                verdict = f"datagram {number} came back changed"
+        say(verdict=verdict)
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "serve":
         asyncio.run(run_server(sys.argv[2]))
+    elif sys.argv[1] == "echo":
+        asyncio.run(run_echo(sys.argv[2]))
+    elif sys.argv[1] == "throw":
+        asyncio.run(run_throw(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5])))
     else:
         asyncio.run(run_client(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5])))

@@ -14,7 +14,9 @@ import Testing
 @Suite(.timeLimit(.minutes(4))) struct ClosedPortTests {
     /// Where somebody listened a moment ago.
     private func closedPort(_ family: Family = .v4) async throws -> NetworkAddress {
-        try await withEndpoint(family) { $0.localAddresses[0] }
+        var options = Endpoint.Options()
+        if family == .v4 { options.bindAddresses = [.ownLoopback()] }
+        return try await withEndpoint(family, options) { $0.localAddresses[0] }
     }
 
     @Test(arguments: Family.allCases)
@@ -53,8 +55,10 @@ import Testing
             try await withEndpoint(.v4, patient) { client in
                 var ends: Ends?
                 var place: NetworkAddress?
-                try await Cable.to(server.localAddresses[0]) { _, address in
+                try await Cable.to(server.localAddresses[0]) { cable, address in
                     ends = try await Ends(client, server, at: address)
+                    // A machine that refuses while the peer is there is not believed later.
+                    try await eventually { cable.probeCount >= 2 }
                     place = address
                 }
                 // Nobody is at the ports between them now: the system refuses whatever is sent there.
@@ -78,8 +82,10 @@ import Testing
         try await withEndpoint(.v4, patient) { server in
             try await withEndpoint(.v4, patient) { client in
                 var ends: Ends?
-                try await Cable.to(server.localAddresses[0]) { _, address in
+                try await Cable.to(server.localAddresses[0]) { cable, address in
                     ends = try await Ends(client, server, at: address)
+                    // A machine that refuses while the peer is there is not believed later.
+                    try await eventually { cable.probeCount >= 2 }
                 }
                 let open = try #require(ends)
                 open.outgoing.watch(closely: true)

@@ -36,14 +36,9 @@ import Testing
     }
 
     private func run(_ arguments: String...) throws -> String {
-        let process = Process()
-        process.executableURL = URL(filePath: try #require(Self.openssl))
-        process.arguments = arguments
-        let output = Pipe()
-        process.standardOutput = output
-        process.standardError = output
-        try process.run()
-        let text = try output.fileHandleForReading.readToEnd() ?? Data()
+        let process = try ChildProcess(
+            #require(Self.openssl), arguments, output: .connected, errors: .merged)
+        let text = try process.output?.readToEnd() ?? Data()
         process.waitUntilExit()
         return String(decoding: text, as: UTF8.self)
     }

@@ -2,6 +2,7 @@ import Crypto
 import KithAPI
 import KithIdentity
 import KithNet
+import KithTesting
 import KithWire
 import Logging
 import NIOCore
@@ -65,6 +66,21 @@ func withPair<Result: Sendable>(
             let outgoing = try await client.connect(to: server.id, at: server.localAddresses)
             let incoming = try await next(server.established)
             return try await body(Pair(client: client, server: server, outgoing: outgoing, incoming: incoming))
+        }
+    }
+}
+
+/// Two endpoints at one relay, and a connection through it.
+func withRelayedPair(
+    _ relay: MemoryRelay, _ body: (Pair) async throws -> Void
+) async throws {
+    try await withEndpoint { server in
+        try await withEndpoint { client in
+            relay.connect(server, as: 5)
+            relay.connect(client, as: 3)
+            let outgoing = try await client.connect(to: server.id, at: [], through: [3])
+            let incoming = try await next(server.established)
+            try await body(Pair(client: client, server: server, outgoing: outgoing, incoming: incoming))
         }
     }
 }
@@ -162,24 +178,26 @@ final class Cable: ChannelInboundHandler, @unchecked Sendable {  // `client` and
     private let held = Mutex<[ByteBuffer]?>(nil)
     /// Whether what the client sends is dropped.
     private let isDeaf = Mutex(false)
+    private let probed = Mutex(0)
 
     private init(server: SocketAddress) { self.server = server }
 
-    /// Runs `body` with a cable to `server`, an IPv4 loopback port.
+    /// Runs `body` with a cable to `server`, an IPv4 loopback port; given a port, in the place of the server.
     static func to(
         _ server: NetworkAddress, port: UInt16 = 0, _ body: (Cable, NetworkAddress) async throws -> Void
     ) async throws {
-        let cable = Cable(server: try SocketAddress(ipAddress: "127.0.0.1", port: Int(server.port)))
+        let cable = Cable(server: try SocketAddress(ipAddress: server.ipv4Text, port: Int(server.port)))
+        let place = port == 0 ? .ownLoopback() : server
         let channel = try await DatagramBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .channelOption(.recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: 65_536))
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(cable) }
             }
-            .bind(host: "127.0.0.1", port: Int(port)).get()
-        let port = UInt16(channel.localAddress?.port ?? 0)
+            .bind(host: place.ipv4Text, port: Int(port)).get()
+        let address = NetworkAddress(ip: place.ip, port: UInt16(channel.localAddress?.port ?? 0)) ?? place
         cable.channel = channel
         do {
-            try await body(cable, NetworkAddress(ipv4: (127, 0, 0, 1), port: port))
+            try await body(cable, address)
         } catch {
             try await channel.close()
             throw error
@@ -192,6 +210,9 @@ final class Cable: ChannelInboundHandler, @unchecked Sendable {  // `client` and
         guard let channel else { return nil }
         return try await channel.eventLoop.submit { self.client?.ipAddress }.get()
     }
+
+    /// The number of datagrams of a byte, with which either end asks whether anybody listens here.
+    var probeCount: Int { probed.withLock { $0 } }
 
     /// From now on nothing arrives any more, either way.
     func cut() { isCut.withLock { $0 = true } }
@@ -222,6 +243,7 @@ final class Cable: ChannelInboundHandler, @unchecked Sendable {  // `client` and
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let envelope = unwrapInboundIn(data)
+        if envelope.data.readableBytes == 1 { probed.withLock { $0 += 1 } }
         guard !isCut.withLock({ $0 }) else { return }
         let target: SocketAddress
         if envelope.remoteAddress == server {

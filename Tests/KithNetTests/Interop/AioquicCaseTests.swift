@@ -1,4 +1,5 @@
 import KithQUIC
+import KithTesting
 import KithWire
 import Testing
 

@@ -1,5 +1,6 @@
 import KithIdentity
 import KithNet
+import KithTesting
 import KithWire
 import Testing
 
@@ -32,6 +33,39 @@ import Testing
                 try await Exchange.answer(next(connection.incomingStreams))
                 struct Judged: Decodable { var verdict: String }
                 #expect(try await peer.next(Judged.self).verdict == "ok")
+            }
+        }
+    }
+
+    @Test(.enabled(if: PythonPeer.isInstalled("aioquic")), .timeLimit(.minutes(2)))
+    func `aioquic as server sends datagrams back`() async throws {
+        try await PythonPeer.run("aioquic_peer.py", ["echo", "kith/1"]) { peer in
+            struct Listening: Decodable { var port: UInt16 }
+            let port = try await peer.next(Listening.self).port
+            try await withEndpoint(.v4, foreignOptions) { endpoint in
+                let connection = try await endpoint.connectForeign(
+                    at: [NetworkAddress(ipv4: (127, 0, 0, 1), port: port)], serverName: "localhost")
+                var answers = connection.datagrams.makeAsyncIterator()
+                var random = SplitMix(seed: 9)
+                for number in 0..<100 {
+                    let bytes = random.bytes(number * 11)
+                    try connection.sendDatagram(bytes)
+                    #expect(await answers.next() == bytes)
+                }
+            }
+        }
+    }
+
+    @Test(.enabled(if: PythonPeer.isInstalled("aioquic")), .timeLimit(.minutes(2)))
+    func `aioquic as client gets its datagrams back`() async throws {
+        try await withEndpoint(.v4, foreignOptions) { endpoint in
+            let arguments = ["throw", "kith/1", "127.0.0.1", "\(endpoint.port)", "100"]
+            try await PythonPeer.run("aioquic_peer.py", arguments) { peer in
+                let connection = try await next(endpoint.established)
+                let echo = Task { for await datagram in connection.datagrams { try connection.sendDatagram(datagram) } }
+                struct Judged: Decodable { var verdict: String }
+                #expect(try await peer.next(Judged.self).verdict == "ok")
+                echo.cancel()
             }
         }
     }

@@ -1,0 +1,232 @@
+import KithIdentity
+import KithReach
+import KithWire
+import NIOCore
+import NIOHTTP1
+
+/// One connection of a directory's HTTP server: records in and out, the health page, the metrics.
+///
+/// ```
+///  PUT /pkarr/KEY   all of a record but the key: 204; 400 no record, 409 older, 413 too long, 429 too many, 503
+///  GET /pkarr/KEY   200 and the same bytes; 404; 429
+///  GET /healthz     200, or 503 while nothing can be written
+///  GET /metrics     for this machine, as Prometheus reads it
+/// ```
+/// Whatever else is asked for is not there, and looks like a record that is not.
+final class DirectoryHandler: ChannelInboundHandler {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias OutboundOut = HTTPServerResponsePart
+
+    /// What a request asks for.
+    private enum Request {
+        case read(DeviceID)
+        case write(DeviceID)
+        case badWrite
+        case health
+        case metrics
+        case missing
+        case wrongMethod
+    }
+
+    /// The rest of a connection, once a request has gone wrong: what follows is not read.
+    private var isEnding = false
+    private var head: HTTPRequestHead?
+    private var body: [UInt8] = []
+    private var deadline = NIODeadline.now()
+    private var check: RepeatedTask?
+
+    private let service: DirectoryService
+    private let peer: NetworkAddress
+
+    init(_ service: DirectoryService, peer: NetworkAddress) {
+        self.service = service
+        self.peer = peer
+    }
+
+    // MARK: - The connection
+
+    func channelActive(context: ChannelHandlerContext) {
+        let (channel, patience) = (context.channel, TimeAmount.seconds(service.limits.requestSeconds))
+        deadline = .now() + patience
+        let handler = NIOLoopBound(self, eventLoop: context.eventLoop)
+        check = context.eventLoop.scheduleRepeatedTask(initialDelay: patience, delay: .seconds(5)) { _ in
+            // One that waits for the disk is answered; one that does not send or take is not waited for.
+            if NIODeadline.now() >= handler.value.deadline { channel.close(promise: nil) }
+        }
+        context.fireChannelActive()
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        check?.cancel()
+        context.fireChannelInactive()
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard !isEnding else { return }
+        switch unwrapInboundIn(data) {
+        case .head(let head):
+            self.head = head
+            body = []
+            let length = head.headers.first(name: "content-length").flatMap { Int($0) } ?? 0
+            if length > SignedRecord.maxBodyLength { refuseLong(head, context) }
+        case .body(let part):
+            guard let head else { return }
+            guard body.count + part.readableBytes <= SignedRecord.maxBodyLength else {
+                return refuseLong(head, context)
+            }
+            body += part.readableBytesView
+        case .end:
+            guard let head else { return }
+            self.head = nil
+            answer(head, context)
+        }
+    }
+
+    private func refuseLong(_ head: HTTPRequestHead, _ context: ChannelHandlerContext) {
+        isEnding = true
+        service.counters.count(.writeBad)
+        send(.payloadTooLarge, "A record has at most \(SignedRecord.maxBodyLength) bytes.", head, context, isLast: true)
+    }
+
+    // MARK: - Requests
+
+    private static func request(_ head: HTTPRequestHead) -> Request {
+        let path = head.uri.prefix { $0 != "?" }
+        let isRead = head.method == .GET || head.method == .HEAD
+        switch path {
+        case "/healthz": return isRead ? .health : .wrongMethod
+        case "/metrics": return isRead ? .metrics : .wrongMethod
+        default: break
+        }
+        guard path.hasPrefix("/pkarr/") else { return .missing }
+        let device = DeviceID(zBase32: path.dropFirst("/pkarr/".count))
+        if head.method == .PUT { return device.map { .write($0) } ?? .badWrite }
+        guard isRead else { return .wrongMethod }
+        return device.map { .read($0) } ?? .missing
+    }
+
+    private func answer(_ head: HTTPRequestHead, _ context: ChannelHandlerContext) {
+        switch Self.request(head) {
+        case .read(let device): read(device, head, context)
+        case .write(let device): write(device, head, context)
+        case .badWrite:
+            service.counters.count(.writeBad)
+            send(.badRequest, "The address does not end in a key in z-base-32.", head, context)
+        case .health:
+            service.isHealthy
+                ? send(.ok, "ok", head, context)
+                : send(.serviceUnavailable, "Records cannot be written.", head, context)
+        case .metrics:
+            // Behind a proxy on this machine everybody comes from here.
+            guard peer.isLoopback, !head.headers.contains(name: "x-forwarded-for"),
+                !head.headers.contains(name: "forwarded")
+            else { return missing(head, context) }
+            send(.ok, service.metrics, head, context, type: "text/plain; version=0.0.4; charset=utf-8")
+        case .missing: missing(head, context)
+        case .wrongMethod: send(.methodNotAllowed, "Only GET, and PUT of records.", head, context)
+        }
+    }
+
+    private func missing(_ head: HTTPRequestHead, _ context: ChannelHandlerContext) {
+        send(.notFound, "Not found.", head, context)
+    }
+
+    private func read(_ device: DeviceID, _ head: HTTPRequestHead, _ context: ChannelHandlerContext) {
+        guard service.admits(.read, from: peer) else {
+            service.counters.count(.lookupLimited)
+            return send(.tooManyRequests, "Too many requests.", head, context)
+        }
+        guard let record = service.store.record(of: device) else {
+            service.counters.count(.lookupMissing)
+            return missing(head, context)
+        }
+        service.counters.count(.lookupFound)
+        send(.ok, ByteBuffer(bytes: record.body), "application/octet-stream", head, context)
+    }
+
+    private func write(_ device: DeviceID, _ head: HTTPRequestHead, _ context: ChannelHandlerContext) {
+        guard service.admits(.write, from: peer) else {
+            service.counters.count(.writeLimited)
+            return send(.tooManyRequests, "Too many requests.", head, context)
+        }
+        let record: SignedRecord
+        do {
+            let claimed = try SignedRecord(unverified: device, body: body)
+            // What would be refused anyway is not worth the check of a signature.
+            if let outcome = service.store.outcome(of: claimed) { return answer(outcome, head, context) }
+            record = try SignedRecord(device, body: body)
+            _ = try DNSMessage(record.message)
+        } catch {
+            service.counters.count(.writeBad)
+            return send(.badRequest, "That is not a record signed by this key.", head, context)
+        }
+        guard service.admitsWrite(of: device) else {
+            service.counters.count(.writeLimited)
+            return send(.tooManyRequests, "Too many records of this key.", head, context)
+        }
+        let promise = context.eventLoop.makePromise(of: RecordStore.Outcome.self)
+        let (handler, bound) = (
+            NIOLoopBound(self, eventLoop: context.eventLoop), NIOLoopBound(context, eventLoop: context.eventLoop)
+        )
+        promise.futureResult.whenSuccess { outcome in
+            guard bound.value.channel.isActive else { return }
+            handler.value.answer(outcome, head, bound.value)
+        }
+        service.store.put(record, promise: promise)
+    }
+
+    private func answer(_ outcome: RecordStore.Outcome, _ head: HTTPRequestHead, _ context: ChannelHandlerContext) {
+        switch outcome {
+        case .stored:
+            service.counters.count(.writeStored)
+            send(.noContent, ByteBuffer(), nil, head, context)
+        case .same:
+            service.counters.count(.writeSame)
+            send(.noContent, ByteBuffer(), nil, head, context)
+        case .older:
+            service.counters.count(.writeOlder)
+            send(.conflict, "A newer record of this key is known.", head, context)
+        case .full, .failed:
+            service.counters.count(.writeFailed)
+            send(.serviceUnavailable, "Records cannot be kept now.", head, context)
+        }
+    }
+
+    // MARK: - Answers
+
+    private func send(
+        _ status: HTTPResponseStatus, _ text: String, _ head: HTTPRequestHead, _ context: ChannelHandlerContext,
+        type: String = "text/plain; charset=utf-8", isLast: Bool = false
+    ) {
+        send(status, ByteBuffer(string: text + "\n"), type, head, context, isLast: isLast)
+    }
+
+    private func send(
+        _ status: HTTPResponseStatus, _ body: ByteBuffer, _ type: String?, _ request: HTTPRequestHead,
+        _ context: ChannelHandlerContext, isLast: Bool = false
+    ) {
+        var headers: HTTPHeaders = ["cache-control": "no-store", "x-content-type-options": "nosniff"]
+        if let type {
+            headers.add(name: "content-type", value: type)
+            headers.add(name: "content-length", value: String(body.readableBytes))
+        }
+        if status == .tooManyRequests || status == .serviceUnavailable { headers.add(name: "retry-after", value: "30") }
+        let isLast = isLast || !request.isKeepAlive
+        if isLast { headers.add(name: "connection", value: "close") }
+        let version = HTTPVersion(major: 1, minor: min(1, request.version.minor))
+        context.write(
+            wrapOutboundOut(.head(HTTPResponseHead(version: version, status: status, headers: headers))), promise: nil)
+        if request.method != .HEAD, type != nil {
+            context.write(wrapOutboundOut(.body(.byteBuffer(body))), promise: nil)
+        }
+        let (handler, bound) = (
+            NIOLoopBound(self, eventLoop: context.eventLoop), NIOLoopBound(context, eventLoop: context.eventLoop)
+        )
+        context.writeAndFlush(wrapOutboundOut(.end(nil))).whenComplete { _ in
+            if isLast { return bound.value.close(promise: nil) }
+            handler.value.deadline = .now() + .seconds(handler.value.service.limits.requestSeconds)
+        }
+    }
+}

@@ -1,0 +1,192 @@
+import Dispatch
+import KithIdentity
+import KithReach
+import KithWire
+import Logging
+import NIOCore
+import Synchronization
+
+/// The records of a directory: answered from memory, kept on disk.
+///
+/// Writes wait for the disk together: those that arrive while one transaction is written are the next.
+final class RecordStore: Sendable {
+    /// What became of a record.
+    enum Outcome: Hashable {
+        /// It is kept, and on disk.
+        case stored
+        /// It was kept already.
+        case same
+        /// There is a newer one.
+        case older
+        /// Nothing more can be kept now.
+        case full
+        /// The disk refused it.
+        case failed
+    }
+
+    private struct Pending {
+        var record: SignedRecord
+        var promise: EventLoopPromise<Outcome>
+    }
+
+    private struct State {
+        var table: RecordTable
+        var pending: [Pending] = []
+        /// Those that were repeated, for the database to know.
+        var repeated: [DeviceID: Int64] = [:]
+        var isWriting = false
+        var hasFailed = false
+    }
+
+    private let limits: DirectoryLimits
+    private let database: RecordDatabase
+    private let clock: @Sendable () -> Int64
+    private let logger: Logger
+    private let state: Mutex<State>
+    private let queue = DispatchQueue(label: "kith.directory")
+
+    /// Reads what the folder holds; `clock` returns seconds since 1970.
+    init(
+        folder: String, limits: DirectoryLimits, logger: Logger, clock: @escaping @Sendable () -> Int64
+    ) throws(KithError) {
+        self.limits = limits
+        self.clock = clock
+        self.logger = logger
+        database = try RecordDatabase(folder: folder)
+        let now = clock()
+        var table = RecordTable(limits)
+        for (record, seen) in try database.records(since: now - limits.keptSeconds) {
+            // A clock that was ahead when it was seen must not keep it for longer.
+            table.put(record, seen: min(seen, now))
+        }
+        state = Mutex(State(table: table))
+    }
+
+    /// The number of records.
+    var count: Int { state.withLock { $0.table.count } }
+
+    /// False after a write that failed, until one succeeds.
+    var isHealthy: Bool { state.withLock { !$0.hasFailed } }
+
+    /// The record of a device.
+    func record(of device: DeviceID) -> SignedRecord? {
+        let now = clock()
+        return state.withLock { $0.table.record(of: device, at: now) }
+    }
+
+    /// Judges a record that may not have been verified, before that work is done; `nil` when it is to be ``put(_:on:)``.
+    func outcome(of record: SignedRecord) -> Outcome? {
+        let now = clock()
+        return state.withLock { state in
+            switch state.table.judge(record, at: now) {
+            case .isOlder: .older
+            case .isFull: .full
+            case .isNewer: state.pending.count >= limits.pendingWrites ? .full : nil
+            // Its signature may be another: it counts only once it was verified.
+            case .isSame: nil
+            }
+        }
+    }
+
+    /// Keeps a verified record; the promise is kept once it is on disk.
+    func put(_ record: SignedRecord, promise: EventLoopPromise<Outcome>) {
+        state.withLock { state in
+            guard state.pending.count < limits.pendingWrites else { return promise.succeed(.full) }
+            state.pending.append(Pending(record: record, promise: promise))
+            start(&state)
+        }
+    }
+
+    /// Takes out what no longer holds.
+    func expire() {
+        let now = clock()
+        let over = state.withLock { $0.table.expire(at: now) }
+        guard !over.isEmpty else { return }
+        queue.async { [self] in write(over.map { .delete($0) }) }
+    }
+
+    /// Waits until everything is on disk, and closes the file.
+    func close() {
+        queue.sync {
+            drain()
+            do throws(KithError) {
+                try database.close()
+            } catch {
+                logger.warning("closing the directory: \(error)")
+            }
+        }
+    }
+
+    private func start(_ state: inout State) {
+        guard !state.isWriting else { return }
+        state.isWriting = true
+        queue.async { [self] in drain() }
+    }
+
+    /// Writes what is pending, until nothing is.
+    private func drain() {
+        while true {
+            let now = clock()
+            let (pending, repeated) = state.withLock { state in
+                defer { (state.pending, state.repeated) = ([], [:]) }
+                if state.pending.isEmpty, state.repeated.isEmpty { state.isWriting = false }
+                return (state.pending, state.repeated)
+            }
+            guard !pending.isEmpty || !repeated.isEmpty else { return }
+            // Of several records of one device the last that counts is written.
+            var chosen: [DeviceID: SignedRecord] = [:]
+            var outcomes: [Outcome] = []
+            state.withLock { state in
+                var added = 0
+                for item in pending {
+                    let device = item.record.device
+                    var verdict = state.table.judge(item.record, at: now)
+                    if let earlier = chosen[device] {
+                        verdict = item.record.replaces(earlier) ? .isNewer : .isOlder
+                    } else if verdict == .isNewer, state.table.record(of: device, at: now) == nil {
+                        if state.table.count + added >= limits.records { verdict = .isFull }
+                        added += 1
+                    }
+                    switch verdict {
+                    case .isNewer:
+                        chosen[device] = item.record
+                        outcomes.append(.stored)
+                    case .isSame:
+                        if state.table.repeated(device, at: now) { state.repeated[device] = now }
+                        outcomes.append(.same)
+                    case .isOlder: outcomes.append(.older)
+                    case .isFull: outcomes.append(.full)
+                    }
+                }
+            }
+            let changes =
+                chosen.values.map { RecordDatabase.Change.put($0, seen: now) }
+                + repeated.map { .repeated($0, seen: $1) }
+            let isWritten = write(changes)
+            if isWritten {
+                state.withLock { state in for record in chosen.values { state.table.put(record, seen: now) } }
+            }
+            for (item, outcome) in zip(pending, outcomes) {
+                item.promise.succeed(outcome == .stored && !isWritten ? .failed : outcome)
+            }
+        }
+    }
+
+    @discardableResult
+    private func write(_ changes: [RecordDatabase.Change]) -> Bool {
+        guard !changes.isEmpty else { return true }
+        do throws(KithError) {
+            try database.apply(changes)
+            state.withLock { $0.hasFailed = false }
+            return true
+        } catch {
+            if !state.withLock({ state in
+                defer { state.hasFailed = true }
+                return state.hasFailed
+            }) {
+                logger.error("keeping records: \(error)")
+            }
+            return false
+        }
+    }
+}

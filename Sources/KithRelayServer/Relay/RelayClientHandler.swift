@@ -1,0 +1,386 @@
+import KithIdentity
+import KithNet
+import KithReach
+import KithWire
+import NIOCore
+import NIOWebSocket
+import Synchronization
+
+/// One client of the relay, after the WebSocket is open: it proves its key, then frames go both ways.
+///
+/// Lives on one event loop. What others send to the client waits in a ``FairSendQueue`` until the socket takes it.
+final class RelayClientHandler: ChannelInboundHandler {
+    typealias InboundIn = WebSocketFrame
+    typealias OutboundOut = ByteBuffer
+
+    private enum State {
+        case proving(RelayHandshake.Server)
+        case open(RelayLink)
+        case closing
+    }
+
+    private let hub: RelayHub
+    private let loop: RelayLoop
+    private let socket: RelaySocket
+    private let version: RelayVersion
+    private let token: String?
+    private var state: State
+    private var context: ChannelHandlerContext?
+    private var inbox = WebSocketInbox(limit: RelayFrame.maxLength, expectsMask: true)
+    private var keepAlive: RelayKeepAlive
+    private var timer: Scheduled<Void>?
+
+    /// Small frames of the relay's own, which come before all else.
+    private var control = ByteBuffer()
+    private var queue: FairSendQueue<ByteBuffer>
+    private var droppedBefore: UInt64 = 0
+    /// True between queueing and sending.
+    private var isTouched = false
+    private var stalledSince: ContinuousClock.Instant?
+    private var receiving: TokenBucket?
+    private var sending: TokenBucket?
+    private var sendsAgainAt: ContinuousClock.Instant?
+    private var wasLimited = false
+    /// The time at which it is read again, while it is over its rate, and the task that does it.
+    private var readsAgainAt: ContinuousClock.Instant?
+    private var pausing: Scheduled<Void>?
+
+    /// What this client's reads have for the clients of each loop.
+    private var parcels: [[RelayParcel]]
+    private var recent = RecentPeers()
+    private var absences = AbsenceReports()
+    private var cached: (key: DeviceID, link: RelayLink, generation: UInt64)?
+
+    /// The bytes written at once: a full record of TLS.
+    private static let batch = 16 << 10
+    /// The most bytes of the relay's own frames that wait.
+    private static let controlLimit = 16 << 10
+
+    init(_ hub: RelayHub, _ loop: RelayLoop, _ socket: RelaySocket, _ version: RelayVersion, token: String?) {
+        (self.hub, self.loop, self.socket, self.version, self.token) = (hub, loop, socket, version, token)
+        var random = SystemRandomNumberGenerator()
+        state = .proving(RelayHandshake.Server(using: &random))
+        keepAlive = RelayKeepAlive(.server, at: .now, using: &random)
+        queue = FairSendQueue(limits: hub.options.queue)
+        parcels = Array(repeating: [], count: hub.loops.count)
+    }
+
+    // MARK: - The channel's events
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        if case .proving(let server) = state { send(server.opening) }
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) { ended() }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        ended()
+        context.fireChannelInactive()
+    }
+
+    private func ended() {
+        timer?.cancel()
+        pausing?.cancel()
+        (timer, pausing) = (nil, nil)
+        if case .open(let link) = state {
+            link.handler.value = nil
+            hub.remove(link, whoSentTo: recent.all)
+        }
+        state = .closing
+        queue.removeAll()
+        cached = nil
+        context = nil
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        if error is NIOWebSocketError { hub.counters.protocolErrors.count() }
+        context.close(promise: nil)
+    }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        if context.channel.isWritable { pump() }
+        context.fireChannelWritabilityChanged()
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        do {
+            switch try inbox.received(unwrapInboundIn(data)) {
+            case .message(let message): try received(message)
+            case .ping(let bytes): write(.pong, bytes)
+            case .close: close()
+            case .nothing: break
+            }
+        } catch {
+            hub.counters.protocolErrors.count()
+            close()
+        }
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) {
+        keepAlive.heard(at: .now)
+        for index in parcels.indices where !parcels[index].isEmpty {
+            let batch = parcels[index]
+            parcels[index].removeAll(keepingCapacity: batch.count <= 64)
+            if index == loop.index {
+                loop.deliver(batch)
+            } else {
+                let dropped = hub.loops[index].post(batch)
+                if dropped > 0 { hub.counters.droppedFull.count(UInt64(dropped)) }
+            }
+        }
+        pump()
+        context.fireChannelReadComplete()
+    }
+
+    // MARK: - Received
+
+    private func received(_ message: ByteBuffer) throws {
+        switch state {
+        case .proving(let server):
+            let frame = try RelayFrame(Array(message.readableBytesView), version: version, from: .client)
+            try prove(server.received(frame))
+        case .open(let link):
+            switch message.getInteger(at: message.readerIndex, as: UInt8.self) {
+            case 4, 5: try forward(message, of: link)
+            default:
+                switch try RelayFrame(Array(message.readableBytesView), version: version, from: .client) {
+                case .ping(let bytes): send(.pong(bytes))
+                case .pong(let bytes): _ = keepAlive.received(pong: bytes, at: .now)
+                default: throw RelayHandshake.Failure.unexpected
+                }
+            }
+        case .closing: break
+        }
+    }
+
+    private func prove(_ key: DeviceID) {
+        socket.opened()
+        switch hub.options.decide?(key) ?? hub.options.access.decide(key, token: token) {
+        case .deny(let reason):
+            hub.counters.denied.count()
+            send(.denied(reason))
+            close()
+        case .admit(let role):
+            hub.counters.accepted.count()
+            let link = RelayLink(key, role, on: loop, self)
+            state = .open(link)
+            let now = ContinuousClock.now
+            switch role {
+            case .member:
+                if let rate = hub.options.rate {
+                    receiving = TokenBucket(rate: max(1, rate), burst: max(rate / 2, 64 << 10), at: now)
+                    sending = receiving
+                }
+            case .guest:
+                // A handshake of QUIC passes at once.
+                receiving = TokenBucket(rate: max(1, hub.options.guestRate), burst: 64 << 10, at: now)
+                sending = receiving
+            }
+            send(.confirmed)
+            hub.add(link)
+            tick()
+        }
+    }
+
+    /// Passes datagrams on in the buffer they came in: only the type and the key change.
+    private func forward(_ message: ByteBuffer, of link: RelayLink) throws {
+        var message = message
+        let start = message.readerIndex
+        let count = message.readableBytes
+        guard let type = message.getInteger(at: start, as: UInt8.self),
+            let words = message.getMultipleIntegers(at: start + 1, as: (UInt64, UInt64, UInt64, UInt64).self),
+            let ecn = message.getInteger(at: start + 33, as: UInt8.self)
+        else { throw RelayFrameError.wire(.truncated(needed: 34, left: count)) }
+        guard ecn <= 3 else { throw RelayFrameError.ecn(ecn) }
+        if type == 5 {
+            guard count > 36, message.getInteger(at: start + 34, as: UInt16.self) != 0 else {
+                throw RelayFrameError.empty
+            }
+        } else {
+            guard count > 34 else { throw RelayFrameError.empty }
+        }
+        hub.counters.receivedFrames.count()
+        hub.counters.receivedBytes.count(UInt64(count))
+        limit(count, of: link)
+        let key = DeviceID(words: words)
+        guard let receiver = receiver(key) else {
+            hub.counters.droppedAbsent.count()
+            if absences.isDue(key, at: .now) { sendGone(key) }
+            return
+        }
+        guard RelayAccess.passes(from: link.role, to: receiver.role) else {
+            hub.counters.droppedGuests.count()
+            return
+        }
+        message.setInteger(type + 2, at: start)
+        message.setInteger(link.key.words.0, at: start + 1)
+        message.setInteger(link.key.words.1, at: start + 9)
+        message.setInteger(link.key.words.2, at: start + 17)
+        message.setInteger(link.key.words.3, at: start + 25)
+        parcels[receiver.loop.index].append(RelayParcel(link: receiver, sender: link.key, frame: message))
+    }
+
+    private func receiver(_ key: DeviceID) -> RelayLink? {
+        let generation = hub.generation.load(ordering: .acquiring)
+        if let cached, cached.key == key, cached.generation == generation { return cached.link }
+        guard let link = hub.active(key) else { return nil }
+        recent.sent(to: key)
+        cached = (key, link, generation)
+        return link
+    }
+
+    /// Stops reading while the client is over its rate: TCP slows it down.
+    private func limit(_ count: Int, of link: RelayLink) {
+        guard let pause = receiving?.take(count, at: .now), pause > .zero, let channel = context?.channel else {
+            return
+        }
+        hub.counters.rateLimited.count()
+        if !wasLimited {
+            wasLimited = true
+            send(.rateLimited)
+        }
+        _ = try? channel.syncOptions?.setOption(.autoRead, value: false)  // fails on a closed channel only
+        readsAgainAt = ContinuousClock.now + pause
+        guard pausing == nil else { return }
+        readLater()
+    }
+
+    /// Reads again when the client's debt is paid, which may have grown meanwhile.
+    private func readLater() {
+        guard let again = readsAgainAt else { return }
+        let pause = TimeAmount(max(again - .now, .zero))
+        pausing = loop.eventLoop.assumeIsolated().scheduleTask(in: pause) { [weak self] in
+            guard let self else { return }
+            pausing = nil
+            if let again = readsAgainAt, again > .now { return readLater() }
+            readsAgainAt = nil
+            // Fails on a closed channel only.
+            _ = try? context?.channel.syncOptions?.setOption(.autoRead, value: true)
+        }
+    }
+
+    // MARK: - Sent
+
+    /// Queues a frame of another client; true when this is the first since the last ``pump()``.
+    func enqueue(_ frame: ByteBuffer, from sender: DeviceID, at now: ContinuousClock.Instant) -> Bool {
+        queue.append(frame, size: frame.readableBytes, from: sender, at: now)
+        defer { isTouched = true }
+        return !isTouched
+    }
+
+    func sendGone(_ key: DeviceID) {
+        send(.gone(key))
+        pump()
+    }
+
+    func send(_ status: RelayStatus) {
+        send(version == .v1 ? .health(status.healthText) : .status(status))
+        pump()
+    }
+
+    private func send(_ frame: RelayFrame) { write(.binary, ByteBuffer(bytes: frame.bytes)) }
+
+    private func write(_ opcode: WebSocketOpcode, _ contents: ByteBuffer) {
+        // Whoever reads nothing gets no answers either.
+        guard control.readableBytes <= Self.controlLimit else { return }
+        control.writeWebSocketFrame(opcode, contents, mask: nil)
+        if case .proving = state { pump() }
+    }
+
+    /// Sends what the socket takes.
+    func pump() {
+        isTouched = false
+        guard let context else { return }
+        let channel = context.channel
+        var (frames, bytes) = (UInt64(0), UInt64(0))
+        var hasWritten = false
+        let now = ContinuousClock.now
+        while channel.isWritable {
+            var batch = control
+            control.clear()
+            if let again = sendsAgainAt, now >= again { sendsAgainAt = nil }
+            while batch.readableBytes < Self.batch, sendsAgainAt == nil, let frame = queue.next(at: now) {
+                if batch.readableBytes == 0, batch.capacity < Self.batch {
+                    batch = channel.allocator.buffer(
+                        capacity: min(Self.batch + frame.readableBytes, queue.bytes + frame.readableBytes + 16))
+                }
+                batch.writeWebSocketFrame(.binary, frame, mask: nil)
+                frames += 1
+                bytes += UInt64(frame.readableBytes)
+                if let pause = sending?.take(frame.readableBytes, at: now), pause > .zero {
+                    sendsAgainAt = now + pause
+                    _ = loop.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(pause)) { [weak self] in
+                        self?.pump()
+                    }
+                }
+            }
+            guard batch.readableBytes > 0 else { break }
+            context.write(wrapOutboundOut(batch), promise: nil)
+            hasWritten = true
+        }
+        stalledSince = queue.isEmpty || channel.isWritable ? nil : stalledSince ?? now
+        if queue.dropped > droppedBefore {
+            hub.counters.droppedFull.count(queue.dropped - droppedBefore)
+            droppedBefore = queue.dropped
+        }
+        if frames > 0 {
+            hub.counters.sentFrames.count(frames)
+            hub.counters.sentBytes.count(bytes)
+        }
+        if hasWritten { context.flush() }
+    }
+
+    // MARK: - Time and end
+
+    /// Does what the time asks for, and comes again.
+    private func tick() {
+        guard let context else { return }
+        let now = ContinuousClock.now
+        if let stalledSince, now - stalledSince > .seconds(hub.options.stallTime) {
+            context.close(promise: nil)
+            return
+        }
+        // Whoever was forgotten, or became more than a guest, comes back and is treated accordingly.
+        if case .open(let link) = state, let decide = hub.options.decide, decide(link.key) != .admit(link.role) {
+            return close()
+        }
+        var random = SystemRandomNumberGenerator()
+        switch keepAlive.next(at: now, using: &random) {
+        case .wait(let until):
+            timer = loop.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(until - now)) { [weak self] in
+                self?.tick()
+            }
+        case .ping(let bytes):
+            send(.ping(bytes))
+            pump()
+            tick()
+        case .dead: context.close(promise: nil)
+        }
+    }
+
+    /// Tells the client when to come back, and closes.
+    func restart(_ frame: RelayFrame) -> EventLoopFuture<Void> {
+        guard let context else { return loop.eventLoop.makeSucceededVoidFuture() }
+        send(frame)
+        close(code: 1012)
+        return context.channel.closeFuture
+    }
+
+    /// Sends what is due of the relay's own frames, and closes.
+    func close() { close(code: 1000) }
+
+    private func close(code: UInt16) {
+        guard let context else { return }
+        // Whatever else it sent at once is not looked at.
+        if case .proving = state { state = .closing }
+        let channel = context.channel
+        control.writeWebSocketFrame(.connectionClose, ByteBuffer(integer: code), mask: nil)
+        queue.removeAll()
+        // Whether or not it fits: the channel takes it, and forgets it with the socket.
+        context.writeAndFlush(wrapOutboundOut(control)).whenComplete { _ in channel.close(promise: nil) }
+        control.clear()
+        // A peer that reads nothing would keep the socket.
+        _ = loop.eventLoop.scheduleTask(in: .seconds(2)) { channel.close(promise: nil) }
+    }
+}

@@ -1,0 +1,191 @@
+import KithIdentity
+import KithReach
+import KithWire
+import NIOCore
+import Synchronization
+
+/// A client that has proven its key.
+final class RelayLink: Sendable {
+    let key: DeviceID
+    let role: RelayAccess.Role
+    let loop: RelayLoop
+    /// Its handler, until it is gone; the loop's alone.
+    let handler: NIOLoopBoundBox<RelayClientHandler?>
+
+    init(_ key: DeviceID, _ role: RelayAccess.Role, on loop: RelayLoop, _ handler: RelayClientHandler) {
+        (self.key, self.role, self.loop) = (key, role, loop)
+        self.handler = NIOLoopBoundBox(handler, eventLoop: loop.eventLoop)
+    }
+}
+
+extension RelayLink: Hashable {
+    static func == (left: RelayLink, right: RelayLink) -> Bool { left === right }
+    func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
+}
+
+/// A frame on its way to a client.
+struct RelayParcel: Sendable {
+    let link: RelayLink
+    let sender: DeviceID
+    let frame: ByteBuffer
+}
+
+/// An event loop, and what other loops have for its clients: handed over in batches.
+final class RelayLoop: Sendable {
+    /// The most bytes that wait to be handed over; the newest are dropped.
+    static let mailboxLimit = 8 << 20
+
+    private struct Mailbox {
+        var parcels: [RelayParcel] = []
+        var bytes = 0
+    }
+
+    let index: Int
+    let eventLoop: any EventLoop
+    private let mailbox = Mutex(Mailbox())
+
+    init(_ index: Int, _ eventLoop: any EventLoop) { (self.index, self.eventLoop) = (index, eventLoop) }
+
+    /// Hands over parcels for clients of this loop; returns the number that were dropped.
+    func post(_ parcels: [RelayParcel]) -> Int {
+        var dropped = 0
+        let wakes = mailbox.withLock { mailbox in
+            let isFirst = mailbox.parcels.isEmpty
+            for parcel in parcels {
+                guard mailbox.bytes + parcel.frame.readableBytes <= Self.mailboxLimit else {
+                    dropped += 1
+                    continue
+                }
+                mailbox.bytes += parcel.frame.readableBytes
+                mailbox.parcels.append(parcel)
+            }
+            return isFirst && !mailbox.parcels.isEmpty
+        }
+        if wakes {
+            eventLoop.execute {
+                let parcels = self.mailbox.withLock { mailbox in
+                    let parcels = mailbox.parcels
+                    mailbox = Mailbox()
+                    return parcels
+                }
+                self.deliver(parcels)
+            }
+        }
+        return dropped
+    }
+
+    /// Queues parcels for clients of this loop, and sends; on this loop.
+    func deliver(_ parcels: [RelayParcel]) {
+        let now = ContinuousClock.now
+        var touched: [RelayClientHandler] = []
+        for parcel in parcels {
+            guard let handler = parcel.link.handler.value else { continue }
+            if handler.enqueue(parcel.frame, from: parcel.sender, at: now) { touched.append(handler) }
+        }
+        for handler in touched { handler.pump() }
+    }
+}
+
+/// What all clients of a relay share.
+final class RelayHub: Sendable {
+    private final class Shard: Sendable {
+        let clients = Mutex(RelayClients<RelayLink>())
+    }
+
+    let options: RelayServerOptions
+    let counters = RelayCounters()
+    let limiter: Mutex<AddressLimiter>
+    let loops: [RelayLoop]
+    private let shards = (0..<16).map { _ in Shard() }
+    /// Changes whenever a client comes or goes: what was looked up before may be wrong.
+    let generation = Atomic<UInt64>(0)
+
+    init(_ options: RelayServerOptions, _ loops: [any EventLoop]) {
+        self.options = options
+        limiter = Mutex(AddressLimiter(limits: options.limits))
+        self.loops = loops.enumerated().map { RelayLoop($0, $1) }
+    }
+
+    func loop(of eventLoop: any EventLoop) -> RelayLoop? { loops.first { $0.eventLoop === eventLoop } }
+
+    private func shard(of key: DeviceID) -> Shard {
+        shards[Int(truncatingIfNeeded: key.words.0 & 15)]
+    }
+
+    func active(_ key: DeviceID) -> RelayLink? { shard(of: key).clients.withLock { $0.active(key) } }
+
+    var all: [RelayLink] { shards.flatMap { $0.clients.withLock { $0.all } } }
+
+    func add(_ link: RelayLink) {
+        perform(shard(of: link.key).clients.withLock { $0.add(link, of: link.key) })
+        counters.clients.wrappingAdd(1, ordering: .relaxed)
+    }
+
+    /// Removes a client, which has sent to `peers` lately.
+    func remove(_ link: RelayLink, whoSentTo peers: [DeviceID]) {
+        counters.clients.wrappingSubtract(1, ordering: .relaxed)
+        perform(shard(of: link.key).clients.withLock { $0.remove(link, of: link.key) }, peers)
+    }
+
+    private func perform(_ effects: [RelayClients<RelayLink>.Effect], _ peers: [DeviceID] = []) {
+        generation.wrappingAdd(1, ordering: .releasing)
+        for effect in effects {
+            switch effect {
+            case .status(let link, let status): on(link) { $0.send(status) }
+            case .close(let link): on(link) { $0.close() }
+            case .left(let key):
+                for peer in peers where peer != key { active(peer).map { on($0) { $0.sendGone(key) } } }
+            }
+        }
+    }
+
+    /// Runs `body` with a client's handler, on its loop, if it is still there.
+    func on(_ link: RelayLink, _ body: @escaping @Sendable (RelayClientHandler) -> Void) {
+        link.loop.eventLoop.execute { if let handler = link.handler.value { body(handler) } }
+    }
+}
+
+/// A socket, from the moment it is accepted: what it holds of the limits, and the time it has to finish opening.
+final class RelaySocket: Sendable {
+    private let hub: RelayHub
+    private let ip: [UInt8]
+    private let opening = Mutex<Scheduled<Void>?>(nil)
+
+    /// Counts a socket; `nil` when its address has too many.
+    static func accept(_ channel: any Channel, _ hub: RelayHub) -> RelaySocket? {
+        let ip = channel.remoteAddress.flatMap(NetworkAddress.init)?.ip ?? []
+        guard hub.limiter.withLock({ $0.open(from: ip, at: .now) }) else {
+            hub.counters.refusedSockets.count()
+            return nil
+        }
+        return RelaySocket(channel, hub, ip)
+    }
+
+    private init(_ channel: any Channel, _ hub: RelayHub, _ ip: [UInt8]) {
+        (self.hub, self.ip) = (hub, ip)
+        // Whatever it does meanwhile, a byte at a time.
+        let timeout = channel.eventLoop.scheduleTask(in: .seconds(Int64(hub.options.openingTime))) {
+            channel.close(promise: nil)
+        }
+        opening.withLock { $0 = timeout }
+        channel.closeFuture.whenComplete { _ in
+            self.opened()
+            hub.limiter.withLock { $0.close(from: ip) }
+        }
+    }
+
+    /// The handshake is over, either way.
+    func opened() {
+        guard let timeout = opening.withLock({ $0.take() }) else { return }
+        timeout.cancel()
+        hub.limiter.withLock { $0.handshakeEnded() }
+    }
+}
+
+extension NetworkAddress {
+    /// The address of a socket; `nil` for one that is not of IP.
+    init?(_ address: SocketAddress) {
+        guard let ip = address.ipAddress?.prefix(while: { $0 != "%" }) else { return nil }
+        self.init(ip.contains(":") ? "[\(ip)]:1" : "\(ip):1")
+    }
+}

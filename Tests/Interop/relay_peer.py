@@ -1,0 +1,230 @@
+"""iroh's relay protocol, written from its description alone: `relay_peer.py client URL ...` or `relay_peer.py serve`.
+
+`client URL VERSION TOKEN|-`: two clients with keys of their own meet at a relay, and say how each step went.
+`wait URL`: a client that waits for the relay to restart. `page`: a web server without a relay.
+`serve [PORT]`: a relay; commands on the input, one per line: `restart MS`, `drop`, `break`, `silent`.
+Prints one JSON object per line.
+"""
+
+import asyncio
+import http.server
+import json
+import os
+import sys
+
+import websockets
+from blake3 import blake3
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from websockets.asyncio.client import connect
+from websockets.asyncio.server import serve
+
+CONTEXT = "iroh-relay handshake v1 challenge signature"
+VERSIONS = ["iroh-relay-v2", "iroh-relay-v1"]
+
+
+def say(**fields):
+    print(json.dumps(fields), flush=True)
+
+
+def signed_bytes(challenge: bytes) -> bytes:
+    return blake3(challenge, derive_key_context=CONTEXT).digest()
+
+
+class Client:
+    def __init__(self, version: str, token: str | None):
+        self.key = Ed25519PrivateKey.generate()
+        self.id = self.key.public_key().public_bytes_raw()
+        self.version, self.token = version, token
+
+    async def open(self, url: str):
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        self.socket = await connect(
+            "ws" + url.removeprefix("http").rstrip("/") + "/relay", subprotocols=[self.version], additional_headers=headers, compression=None
+        )
+        assert self.socket.subprotocol == self.version
+        frame = await self.receive()
+        assert frame[0] == 0 and len(frame) == 17, frame
+        await self.socket.send(b"\x01" + self.id + b"\x40" + self.key.sign(signed_bytes(frame[1:])))
+        return await self.receive()
+
+    async def receive(self) -> bytes:
+        return await asyncio.wait_for(self.socket.recv(), 20)
+
+    async def send(self, to: bytes, payload: bytes, size: int | None = None, ecn: int = 0):
+        head = bytes([4 if size is None else 5]) + to + bytes([ecn])
+        await self.socket.send(head + (b"" if size is None else size.to_bytes(2, "big")) + payload)
+
+
+async def run_client(url: str, version: str, token: str | None):
+    one, two = Client(version, token), Client(version, token)
+    first = await one.open(url)
+    if first[0] == 3:
+        say(denied=first[2:].decode())
+        return
+    assert first == b"\x02", first
+    assert await two.open(url) == b"\x02"
+
+    await one.send(two.id, b"hello")
+    assert await two.receive() == b"\x06" + one.id + b"\x00hello"
+    batch = bytes(range(256)) * 12
+    await two.send(one.id, batch, size=1200, ecn=2)
+    assert await one.receive() == b"\x07" + two.id + b"\x02" + (1200).to_bytes(2, "big") + batch
+    largest = os.urandom(65_536 - 33)
+    await one.send(two.id, largest)
+    assert await two.receive() == b"\x06" + one.id + b"\x00" + largest
+    say(passed="datagrams")
+
+    # A message in parts is one frame; text is passed over.
+    await one.socket.send("text")
+    await one.socket.send([b"\x04" + two.id, b"\x00in ", b"parts"])
+    assert await two.receive() == b"\x06" + one.id + b"\x00in parts"
+    await one.socket.send(b"\x09" + b"12345678")
+    assert await one.receive() == b"\x0a" + b"12345678"
+    await (await one.socket.ping(b"web"))
+    say(passed="pings")
+
+    absent = os.urandom(32)
+    await one.send(absent, b"anybody?")
+    assert await one.receive() == b"\x08" + absent
+    say(passed="absent")
+
+    # The same key again: the newest receives; the older learns of it, and of its return.
+    again = Client(version, token)
+    again.key, again.id = two.key, two.id
+    assert await again.open(url) == b"\x02"
+    notice = await two.receive()
+    assert notice == b"\x0d\x01" if version == VERSIONS[0] else (notice[0] == 11 and len(notice) > 1), notice
+    await one.send(two.id, b"newest")
+    assert await again.receive() == b"\x06" + one.id + b"\x00newest"
+    await again.socket.close()
+    notice = await two.receive()
+    assert notice == (b"\x0d\x00" if version == VERSIONS[0] else b"\x0b"), notice
+    await one.send(two.id, b"back")
+    assert await two.receive() == b"\x06" + one.id + b"\x00back"
+    say(passed="same key")
+
+    await one.socket.close()
+    assert await two.receive() == b"\x08" + one.id
+    say(passed="gone")
+
+    # Whoever breaks the protocol is disconnected.
+    await two.socket.send(b"\x2a")
+    try:
+        while True:
+            await two.receive()
+    except websockets.ConnectionClosed:
+        say(passed="unknown frame")
+
+    liar = Client(version, token)
+    real = liar.key
+    liar.key = Ed25519PrivateKey.generate()
+    try:
+        answer = await liar.open(url)
+    except websockets.ConnectionClosed:
+        answer = None
+    assert real is not liar.key and (answer is None or answer[0] == 3), answer
+    say(passed="wrong signature")
+
+
+async def run_waiting(url: str):
+    """A client that waits for what the relay says when it restarts."""
+    client = Client(VERSIONS[0], None)
+    assert await client.open(url) == b"\x02"
+    say(ready=True)
+    frame = await client.receive()
+    assert frame[0] == 12 and len(frame) == 9, frame
+    try:
+        await client.receive()
+    except websockets.ConnectionClosed as closed:
+        say(reconnect=int.from_bytes(frame[1:5], "big"), tries=int.from_bytes(frame[5:], "big"), code=closed.rcvd.code)
+
+
+class Relay:
+    def __init__(self):
+        self.clients = {}
+        self.silent = False
+
+    async def serve(self, socket):
+        challenge = os.urandom(16)
+        await socket.send(b"\x00" + challenge)
+        proof = await socket.recv()
+        assert proof[0] == 1 and proof[33] == 64 and len(proof) == 98, proof
+        key = proof[1:33]
+        try:
+            Ed25519PublicKey.from_public_bytes(key).verify(proof[34:], signed_bytes(challenge))
+        except InvalidSignature:
+            await socket.send(b"\x03\x03bad")
+            return
+        authorization = socket.request.headers.get("Authorization")
+        if authorization == "Bearer wrong":
+            await socket.send(b"\x03\x09bad token")
+            return
+        await socket.send(b"\x02")
+        self.clients[key] = socket
+        say(joined=key.hex(), authorization=authorization, version=socket.subprotocol)
+        try:
+            async for frame in socket:
+                if frame[0] == 9 and not self.silent:
+                    await socket.send(b"\x0a" + frame[1:])
+                elif frame[0] in (4, 5):
+                    other = self.clients.get(frame[1:33])
+                    if other:
+                        await other.send(bytes([frame[0] + 2]) + key + frame[33:])
+                    else:
+                        await socket.send(b"\x08" + frame[1:33])
+        except websockets.ConnectionClosed:
+            pass
+        finally:
+            if self.clients.get(key) is socket:
+                del self.clients[key]
+            say(left=key.hex())
+
+    def page(self, connection, request):
+        if request.path == "/ping":
+            return connection.respond(http.HTTPStatus.OK, "pong")
+        return None
+
+
+async def run_server(port: int):
+    relay = Relay()
+    async with serve(
+        relay.serve, "127.0.0.1", port, subprotocols=VERSIONS, process_request=relay.page, compression=None,
+        ping_interval=None,
+    ) as server:
+        say(port=server.sockets[0].getsockname()[1])
+        loop = asyncio.get_running_loop()
+        while line := await loop.run_in_executor(None, sys.stdin.readline):
+            words = line.split()
+            if words[0] == "restart":
+                for socket in list(relay.clients.values()):
+                    await socket.send(b"\x0c" + int(words[1]).to_bytes(4, "big") + (30_000).to_bytes(4, "big"))
+                    await socket.close()
+            elif words[0] == "drop":
+                for socket in list(relay.clients.values()):
+                    socket.transport.abort()
+            elif words[0] == "break":
+                for socket in list(relay.clients.values()):
+                    await socket.send(b"\x2a")
+            elif words[0] == "silent":
+                relay.silent = True
+
+
+def not_found(request):
+    """A web server that is no relay."""
+    request.send_error(404)
+
+
+if __name__ == "__main__":
+    what, arguments = sys.argv[1], sys.argv[2:]
+    if what == "client":
+        asyncio.run(run_client(arguments[0], arguments[1], None if arguments[2] == "-" else arguments[2]))
+    elif what == "wait":
+        asyncio.run(run_waiting(arguments[0]))
+    elif what == "page":
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler)
+        server.RequestHandlerClass = type("Page", (http.server.BaseHTTPRequestHandler,), {"do_GET": not_found})
+        say(port=server.server_port)
+        server.serve_forever()
+    else:
+        asyncio.run(run_server(int(arguments[0]) if arguments else 0))

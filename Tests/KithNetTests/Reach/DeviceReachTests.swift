@@ -1,0 +1,388 @@
+import KithIdentity
+import KithQUIC
+import KithReach
+import KithRelayServer
+import KithTesting
+import KithWire
+import Logging
+import NIOCore
+import NIOPosix
+import Synchronization
+import Testing
+
+@testable import KithNet
+
+/// Devices that meet at real relays.
+@Suite(.timeLimit(.minutes(2))) struct DeviceReachTests {
+    /// A device: its endpoint, and what keeps it where others reach it.
+    private struct Member: Sendable {
+        let endpoint: Endpoint
+        let reach: DeviceReach
+        let kept: Kept
+    }
+
+    /// What a device remembers.
+    private final class Kept: Sendable {
+        private let state = Mutex<(own: [RelayAddress], others: [DeviceID: [RelayAddress]])>(([], [:]))
+
+        var own: [RelayAddress] { state.withLock { $0.own } }
+        func relays(of device: DeviceID) -> [RelayAddress] { state.withLock { $0.others[device] } ?? [] }
+        func keep(_ relays: [RelayAddress]) { state.withLock { $0.own = relays } }
+        func keep(_ relays: [RelayAddress], of device: DeviceID) { state.withLock { $0.others[device] = relays } }
+    }
+
+    private let silent = Logger(label: "test", factory: SwiftLogNoOpLogHandler.init)
+
+    private func withRelay(
+        _ change: (inout RelayServerOptions) -> Void = { _ in },
+        _ body: (RelayServer, RelayAddress) async throws -> Void
+    ) async throws {
+        var options = RelayServerOptions(address: NetworkAddress(ipv4: (127, 0, 0, 1), port: 0))
+        change(&options)
+        let server = try await RelayServer.open(options, logger: silent)
+        do {
+            try await body(server, try #require(RelayAddress("http://\(server.address)")))
+        } catch {
+            await server.close()
+            throw error
+        }
+        await server.close()
+    }
+
+    /// A device at relays, on the loopback, whose addresses are told to nobody.
+    private func withMember(
+        at relays: [RelayAddress], _ change: (inout DeviceReach.Options) -> Void = { _ in },
+        _ body: (Member) async throws -> Void
+    ) async throws {
+        let key = DeviceKey()
+        var options = Endpoint.Options()
+        options.findsPaths = true
+        try await withEndpoint(key: key, options) { endpoint in
+            var settings = DeviceReach.Options()
+            settings.relays = relays
+            change(&settings)
+            let kept = Kept()
+            let reach = DeviceReach(
+                key: key, endpoint: endpoint, options: settings,
+                store: DeviceReach.RelayStore(
+                    relays: { kept.relays(of: $0) }, keepRelays: { kept.keep($1, of: $0) },
+                    keepOwnRelays: { relays, _ in kept.keep(relays) }),
+                logger: silent)
+            let running = Task { await reach.run() }
+            do {
+                try await body(Member(endpoint: endpoint, reach: reach, kept: kept))
+            } catch {
+                reach.stop()
+                await running.value
+                throw error
+            }
+            reach.stop()
+            await running.value
+        }
+    }
+
+    /// Has something answered across a connection.
+    private func exchange(_ connection: Connection, _ other: Connection) async throws {
+        let near = try await connection.openStream()
+        try await near.write([1])
+        try await near.finish()
+        let far = try await next(other.incomingStreams)
+        #expect(try await far.readAll() == [1])
+        try await far.write([2])
+        try await far.finish()
+        #expect(try await near.readAll() == [2])
+    }
+
+    @Test(.enabled(if: PythonPeer.isInstalled("asyncio")))
+    func `two devices meet at a relay that only their proxy reaches`() async throws {
+        struct Line: Decodable { var port: UInt16? }
+        try await withRelay { server, _ in
+            try await PythonPeer.run("hostile_network.py", ["proxy", "\(server.address)", "who:word"]) { peer in
+                let port = try #require(try await peer.next(Line.self).port)
+                let proxy = try ProxyServer("http://who:word@127.0.0.1:\(port)")
+                let relay = try #require(RelayAddress("http://relay.example"))
+                try await withMember(at: [relay], { $0.proxy = ProxySettings(proxy) }) { callee in
+                    try await eventually { callee.reach.status.home == relay }
+                    #expect(callee.reach.status.relays.map(\.route) == [.through(proxy)])
+                    try await withMember(at: [], { $0.proxy = ProxySettings(proxy) }) { caller in
+                        caller.reach.note([relay], of: callee.endpoint.id)
+                        let connection = try await caller.reach.connect(
+                            to: callee.endpoint.id, at: [], timeout: .seconds(60))
+                        try await exchange(connection, try await next(callee.endpoint.established))
+                    }
+                }
+            }
+        }
+    }
+
+    @Test func `a device is dialed at its relay, says itself where it is, and is remembered there`() async throws {
+        try await withRelay { _, relay in
+            try await withMember(at: [relay]) { callee in
+                try await eventually { callee.reach.status.home == relay }
+                try await withMember(at: []) { caller in
+                    let id = callee.endpoint.id
+                    await #expect(throws: KithError(.unreachable, "")) {
+                        _ = try await caller.reach.connect(to: id, at: [], timeout: .seconds(60))
+                    }
+                    caller.reach.note([relay], of: id)
+                    let connection = try await caller.reach.connect(to: id, at: [], timeout: .seconds(60))
+                    let incoming = try await next(callee.endpoint.established)
+                    try await exchange(connection, incoming)
+                    let used = try #require(await connection.statistics().paths.first?.relay)
+                    #expect(caller.reach.url(of: used) == relay.description)
+                    try await eventually { caller.kept.relays(of: id) == [relay] }
+                    #expect(caller.reach.announcedRelays.isEmpty)
+                    await caller.reach.adopt([relay])
+                    #expect(caller.kept.own == [relay])
+                    try await eventually { caller.reach.status.home == relay }
+                    // Those it has stay: another invitation changes nothing.
+                    await caller.reach.adopt([try #require(RelayAddress("http://127.0.0.1:1"))])
+                    #expect(caller.reach.announcedRelays == [relay])
+                }
+            }
+        }
+    }
+
+    @Test func `a device that is there for one command dials through its relays, and changes nothing about them`()
+        async throws
+    {
+        try await withRelay({ $0.access = RelayAccess(tokens: ["sesame"]) }) { server, relay in
+            try await withMember(at: [relay], { $0.tokens = [relay: "sesame"] }) { callee in
+                try await eventually { callee.reach.status.home == relay }
+                try await withMember(
+                    at: [relay], { ($0.attaches, $0.tokens) = (false, [relay: "sesame"]) }
+                ) { caller in
+                    #expect(caller.reach.announcedRelays == [relay])
+                    await caller.reach.adopt([try #require(RelayAddress("http://127.0.0.1:1"))])
+                    #expect(caller.reach.announcedRelays == [relay] && caller.kept.own.isEmpty)
+                    #expect(server.clientCount == 1)
+                    caller.reach.note([relay], of: callee.endpoint.id)
+                    let connection = try await caller.reach.connect(
+                        to: callee.endpoint.id, at: [], timeout: .seconds(60))
+                    try await exchange(connection, try await next(callee.endpoint.established))
+                    #expect(caller.reach.status.home == nil)
+                }
+            }
+        }
+    }
+
+    @Test func `addresses that lead nowhere do not keep a device from being reached at its relay`() async throws {
+        try await withRelay { _, relay in
+            try await withMember(at: [relay]) { callee in
+                try await eventually { callee.reach.status.home == relay }
+                try await withMember(at: []) { caller in
+                    caller.reach.note([relay], of: callee.endpoint.id)
+                    // The machine says at once that nobody listens there.
+                    let stale = [NetworkAddress(ipv4: (127, 0, 0, 1), port: 1)]
+                    let connection = try await caller.reach.connect(
+                        to: callee.endpoint.id, at: stale, timeout: .seconds(20))
+                    try await exchange(connection, try await next(callee.endpoint.established))
+                }
+            }
+        }
+    }
+
+    @Test func `an attempt ends when its time is up, and when it is cancelled, whatever the relay does`() async throws {
+        // Takes connections, and says nothing.
+        let silent = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton).bind(
+            host: "127.0.0.1", port: 0
+        ).get()
+        let port = try #require(silent.localAddress?.port)
+        let relay = try #require(RelayAddress("http://127.0.0.1:\(port)"))
+        try await withMember(at: []) { caller in
+            let device = DeviceKey().id
+            caller.reach.note([relay], of: device)
+            await #expect(throws: KithError(.timedOut, "")) {
+                _ = try await caller.reach.connect(to: device, at: [], timeout: .milliseconds(300))
+            }
+            let attempt = Task {
+                try await caller.reach.connect(to: device, at: [], timeout: .seconds(1_000))
+            }
+            attempt.cancel()
+            await #expect(throws: (any Error).self) { _ = try await attempt.value }
+        }
+        try await silent.close()
+    }
+
+    @Test func `what a peer announces is used and kept, but not what leads to this very machine`() async throws {
+        try await withRelay { _, relay in
+            try await withMember(at: [relay]) { callee in
+                try await withMember(at: []) { caller in
+                    try await eventually { callee.reach.status.home == relay }
+                    let addresses = [NetworkAddress(ipv4: (127, 0, 0, 1), port: callee.endpoint.port)]
+                    let connection = try await caller.reach.connect(
+                        to: callee.endpoint.id, at: addresses, timeout: .seconds(60))
+                    try await exchange(connection, try await next(callee.endpoint.established))
+                    // The relay of this test is at the loopback: announced, and not used.
+                    for _ in 0..<20 {
+                        // Real time: what must not happen has some in which it could.
+                        try await Task.sleep(for: .milliseconds(20))
+                        #expect(caller.reach.status.relays.isEmpty)
+                    }
+                    #expect(caller.kept.relays(of: callee.endpoint.id).isEmpty)
+                }
+            }
+        }
+    }
+
+    @Test func `a device is reached the way that is preferred for it, or not at all`() async throws {
+        try await withRelay { server, relay in
+            try await withMember(at: [relay]) { callee in
+                try await eventually { callee.reach.status.home == relay }
+                let id = callee.endpoint.id
+                let addresses = [NetworkAddress(ipv4: (127, 0, 0, 1), port: callee.endpoint.port)]
+                try await withMember(at: []) { caller in
+                    caller.reach.note([relay], of: id)
+                    await caller.reach.set(.relay, for: id)
+                    #expect(caller.reach.addresses(addresses, for: id).isEmpty)
+                    let connection = try await caller.reach.connect(to: id, at: addresses, timeout: .seconds(60))
+                    #expect(await connection.statistics().paths.first?.relay != nil)
+                    // The loopback is announced to nobody, so nothing direct will be found.
+                    let number = await caller.reach.hold(.direct, for: id)
+                    let error = await #expect(throws: KithError.self) {
+                        _ = try await caller.reach.connect(to: id, at: addresses, timeout: .milliseconds(200))
+                    }
+                    #expect(error?.code == .unreachable && error?.message.contains("direct is preferred") == true)
+                    await caller.reach.release(number, of: id)
+                    _ = try await caller.reach.connect(to: id, at: addresses, timeout: .seconds(60))
+                    await caller.reach.set(.local, for: id)
+                    let outside = [NetworkAddress(ipv4: (203, 0, 113, 1), port: 9)]
+                    #expect(caller.reach.addresses(addresses + outside, for: id) == addresses)
+                    // No relay is kept for whom none is used.
+                    try await eventually { caller.reach.status.relays.isEmpty }
+                    let other = await #expect(throws: KithError.self) {
+                        _ = try await caller.reach.connect(to: id, at: addresses, timeout: .milliseconds(200))
+                    }
+                    #expect(other?.message.contains("not on this network") == true)
+                    connection.close()
+                    // Once nothing leads through the relay any more, the address is dialed.
+                    let direct = try await caller.reach.connect(to: id, at: addresses, timeout: .seconds(60))
+                    #expect(await direct.statistics().paths.first?.relay == nil)
+                }
+                try await withMember(at: [relay], { $0.preference = .local }) { caller in
+                    caller.reach.note([relay], of: id)
+                    #expect(caller.reach.announcedRelays.isEmpty)
+                    await #expect(throws: KithError(.unreachable, "")) {
+                        _ = try await caller.reach.connect(
+                            to: id, at: [NetworkAddress(ipv4: (203, 0, 113, 1), port: 9)], timeout: .seconds(60))
+                    }
+                    #expect(server.clientCount == 1)
+                    await caller.reach.set(.auto, for: nil)
+                    try await eventually { caller.reach.status.home == relay }
+                    await caller.reach.set(.local, for: nil)
+                    try await eventually { server.clientCount == 1 }
+                }
+            }
+        }
+    }
+
+    @Test func `a device that is not at its relay is known to be away at once, and a relay that is none is named`()
+        async throws
+    {
+        try await withRelay { _, relay in
+            try await withMember(at: []) { caller in
+                let absent = DeviceKey().id
+                caller.reach.note([relay], of: absent)
+                await #expect(throws: KithError(.unreachable, "")) {
+                    _ = try await caller.reach.connect(to: absent, at: [], timeout: .seconds(100))
+                }
+                let lost = DeviceKey().id
+                caller.reach.note([try #require(RelayAddress("http://127.0.0.1:1"))], of: lost)
+                let error = await #expect(throws: KithError.self) {
+                    _ = try await caller.reach.connect(to: lost, at: [], timeout: .seconds(100))
+                }
+                #expect(error?.code == .unreachable && error?.message.contains("http://127.0.0.1:1") == true)
+            }
+        }
+    }
+
+    @Test func `a connection goes on through the standby when its relay goes for good`() async throws {
+        try await withRelay { second, standby in
+            try await withRelay { first, home in
+                try await withMember(at: [home, standby]) { callee in
+                    try await withMember(at: [home, standby]) { caller in
+                        for member in [callee, caller] {
+                            try await eventually {
+                                Set([member.reach.status.home, member.reach.status.standby]) == [home, standby]
+                            }
+                        }
+                        let id = callee.endpoint.id
+                        caller.reach.note([home], of: id)
+                        let connection = try await caller.reach.connect(to: id, at: [], timeout: .seconds(60))
+                        let incoming = try await next(callee.endpoint.established)
+                        try await exchange(connection, incoming)
+                        // Both hold a path through either relay.
+                        for end in [connection, incoming] {
+                            try await eventually {
+                                await end.heldPaths().count { $0.address.local.kind == .relay && $0.isValidated } == 2
+                            }
+                        }
+                        await first.close()
+                        try await exchange(connection, incoming)
+                        try await eventually {
+                            let relay = await connection.statistics().paths.first?.relay
+                            return relay.flatMap { caller.reach.url(of: $0) } == standby.description
+                        }
+                        for member in [callee, caller] {
+                            try await eventually { member.reach.status.home == standby }
+                        }
+                        #expect(second.clientCount == 2)
+                    }
+                }
+            }
+        }
+    }
+
+    @Test func `a relay that wants a token says so, and lets in who has it`() async throws {
+        try await withRelay({ $0.access = RelayAccess(tokens: ["sesame"]) }) { server, relay in
+            try await withMember(at: [relay]) { member in
+                try await eventually {
+                    if case .denied(let reason) = member.reach.status.relays.first?.state {
+                        return reason.contains("token")
+                    }
+                    return false
+                }
+                #expect(member.reach.status.home == nil)
+            }
+            try await withMember(at: [relay], { $0.tokens = [relay: "sesame"] }) { member in
+                try await eventually { member.reach.status.home == relay }
+            }
+            #expect(server.metrics.contains("kith_relay_accepted_total 1\n"))
+        }
+    }
+
+    @Test func `others cannot have it connect to more relays than sixteen, and two of each`() async throws {
+        try await withMember(at: []) { member in
+            await withTaskGroup(of: Void.self) { group in
+                for number in 1...30 {
+                    let device = DeviceKey().id
+                    let relays = (0..<4).compactMap { RelayAddress("http://127.0.0.1:\(4 * number + $0)") }
+                    member.reach.note(relays, of: device)
+                    group.addTask {
+                        // Nobody is there, which is what the rest is about.
+                        _ = try? await member.reach.connect(to: device, at: [], timeout: .seconds(5))
+                    }
+                }
+            }
+            #expect((2...16).contains(member.reach.status.relays.count))
+            let ports = member.reach.status.relays.map { Int($0.address.port) % 4 }
+            #expect(ports.allSatisfy { $0 < 2 })
+        }
+    }
+
+    #if os(Linux)
+    @Test func `servers tell a device its address outside, and it tells that to others`() async throws {
+        // Another host of this machine, where STUN has its own port.
+        let host = NetworkAddress(ipv4: (127, 77, .random(in: 1...250), .random(in: 1...250)), port: 0)
+        try await withRelay({
+            $0.address = host
+            $0.stunAddress = host.withPort(3_478)
+        }) { _, relay in
+            try await withMember(at: [relay]) { member in
+                try await eventually { member.reach.status.report.publicIPv4?.port == member.endpoint.port }
+                #expect(member.reach.status.report.udp == .works)
+            }
+        }
+    }
+    #endif
+}

@@ -1,0 +1,279 @@
+import Foundation
+import KithIdentity
+import KithReach
+import KithTesting
+import KithWire
+import Logging
+import NIOCore
+import NIOPosix
+import Synchronization
+import Testing
+
+@testable import KithRelayServer
+
+extension RelayServer {
+    /// Runs a relay on a free port of the loopback address while `body` does.
+    static func with(
+        _ change: (inout RelayServerOptions) -> Void = { _ in }, _ body: (RelayServer) async throws -> Void
+    ) async throws {
+        var options = RelayServerOptions(address: NetworkAddress(ipv4: (127, 0, 0, 1), port: 0))
+        options.loops = 2
+        change(&options)
+        let server = try await RelayServer.open(
+            options, logger: Logger(label: "relay", factory: SwiftLogNoOpLogHandler.init))
+        do {
+            try await body(server)
+        } catch {
+            await server.close()
+            throw error
+        }
+        await server.close()
+    }
+
+    var url: String { "http://\(address)" }
+}
+
+/// Hands on what a socket receives.
+private final class DatagramFeed: ChannelInboundHandler {
+    typealias InboundIn = AddressedEnvelope<ByteBuffer>
+
+    private let feed: AsyncStream<[UInt8]>.Continuation
+
+    init(_ feed: AsyncStream<[UInt8]>.Continuation) { self.feed = feed }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        feed.yield(Array(unwrapInboundIn(data).data.readableBytesView))
+    }
+}
+
+@Suite("A relay server", .timeLimit(.minutes(2))) struct RelayServerTests {
+    private struct Step: Decodable, Equatable {
+        var passed: String?
+        var denied: String?
+    }
+
+    private typealias Connection = NIOAsyncChannel<ByteBuffer, ByteBuffer>
+
+    private func connect(to server: RelayServer) async throws -> Connection {
+        try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .connect(host: "127.0.0.1", port: Int(server.address.port)) { channel in
+                channel.eventLoop.makeCompletedFuture { try Connection(wrappingChannelSynchronously: channel) }
+            }
+    }
+
+    /// Sends bytes on a new connection, and returns all that comes until the other end closes.
+    private func exchange(_ text: String, with server: RelayServer) async throws -> String {
+        let answer = Mutex("")
+        do {
+            try await connect(to: server).executeThenClose { inbound, outbound in
+                if !text.isEmpty { try await outbound.write(ByteBuffer(string: text)) }
+                for try await part in inbound { answer.withLock { $0 += String(buffer: part) } }
+            }
+        } catch is IOError {
+            // Reset: the end as well.
+        } catch is ChannelError {
+            // Closed before anything was written: the same.
+        }
+        return answer.withLock { $0 }
+    }
+
+    private func request(_ path: String, _ headers: [String] = []) -> String {
+        "GET \(path) HTTP/1.1\r\nHost: relay\r\n" + headers.map { "\($0)\r\n" }.joined() + "\r\n"
+    }
+
+    private static let upgrade = [
+        "Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13",
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Protocol: iroh-relay-v2, iroh-relay-v1",
+    ]
+
+    @Test func `it tells from where it sees a datagram, and answers with no more than was asked`() async throws {
+        try await RelayServer.with({ $0.stunAddress = NetworkAddress(ipv4: (127, 0, 0, 1), port: 0) }) { server in
+            let stun = try #require(server.stunAddress)
+            let (answers, feed) = AsyncStream.makeStream(of: [UInt8].self)
+            let socket = try await DatagramBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+                .channelInitializer { channel in
+                    channel.eventLoop.makeCompletedFuture {
+                        try channel.pipeline.syncOperations.addHandler(DatagramFeed(feed))
+                    }
+                }.bind(host: "127.0.0.1", port: 0).get()
+            func send(_ bytes: [UInt8]) async throws {
+                let remote = try SocketAddress(ipAddress: "127.0.0.1", port: Int(stun.port))
+                try await socket.writeAndFlush(AddressedEnvelope(remoteAddress: remote, data: ByteBuffer(bytes: bytes)))
+            }
+            var (client, random) = (STUNClient(), SystemRandomNumberGenerator())
+            let start = ContinuousClock.now
+            let isAsked = client.ask(STUNClient.Request(server: stun), at: start, using: &random)
+            let next = client.nextDatagram(at: start)
+            let question = try #require(next).bytes
+            #expect(isAsked)
+            // Garbage, and what is too short for its answer, get none: the first answer is to the last of them.
+            for bytes in [[1, 2, 3], Array(question.prefix(20)), [UInt8](repeating: 0xFF, count: 100), question] {
+                try await send(bytes)
+            }
+            var iterator = answers.makeAsyncIterator()
+            let answer = try #require(await iterator.next())
+            #expect(answer.count <= question.count)
+            let isTaken = client.receive(answer, from: stun, at: start)
+            #expect(isTaken)
+            guard case .answered(let mapped, _, _) = client.nextResult()?.outcome else {
+                throw KithError(.corrupt, "no mapped address")
+            }
+            #expect(Int(mapped.port) == socket.localAddress?.port && mapped.isLoopback)
+            #expect(server.metrics.contains("kith_relay_stun_answers_total 1\n"))
+            try await socket.close()
+        }
+    }
+
+    @Test func `its pages answer probes, portals, health and Prometheus`() async throws {
+        try await RelayServer.with { server in
+            #expect(try await exchange(request("/ping"), with: server).hasPrefix("HTTP/1.1 200 OK\r\n"))
+            let portal = try await exchange(request("/generate_204", ["X-Iroh-Challenge: a-B_9."]), with: server)
+            #expect(portal.hasPrefix("HTTP/1.1 204 "))
+            #expect(portal.lowercased().contains("x-iroh-response: response a-b_9.\r\n"))
+            let forged = try await exchange(request("/generate_204", ["X-Iroh-Challenge: <script>"]), with: server)
+            #expect(!forged.contains("script"))
+            let long = String(repeating: "a", count: 64)
+            #expect(
+                try await !exchange(request("/generate_204", ["X-Iroh-Challenge: \(long)"]), with: server).contains(
+                    long))
+            #expect(try await exchange(request("/healthz"), with: server).contains(#""status":"ok""#))
+            #expect(try await exchange(request("/metrics"), with: server).contains("\nkith_relay_clients 0\n"))
+            #expect(try await exchange(request("/other"), with: server).hasPrefix("HTTP/1.1 404 "))
+        }
+    }
+
+    @Test func `an upgrade must be one of this protocol, to the letter`() async throws {
+        try await RelayServer.with { server in
+            for (old, new) in [
+                ("Upgrade: websocket", "Upgrade: WebSocket"), ("Version: 13", "Version: 12"),
+                ("dGhlIHNhbXBsZSBub25jZQ==", "short"), ("iroh-relay-v2, iroh-relay-v1", "chat"),
+            ] {
+                let headers = Self.upgrade.map { $0.replacingOccurrences(of: old, with: new) }
+                let answer = try await exchange(request("/relay", headers), with: server)
+                #expect(answer.hasPrefix("HTTP/1.1 400 "), "\(new): \(answer)")
+            }
+        }
+    }
+
+    @Test func `whoever does not finish opening is disconnected, byte by byte or not at all`() async throws {
+        try await RelayServer.with {
+            $0.openingTime = 1
+        } _: { server in
+            #expect(try await exchange("", with: server).isEmpty)
+            #expect(try await exchange("GET /relay HTTP/1.1\r\nX: ", with: server).isEmpty)
+            // On a busy machine a second may be too short.
+            try await eventually {
+                let opened = try await exchange(request("/relay", Self.upgrade), with: server)
+                // RFC 6455's own example.
+                return opened.hasPrefix("HTTP/1.1 101 ") && opened.contains("s3pPLMBiTxaQ9kYGzzhZRbK+xOo=")
+            }
+        }
+    }
+
+    @Test func `one address has a bounded number of sockets`() async throws {
+        // On one loop, sockets are counted in the order in which they came.
+        try await RelayServer.with {
+            $0.loops = 1
+            $0.openingTime = 300
+            $0.limits.sockets = 2
+        } _: { server in
+            try await connect(to: server).executeThenClose { _, _ in
+                try await connect(to: server).executeThenClose { _, _ in
+                    let refused = try await exchange(request("/ping"), with: server)
+                    #expect(refused.isEmpty)
+                    #expect(server.metrics.contains("refused_sockets_total 1\n"))
+                }
+            }
+            // Once they are gone, others may come.
+            try await eventually { try await exchange(request("/ping"), with: server).hasPrefix("HTTP/1.1 200 ") }
+        }
+    }
+
+    @Test func `a port that is taken is said so`() async throws {
+        try await RelayServer.with { server in
+            let error = await #expect(throws: KithError.self) {
+                try await RelayServer.open(RelayServerOptions(address: server.address), logger: Logger(label: "relay"))
+            }
+            #expect(error?.code == .conflict)
+            #expect(error?.message.contains("another program has that port") == true)
+        }
+    }
+
+    @Test(.enabled(if: PythonPeer.isInstalled("websockets, blake3, cryptography")), arguments: RelayVersion.allCases)
+    func `clients in another language meet at it`(version: RelayVersion) async throws {
+        try await RelayServer.with { server in
+            try await PythonPeer.run("relay_peer.py", ["client", server.url, version.name, "-"]) { peer in
+                for step in [
+                    "datagrams", "pings", "absent", "same key", "gone", "unknown frame", "wrong signature",
+                ] {
+                    let said = try await peer.next(Step.self)
+                    #expect(said == Step(passed: step))
+                }
+            }
+            try await eventually { server.clientCount == 0 }
+        }
+    }
+
+    @Test(.enabled(if: PythonPeer.isInstalled("websockets, blake3, cryptography")))
+    func `a wrong token is refused with the reason, a right one lets in`() async throws {
+        try await RelayServer.with {
+            $0.access = RelayAccess(tokens: ["right"])
+        } _: { server in
+            for (token, expected) in [
+                ("wrong", Step(denied: "this relay does not know the token")),
+                ("-", Step(denied: "this relay wants a token")), ("right", Step(passed: "datagrams")),
+            ] {
+                try await PythonPeer.run("relay_peer.py", ["client", server.url, "iroh-relay-v2", token]) { peer in
+                    let said = try await peer.next(Step.self)
+                    #expect(said == expected)
+                }
+            }
+        }
+    }
+
+    private struct Restart: Decodable {
+        var ready: Bool?
+        var reconnect: Int?
+        var tries: Int?
+        var code: Int?
+    }
+
+    @Test(.enabled(if: PythonPeer.isInstalled("websockets, blake3, cryptography")))
+    func `clients of a relay that restarts are told when to come back`() async throws {
+        try await RelayServer.with { server in
+            try await PythonPeer.run("relay_peer.py", ["wait", server.url]) { peer in
+                #expect(try await peer.next(Restart.self).ready == true)
+                await server.restart()
+                let said = try await peer.next(Restart.self)
+                #expect((250...251).contains(said.reconnect ?? 0))
+                #expect(said.tries == 30_000)
+                #expect(said.code == 1_012)
+            }
+        }
+    }
+
+    private struct Iroh: Decodable {
+        var online: Bool?
+        var connected: Bool?
+        var answered: Int?
+        var verdict: String?
+    }
+
+    @Test(.enabled(if: PythonPeer.isInstalled("iroh"))) func `two unmodified iroh endpoints meet through it`()
+        async throws
+    {
+        try await RelayServer.with { server in
+            try await PythonPeer.run("iroh_relay.py", [server.url, "1000000"]) { peer in
+                let said = [
+                    try await peer.next(Iroh.self), try await peer.next(Iroh.self), try await peer.next(Iroh.self),
+                    try await peer.next(Iroh.self),
+                ]
+                #expect(said.contains { $0.online == true })
+                #expect(said.contains { $0.connected == true })
+                #expect(said.contains { $0.answered == 1_000_000 })
+                #expect(said.contains { $0.verdict == "ok" })
+            }
+            #expect(!server.metrics.contains("kith_relay_sent_frames_total 0\n"))
+        }
+    }
+}
