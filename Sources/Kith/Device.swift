@@ -2,6 +2,7 @@ public import KithAPI
 public import KithIdentity
 public import KithNet
 public import KithNode
+public import KithReach
 import KithStore
 public import KithWire
 public import Logging
@@ -73,6 +74,25 @@ public final class Device: Sendable {
         public var discovery: LocalDiscovery.Options?
         /// Addresses at which paired devices are looked for first, by their names here or their DeviceIDs.
         public var peerAddresses: [String: [NetworkAddress]] = [:]
+        /// The relays at which it is to be found, the preferred first; kept.
+        ///
+        /// `nil`: those kept, or those of the invitation it was paired by. A relay learns who meets whom and when, never
+        /// what they say.
+        public var relays: [RelayAddress]?
+        /// The token that relays want; kept with ``relays``.
+        public var relayToken: String?
+        /// The directories that know where devices are, and are told at which relays this one is; kept.
+        ///
+        /// `nil`: those kept, at first none. A directory learns the addresses of those who ask it, and for whom.
+        public var directories: [DirectoryAddress]?
+        /// A relay that runs in this process, beside the device.
+        package var hostedRelay: HostedRelay?
+        /// The HTTP proxy by which relays are reached; kept.
+        ///
+        /// `nil`: the one kept, or as the environment says (`HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`).
+        public var proxy: ProxyChoice?
+        /// Has the router pass its port on, where it is to be found at relays: by PCP, NAT-PMP or UPnP.
+        public var mapsPort = false
         /// The networks it uses.
         ///
         /// Where they are restricted, it listens at the addresses it has there when it starts, unless
@@ -85,6 +105,31 @@ public final class Device: Sendable {
 
         /// The defaults.
         public init() {}
+    }
+
+    /// A relay that runs in the process of a device, for that device and those it is paired with.
+    package struct HostedRelay: Hashable, Sendable {
+        /// The name or address at which others reach it.
+        package var host: String
+        /// The TCP port at which others reach it.
+        package var port: UInt16
+        /// The address at which it listens.
+        package var listen: NetworkAddress
+
+        /// Describes a relay.
+        package init(host: String, port: UInt16, listen: NetworkAddress) {
+            (self.host, self.port, self.listen) = (host, port, listen)
+        }
+    }
+
+    /// The key of the relay in this process.
+    package var relayKey: DeviceKey {
+        get throws(KithError) { try DeviceParts.relayKey(of: key) }
+    }
+
+    /// Decides who may use the relay in this process: paired devices, and whoever an invitation waits for as a guest.
+    package func relayAccess(of device: DeviceID) -> RelayAccess.Decision {
+        parts?.relayAccess(of: device) ?? .deny("this device is not up")
     }
 
     /// The services of a device.
@@ -202,6 +247,9 @@ public final class Device: Sendable {
 
     fileprivate var node: Node { state.withLock { $0.node } }
 
+    /// What it has open; `nil` after the end.
+    var parts: DeviceParts? { state.withLock { $0.parts } }
+
     // MARK: - Services
 
     /// Begins to serve the methods of `service`, to this device's person and, as each says, to other devices, and starts
@@ -299,8 +347,6 @@ public final class Device: Sendable {
     /// Runs it; calls `started` as soon as it is up, and then reaches `peers`.
     package func run(reaching peers: Set<DeviceID> = [], started: () -> Void) async throws {
         let parts = try await begin()
-        // Whoever is told may call another device first thing.
-        parts.node.call(through: parts.endpoint)
         started()
         try await run(parts, reaching: peers)
     }
@@ -379,17 +425,17 @@ public final class Device: Sendable {
 
     /// Lets go of memory that can be had again: what other devices described of their methods, and what the database
     /// has read.
-    public func shrinkCaches() { state.withLock { $0.parts }?.shrinkCaches() }
+    public func shrinkCaches() { parts?.shrinkCaches() }
 
     /// Announces the device rarely, because nobody looks at it, or as often as ever.
-    func reduceActivity(_ isReduced: Bool) { state.withLock { $0.parts }?.discovery?.reduce(isReduced) }
+    func reduceActivity(_ isReduced: Bool) { parts?.discovery?.reduce(isReduced) }
 
     /// Notes that no network leads to other machines, or that one does again.
     ///
     /// A device finds that out by itself on Linux. While none does, calls of other devices fail at once with
     /// `.unreachable`; then this one is announced again, and the devices that were connected are reached at once.
     public func networkChanged(isReachable: Bool) {
-        state.withLock { $0.parts }?.networkChanged(isReachable: isReachable)
+        parts?.networkChanged(isReachable: isReachable)
     }
 
     /// Runs `body` while the device is up, then stops it.
@@ -397,8 +443,6 @@ public final class Device: Sendable {
     /// - Throws: what `body` throws; as ``run()`` when the device cannot be run.
     public func whileRunning<Result>(_ body: () async throws -> Result) async throws -> Result {
         let parts = try await begin()
-        // The task may begin late, and the body call another device first thing.
-        parts.node.call(through: parts.endpoint)
         let running = Task(name: "kith device") { try await self.run(parts) }
         let result: Swift.Result<Result, any Error>
         do {

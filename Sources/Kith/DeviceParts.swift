@@ -4,6 +4,7 @@ import KithForward
 import KithIdentity
 import KithNet
 import KithNode
+import KithReach
 import KithShell
 import KithSocket
 import KithStore
@@ -30,6 +31,7 @@ struct DeviceParts: Sendable {
     private let pairing: PairingService
     private let trust: TrustService
     let discovery: LocalDiscovery?
+    private let reach: DeviceReach
     private let reachability: AsyncStream<Bool>
     private let reachable: AsyncStream<Bool>.Continuation
     private let network: NetworkPolicy
@@ -83,6 +85,9 @@ struct DeviceParts: Sendable {
             options: nodeOptions, events: events, logger: options.logger)
         self.node = node
 
+        reach = try Self.reach(of: key, store, endpoint, options)
+        node.call(through: endpoint, by: reach)
+
         discovery = try Self.discovery(of: key, store, node, options, addresses: addresses)
         node.find(by: discovery, fixed: options.peerAddresses)
 
@@ -92,7 +97,8 @@ struct DeviceParts: Sendable {
             node: node, store: store, name: { ownName }, addresses: addresses, now: now)
         try node.add(pairing)
         let ring = DeviceKeyRing(store, of: key)
-        trust = TrustService(node: node, store: store, key: key, keys: ring, now: now)
+        trust = TrustService(
+            node: node, store: store, key: key, keys: ring, name: { ownName }, addresses: addresses, now: now)
         try node.add(trust)
         try node.add(KeysService(ring))
         if options.services.shell { try node.add(ShellService(logger: options.logger)) }
@@ -118,7 +124,7 @@ struct DeviceParts: Sendable {
         try node.add(
             ReachService(
                 node: node, store: store, version: kithVersion, listens: options.listens,
-                addresses: addresses, now: { Self.milliseconds() }))
+                addresses: addresses, now: { Self.microseconds() / 1_000 }))
         try node.add(LoadService(node: node))
         let stopping = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         self.stopping = stopping
@@ -127,7 +133,7 @@ struct DeviceParts: Sendable {
                 // Not the options as a whole: they hold the passphrase, which nobody needs any more.
                 status: {
                     [
-                        unowned node, discovery, group = options.discovery?.group, listens = options.listens,
+                        unowned node, reach, discovery, group = options.discovery?.group, listens = options.listens,
                         keyLogFile = options.keyLogFile
                     ] in
                     let health = Health(
@@ -138,10 +144,15 @@ struct DeviceParts: Sendable {
                     let discovered = discovery?.status
                     var status = try ThisDevice.Status.Output(
                         name: ownName, id: key.id, addresses: addresses(),
-                        ticket: Ticket(id: key.id, addresses: addresses()).text, version: kithVersion,
+                        ticket: Ticket(
+                            id: key.id, addresses: addresses(), relays: reach.announcedRelays.map(\.description)
+                        ).text,
+                        version: kithVersion,
                         pid: getpid(), devices: store.devices().count,
                         problems: health.problems
                             + (discovered?.problem.map { ["Devices on this network may not be found: \($0)"] } ?? []))
+                    let relays = reach.announcedRelays.map(\.description)
+                    if !relays.isEmpty { status.relays = relays }
                     if let discovered, let group {
                         status.discovery = ThisDevice.Status.Discovery(
                             group: group, interfaces: discovered.interfaces, heard: discovered.heard.map(\.id))
@@ -162,7 +173,12 @@ struct DeviceParts: Sendable {
         }
         do {
             try await withThrowingTaskGroup(of: Void.self) { group in
-                group.addTask { await node.serve(endpoint, announcing: socket == nil ? nil : addresses) }
+                group.addTask {
+                    await node.serve(endpoint, announcing: socket == nil ? nil : addresses, by: reach)
+                    // Calls that were under way went through its relays.
+                    reach.stop()
+                }
+                group.addTask { await reach.run() }
                 if let discovery { group.addTask { await announce(by: discovery) } }
                 group.addTask { await followNetwork(reaching: peers) }
                 if let socket {
@@ -263,6 +279,141 @@ struct DeviceParts: Sendable {
         store.releaseMemory()
     }
 
+    /// Makes what keeps the device where others can reach it, and finds them; one that does not listen only finds them.
+    private static func reach(
+        of key: DeviceKey, _ store: Store, _ endpoint: Endpoint, _ options: Device.Options
+    ) throws(KithError) -> DeviceReach {
+        var settings = DeviceReach.Options()
+        // A device that is there for one command keeps to the relays of the one that runs, and dials through them.
+        settings.attaches = options.listens
+        if options.listens, let relays = options.relays {
+            let tokens = options.relayToken.map { token in relays.map { ($0, token) } } ?? []
+            try keep(relays, tokens: Dictionary(tokens, uniquingKeysWith: { $1 }), in: store)
+        }
+        for line in (try store.setting(relaysSetting) ?? "").split(separator: "\n") {
+            let words = line.split(separator: " ", maxSplits: 1).map(String.init)
+            guard let relay = words.first.flatMap({ RelayAddress($0) }) else { continue }
+            settings.relays.append(relay)
+            if words.count > 1 { settings.tokens[relay] = words[1] }
+        }
+        settings.proxy = try proxy(store, options)
+        settings.mapsPort = options.mapsPort
+        (settings.preference, settings.preferences) = try ReachService.paths(in: store)
+        if let hosted = options.hostedRelay, options.listens {
+            guard
+                let relay = RelayAddress(host: hosted.host, port: hosted.port, key: try relayKey(of: key).id)
+            else {
+                throw KithError(.invalid, "\(hosted.host) is not a name or an address at which others reach a relay.")
+            }
+            let loopback =
+                hosted.listen.isIPv6
+                ? NetworkAddress(ipv6: 0, 1, port: hosted.listen.port)
+                : NetworkAddress(ipv4: (127, 0, 0, 1), port: hosted.listen.port)
+            settings.hosted = (relay, hosted.listen.isUnspecified ? loopback : hosted.listen)
+        }
+        try useDirectories(of: key, store, options, in: &settings)
+        // Not the options as a whole: they hold the passphrase, which nobody needs any more.
+        let logger = options.logger
+        let relayStore = DeviceReach.RelayStore(
+            relays: { device in
+                // One whose record cannot be read is looked for at its addresses.
+                ((try? store.device(device)) ?? nil)?.relays.compactMap { RelayAddress($0) } ?? []
+            },
+            keepRelays: { device, relays in
+                do throws(KithError) {
+                    try store.setRelays(relays.map(\.description), of: device)
+                } catch {
+                    logger.warning("could not note where a device is", metadata: ["error": "\(error)"])
+                }
+            },
+            keepOwnRelays: { relays, tokens in
+                do throws(KithError) {
+                    try keep(relays, tokens: tokens, in: store)
+                } catch {
+                    logger.warning("could not keep the relays", metadata: ["error": "\(error)"])
+                }
+            })
+        return DeviceReach(key: key, endpoint: endpoint, options: settings, store: relayStore, logger: logger)
+    }
+
+    /// The key of a relay in the process of the device with `key`.
+    static func relayKey(of key: DeviceKey) throws(KithError) -> DeviceKey {
+        var seed = key.derivedSecret("kith relay 1 identity")
+        defer { seed.clear() }
+        return try DeviceKey(seed: seed)
+    }
+
+    /// Decides who may use the relay in this process.
+    func relayAccess(of device: DeviceID) -> RelayAccess.Decision {
+        if device == key.id { return .admit(.member) }
+        switch store.reception(of: device, now: Int64(time(nil))) {
+        case .paired: return .admit(.member)
+        case .invited: return .admit(.guest)
+        // Whoever has a certificate of one root pairs over another relay, or directly: anybody could say so here.
+        case .enrolled, .unknown: return .deny("this relay is for the devices of its owner")
+        }
+    }
+
+    private static func useDirectories(
+        of key: DeviceKey, _ store: Store, _ options: Device.Options, in settings: inout DeviceReach.Options
+    ) throws(KithError) {
+        if options.listens, let directories = options.directories {
+            try store.setSetting(directoriesSetting, directories.map(\.description).joined(separator: "\n"))
+        }
+        let directories = (try store.setting(directoriesSetting) ?? "").split(separator: "\n")
+            .compactMap { DirectoryAddress(String($0)) }
+        guard !directories.isEmpty else { return }
+        let client = try DirectoryClient(directories)
+        settings.directories = client
+        guard options.listens else { return }
+        let logger = options.logger
+        settings.publisher = RecordPublisher(
+            key: key, client: client, after: try store.setting(recordTime).flatMap { UInt64($0) } ?? 0,
+            clock: { UInt64(max(0, microseconds())) },
+            keepTime: { time in
+                do throws(KithError) {
+                    try store.setSetting(recordTime, String(time))
+                } catch {
+                    logger.warning("could not note the time of a record", metadata: ["error": "\(error)"])
+                }
+            })
+    }
+
+    private static func keep(_ relays: [RelayAddress], tokens new: [RelayAddress: String], in store: Store)
+        throws(KithError)
+    {
+        // A token that was given before is not asked for again.
+        let before = try store.setting(relaysSetting) ?? ""
+        let tokens = Dictionary(
+            before.split(separator: "\n").map { $0.split(separator: " ", maxSplits: 1).map(String.init) }
+                .filter { $0.count > 1 }.map { ($0[0], $0[1]) },
+            uniquingKeysWith: { $1 })
+        let lines = relays.map { relay in
+            (new[relay] ?? tokens[relay.description]).map { "\(relay) \($0)" } ?? relay.description
+        }
+        try store.setSetting(relaysSetting, lines.joined(separator: "\n"))
+    }
+
+    /// The proxy asked for, the one kept, or what the environment says.
+    private static func proxy(_ store: Store, _ options: Device.Options) throws(KithError) -> ProxySettings {
+        var choice = ProxyChoice.environment
+        if let wanted = options.proxy {
+            if options.listens { try store.setSetting(proxySetting, wanted.textWithPassword) }
+            choice = wanted
+        } else if let kept = try store.setting(proxySetting) {
+            do throws(ProxyProblem) {
+                choice = try ProxyChoice(kept)
+            } catch {
+                throw KithError(.corrupt, "The proxy that was kept cannot be read; kith up --proxy sets it: \(error).")
+            }
+        }
+        return choice.settings { name in unsafe getenv(name).map { unsafe String(cString: $0) } }
+    }
+
+    private static let proxySetting = "proxy"
+    private static let relaysSetting = "relays"
+    private static let directoriesSetting = "directories"
+    private static let recordTime = "record"
     private static let lastAnnouncement = "announcement"
 
     /// Makes what finds devices on the local network; `nil` when the device does not listen, or is not to be found.
@@ -274,7 +425,7 @@ struct DeviceParts: Sendable {
         discovery.policy = options.network
         return LocalDiscovery(
             key: key, options: discovery, lastNumber: try store.setting(lastAnnouncement).flatMap { UInt64($0) } ?? 0,
-            addresses: addresses, isPaired: { store.reception(of: $0, now: .max) == .paired },
+            addresses: addresses, isPaired: { store.reception(of: $0, now: Int64(time(nil))) == .paired },
             note: { [weak node] in node?.heard($0) }, logger: options.logger)
     }
 
@@ -303,6 +454,7 @@ struct DeviceParts: Sendable {
         let owner = try store.owner()
         if let stored, owner == nil || owner == stored.id {
             if owner == nil { try store.setOwner(stored.id) }
+            try noteAge(of: keys, with: stored, in: store)
             return stored
         }
         guard stored == nil else { throw foreign(store) }
@@ -316,7 +468,20 @@ struct DeviceParts: Sendable {
         // The key first: a database that has an owner must find it.
         let key = try keys.deviceKey()
         try store.setOwner(key.id)
+        try noteAge(of: keys, with: key, in: store)
         return key
+    }
+
+    /// Refuses keys that were put back from before the device's last start.
+    private static func noteAge(of keys: any KeyStore, with key: DeviceKey, in store: Store) throws(KithError) {
+        guard let generation = try keys.generation() else { return }
+        try store.noteKeys(generation: generation)
+        guard generation == 0 else { return }
+        // An older Kith made them. With this change they are counted, from the first on.
+        var seed = key.seed
+        defer { seed.clear() }
+        try keys.store(seed, named: "identity")
+        try store.noteKeys(generation: try keys.generation() ?? 0)
     }
 
     /// The key a device had before, for the database that must still be its own.
@@ -350,12 +515,15 @@ struct DeviceParts: Sendable {
                 endpointOptions.bindAddresses[index].port = port
             }
             endpointOptions.sessionCache = remembered
-            // While no invitation waits, an unpaired peer gets no further than proving a key.
+            endpointOptions.findsPaths = true
+            // While no invitation waits and this device has no certificate, an unpaired peer gets no further than proving
+            // a key.
             endpointOptions.admit = { device, address in
                 let now = Int64(time(nil))
                 switch store.reception(of: device, now: now) {
                 case .paired: return .full
-                case .invited: return .limited
+                // The node lets each present that one thing, and nothing else.
+                case .invited, .enrolled: return .limited
                 case .unknown:
                     store.countAttempt(
                         UnpairedAttempt(
@@ -386,11 +554,11 @@ struct DeviceParts: Sendable {
         policy.permitted(NetworkInterface.all).flatMap(\.addresses).filter { !($0.isIPv6 && $0.isLinkLocal) }
     }
 
-    /// The time, in milliseconds since 1970.
-    private static func milliseconds() -> Int64 {
+    /// The time, in microseconds since 1970.
+    private static func microseconds() -> Int64 {
         var time = timespec()
         guard unsafe clock_gettime(CLOCK_REALTIME, &time) == 0 else { return 0 }
-        return Int64(time.tv_sec) * 1_000 + Int64(time.tv_nsec) / 1_000_000
+        return Int64(time.tv_sec) * 1_000_000 + Int64(time.tv_nsec) / 1_000
     }
 
     /// Connects the inbox to the store and to the paired devices.

@@ -47,7 +47,7 @@ package enum HeaderExchange {
                 }
                 return nil
             }
-            bytes = bytes.isEmpty ? more : bytes + more
+            if bytes.isEmpty { bytes = more } else { bytes += more }
             if let (header, count) = try StreamHeader.parse(bytes, inputLimit: inputLimit) {
                 let rest = Array(bytes[count...])
                 return (header, rest.isEmpty ? stream : PrefixedStream(rest, before: stream))
@@ -72,7 +72,7 @@ struct AnswerReader {
         guard let more else {
             throw KithError(.closed, "The other device hung up before it answered.")
         }
-        bytes = bytes.isEmpty ? more : bytes + more
+        if bytes.isEmpty { bytes = more } else { bytes += more }
         guard let (head, count) = try parsed() else {
             guard bytes.count <= ResponseHead.outputLimit + 16 else {
                 throw KithError(.invalid, "The other device's answer never ends.")

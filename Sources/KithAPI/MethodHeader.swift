@@ -9,7 +9,8 @@ public struct MethodHeader: Hashable, Sendable {
     /// The callers of a method, whatever its input.
     @nonexhaustive
     public enum Callers: Hashable, Sendable {
-        /// Any device that completes a handshake, paired or not; of our methods only the presentation of an invitation.
+        /// Any device that completes a handshake, paired or not; of our methods only the presentation of an invitation,
+        /// and that of a certificate.
         case anyone
         /// Any paired device.
         case paired

@@ -56,6 +56,41 @@ final class CallScope: Sendable {
         }
     }
 
+    /// Runs the work in the caller's own task, until it ends or is called off.
+    ///
+    /// Whatever the work waits for is a stream that it attaches, or is ``awaited(_:)``: nothing else of it ends when it
+    /// is called off. That saves a task, and a thread that is woken when that one ends.
+    ///
+    /// - Throws: the reason, when it was called off; else what the work throws.
+    func runHere<Result>(
+        until deadline: ContinuousClock.Instant?, _ work: () async throws -> Result
+    ) async throws -> Result {
+        let timer = deadline.map { expire(at: $0, Self.tooLate) }
+        defer {
+            if let timer { timers.cancel(timer) }
+        }
+        do {
+            let result = try await withTaskCancellationHandler(operation: work) { cancel(cancellation) }
+            // Whoever gets it must not have it taken away.
+            let reason = state.withLock { state in
+                state.stream = nil
+                return state.reason
+            }
+            if let reason { throw reason }
+            return result
+        } catch {
+            throw reason ?? error
+        }
+    }
+
+    /// Does a part of the work that waits for something else than a stream.
+    func awaited<Result: Sendable>(_ work: @escaping @Sendable () async throws -> Result) async throws -> Result {
+        let isAwaited = state.withLock { $0.cancel != nil }
+        return isAwaited ? try await work() : try await run("kith wait", until: nil, work)
+    }
+
+    private static let tooLate = KithError(.timedOut, "It was not done in time.")
+
     /// Runs the work in a task of its own, until it ends or is called off.
     ///
     /// With `isImmediate` the task begins on the caller's thread, where that may wait for it: no other has to be woken for
@@ -77,7 +112,7 @@ final class CallScope: Sendable {
             return state.reason != nil
         }
         if isCancelled { task.cancel() }
-        let timer = deadline.map { expire(at: $0, KithError(.timedOut, "It was not done in time.")) }
+        let timer = deadline.map { expire(at: $0, Self.tooLate) }
         defer {
             if let timer { timers.cancel(timer) }
             state.withLock { state in

@@ -12,9 +12,14 @@ package struct KnownDevice: Hashable, Sendable {
     package var grants: [Grant]
     /// The addresses it was last reached at, best first.
     package var addresses: [NetworkAddress]
+    /// True when the certificate by which it is known is over: it may do nothing here, and is not called.
+    package var isExpired = false
 
     /// Makes a device.
-    package init(id: DeviceID, name: String, grants: [Grant], addresses: [NetworkAddress]) {
+    package init(
+        id: DeviceID, name: String, grants: [Grant], addresses: [NetworkAddress], isExpired: Bool = false
+    ) {
+        self.isExpired = isExpired
         self.id = id
         self.name = name
         self.grants = grants
@@ -45,10 +50,12 @@ package struct AuditRecord: Hashable, Sendable {
 
 /// The devices this one is paired with, and the log of what they did: the store, or a table in a test.
 package protocol DeviceDirectory: Sendable {
-    /// The paired device with this key.
+    /// The paired device with this key; `nil` for one that is expired.
     func device(_ id: DeviceID) throws -> KnownDevice?
-    /// All paired devices.
+    /// All paired devices, those that are expired as well.
     func devices() throws -> [KnownDevice]
+    /// Tells whether a device that is not paired may call, now, a method that is open to such devices.
+    func isOpen(_ method: String, to id: DeviceID) -> Bool
     /// Writes audit records, all of them at once; refusals may be counted instead of listed.
     func record(_ records: [AuditRecord]) throws
     /// Stores that the device is connected now at `addresses`, the first of which is in use.
@@ -62,6 +69,8 @@ package protocol DeviceDirectory: Sendable {
 }
 
 extension DeviceDirectory {
+    /// Yes: whoever was let in may.
+    package func isOpen(_ method: String, to id: DeviceID) -> Bool { true }
     /// The root itself, whose links are not followed.
     package func grantedRoot(_ root: String) -> String { root }
 }

@@ -62,30 +62,33 @@ extension Node {
     func followServices(_ session: Session) async {
         guard followsServices, await session.link.handshakeCompleted() else { return }
         let device = session.link.peer
-        let changes = serviceChanges.signals()
-        for await _ in changes {
-            guard session.link.isOpen else { break }
+        defer {
+            if providers.remove(device, over: session.arrival) { proxiesChanged() }
+        }
+        var pause = Duration.seconds(1)
+        while session.link.isOpen {
             // Whoever asks before the other end has stored the pairing is an unpaired peer that is hung up on.
-            guard session.isMutual else { continue }
+            for await _ in serviceChanges.signals() where session.isMutual || !session.link.isOpen { break }
+            guard session.isMutual, session.link.isOpen, !Task.isCancelled else { return }
             do {
-                try await followServices(of: device, over: session)
+                // To its end: the other device has stopped.
+                return try await followServices(of: device, over: session)
             } catch let error as KithError where error.code == .unsupported {
-                break  // a device of an earlier version
+                return  // a device of an earlier version
             } catch {
                 logger.debug("cannot follow a device's services", metadata: ["error": "\(error)"])
             }
-            // The other end has stopped, or the connection is over.
-            break
-        }
-        if !sessions(with: device).contains(where: { $0 !== session && $0.isPaired && $0.link.isOpen }) {
-            if providers.remove(device) { proxiesChanged() }
+            guard (try? await clock.sleep(for: pause)) != nil else { return }  // over
+            pause = min(pause * 2, .seconds(60))
         }
     }
 
     /// Notes that a connected device has this one among its own: it may be asked for its services.
-    func noteMutual(_ device: DeviceID) {
+    func noteMutual(_ device: DeviceID) { noteMutual(device, sessions(with: device)) }
+
+    func noteMutual(_ device: DeviceID, _ sessions: [Session]) {
         // Each of them, and not only the first.
-        let isNews = sessions(with: device).reduce(false) { $1.noteMutual() || $0 }
+        let isNews = sessions.reduce(false) { $1.noteMutual() || $0 }
         if isNews { becameMutual(device) }
     }
 
@@ -105,7 +108,7 @@ extension Node {
                 let (_, rest) = try await HeaderExchange.request(header, over: opened, isCall: false)
                 let stream = MethodStream<Services.Change, Nothing>(rest)
                 while let change = try await stream.receive() {
-                    providers.receive(change, from: device)
+                    providers.receive(change, from: device, over: session.arrival)
                     proxiesChanged()
                 }
             } catch {

@@ -15,7 +15,14 @@ extension Node {
     /// Finds the device to call; a device that has stopped has no list of them.
     private func target(_ device: String) throws -> KnownDevice {
         if isShuttingDown { throw Self.stopping }
-        return try resolve(device)
+        let target = try resolve(device)
+        guard !target.isExpired else {
+            throw KithError(
+                .unpaired,
+                "The certificate by which \(target.name) is known is over. Have it renewed there, then: kith connect \(target.name)"
+            )
+        }
+        return target
     }
 
     /// A call to another device, with its input and output as CBOR.
@@ -29,13 +36,13 @@ extension Node {
         _ method: AnyMethod, _ input: [UInt8], on device: String, options: CallOptions
     ) async throws -> [UInt8] {
         let target = try self.target(device)
-        return try await within(options.timeout, method.name) { deadline in
+        return try await within(options.timeout, method.name) { scope, deadline in
             // An unpaired device that asks for an echo is refused, and may still call what is open to it.
             if method.kind == .action, !method.header.isIdempotent, !method.header.isOpenToUnpaired {
-                try await self.confirm(target, deadline: deadline)
+                try await self.confirm(target, scope, deadline: deadline)
             }
             return try await self.request(
-                method.header, input, of: target, deadline: deadline, trace: options.trace
+                method.header, input, of: target, scope, deadline: deadline, trace: options.trace
             ).output
         }
     }
@@ -46,9 +53,9 @@ extension Node {
     {
         try await observed(method.name, .stream, on: device, options) { options in
             let target = try self.target(device)
-            return try await self.within(options.timeout, method.name) { deadline in
+            return try await self.within(options.timeout, method.name) { scope, deadline in
                 let answer = try await self.request(
-                    method.header, input, of: target, deadline: deadline, trace: options.trace)
+                    method.header, input, of: target, scope, deadline: deadline, trace: options.trace)
                 return (answer.output, answer.stream)
             }
         }
@@ -60,9 +67,10 @@ extension Node {
     {
         try await observed(name, .stream, on: device, options) { options in
             let target = try self.target(device)
-            return try await self.within(options.timeout, name) { deadline in
-                let (_, stream) = try await self.freshStream(to: target, isEarly: false, deadline: deadline)
+            return try await self.within(options.timeout, name) { scope, deadline in
+                let (_, stream) = try await self.freshStream(to: target, scope, isEarly: false, deadline: deadline)
                 do {
+                    try scope.attach(stream)
                     try await stream.write(
                         self.header(name, input, deadline: deadline, trace: options.trace).encoded())
                 } catch {
@@ -74,11 +82,11 @@ extension Node {
         }
     }
 
-    /// Opens a stream of a device that need not be paired yet, at the addresses of its ticket.
+    /// Opens a stream of a device that need not be paired yet, at the addresses and relays of its ticket.
     ///
     /// - Returns: what it answered, the stream, and the exporter of the connection's keying material, 32 bytes.
     public func open<M: StreamMethod>(
-        _ method: M.Type, _ input: M.Input, at device: DeviceID, addresses: [NetworkAddress],
+        _ method: M.Type, _ input: M.Input, at device: DeviceID, addresses: [NetworkAddress], relays: [String] = [],
         options: CallOptions = CallOptions()
     ) async throws -> (
         opened: OpenedStream<M>,
@@ -87,18 +95,11 @@ extension Node {
         let coding = AnyMethod(method)
         guard case .cbor(let bytes) = try coding.input.encode(input, .cbor) else { throw Self.otherForm }
         let target = KnownDevice(id: device, name: device.short, grants: [], addresses: addresses)
+        if !relays.isEmpty { dialer?.note(relays, of: device) }
         let (link, output, stream) = try await observed(M.name, .stream, on: device.short, options) { options in
-            try await self.within(options.timeout, M.name) { deadline in
-                do {
-                    return try await self.request(
-                        M.header, bytes, of: target, deadline: deadline, trace: options.trace)
-                } catch let error as KithError where error.code == .unpaired {
-                    // It refuses the handshakes of those it does not know, unless it waits for somebody.
-                    throw KithError(
-                        .unpaired,
-                        "No invitation waits there: it has expired, was used, or was taken back. Ask for a new one.",
-                        cause: error)
-                }
+            try await self.within(options.timeout, M.name) { scope, deadline in
+                try await self.request(
+                    M.header, bytes, of: target, scope, deadline: deadline, trace: options.trace)
             }
         }
         let opened = OpenedStream<M>(output: try Self.output(of: method, coding, .cbor(output)), stream: stream)
@@ -120,14 +121,15 @@ extension Node {
 
     private func within<Result: Sendable>(
         _ timeout: Duration?, _ name: String,
-        _ body: @escaping @Sendable (ContinuousClock.Instant?) async throws -> Result
+        _ body: @escaping @Sendable (CallScope, ContinuousClock.Instant?) async throws -> Result
     ) async throws -> Result {
         if isShuttingDown { throw Self.stopping }
         let deadline = timeout.map { clock.now.advanced(by: $0) }
+        let scope = CallScope(timers: timers)
         do {
-            return try await CallScope(timers: timers).run(
-                name, until: deadline, isImmediate: Self.mayBlock(#isolation)
-            ) { try await body(deadline) }
+            return Self.mayBlock(#isolation)
+                ? try await scope.runHere(until: deadline) { try await body(scope, deadline) }
+                : try await scope.run(name, until: deadline) { try await body(scope, deadline) }
         } catch is CancellationError {
             throw KithError(.cancelled, "The call was cancelled.")
         }
@@ -150,13 +152,15 @@ extension Node {
     ///
     /// An action runs at most once, so it must not be the call that discovers a dead connection. Costs a round trip
     /// after a tenth of a second without a sign of life.
-    private func confirm(_ target: KnownDevice, deadline: ContinuousClock.Instant?) async throws {
+    private func confirm(
+        _ target: KnownDevice, _ scope: CallScope, deadline: ContinuousClock.Instant?
+    ) async throws {
         guard let link = dialer?.current(target.id), let status = await link.status(), status.quiet > .milliseconds(100)
         else { return }
         let echo = AnyMethod(ThisDevice.Echo.self)
         guard case .cbor(let nothing) = try echo.input.encode(ThisDevice.Echo.Payload(bytes: ByteString([])), .cbor)
         else { throw Self.otherForm }
-        _ = try await request(echo.header, nothing, of: target, deadline: deadline, trace: nil)
+        _ = try await request(echo.header, nothing, of: target, scope, deadline: deadline, trace: nil)
     }
 
     /// Asks on a fresh stream, and once more on a new connection when the first was found dead only now and asking twice
@@ -165,7 +169,7 @@ extension Node {
     /// A query to a device that was connected before goes out with the first flight (0-RTT), because it may be asked
     /// twice; actions and streams wait for the handshake.
     private func request(
-        _ method: MethodHeader, _ input: [UInt8], of target: KnownDevice,
+        _ method: MethodHeader, _ input: [UInt8], of target: KnownDevice, _ scope: CallScope,
         deadline: ContinuousClock.Instant?, trace: TraceContext?
     ) async throws -> (link: any PeerLink, output: [UInt8], stream: any ByteStream) {
         var isRetry = false
@@ -175,29 +179,31 @@ extension Node {
             let stream: any ByteStream
             do {
                 (link, stream) = try await freshStream(
-                    to: target, isEarly: method.kind == .query && !isRetry, deadline: deadline)
+                    to: target, scope, isEarly: method.kind == .query && !isRetry, deadline: deadline)
             } catch let error as KithError where error.code == .unpaired {
                 // It refused the handshake, or closed the connection before anything was asked.
                 throw try forgotten(by: target, error) ?? error
             }
             do {
+                try scope.attach(stream)
                 let header = try self.header(method.name, input, deadline: deadline, trace: trace)
                 let (output, rest) = try await HeaderExchange.request(
                     header, over: stream, isCall: method.kind != .stream)
                 // Not while pairing: the other end may not have this device among its own yet.
                 if !method.isOpenToUnpaired {
-                    noteMutual(target.id)
-                    introduce(to: target.id)
+                    noteAnswer(of: target.id)
                 }
                 return (link, output, rest)
             } catch {
                 // The other end must not work for a caller that is gone.
                 stream.abort(.cancelled)
+                if let reason = scope.reason { throw reason }
                 let code = (error as? KithError)?.code
                 if code == .unpaired, let forgotten = try forgotten(by: target, error) { throw forgotten }
                 let isLost = !link.isOpen && (code == .closed || Self.isPortClosed(error))
                 // Asked early, but it never answered there: another attempt to reach it was faster, or none was.
-                let wasAnswered = link.isOpen ? true : await link.handshakeCompleted()
+                let wasAnswered =
+                    link.isOpen ? true : try await scope.awaited { await link.handshakeCompleted() }
                 let isUnanswered = code != nil && !wasAnswered
                 if code == .timedOut, isUnanswered || (!link.isOpen && method.kind != .action) {
                     throw unanswered(target, since: start, error)
@@ -234,6 +240,15 @@ extension Node {
 
     /// A fresh stream; a connection found dead before anything was sent is replaced once.
     private func freshStream(
+        to target: KnownDevice, _ scope: CallScope, isEarly: Bool, deadline: ContinuousClock.Instant?
+    ) async throws -> (any PeerLink, any ByteStream) {
+        if let link = try openLink(to: target), let stream = link.openStreamNow() { return (link, stream) }
+        return try await scope.awaited {
+            try await self.freshStream(to: target, isEarly: isEarly, deadline: deadline)
+        }
+    }
+
+    private func freshStream(
         to target: KnownDevice, isEarly: Bool, deadline: ContinuousClock.Instant?
     ) async throws -> (any PeerLink, any ByteStream) {
         var isRetry = false
@@ -252,23 +267,28 @@ extension Node {
         }
     }
 
+    /// The connection that is there; nil when one has to be made.
+    private func openLink(to target: KnownDevice) throws -> (any PeerLink)? {
+        guard let dialer, let link = dialer.current(target.id), link.isOpen, !dialer.isParticular(about: target.id)
+        else { return nil }
+        // At once, and not when a dead connection is found to be one.
+        guard isReachable || link.address?.isLoopback == true else { throw Self.offline }
+        return link
+    }
+
     private func link(to target: KnownDevice, isEarly: Bool = false, timeout: Duration) async throws -> any PeerLink {
         guard target.id != id else { throw KithError(.invalid, "\(target.name) is this device itself.") }
         guard let dialer else {
             throw KithError(.unreachable, "This device is not on the network now; `kith up` starts it.")
         }
-        if let link = dialer.current(target.id), link.isOpen {
-            // At once, and not when a dead connection is found to be one.
-            guard isReachable || link.address?.isLoopback != false else { throw Self.offline }
-            return link
-        }
+        if let link = try openLink(to: target) { return link }
         var addresses = hints.places(of: target)
         if !isReachable {
             // It may be on this very machine.
             addresses = addresses.filter(\.isLoopback)
             if addresses.isEmpty { throw Self.offline }
         }
-        guard !addresses.isEmpty else {
+        guard !addresses.isEmpty || dialer.isRelayKnown(of: target.id) || dialer.asksDirectories else {
             throw KithError(
                 .unreachable, "No address of \(target.name) is known. It will be when it connects to this device.")
         }

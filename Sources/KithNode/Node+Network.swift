@@ -1,6 +1,7 @@
 public import KithAPI
 public import KithIdentity
 public import KithNet
+import KithReach
 public import KithStore
 public import KithWire
 public import Logging
@@ -18,20 +19,27 @@ extension Node {
     ///
     /// `methods` are those it passes on to other devices without serving them itself. `protection`: what no other
     /// device reaches, which is the store's directory at the least. `interceptors` stand around its calls, the first
-    /// outermost. `events`: the topics of a node of the same device that was stopped; else new ones.
+    /// outermost. `events`: the topics of a node of the same device that was stopped; else new ones. `now` is the time in
+    /// seconds since 1970, by which certificates end; as a rule the system's.
     public convenience init(
         id: DeviceID, store: Store, protection: ProtectedFiles? = nil, methods: [AnyMethod] = [],
         interceptors: [any CallInterceptor] = [], options: Options = Options(), events: EventHub? = nil,
-        logger: Logger
+        now: (@Sendable () -> Int64)? = nil, logger: Logger
     ) {
         self.init(
-            id: id, directory: StoreDirectory(store: store), protection: protection, methods: methods,
+            id: id, directory: StoreDirectory(store: store, wallClock: now ?? { StoreDirectory.now }),
+            protection: protection, methods: methods,
             interceptors: interceptors, options: options, events: events, logger: logger)
         hub.use(Outbox(store, own: id, logger: logger))
     }
 
     /// Makes calls to other devices through `endpoint`, whether or not its connections are served yet.
-    public func call(through endpoint: Endpoint) { dialer = EndpointDialer(endpoint: endpoint) }
+    public func call(through endpoint: Endpoint) { call(through: endpoint, by: nil) }
+
+    /// As ``call(through:)``; devices that their addresses do not reach are called through the relays that `reach` knows.
+    package func call(through endpoint: Endpoint, by reach: DeviceReach?) {
+        dialer = EndpointDialer(endpoint: endpoint, reach: reach)
+    }
 
     /// Serves every connection of `endpoint`, and makes calls to other devices through it.
     ///
@@ -45,7 +53,14 @@ extension Node {
 
     /// Serves every connection of `endpoint`, and tells paired devices what `addresses` returns; `nil` tells them none.
     public func serve(_ endpoint: Endpoint, announcing addresses: (@Sendable () -> [NetworkAddress])?) async {
-        dialer = EndpointDialer(endpoint: endpoint)
+        await serve(endpoint, announcing: addresses, by: nil)
+    }
+
+    /// As ``serve(_:announcing:)``, and reaches devices through the relays that `reach` knows.
+    package func serve(
+        _ endpoint: Endpoint, announcing addresses: (@Sendable () -> [NetworkAddress])?, by reach: DeviceReach?
+    ) async {
+        dialer = EndpointDialer(endpoint: endpoint, reach: reach)
         defer { dialer = nil }
         announcement = addresses
         defer { announcement = nil }
@@ -56,7 +71,7 @@ extension Node {
                     for await _ in endpoint.localAddressChanges { self.announceEverywhere() }
                 }
                 for await connection in endpoint.established {
-                    guard let link = ConnectionLink(connection) else {
+                    guard let link = ConnectionLink(connection, reach) else {
                         connection.close(code: .unpaired, reason: "Only devices with a key of this network are served.")
                         continue
                     }
@@ -71,6 +86,7 @@ extension Node {
 /// A QUIC connection as the node sees it.
 private final class ConnectionLink: PeerLink {
     private let connection: Connection
+    private let reach: DeviceReach?
     let peer: DeviceID
     private let incoming: Incoming
 
@@ -80,8 +96,9 @@ private final class ConnectionLink: PeerLink {
         init(_ streams: Connection.IncomingStreams) { iterator = streams.makeAsyncIterator() }
     }
 
-    init?(_ connection: Connection) {
+    init?(_ connection: Connection, _ reach: DeviceReach?) {
         guard let peer = connection.peerID else { return nil }
+        self.reach = reach
         self.connection = connection
         self.peer = peer
         incoming = Incoming(connection.incomingStreams)
@@ -93,6 +110,7 @@ private final class ConnectionLink: PeerLink {
     func watch(closely: Bool) { connection.watch(closely: closely) }
     var isOpen: Bool { connection.isOpen }
     func openStream() async throws -> any ByteStream { try await connection.openStream() }
+    func openStreamNow() -> (any ByteStream)? { connection.openStreamNow() }
     func isUndelivered(_ stream: any ByteStream) -> Bool { (stream as? QUICStream)?.isUndelivered ?? false }
     func handshakeCompleted() async -> Bool { await connection.handshakeCompleted() }
     func isEarly(_ stream: any ByteStream) -> Bool { (stream as? QUICStream)?.isEarly ?? false }
@@ -111,7 +129,8 @@ private final class ConnectionLink: PeerLink {
         let statistics = await connection.statistics()
         return LinkStatus(
             address: statistics.remoteAddress, roundTrip: statistics.roundTrip, quiet: statistics.quiet,
-            statistics: statistics)
+            statistics: statistics,
+            relay: statistics.paths.first { $0.isActive }?.relay.map { reach?.url(of: $0) ?? "relay \($0)" })
     }
 
     func exportKeyingMaterial(label: String, context: [UInt8]) async throws -> [UInt8] {
@@ -124,19 +143,56 @@ private final class ConnectionLink: PeerLink {
 /// Its links are for calling only: `nextStream` belongs to the task that serves.
 private struct EndpointDialer: PeerDialer {
     let endpoint: Endpoint
+    let reach: DeviceReach?
 
-    func current(_ id: DeviceID) -> (any PeerLink)? { endpoint.connection(to: id).flatMap { ConnectionLink($0) } }
+    func current(_ id: DeviceID) -> (any PeerLink)? {
+        endpoint.connection(to: id).flatMap { ConnectionLink($0, reach) }
+    }
 
-    func found(_ id: DeviceID, at addresses: [NetworkAddress]) { endpoint.found(id, at: addresses) }
+    var relays: [String] { reach?.announcedRelays.map(\.description) ?? [] }
+
+    var relayTokens: [String: String] {
+        guard let reach else { return [:] }
+        return Dictionary(
+            reach.announcedRelays.compactMap { relay in reach.token(for: relay).map { (relay.description, $0) } },
+            uniquingKeysWith: { first, _ in first })
+    }
+
+    func learn(relayTokens: [String: String]) {
+        for (relay, token) in relayTokens { RelayAddress(relay).map { reach?.learn(token, for: $0) } }
+    }
+
+    func isRelayKnown(of id: DeviceID) -> Bool { reach?.relays(of: id).isEmpty == false }
+
+    func note(_ relays: [String], of id: DeviceID) { reach?.note(relays.compactMap { RelayAddress($0) }, of: id) }
+
+    var reachStatus: DeviceReach.Status? { reach?.status }
+
+    var asksDirectories: Bool { reach?.asksDirectories ?? false }
+
+    func isParticular(about id: DeviceID) -> Bool { reach.map { $0.preference(for: id) != .auto } ?? false }
+
+    func forget(_ id: DeviceID) async { await reach?.forget(id) }
+
+    func adopt(_ relays: [String]) async { await reach?.adopt(relays.compactMap { RelayAddress($0) }) }
+
+    func found(_ id: DeviceID, at addresses: [NetworkAddress]) {
+        endpoint.found(id, at: reach?.addresses(addresses, for: id) ?? addresses)
+    }
 
     func dial(
         _ id: DeviceID, at addresses: [NetworkAddress], isEarly: Bool, timeout: Duration
     ) async throws -> any PeerLink {
-        let connection =
-            isEarly
-            ? try await endpoint.connectEarly(to: id, at: addresses, timeout: timeout)
-            : try await endpoint.connect(to: id, at: addresses, timeout: timeout)
-        guard let link = ConnectionLink(connection) else {
+        let connection: Connection
+        if let reach {
+            connection = try await reach.connect(to: id, at: addresses, isEarly: isEarly, timeout: timeout)
+        } else {
+            connection =
+                isEarly
+                ? try await endpoint.connectEarly(to: id, at: addresses, timeout: timeout)
+                : try await endpoint.connect(to: id, at: addresses, timeout: timeout)
+        }
+        guard let link = ConnectionLink(connection, reach) else {
             throw KithError(
                 .denied,
                 "What answers at \(addresses.map(\.description).joined(separator: ", ")) is not a device of Kith.")
@@ -148,9 +204,21 @@ private struct EndpointDialer: PeerDialer {
 /// The store as the node sees it.
 private struct StoreDirectory: DeviceDirectory {
     let store: Store
+    /// The time by which certificates end, in seconds since 1970.
+    let wallClock: @Sendable () -> Int64
 
-    func device(_ id: DeviceID) throws -> KnownDevice? { try store.device(id).map(Self.known) }
-    func devices() throws -> [KnownDevice] { try store.devices().map(Self.known) }
+    func device(_ id: DeviceID) throws -> KnownDevice? {
+        try store.device(id).map(known).flatMap { $0.isExpired ? nil : $0 }
+    }
+
+    func devices() throws -> [KnownDevice] { try store.devices().map(known) }
+
+    func isOpen(_ method: String, to id: DeviceID) -> Bool {
+        let now = wallClock()
+        if method == Trust.Introduce.name { return store.mayIntroduceItself(id, now: now) }
+        // Whom nothing but a certificate lets in presents nothing else.
+        return store.reception(of: id, now: now) != .enrolled
+    }
 
     func record(_ records: [AuditRecord]) throws {
         // What an unpaired device may do is to present an invitation, and what comes of that is noted then.
@@ -190,9 +258,11 @@ private struct StoreDirectory: DeviceDirectory {
 
     func grantedRoot(_ root: String) throws -> String { try store.grantedRoot(root) }
 
-    private static func known(_ device: PairedDevice) -> KnownDevice {
-        KnownDevice(id: device.id, name: device.name, grants: device.grants, addresses: device.addresses)
+    private func known(_ device: PairedDevice) -> KnownDevice {
+        KnownDevice(
+            id: device.id, name: device.name, grants: device.grants, addresses: device.addresses,
+            isExpired: !device.isCurrent(at: wallClock()))
     }
 
-    private static var now: Int64 { Int64(time(nil)) }
+    static var now: Int64 { Int64(time(nil)) }
 }

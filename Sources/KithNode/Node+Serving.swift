@@ -195,7 +195,7 @@ extension Node {
         let access: Access
         do {
             // An unpaired peer learns nothing about what is served here, and none of its input is read.
-            if !session.isPaired, (try? self.handler(header.method))?.method.header.isOpenToUnpaired != true {
+            if !session.isPaired, !isOpen(header.method, to: session.link.peer) {
                 throw Access.paired.refusal(of: session.caller, holding: [])
                     ?? KithError(.unpaired, "The devices are not paired.")
             }
@@ -238,6 +238,12 @@ extension Node {
             note.failed(Self.outward(error))
             throw error
         }
+    }
+
+    /// Tells whether a device that is not paired may call a method.
+    private func isOpen(_ name: String, to device: DeviceID) -> Bool {
+        guard let method = (try? handler(name))?.method, method.header.isOpenToUnpaired else { return false }
+        return directory.isOpen(method.name, to: device)
     }
 
     /// A call that was let through.

@@ -18,6 +18,10 @@ extension Node {
                 for await _ in session.link.pathChanges { session.wasSeen() }
             }
             group.addTask {
+                var path: String?
+                for await _ in session.sightings { path = await self.notePath(of: session, before: path) }
+            }
+            group.addTask {
                 for await _ in session.news {
                     guard await self.mayWrite(session) else { return }
                     await self.write(session)
@@ -31,6 +35,23 @@ extension Node {
                 }
             }
         }
+    }
+
+    /// Publishes the way to a device, if it is another than before: `lan 10.0.0.2:4433`, `direct 203.0.113.7:4433`,
+    /// `relay https://relay.example.org`.
+    private func notePath(of session: Session, before: String?) async -> String? {
+        guard session.isPaired, session.link.isOpen else { return before }
+        let status = await session.link.status()
+        var path: String?
+        if let relay = status?.relay {
+            path = "relay \(relay)"
+        } else if let address = status?.address {
+            let isNear = address.isPrivate || address.isLinkLocal || address.isLoopback
+            path = "\(isNear ? "lan" : "direct") \(address)"
+        }
+        guard let path, path != before else { return before }
+        hub.note(path, of: "$registry/peers/\(session.link.peer)/path")
+        return path
     }
 
     /// The connection is over: notes when, unless much was written lately.
@@ -53,8 +74,9 @@ extension Node {
         guard session.isPaired else { return }
         let link = session.link
         let status = link.isOpen ? await link.status() : nil
-        var addresses = status.map { [$0.address] } ?? []
-        addresses += (status?.statistics?.paths ?? []).filter(\.isValidated).map(\.remoteAddress)
+        // Through a relay it has no address.
+        let paths = (status?.statistics?.paths ?? []).filter(\.isValidated)
+        let addresses = [status?.address].compactMap(\.self) + paths.compactMap(\.remoteAddress)
         do {
             if let announced = session.takeAnnouncedAddresses() { try directory.announced(link.peer, announced) }
             try directory.seen(link.peer, at: addresses)
@@ -65,10 +87,12 @@ extension Node {
 
     // MARK: - Where this device is
 
-    /// Asks for the device to be sent this one's addresses, once per connection.
-    func introduce(to device: DeviceID) {
-        guard announcement != nil else { return }
-        for session in sessions(with: device) { session.announceOnce() }
+    /// Notes that a connected device has answered: it has this one among its own, and is told where this one is, once per
+    /// connection.
+    func noteAnswer(of device: DeviceID) {
+        let sessions = sessions(with: device)
+        noteMutual(device, sessions)
+        if isAnnouncing { for session in sessions { session.announceOnce() } }
     }
 
     /// Asks for every connected device to be sent this one's present addresses.
@@ -76,12 +100,18 @@ extension Node {
         for session in sessions where session.isPaired { session.announceAgain() }
     }
 
-    /// The addresses that other devices are told this one listens on; `nil` when it does not listen.
-    var announced: [NetworkAddress]? { announcement.map { Array($0().prefix(Ticket.maxAddresses)) } }
+    /// The addresses at which a device is told that this one listens; `nil` when it does not listen.
+    ///
+    /// Who is to be reached through a relay alone learns none, and who on the local network, those there.
+    func announced(for device: DeviceID) -> [NetworkAddress]? {
+        guard let addresses = announcement?() else { return nil }
+        let permitted = dialer?.reach?.addresses(addresses, for: device) ?? addresses
+        return Array(permitted.prefix(Ticket.maxAddresses))
+    }
 
     /// Sends this device's addresses to the other end of a connection, and stores its answer.
     private func announce(_ session: Session) async {
-        guard session.isPaired, let announced else { return }
+        guard session.isPaired, let announced = announced(for: session.link.peer) else { return }
         do {
             let answer = try await ask(
                 Reach.Standing.self, Reach.Standing.Input(addresses: announced, hello: hello), in: session,
@@ -121,7 +151,8 @@ extension Node {
     /// Asks a device what this one may do there, and remembers the answer.
     func askStanding(on device: DeviceID, timeout: Duration) async throws {
         let answer = try await client.call(
-            Reach.Standing.self, Reach.Standing.Input(addresses: announced, hello: hello), on: device.description,
+            Reach.Standing.self, Reach.Standing.Input(addresses: announced(for: device), hello: hello),
+            on: device.description,
             options: CallOptions(timeout: timeout))
         await learn(answer, from: device)
     }
@@ -180,7 +211,7 @@ extension Node {
     func heard(_ addresses: [NetworkAddress], from device: DeviceID) async {
         for session in sessions(with: device) where session.isPaired && session.link.isOpen {
             // Its loopback addresses are useless elsewhere.
-            let isHere = await session.link.status()?.address.isLoopback ?? false
+            let isHere = await session.link.status()?.address?.isLoopback ?? false
             let sound = addresses.prefix(Ticket.maxAddresses).filter {
                 $0.port != 0 && !$0.isUnspecified && !$0.isMulticast && (isHere || !$0.isLoopback)
             }

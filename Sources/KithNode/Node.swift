@@ -302,6 +302,9 @@ public final class Node: Sendable {
         set { state.withLock { $0.announcement = newValue } }
     }
 
+    /// True while this device listens, and tells others where.
+    var isAnnouncing: Bool { state.withLock { $0.announcement != nil } }
+
     /// False while no network leads to other machines: calls of other devices fail at once.
     public var isReachable: Bool {
         get { state.withLock { $0.isReachable } }

@@ -5,19 +5,23 @@ package import KithIdentity
 
 /// The state of a connection to another device.
 public struct LinkStatus: Hashable, Sendable {
-    /// The address of the other end.
-    public var address: NetworkAddress
+    /// The address of the other end; `nil` while packets come through a relay.
+    public var address: NetworkAddress?
     /// The smoothed round-trip time.
     public var roundTrip: Duration
     /// The time since the other end was last heard.
     public var quiet: Duration
     /// The counters of the connection; `nil` for one that keeps none.
     public var statistics: ConnectionStatistics?
+    /// The URL of the relay it goes through; `nil` for a direct one.
+    public var relay: String?
 
     /// Makes a status.
     public init(
-        address: NetworkAddress, roundTrip: Duration, quiet: Duration, statistics: ConnectionStatistics? = nil
+        address: NetworkAddress?, roundTrip: Duration, quiet: Duration, statistics: ConnectionStatistics? = nil,
+        relay: String? = nil
     ) {
+        self.relay = relay
         self.statistics = statistics
         self.address = address
         self.roundTrip = roundTrip
@@ -41,6 +45,8 @@ package protocol PeerLink: AnyObject, Sendable {
     var isOpen: Bool { get }
     /// Opens a stream.
     func openStream() async throws -> any ByteStream
+    /// Opens a stream, unless that has to be waited for.
+    func openStreamNow() -> (any ByteStream)?
     /// Tells whether a stream of this link failed before the other end saw any of it.
     func isUndelivered(_ stream: any ByteStream) -> Bool
     /// Waits until both ends have proven themselves anew; false when the link, or the task, ended before.
@@ -79,6 +85,8 @@ extension PeerLink {
     package var isDialed: Bool { false }
     /// Does nothing: there are no limits.
     package func liftLimits() {}
+    /// None: most links have to be asked.
+    package func openStreamNow() -> (any ByteStream)? { nil }
     /// Nothing: most links end with their other end.
     package func watch(closely: Bool) {}
     /// Yes: most links exist only from then on.
@@ -110,9 +118,55 @@ package protocol PeerDialer: Sendable {
     ) async throws -> any PeerLink
     /// Has an attempt to reach the device that is under way try more addresses.
     func found(_ id: DeviceID, at addresses: [NetworkAddress])
+    /// The URLs of the relays at which this device is to be found.
+    var relays: [String] { get }
+    /// Returns whether a relay is known at which the device is to be found.
+    func isRelayKnown(of id: DeviceID) -> Bool
+    /// The tokens with which this device comes to ``relays``, by their URLs.
+    var relayTokens: [String: String] { get }
+
+    /// Notes the tokens that relays want, by their URLs, as an invitation says; those that are known stay.
+    func learn(relayTokens: [String: String])
+
+    /// Notes the relays at which a device is to be found, as its invitation says.
+    func note(_ relays: [String], of id: DeviceID)
+    /// Indicates whether anything may lead to a device of which neither an address nor a relay is known.
+    var asksDirectories: Bool { get }
+    /// Indicates whether a connection to the device has to be dialed for each call, because it is to go a certain way.
+    func isParticular(about id: DeviceID) -> Bool
+    /// The ways by which devices are reached; `nil` when nothing sees to that.
+    var reach: DeviceReach? { get }
+    /// Forgets where a device is to be found.
+    func forget(_ id: DeviceID) async
+    /// Has this device be found at those relays, unless it has some of its own.
+    func adopt(_ relays: [String]) async
+    /// How this device can be reached from elsewhere; `nil` when nothing sees to that.
+    var reachStatus: DeviceReach.Status? { get }
 }
 
 extension PeerDialer {
+    /// No.
+    package var asksDirectories: Bool { false }
+    /// No.
+    package func isParticular(about id: DeviceID) -> Bool { false }
+    /// None.
+    package var reach: DeviceReach? { nil }
     /// Nothing: no attempt takes long.
     package func found(_ id: DeviceID, at addresses: [NetworkAddress]) {}
+    /// None.
+    package var relays: [String] { [] }
+    /// No.
+    package func isRelayKnown(of id: DeviceID) -> Bool { false }
+    /// Nothing.
+    package var relayTokens: [String: String] { [:] }
+
+    package func learn(relayTokens: [String: String]) {}
+
+    package func note(_ relays: [String], of id: DeviceID) {}
+    /// Nothing.
+    package func forget(_ id: DeviceID) async {}
+    /// Nothing.
+    package func adopt(_ relays: [String]) async {}
+    /// Nothing is known.
+    package var reachStatus: DeviceReach.Status? { nil }
 }

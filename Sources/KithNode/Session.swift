@@ -8,6 +8,7 @@ final class Session: Sendable {
     let link: any PeerLink
     private let state: Mutex<State>
     private let newsSignal = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+    private let sightingSignal = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
     private let announcementSignal = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
 
     private struct State {
@@ -84,7 +85,13 @@ final class Session: Sendable {
     var announcements: AsyncStream<Void> { announcementSignal.stream }
 
     /// Notes that the other end is connected, or connected another way.
-    func wasSeen() { newsSignal.continuation.yield() }
+    func wasSeen() {
+        newsSignal.continuation.yield()
+        sightingSignal.continuation.yield()
+    }
+
+    /// Yields when the other end is somewhere else, or has just become a paired one; for one reader.
+    var sightings: AsyncStream<Void> { sightingSignal.stream }
 
     /// Notes the addresses the other end announces.
     func receivedAnnouncement(_ addresses: [NetworkAddress]) {

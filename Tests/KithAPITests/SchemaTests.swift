@@ -50,7 +50,8 @@ import Testing
         #expect(try !header("files.delete").isIdempotent)
         #expect(try !header("shell.open").isIdempotent)
         #expect(try header("pairing.present").isOpenToUnpaired)
-        #expect(API.methods.filter(\.header.isOpenToUnpaired).count == 1)
+        #expect(try header("trust.introduce").isOpenToUnpaired)
+        #expect(API.methods.filter(\.header.isOpenToUnpaired).count == 2)
     }
 
     @Test func `a narrowed grant is the owner's until the method checks it`() {

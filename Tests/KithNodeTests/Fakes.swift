@@ -52,14 +52,18 @@ final class PipeLink: PeerLink {
         weak var stream: (any ByteStream)?
     }
 
-    private init(peer: DeviceID) {
+    /// What makes its keying material that of no other pair.
+    private let secret: [UInt8]
+
+    private init(peer: DeviceID, secret: [UInt8]) {
         self.peer = peer
+        self.secret = secret
         (streams, arrivals) = AsyncStream.makeStream()
     }
 
     /// Two ends: the first is held by `first` and leads to `second`.
-    static func pair(_ first: DeviceID, _ second: DeviceID) -> (PipeLink, PipeLink) {
-        let (left, right) = (PipeLink(peer: second), PipeLink(peer: first))
+    static func pair(_ first: DeviceID, _ second: DeviceID, secret: [UInt8] = []) -> (PipeLink, PipeLink) {
+        let (left, right) = (PipeLink(peer: second, secret: secret), PipeLink(peer: first, secret: secret))
         left.state.withLock { $0.other = right }
         right.state.withLock { $0.other = left }
         return (left, right)
@@ -139,7 +143,7 @@ final class PipeLink: PeerLink {
         LinkStatus(address: NetworkAddress(ipv4: (127, 0, 0, 1), port: 4433), roundTrip: .milliseconds(1), quiet: .zero)
     }
     func exportKeyingMaterial(label: String, context: [UInt8]) async throws -> [UInt8] {
-        Array(label.utf8) + context
+        Array(label.utf8) + context + secret
     }
 }
 

@@ -72,7 +72,7 @@ private func withMachines(
             #expect(laptop.service.lastContext.value?.caller == .device(phone.key.id, name: "phone", paired: true))
             #expect(phone.node.onlineDevices == [laptop.key.id])
             let status = try #require(await phone.node.link(to: laptop.key.id))
-            #expect(status.address.port == laptop.endpoint.port)
+            #expect(status.address?.port == laptop.endpoint.port)
             #expect(try await phone.node.client.call(Ask.self, "more", on: "laptop") == "more!")
         }
     }

@@ -52,10 +52,22 @@ import Testing
         #expect(limiter.present(try key(300), from: other, at: start) == nil)
     }
 
+    @Test func `all that comes through relays is held to one address's rate`() throws {
+        var limiter = limiter()
+        var count = 0
+        while limiter.present(try key(count), from: nil, at: start) == nil { count += 1 }
+        #expect(limiter.present(try key(count), from: nil, at: start) == .seconds(2))
+        var direct = self.limiter()
+        for number in 0..<count { #expect(direct.present(try key(number), from: here, at: start) == nil) }
+        #expect(direct.present(try key(count), from: here, at: start) != nil)
+        #expect(direct.present(try key(count), from: nil, at: start) == nil)
+    }
+
     @Test func `whoever was paired is given its place back, and whoever broke off waits`() throws {
         var limiter = limiter()
         for number in 0..<50 {
-            #expect(limiter.present(try key(number % 2), from: nil, at: start) == nil)
+            let address = NetworkAddress(ipv4: (192, 0, 2, UInt8(number)), port: 1)
+            #expect(limiter.present(try key(number % 2), from: address, at: start) == nil)
             limiter.paired(try key(number % 2))
         }
         let broken = try key(7)

@@ -367,9 +367,13 @@ final class Trusting: Sendable {
         self.name = name
         folder = try TemporaryFolder()
         store = try Store.open(directory: folder.path, logger: .quiet)
-        node = Node(id: key.id, store: store, logger: .quiet)
-        service = TrustService(node: node, store: store, key: key, keys: keys) { [time] in time.value }
+        node = Node(id: key.id, store: store, now: { [time] in time.value }, logger: .quiet)
+        let address = NetworkAddress(ipv4: (127, 0, 0, 1), port: 4433)
+        service = TrustService(
+            node: node, store: store, key: key, keys: keys, name: { name }, addresses: { [address] }
+        ) { [time] in time.value }
         try node.add(service)
+        try node.add(TestService())
         node.use(dialer)
     }
 

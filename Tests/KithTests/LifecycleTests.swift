@@ -135,43 +135,7 @@ import Testing
         await app.running.value
     }
 
-    /// `make soak` says how often; each time costs a twentieth of a second.
-    private static var cycles: Int { ProcessInfo.processInfo.environment["KITH_CYCLES"].flatMap { Int($0) } ?? 12 }
-
     #if os(Linux)
-    /// What a process has that does not go by itself.
-    private struct Remains: Equatable, CustomStringConvertible {
-        var sockets = 0
-        var descriptors = 0
-        var threads = 0
-        var description: String { "\(sockets) sockets, \(descriptors) descriptors, \(threads) threads" }
-
-        static var now: Remains {
-            get throws {
-                var remains = Remains()
-                let folder = "/proc/self/fd"
-                for name in try FileManager.default.contentsOfDirectory(atPath: folder) {
-                    // The listing's own descriptor is gone by now.
-                    guard let target = try? FileManager.default.destinationOfSymbolicLink(atPath: "\(folder)/\(name)")
-                    else { continue }
-                    remains.descriptors += 1
-                    if target.hasPrefix("socket:") { remains.sockets += 1 }
-                }
-                remains.threads = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/task").count
-                return remains
-            }
-        }
-
-        /// The memory in use, in KiB.
-        static var memory: Int {
-            get throws {
-                let status = try String(contentsOfFile: "/proc/self/status", encoding: .utf8)
-                let line = status.split(separator: "\n").first { $0.hasPrefix("VmRSS:") }
-                return line.flatMap { Int($0.filter(\.isNumber)) } ?? 0
-            }
-        }
-    }
-
     @Test func `leaves no socket, no thread and no task in the background, however often it came and went`() async {
         // A process of its own: nobody else opens anything there.
         await #expect(processExitsWith: .success) {
@@ -200,7 +164,7 @@ import Testing
                 }
             }
             try await settle()
-            let cycles = `A device whose app comes and goes`.cycles
+            let cycles = Remains.cycles
             var memory = 0
             for cycle in 0..<cycles {
                 try await app.become(.running, by: .foreground)
@@ -219,7 +183,7 @@ import Testing
             }
             let (end, grown) = (try Remains.now, try Remains.memory - memory)
             print("after \(cycles) times: \(end), before: \(base); memory: \(memory) KiB and \(grown)")
-            if cycles >= 200 { precondition(grown < 16 << 10, "memory does not grow") }
+            if cycles >= 200 { precondition(grown < Remains.memoryLimit, "memory does not grow") }
             app.running.cancel()
             await app.running.value
         }

@@ -125,6 +125,11 @@ private func open(_ name: String, _ services: [any Service], in folder: String) 
                     let answers = try await [there, back]
                     #expect(answers == [1, 2])
                     #expect(try await events.next()?.message == "connected", "round \(round)")
+                    var paths = try staying.subscribe(
+                        "$registry/peers/\(leaving.id)/path", as: String.self, lookBack: .seconds(3600)
+                    ).makeAsyncIterator()
+                    let path = try #require(try await paths.next()?.message)
+                    #expect(path.hasPrefix("lan "), "\(path)")
                 }
                 // Had it been up twice, that would come first.
                 #expect(try await events.next()?.message == "disconnected", "round \(round)")

@@ -15,39 +15,7 @@ private struct Adding: Service {
     }
 }
 
-/// Does everything on the main actor, so it comes to an end only while nothing keeps that.
-private struct MainService: Service {
-    let info = ServiceInfo("main")
-
-    var handlers: [Handler] {
-        [.query("echo") { (number: Int, _) in await MainActor.run { number } }]
-    }
-
-    func start(_ context: StartContext) async throws { await MainActor.run {} }
-    func stop() async { await MainActor.run {} }
-}
-
 @Suite(.timeLimit(.minutes(2))) struct `A service of a device, by its path` {
-    @MainActor @Test func `a main actor that starts, asks a thousand times at once and stops is kept by none of it`()
-        async throws
-    {
-        let folder = try TemporaryFolder()
-        var options = onLoopback
-        options.services = .only([MainService()])
-        let device = try await Device.open(directory: folder.path, options: options)
-        let run = Task { @MainActor in try await device.run() }
-        let calls = (0..<1_000).map { number in
-            Task { @MainActor in
-                try await device.waitUntilServed("main/echo")
-                return try await device.request("main/echo", number, as: Int.self)
-            }
-        }
-        for (number, call) in calls.enumerated() { #expect(try await call.value == number) }
-        device.beginGracefulShutdown()
-        try await run.value
-        #expect(device.state(of: "main") == .stopped)
-    }
-
     @Test func `a start that is called off at any moment leaves a device that starts again`() async throws {
         let folder = try TemporaryFolder()
         var options = onLoopback

@@ -11,7 +11,8 @@ public enum Devices {
         public var id: DeviceID
         /// True while a connection to it stands.
         public var isOnline: Bool
-        /// The other end's address on that connection; `nil` while there is none.
+        /// The other end's address on that connection, or the URL of the relay it goes through; `nil` while there is
+        /// none.
         public var path: String?
         /// The smoothed round-trip time of the connection, in milliseconds.
         public var roundTripMilliseconds: Double?
@@ -19,7 +20,7 @@ public enum Devices {
         public var grants: [Grant]
         /// The addresses at which it may be reached, best first.
         public var addresses: [NetworkAddress]
-        /// The time of pairing, in seconds since 1970.
+        /// The time of pairing, or at which its certificate was first shown, in seconds since 1970.
         public var pairedAt: Int64
         /// The time it was last connected, in seconds since 1970; `nil`: never.
         public var lastSeen: Int64?
@@ -45,6 +46,9 @@ public enum Devices {
         public var localAddresses: [NetworkAddress]?
         /// Its capabilities, as in ``Reach/Hello/capabilities``.
         public var capabilities: [String]?
+        /// The end of the certificate by which it is known, in seconds since 1970, after which it is cut off; `nil` for one
+        /// that people paired.
+        public var certifiedUntil: Int64?
 
         /// Makes a description of a device.
         public init(
@@ -180,6 +184,8 @@ public enum ThisDevice {
             public var problems: [String]?
             /// The finding of devices on the local network; `nil` when it is off, or from a version that does not say.
             public var discovery: Discovery?
+            /// The URLs of the relays at which it is to be found, the one it is connected to first; `nil` for none.
+            public var relays: [String]?
 
             /// Makes a status.
             public init(

@@ -319,7 +319,8 @@ public enum PairingMethods {
         case refused(code: KithError.Code, message: String)
     }
 
-    /// Presents an invitation to the device that made it: the one thing an unpaired device may do.
+    /// Presents an invitation to the device that made it: besides a certificate the one thing an unpaired
+    /// device may present.
     public enum Present: StreamMethod {
         /// The input: nothing.
         public typealias Input = Nothing

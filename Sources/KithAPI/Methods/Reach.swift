@@ -40,9 +40,14 @@ public enum Reach {
         public struct Input: Codable, Hashable, Sendable {
             /// The other device; `nil` examines this one alone.
             public var device: String?
+            /// True to examine the networks alone: relays, NAT, router; `nil` is false.
+            public var network: Bool?
 
             /// Makes the input.
-            public init(device: String?) { self.device = device }
+            public init(device: String?, network: Bool? = nil) {
+                self.device = device
+                self.network = network
+            }
         }
 
         /// The answer: nothing; a message for each ``Step`` follows.
@@ -55,6 +60,92 @@ public enum Reach {
         public typealias Upstream = Nothing
         /// The steps, each when it is done.
         public typealias Downstream = Step
+    }
+
+    /// A way by which devices are reached.
+    @nonexhaustive
+    public enum Path: String, Codable, Hashable, Sendable, CaseIterable {
+        /// Through a relay first, directly as soon as that works.
+        case auto
+        /// Directly; a relay only to meet.
+        case direct
+        /// Through a relay alone: this device's addresses stay unknown to the other.
+        case relay
+        /// On the local network alone: nothing is sent outside.
+        case local
+    }
+
+    /// Sets the way by which a device is reached, or all that have none of their own.
+    public enum Prefer: Method {
+        /// The input: the device and the way.
+        public struct Input: Codable, Hashable, Sendable {
+            /// The device, as ``Devices/Reference/device``; `nil` for all that have no way of their own.
+            public var device: String?
+            /// The way; `nil` changes nothing.
+            public var path: Path?
+
+            /// Makes the input.
+            public init(device: String? = nil, path: Path? = nil) {
+                self.device = device
+                self.path = path
+            }
+        }
+
+        /// The answer: the ways that hold now.
+        public struct Output: Codable, Hashable, Sendable {
+            /// The way for devices without one of their own.
+            public var general: Path
+            /// The devices with one of their own, by their names.
+            public var devices: [String: Path]
+            /// The name of the device that was asked about; `nil` when none was.
+            public var device: String?
+
+            /// Makes the answer.
+            public init(general: Path, devices: [String: Path], device: String? = nil) {
+                self.general = general
+                self.devices = devices
+                self.device = device
+            }
+        }
+
+        /// The stable name on every wire.
+        public static let header = MethodHeader.action(
+            "reach.prefer", by: .owner, isIdempotent: true,
+            "Sets, or tells, the way by which devices are reached: auto, direct, relay or local.")
+    }
+
+    /// Has a device be reached one way, for as long as the stream is open.
+    public enum Hold: StreamMethod {
+        /// The input: the device and the way.
+        public struct Input: Codable, Hashable, Sendable {
+            /// The device, as ``Devices/Reference/device``.
+            public var device: String
+            /// The way.
+            public var path: Path
+
+            /// Makes the input.
+            public init(device: String, path: Path) {
+                self.device = device
+                self.path = path
+            }
+        }
+
+        /// The answer, once it is reached that way: its address, or the URL of the relay.
+        public struct Output: Codable, Hashable, Sendable {
+            /// The address, or the URL of the relay.
+            public var path: String
+
+            /// Makes the answer.
+            public init(path: String) { self.path = path }
+        }
+
+        /// The stable name on every wire.
+        public static let header = MethodHeader.stream(
+            "reach.hold", by: .owner, "Has a device be reached one way, as long as the stream is open.")
+        /// Nothing; its end ends it.
+        public typealias Upstream = Nothing
+        /// Nothing.
+        public typealias Downstream = Nothing
     }
 
     /// The description of its software that a device sends to another when they meet.
@@ -199,8 +290,10 @@ public enum Reach {
 
     /// The state of the connection to a device.
     public struct Link: Codable, Hashable, Sendable {
-        /// The other end's address.
-        public var path: NetworkAddress
+        /// The other end's address; `nil` while packets go through a relay.
+        public var path: NetworkAddress?
+        /// The URL of that relay.
+        public var relay: String?
         /// The smoothed round trip, in milliseconds.
         public var roundTripMilliseconds: Double
         /// The shortest round trip seen, in milliseconds.
@@ -218,10 +311,12 @@ public enum Reach {
 
         /// Makes a description.
         public init(
-            path: NetworkAddress, roundTripMilliseconds: Double, minimumRoundTripMilliseconds: Double,
-            congestionWindow: Int, udpPayloadSize: Int, packetsSent: UInt64, packetsLost: UInt64, cipherSuite: String?
+            path: NetworkAddress?, relay: String? = nil, roundTripMilliseconds: Double,
+            minimumRoundTripMilliseconds: Double, congestionWindow: Int, udpPayloadSize: Int, packetsSent: UInt64,
+            packetsLost: UInt64, cipherSuite: String?
         ) {
             self.path = path
+            self.relay = relay
             self.roundTripMilliseconds = roundTripMilliseconds
             self.minimumRoundTripMilliseconds = minimumRoundTripMilliseconds
             self.congestionWindow = congestionWindow

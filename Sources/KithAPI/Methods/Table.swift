@@ -18,7 +18,8 @@ extension API {
         AnyMethod(Offers.Send.self), AnyMethod(PairingMethods.Decide.self), AnyMethod(PairingMethods.Failed.self),
         AnyMethod(PairingMethods.Join.self),
         AnyMethod(PairingMethods.Present.self), AnyMethod(PairingMethods.Waiting.self),
-        AnyMethod(PairingMethods.Watch.self), AnyMethod(Reach.Examine.self), AnyMethod(Reach.Load.self),
+        AnyMethod(PairingMethods.Watch.self), AnyMethod(Reach.Examine.self), AnyMethod(Reach.Prefer.self),
+        AnyMethod(Reach.Hold.self), AnyMethod(Reach.Load.self),
         AnyMethod(Reach.Measure.self), AnyMethod(Reach.Standing.self), AnyMethod(Services.Watch.self),
         AnyMethod(Shell.Attach.self),
         AnyMethod(Shell.Change.self), AnyMethod(Shell.Open.self), AnyMethod(Shell.Sessions.self),
@@ -27,6 +28,7 @@ extension API {
         AnyMethod(Trust.Enrol.self),
         AnyMethod(Trust.Issue.self), AnyMethod(Trust.Meet.self), AnyMethod(Trust.Networks.self),
         AnyMethod(Trust.Offer.self), AnyMethod(Trust.Renew.self), AnyMethod(Trust.Revoke.self),
-        AnyMethod(Trust.Status.self), AnyMethod(Trust.Update.self),
+        AnyMethod(Trust.Status.self), AnyMethod(Trust.Update.self), AnyMethod(Trust.Admit.self),
+        AnyMethod(Trust.Connect.self), AnyMethod(Trust.Introduce.self),
     ]
 }

@@ -88,6 +88,8 @@ public enum Trust {
             public var revoked: [Revoked]
             /// The other devices under the same root that this one has met or issued certificates to.
             public var members: [Member]
+            /// The treatment of those of them that are not paired with this device; `nil` from a version without one.
+            public var admission: Admission?
 
             /// Describes a device without a root.
             public init(state: State, isHolder: Bool) {
@@ -250,7 +252,137 @@ public enum Trust {
             "trust.revoke", by: .owner, "Revokes a device for good, and tells the others.")
     }
 
+    /// The treatment of devices under the same root, with which nobody has paired this one.
+    public struct Admission: Codable, Hashable, Sendable {
+        /// True when they become known here by showing their certificates.
+        public var isOn: Bool
+        /// The grants that each gets when it becomes known.
+        public var grants: [Grant]
+        /// The warnings about those grants, for a person.
+        public var warnings: [String]?
+
+        /// Describes a treatment.
+        public init(isOn: Bool, grants: [Grant]) {
+            self.isOn = isOn
+            self.grants = grants
+        }
+    }
+
+    /// Changes how devices under the same root are treated that become known from now on.
+    public enum Admit: Method {
+        /// The input: the change.
+        public struct Input: Codable, Hashable, Sendable {
+            /// True to let them become known, false not to; `nil` leaves it.
+            public var isOn: Bool?
+            /// The grants that each is to get; `nil` leaves them.
+            public var grants: [Grant]?
+
+            /// Makes the input.
+            public init(isOn: Bool? = nil, grants: [Grant]? = nil) {
+                self.isOn = isOn
+                self.grants = grants
+            }
+        }
+
+        /// The answer: the treatment from now on.
+        public typealias Output = Admission
+        /// The stable name on every wire.
+        public static let header = MethodHeader.action(
+            "trust.admit", by: .owner, isIdempotent: true,
+            "Changes what devices under your root may do here that become known by their certificates.")
+    }
+
+    /// Makes this device and one under the same root known to each other, by their certificates.
+    public enum Connect: Method {
+        /// The input: the device, and where it is.
+        public struct Input: Codable, Hashable, Sendable {
+            /// Its whole DeviceID; the name of one that is known already.
+            public var device: String
+            /// The addresses to try; empty: those that are known.
+            public var addresses: [NetworkAddress]
+            /// The URLs of the relays at which it is to be found.
+            public var relays: [String]
+
+            /// Makes the input.
+            public init(device: String, addresses: [NetworkAddress] = [], relays: [String] = []) {
+                self.device = device
+                self.addresses = addresses
+                self.relays = relays
+            }
+        }
+
+        /// The answer: the device.
+        public typealias Output = Devices.Info
+        /// The stable name on every wire.
+        public static let header = MethodHeader.action(
+            "trust.connect", by: .owner, "Exchanges certificates with a device under your root that is not paired.")
+    }
+
     // MARK: - Between devices
+
+    /// A device's certificate, shown to a device that does not know it.
+    public struct Introduction: Codable, Hashable, Sendable {
+        /// The certificate, DER.
+        public var certificate: ByteString
+        /// The proof that it is shown by the device it is for, on this connection: 64 bytes.
+        public var proof: ByteString
+        /// The name the device gives itself.
+        public var name: String
+        /// The addresses the device listens at.
+        public var addresses: [NetworkAddress]
+
+        /// Makes an introduction.
+        public init(certificate: ByteString, proof: ByteString, name: String, addresses: [NetworkAddress]) {
+            self.certificate = certificate
+            self.proof = proof
+            self.name = name
+            self.addresses = addresses
+        }
+    }
+
+    /// The messages of the end that dialed on the stream of ``Introduce``: these two, in this order.
+    @nonexhaustive
+    public enum FromDialing: StreamMessage, Hashable {
+        /// 8 KiB: the other end need not be paired.
+        public static var sizeLimit: Int { 8 << 10 }
+
+        /// Its certificate.
+        case introduction(Introduction)
+        /// The other's is good: it may store.
+        case accepted
+    }
+
+    /// The messages of the other end on the stream of ``Introduce``: these two, or a refusal.
+    @nonexhaustive
+    public enum FromDialed: StreamMessage, Hashable {
+        /// 8 KiB: the other end need not be paired.
+        public static var sizeLimit: Int { 8 << 10 }
+
+        /// Its certificate, shown to nobody but a device under the same root.
+        case introduction(Introduction)
+        /// It has stored the device.
+        case known
+        /// The end, and why.
+        case refused(code: KithError.Code, message: String)
+    }
+
+    /// Exchanges certificates with a device that does not know this one: besides an invitation the one thing a device may
+    /// present that is not paired.
+    ///
+    /// Refused unless the device that is asked has a certificate that holds.
+    public enum Introduce: StreamMethod {
+        /// The input: nothing.
+        public typealias Input = Nothing
+        /// The answer: nothing.
+        public typealias Output = Nothing
+        /// The stable name on every wire.
+        public static let header = MethodHeader.stream(
+            "trust.introduce", by: .anyone, "Exchanges certificates under one root.")
+        /// The messages of the end that dialed.
+        public typealias Upstream = FromDialing
+        /// The messages of the other end.
+        public typealias Downstream = FromDialed
+    }
 
     /// A network key, sealed to the agreement key of one device.
     public struct SealedNetwork: Codable, Hashable, Sendable {
@@ -450,6 +582,30 @@ extension Trust.EnrolEvent: SchemaCases {
 extension Trust.FromHolder: SchemaCases {
     /// The names of its cases.
     public static var schemaCases: [String] { ["proof", "issued"] }
+}
+
+extension Trust.FromDialing: SchemaCases {
+    /// The names of its cases.
+    public static var schemaCases: [String] { ["introduction", "accepted"] }
+}
+
+extension Trust.FromDialed: SchemaCases {
+    /// The names of its cases.
+    public static var schemaCases: [String] { ["introduction", "known", "refused"] }
+}
+
+extension Trust.Connect.Input: OmissibleInput {
+    /// Where it is known to be.
+    public static var usual: Self { Self(device: "") }
+    /// The device.
+    public static var required: Set<String> { ["device"] }
+}
+
+extension Trust.Admit.Input: OmissibleInput {
+    /// Everything stays.
+    public static var usual: Self { Self() }
+    /// None.
+    public static var required: Set<String> { [] }
 }
 
 extension Trust.FromDevice: SchemaCases {

@@ -83,6 +83,8 @@ public struct DevicesService: Service {
         let info = await info(device)
         _ = try store.forget(device.id)
         node.revoke(device.id)
+        await node.dialer?.forget(device.id)
+        try ReachService.forgetPath(of: device.id, in: store)
         try record("devices.forget", device, "cut off")
         return info
     }
@@ -130,6 +132,7 @@ public struct DevicesService: Service {
     }
 
     private func find(_ reference: String) throws -> PairedDevice {
+        // Also one whose certificate is over.
         let known = try node.resolve(reference)
         guard let device = try store.device(known.id) else {
             throw KithError(.notFound, "\(reference) is not paired with this device any more.")
@@ -169,12 +172,14 @@ extension Devices.Info {
     init(_ device: PairedDevice, node: Node) async {
         let link = await node.link(to: device.id)
         self.init(
-            name: device.name, id: device.id, isOnline: link != nil, path: link?.address.description,
+            name: device.name, id: device.id, isOnline: link != nil,
+            path: link.map { $0.relay ?? $0.address?.description ?? "relay" },
             roundTripMilliseconds: link.map { $0.roundTrip / .milliseconds(1) }, grants: device.grants,
             addresses: device.addresses, pairedAt: device.pairedAt, lastSeen: device.lastSeen)
         let heard = node.hints.discovery?.addresses(of: device.id) ?? []
         localAddresses = heard.isEmpty ? nil : heard
         let hello = node.hello(of: device.id)
+        certifiedUntil = device.certifiedUntil
         version = hello?.version
         capabilities = hello?.capabilities
     }

@@ -63,6 +63,11 @@ public final class PairingService: Service {
 
     /// The stream to this end's person.
     private typealias Person = MethodStream<PairingMethods.Decision, PairingMethods.JoinEvent>
+    /// The stream to the inviting end, and the exporter of the connection.
+    private typealias Remote = (
+        opened: OpenedStream<PairingMethods.Present>,
+        exportKeyingMaterial: @Sendable (_ label: String, _ context: [UInt8]) async throws -> [UInt8]
+    )
     /// The inviting end, as the joining one sees it.
     private typealias Inviter = MethodStream<PairingMethods.FromInviter, PairingMethods.FromJoiner>
     /// The joining end, as the inviting one sees it.
@@ -109,12 +114,14 @@ public final class PairingService: Service {
             throw KithError(.invalid, "An invitation lives for a second to a week.")
         }
         let addresses = addresses()
-        guard !addresses.isEmpty else {
+        let relays = node.dialer?.relays ?? []
+        guard !addresses.isEmpty || !relays.isEmpty else {
             throw KithError(.unreachable, "This device listens on no address another one could reach.")
         }
         let now = now()
         let invitation = Invitation(
-            ticket: Ticket(id: node.id, addresses: addresses), name: name(), expiresAt: now + input.lifetimeSeconds)
+            ticket: Ticket(id: node.id, addresses: addresses, relays: relays), name: name(),
+            expiresAt: now + input.lifetimeSeconds, relayTokens: node.dialer?.relayTokens ?? [:])
         let record = InvitationRecord(invitation, grants: input.grants, isAutomatic: input.isAutomatic)
         try store.add(record, now: now)
         node.logger.debug("made an invitation", metadata: ["invitation": "\(record.id)"])
@@ -436,8 +443,8 @@ public final class PairingService: Service {
         guard invitation.ticket.id != node.id else {
             throw KithError(.invalid, "This device made that invitation itself. Use it on the other one.")
         }
-        let remote = try await node.open(
-            PairingMethods.Present.self, Nothing(), at: invitation.ticket.id, addresses: invitation.ticket.addresses)
+        node.dialer?.learn(relayTokens: invitation.relayTokens)
+        let remote = try await present(at: invitation.ticket)
         let there = remote.opened.stream
         log("presents an invitation", invitation.ticket.id)
         node.watch(invitation.ticket.id, closely: true)
@@ -461,6 +468,20 @@ public final class PairingService: Service {
         } catch {
             there.abort(.cancelled)
             throw error
+        }
+    }
+
+    private func present(at ticket: Ticket) async throws -> Remote {
+        do {
+            return try await node.open(
+                PairingMethods.Present.self, Nothing(), at: ticket.id, addresses: ticket.addresses,
+                relays: ticket.relays)
+        } catch let error as KithError where error.code == .unpaired {
+            // It refuses the handshakes of those it does not know, unless it waits for somebody.
+            throw KithError(
+                .unpaired,
+                "No invitation waits there: it has expired, was used, or was taken back. Ask for a new one.",
+                cause: error)
         }
     }
 
@@ -507,6 +528,8 @@ public final class PairingService: Service {
                 pairedAt: now, lastSeen: now))
         try store.endJoining(number, isPaired: true)
         node.paired(device.id)
+        // Devices of one circle meet at one place.
+        await node.dialer?.adopt(invitation.ticket.relays)
         return device
     }
 

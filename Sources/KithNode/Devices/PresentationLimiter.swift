@@ -17,7 +17,7 @@ struct PresentationLimiter {
     struct Limits: Hashable, Sendable {
         /// The rate of one key.
         var perKey = Rate(burst: 6, interval: .seconds(10))
-        /// The rate of one IPv4 address, or one /64 of IPv6.
+        /// The rate of one IPv4 address, of one /64 of IPv6, and of all that comes through relays.
         var perHost = Rate(burst: 30, interval: .seconds(2))
         /// The time a key that broke an attempt off must wait.
         var pause = Duration.seconds(5)
@@ -28,6 +28,8 @@ struct PresentationLimiter {
     private enum Subject: Hashable {
         case key(DeviceID)
         case host([UInt8])
+        /// Keys are free, and nobody sees from where they come.
+        case relayed
         case pause(DeviceID)
     }
 
@@ -68,7 +70,7 @@ struct PresentationLimiter {
 
     private func subjects(_ key: DeviceID?, _ address: NetworkAddress?) -> [(Subject, Rate)] {
         (key.map { [(.key($0), limits.perKey)] } ?? [])
-            + (address.map { [(.host(Self.host($0)), limits.perHost)] } ?? [])
+            + [(address.map { .host(Self.host($0)) } ?? .relayed, limits.perHost)]
     }
 
     /// The four bytes of an IPv4 address, the first eight of an IPv6 one: a network has a whole /64.

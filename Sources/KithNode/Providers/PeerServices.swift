@@ -3,6 +3,9 @@ import KithIdentity
 import KithWire
 
 /// The services that other devices have announced: the proxies of what this one does not serve itself.
+///
+/// A device announces them on each connection. Where there are several for a while, what counts is what was said on the
+/// newest: another may be that of a program that has ended since, or deliver late what has changed since.
 struct PeerServices {
     /// The most services and the most actions of one device; more are ignored.
     static let serviceLimit = 1_024
@@ -14,8 +17,16 @@ struct PeerServices {
         var action: Registry.Action
     }
 
-    private var services: [DeviceID: [String: Registry.Service]] = [:]
-    private var versions: [DeviceID: UInt64] = [:]
+    /// What was announced on a connection.
+    private struct Announced {
+        var services: [String: Registry.Service] = [:]
+        var version: UInt64 = 0
+    }
+
+    /// By the numbers of their connections, which rise.
+    private var announced: [DeviceID: [UInt64: Announced]] = [:]
+    /// The connection whose announcement counts.
+    private var current: [DeviceID: UInt64] = [:]
     /// By the paths of methods, as text.
     private var concrete: [String: [Provider]] = [:]
     private var templates: [(path: TopicPath, provider: Provider)] = []
@@ -24,20 +35,26 @@ struct PeerServices {
 
     /// All of them, by device and path.
     var all: [Registry.Service] {
-        services.sorted { $0.key.description < $1.key.description }
-            .flatMap { $0.value.sorted { $0.key < $1.key }.map(\.value) }
+        current.keys.sorted { $0.description < $1.description }
+            .flatMap { (shown(of: $0)?.services ?? [:]).sorted { $0.key < $1.key }.map(\.value) }
     }
 
-    /// The version of the last change a device has announced; `nil` when there was none.
-    func version(of device: DeviceID) -> UInt64? { versions[device] }
+    private func shown(of device: DeviceID) -> Announced? { current[device].flatMap { announced[device]?[$0] } }
 
-    /// Takes a change that a device announces of its own services.
-    mutating func receive(_ change: Services.Change, from device: DeviceID) {
+    /// The version of the last change a device has announced; `nil` when there was none.
+    func version(of device: DeviceID) -> UInt64? { shown(of: device)?.version }
+
+    /// Takes a change that a device announces of its own services on the connection with that number.
+    mutating func receive(_ change: Services.Change, from device: DeviceID, over connection: UInt64) {
         // Only what a change names is looked at, whatever else was announced.
-        if change.isWhole { remove(device) }
-        var own = services[device] ?? [:]
+        let isShown = current[device] == connection
+        var own = announced[device]?[connection]?.services ?? [:]
+        if change.isWhole {
+            if isShown { forget(own.values.flatMap(\.actions), of: device) }
+            own = [:]
+        }
         for path in change.removed {
-            if let service = own.removeValue(forKey: path) { forget(service.actions, of: device) }
+            if let service = own.removeValue(forKey: path), isShown { forget(service.actions, of: device) }
         }
         var actions = own.values.reduce(0) { $0 + $1.actions.count }
         for var service in change.changed {
@@ -56,26 +73,37 @@ struct PeerServices {
                         name: action.name, kind: action.kind, summary: action.summary.prefix(bytes: 256),
                         isIdempotent: action.isIdempotent)
                 }
-            if let old = own[path] { forget(old.actions, of: device) }
+            if let old = own[path], isShown { forget(old.actions, of: device) }
             service.device = device
             service.name = service.name.prefix(bytes: 128)
             service.version = service.version.prefix(bytes: 64)
             service.description = service.description.prefix(bytes: 256)
             if case .failed(let reason) = service.state { service.state = .failed(reason.prefix(bytes: 256)) }
             own[path] = service
-            add(service, of: device)
+            if isShown { add(service, of: device) }
             actions += service.actions.count
         }
-        services[device] = own
-        versions[device] = change.version
+        announced[device, default: [:]][connection] = Announced(services: own, version: change.version)
+        // What comes in pieces counts once the last is there.
+        if !isShown, change.hasMore != true, current[device] ?? 0 <= connection { show(connection, of: device) }
     }
 
-    /// Forgets the services of a device; false when there are none.
-    @discardableResult mutating func remove(_ device: DeviceID) -> Bool {
-        versions[device] = nil
-        guard let own = services.removeValue(forKey: device) else { return false }
-        forget(own.values.flatMap(\.actions), of: device)
-        return true
+    /// Forgets what a device has announced on a connection; false when that did not count.
+    @discardableResult mutating func remove(_ device: DeviceID, over connection: UInt64) -> Bool {
+        let isShown = current[device] == connection
+        if isShown { show(announced[device]?.keys.filter { $0 != connection }.max(), of: device) }
+        announced[device]?[connection] = nil
+        if announced[device]?.isEmpty == true { announced[device] = nil }
+        return isShown
+    }
+
+    /// Has the announcement of another connection count, or none.
+    private mutating func show(_ connection: UInt64?, of device: DeviceID) {
+        forget((shown(of: device)?.services ?? [:]).values.flatMap(\.actions), of: device)
+        current[device] = connection
+        for (_, service) in (shown(of: device)?.services ?? [:]).sorted(by: { $0.key < $1.key }) {
+            add(service, of: device)
+        }
     }
 
     private mutating func add(_ service: Registry.Service, of device: DeviceID) {

@@ -25,16 +25,17 @@ final class Providers: Sendable {
     /// The version of what a device has announced; `nil` when it has announced nothing.
     func version(of device: DeviceID) -> UInt64? { content.withLock { $0.peers.version(of: device) } }
 
-    /// Takes a device's announcement.
-    func receive(_ change: Services.Change, from device: DeviceID) {
-        content.withLock { $0.peers.receive(change, from: device) }
+    /// Takes a device's announcement on a connection.
+    func receive(_ change: Services.Change, from device: DeviceID, over connection: UInt64) {
+        content.withLock { $0.peers.receive(change, from: device, over: connection) }
     }
 
-    /// Forgets what a device has announced; false when there is nothing.
-    func remove(_ device: DeviceID) -> Bool {
+    /// Forgets what a device has announced on a connection; false when that did not count.
+    func remove(_ device: DeviceID, over connection: UInt64) -> Bool {
         content.withLock { content in
-            content.table.forget(device)
-            return content.peers.remove(device)
+            let isNews = content.peers.remove(device, over: connection)
+            if content.peers.version(of: device) == nil { content.table.forget(device) }
+            return isNews
         }
     }
 

@@ -8,8 +8,8 @@ import Logging
 /// Diagnoses why a device cannot be reached, as a service, and tells other devices their grants here.
 public struct ReachService: Service {
     /// The node owns its services, and outlives their calls.
-    private unowned let node: Node
-    private let store: Store
+    unowned let node: Node
+    let store: Store
     private let addresses: @Sendable () -> [NetworkAddress]
     private let listens: Bool
     private let version: String
@@ -35,12 +35,14 @@ public struct ReachService: Service {
     public var handlers: [Handler] {
         [
             .call(Reach.Standing.self) { input, context in
+                var addresses: [NetworkAddress]?
                 if case .device(let device, _, paired: true) = context.caller {
+                    addresses = node.announced(for: device)
                     if let hello = input.hello { node.learn(hello, from: device) }
                     if let addresses = input.addresses { await node.heard(addresses, from: device) }
                 }
                 return Reach.Standing.Output(
-                    grants: context.grants, version: version, time: now(), addresses: node.announced, hello: node.hello)
+                    grants: context.grants, version: version, time: now(), addresses: addresses, hello: node.hello)
             },
             .call(Reach.Failed.self) { input, context in
                 guard let explain = context.explain else {
@@ -49,10 +51,13 @@ public struct ReachService: Service {
                 explain(input.stream, input.error)
                 return Nothing()
             },
+            .call(Reach.Prefer.self) { input, _ in try await prefer(input) },
+            .stream(Reach.Hold.self) { input, _, pending in try await hold(input, pending) },
             .stream(Reach.Examine.self) { input, context, pending in
                 let steps = try await pending.accept()
                 let report: @Sendable (Reach.Step) async throws -> Void = { try await steps.send($0) }
-                try await examineHere(report)
+                if input.network != true { try await examineHere(report) }
+                if listens || input.network == true { try await examineNetwork(report) }
                 if let device = input.device { try await examine(device, context, report) }
                 try await steps.finish()
             },
@@ -100,6 +105,16 @@ public struct ReachService: Service {
         } else {
             try await report(Reach.Step("clock", .ok, "Plausible."))
         }
+    }
+
+    private func examineNetwork(_ report: Report) async throws {
+        guard listens, let status = node.dialer?.reachStatus else {
+            return try await report(
+                Reach.Step(
+                    "network", .warning, "This device does not run, so nobody can reach it.",
+                    remedy: "Start it: kith up"))
+        }
+        for step in status.steps { try await report(step) }
     }
 
     private func examineDiscovery(_ report: Report) async throws {
@@ -157,7 +172,17 @@ public struct ReachService: Service {
             try await report(
                 Reach.Step("local network", .ok, "\(known.name) was heard there \(seconds) s ago, at \(places)."))
         }
-        for step in await Self.attempts(known, at: node.hints.places(of: known)) { try await report(step) }
+        // Not those that the preference for it rules out: nobody there is to learn where this device is.
+        let places = node.hints.places(of: known)
+        let permitted = node.dialer?.reach?.addresses(places, for: known.id) ?? places
+        if permitted.count < places.count, let preference = node.dialer?.reach?.preference(for: known.id) {
+            try await report(
+                Reach.Step(
+                    "addresses", .ok,
+                    "\(places.count - permitted.count) not tried: \(known.name) is reached by \(preference) only (kith path)."
+                ))
+        }
+        for step in await Self.attempts(known, at: permitted) { try await report(step) }
         do {
             _ = try await node.connect(to: known.id.description)
         } catch let error as KithError {
@@ -365,7 +390,7 @@ public struct ReachService: Service {
         try await report(
             Reach.Step(
                 "path", after.udpPayloadSize < 1_280 ? .warning : .ok,
-                "Goes to \(after.remoteAddress) with datagrams of up to \(after.udpPayloadSize) bytes.",
+                "Goes \(after.remoteAddress.map { "to \($0)" } ?? "through a relay") with datagrams of up to \(after.udpPayloadSize) bytes.",
                 remedy: after.udpPayloadSize < 1_280
                     ? "Larger datagrams get lost: a tunnel on the way? Copies are slower for it, nothing else." : nil))
     }

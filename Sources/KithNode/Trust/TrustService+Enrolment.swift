@@ -72,6 +72,7 @@ extension TrustService {
         }
         _ = try authority()
         await lookAfterCertificate()
+        await noteOwnStanding()
         guard let (root, certificate, _) = try pinned() else { throw KithError(.internal, "Nothing was stored.") }
         let stream = try await pending.accept()
         try await stream.send(
@@ -149,10 +150,12 @@ extension TrustService {
             throw KithError(.corrupt, "The certificate that was issued is not good: \(standing.words).")
         }
         try keys.install(networks, on: node.id)
-        try store.pin(
+        let ended = try store.pin(
             PinnedTrust(root: root.bytes, certificate: certificate.bytes, holder: holder), keepsOthers: !isOther,
             now: now())
+        for device in ended { node.revoke(device.id) }
         if let revocations { _ = try take(revocations) }
+        await noteOwnStanding()
         try record(Trust.Enrol.name, "enrolled by \(name) (\(holder.short)) under the root \(root.id)")
         log("enrolled", holder, outcome: "done")
         request.finish(.enrolled(root: root.id.description, by: name, until: certificate.notAfter))
@@ -174,6 +177,7 @@ extension TrustService {
         }
         let root = try keys.root() ?? keys.begin()
         _ = try begin(by: root, keepsOthers: false)
+        await noteOwnStanding()
         try record(Trust.Begin.name, "made the root key \(root.id)")
         return try await status()
     }

@@ -128,15 +128,25 @@ extension TrustService {
         guard standing.isValid, renewed.notAfter > certificate.notAfter else { return }
         try store.setOwnCertificate(renewed.bytes, by: holder)
         log("got a new certificate", holder, outcome: "done")
+        await noteOwnStanding()
+        showRenewed(except: holder)
+    }
+
+    /// Shows the new certificate of this device to those that know it by the one before.
+    private func showRenewed(except holder: DeviceID?) {
+        for device in node.onlineDevices where device != holder { meet(device) }
     }
 
     /// Renews the certificate of the holder itself, or asks the holder for one, when that is due.
     func lookAfterCertificate() async {
+        await noteOwnStanding()
         do {
             guard let (_, certificate, _) = try pinned(), now() >= certificate.renewsAt else { return }
             if let authority = try authority() {
                 let own = try authority.issue(toItself: key, now: now())
                 try store.setOwnCertificate(own.bytes, by: node.id)
+                await noteOwnStanding()
+                showRenewed(except: nil)
             } else {
                 for device in node.onlineDevices { meet(device) }
             }
@@ -152,9 +162,11 @@ extension TrustService {
         guard let bytes = theirs.certificate else { return false }
         let certificate = try DeviceCertificate(bytes.bytes)
         switch await root.status(of: certificate, presentedBy: device, revocations: list, now: now()) {
-        case .valid:
+        case .valid(let until):
             try store.setPresented(
-                StoredCertificate(device: device, certificate: certificate.bytes), now: now())
+                StoredCertificate(device: device, certificate: certificate.bytes), until: min(until, root.notAfter),
+                now: now())
+            cutOffExpired()
             return true
         // It was one of ours, and needs the holder to be it again.
         case .expired: return true
@@ -180,6 +192,7 @@ extension TrustService {
             // The same list came another way meanwhile.
             return false
         }
+        if list.revokes(node.id) { store.admitEnrolled(until: nil) }
         for entry in list.entries where known?.revokes(entry.device) != true { node.revoke(entry.device) }
         node.logger.notice(
             "took a revocation list", metadata: ["number": "\(list.number)", "devices": "\(list.entries.count)"])

@@ -9,8 +9,9 @@ import Synchronization
 
 /// Certificates as a service: enrolment at both ends, renewal, the revocation list.
 ///
-/// It decides nothing about grants: a certificate says that a device is one's own, a grant what it may do. Revocation
-/// ends both, and the pairing.
+/// A certificate says that a device is one's own, a grant what it may do: a device that becomes known by its certificate
+/// gets the grants that this device's person has named for such devices, none as a rule. Revocation ends both, and the
+/// pairing.
 public final class TrustService: Service {
     /// The node owns its services, and outlives their calls.
     unowned let node: Node
@@ -19,6 +20,10 @@ public final class TrustService: Service {
     let keys: any TrustKeys
     /// The time, in seconds since 1970.
     let now: @Sendable () -> Int64
+    /// The name this device gives itself.
+    let name: @Sendable () -> String
+    /// The addresses at which it listens.
+    let addresses: @Sendable () -> [NetworkAddress]
     let state = Mutex(State())
     /// Held while the root key signs a list: each follows the one before.
     let signing = AsyncMutex()
@@ -34,6 +39,12 @@ public final class TrustService: Service {
         var work: Task<Void, Never>?
         /// Wakes it.
         var signal: AsyncStream<Void>.Continuation?
+        /// How often certificates are shown here.
+        var limiter = PresentationLimiter()
+        /// Devices that were cut off because their certificates are over.
+        var expired: Set<DeviceID> = []
+        /// The timer for the next one that will be.
+        var expiry: TimerQueue.Ticket?
     }
 
     /// The time between two looks at the certificate of this device.
@@ -42,8 +53,12 @@ public final class TrustService: Service {
     static let patience = Duration.seconds(15)
 
     package init(
-        node: Node, store: Store, key: DeviceKey, keys: any TrustKeys, now: @escaping @Sendable () -> Int64
+        node: Node, store: Store, key: DeviceKey, keys: any TrustKeys,
+        name: @escaping @Sendable () -> String = { "" }, addresses: @escaping @Sendable () -> [NetworkAddress] = { [] },
+        now: @escaping @Sendable () -> Int64
     ) {
+        self.name = name
+        self.addresses = addresses
         self.node = node
         self.store = store
         self.key = key
@@ -59,6 +74,10 @@ public final class TrustService: Service {
             .stream(Trust.Enrol.self) { input, _, pending in try await self.enrol(input, pending) },
             .call(Trust.Issue.self) { input, context in try await self.issue(input, context) },
             .call(Trust.Revoke.self) { input, _ in try await self.revoke(input) },
+            .call(Trust.Admit.self) { input, _ in try await self.admit(input) },
+            .call(Trust.Connect.self) { input, _ in try await self.connect(input) },
+            .stream(Trust.Introduce.self) { _, context, pending in try await self.takeIntroduction(context, pending) }
+                .limited(to: 1),
             .stream(Trust.Offer.self) { _, context, pending in try await self.answerOffer(context, pending) }
                 .limited(to: EnrolmentCode.attemptLimit + 1),
             .call(Trust.Meet.self) { input, context in try await self.meeting(input, Self.peer(context)) }
@@ -91,6 +110,7 @@ public final class TrustService: Service {
         let task = Task(name: "kith trust") { await Self.run(signals, for: owner, on: clock) }
         state.withLock { ($0.work, $0.signal) = (task, signal) }
         signal.yield()
+        await noteOwnStanding()
     }
 
     /// Ends what runs for a node that was dropped.
@@ -102,6 +122,7 @@ public final class TrustService: Service {
             defer { (state.work, state.signal) = (nil, nil) }
             return state.work
         }
+        store.admitEnrolled(until: nil)
         task?.cancel()
         close()
         await task?.value
@@ -157,7 +178,10 @@ public final class TrustService: Service {
         await withDiscardingTaskGroup { group in
             group.addTask {
                 while !Task.isCancelled {
-                    await owner.perform { await $0.lookAfterCertificate() }
+                    await owner.perform { service in
+                        await service.lookAfterCertificate()
+                        service.cutOffExpired()
+                    }
                     // The sleep ends early only when cancelled.
                     try? await clock.sleep(until: clock.now + Self.interval, tolerance: nil)
                 }
@@ -198,7 +222,9 @@ public final class TrustService: Service {
         let isHolder = try keys.root() != nil
         let isPending = state.withLock { $0.pending != nil }
         guard let (root, certificate, holder) = try pinned() else {
-            return Trust.Status.Output(state: isPending ? .pending : .none, isHolder: isHolder)
+            var output = Trust.Status.Output(state: isPending ? .pending : .none, isHolder: isHolder)
+            output.admission = Trust.Admission(try store.enrolledAdmission())
+            return output
         }
         let list = try revocations(root)
         let now = now()
@@ -206,6 +232,7 @@ public final class TrustService: Service {
         var output = Trust.Status.Output(
             state: standing.isValid || !isPending ? standing.state : .pending, isHolder: isHolder)
         if case .invalid(let reason) = standing { output.reason = reason }
+        output.admission = Trust.Admission(try store.enrolledAdmission())
         output.root = root.id.description
         output.rootUntil = root.notAfter
         output.isHolder = isHolder
@@ -252,9 +279,10 @@ public final class TrustService: Service {
         let now = now()
         let authority = try CertificateAuthority(RootCertificate.make(by: key, now: now), key: key)
         let own = try authority.issue(toItself: self.key, now: now)
-        try store.pin(
+        let ended = try store.pin(
             PinnedTrust(root: authority.root.bytes, certificate: own.bytes, holder: node.id), keepsOthers: keepsOthers,
             now: now)
+        for device in ended { node.revoke(device.id) }
         return authority
     }
 

@@ -229,9 +229,10 @@ private func devices(_ count: UInt8) throws -> [DeviceID?] { try (1...count).map
             Services.Change(
                 version: 1, isWhole: true, changed: [service("a", ["a.x", "a/{id}/y", "b.foreign", "a/*"])], removed: []
             ),
-            from: one)
+            from: one, over: 1)
         peers.receive(
-            Services.Change(version: 1, isWhole: true, changed: [service("a", ["a/x"])], removed: []), from: two)
+            Services.Change(version: 1, isWhole: true, changed: [service("a", ["a/x"])], removed: []), from: two,
+            over: 2)
         #expect(try ask("a/x").count == 2)
         #expect(try ask("a.x").count == 2)
         #expect(try ask("a/7/y") == [one])
@@ -239,33 +240,69 @@ private func devices(_ count: UInt8) throws -> [DeviceID?] { try (1...count).map
         // A paused one is known, and not asked.
         peers.receive(
             Services.Change(version: 2, isWhole: false, changed: [service("a", ["a.x"], .paused)], removed: []),
-            from: one)
+            from: one, over: 1)
         #expect(try ask("a/x") == [two])
         #expect(peers.all.count == 2)
         peers.receive(
             Services.Change(
-                version: 3, isWhole: false, changed: [service("$registry", ["$registry/x"])], removed: ["a"]), from: two
-        )
+                version: 3, isWhole: false, changed: [service("$registry", ["$registry/x"])], removed: ["a"]),
+            from: two,
+            over: 2)
         #expect(try ask("a/x") == [])
         #expect(try ask("$registry/x") == [])
         let many = (0..<3_000).map { service("s\($0)", ["s\($0).x"]) }
-        peers.receive(Services.Change(version: 4, isWhole: true, changed: many, removed: []), from: two)
+        peers.receive(Services.Change(version: 4, isWhole: true, changed: many, removed: []), from: two, over: 2)
         #expect(peers.all.count { $0.device == two } == PeerServices.serviceLimit)
         // However many services they belong to.
         let busy = ["r", "s", "t"].map { name in service(name, (0..<2_000).map { "\(name).x\($0)" }) }
-        peers.receive(Services.Change(version: 5, isWhole: true, changed: busy + busy, removed: []), from: two)
+        peers.receive(Services.Change(version: 5, isWhole: true, changed: busy + busy, removed: []), from: two, over: 2)
         #expect(peers.all.reduce(0) { $0 + ($1.device == two ? $1.actions.count : 0) } == PeerServices.actionLimit)
         #expect(try ask("r.x1999") == [two])
         // A change leaves the rest as it was, in the same order.
         let rest = [service("c", ["c.x", "c/{id}/y"]), service("d", ["d.x", "d/{id}/y"])]
         for device in [two, one] {
-            peers.receive(Services.Change(version: 6, isWhole: true, changed: rest, removed: []), from: device)
+            peers.receive(
+                Services.Change(version: 6, isWhole: true, changed: rest, removed: []), from: device,
+                over: device == one ? 1 : 2)
         }
-        peers.receive(Services.Change(version: 7, isWhole: false, changed: [], removed: ["c", "c", "e"]), from: one)
-        peers.receive(Services.Change(version: 8, isWhole: false, changed: [], removed: []), from: one)
+        peers.receive(
+            Services.Change(version: 7, isWhole: false, changed: [], removed: ["c", "c", "e"]), from: one, over: 1)
+        peers.receive(Services.Change(version: 8, isWhole: false, changed: [], removed: []), from: one, over: 1)
         #expect(try ask("c/x") == [two] && ask("c/1/y") == [two])
         #expect(try ask("d/x") == [one, two].sorted() && ask("d/1/y") == [one, two].sorted())
-        peers.remove(two)
+        peers.remove(two, over: 2)
         #expect(!peers.all.contains { $0.device == two })
+    }
+
+    @Test func `what was said on the newest connection counts, and what was said on another comes back`() throws {
+        var peers = PeerServices()
+        let device = try Friends.id(1)
+        func ask(_ text: String) throws -> Bool { try !peers.providers(of: TopicPath(method: text)).isEmpty }
+        func say(_ version: UInt64, _ changed: [String], removed: [String] = [], isWhole: Bool, over number: UInt64) {
+            let services = changed.map { service($0, ["\($0).x"]) }
+            let change = Services.Change(version: version, isWhole: isWhole, changed: services, removed: removed)
+            peers.receive(change, from: device, over: number)
+        }
+        say(9, ["old", "both"], isWhole: true, over: 3)
+        #expect(try ask("old.x"))
+        // Its program was started again: its versions begin anew.
+        var first = Services.Change(version: 1, isWhole: true, changed: [service("new", ["new.x"])], removed: [])
+        first.hasMore = true
+        peers.receive(first, from: device, over: 4)
+        #expect(try ask("old.x") && !ask("new.x"))
+        say(1, ["both"], isWhole: false, over: 4)
+        #expect(try !ask("old.x") && ask("new.x") && ask("both.x"))
+        #expect(peers.version(of: device) == 1)
+        // What comes late on the connection before changes nothing of that.
+        say(10, ["late"], removed: ["both"], isWhole: false, over: 3)
+        say(11, ["old"], isWhole: true, over: 3)
+        #expect(try !ask("old.x") && !ask("late.x") && ask("both.x"))
+        #expect(peers.all.map(\.path) == ["both", "new"])
+        let first4 = peers.remove(device, over: 4)
+        #expect(try ask("old.x") && !ask("new.x") && !ask("both.x"))
+        let again4 = peers.remove(device, over: 4)
+        let first3 = peers.remove(device, over: 3)
+        #expect([first4, again4, first3] == [true, false, true])
+        #expect(try !ask("old.x") && peers.all.isEmpty && peers.version(of: device) == nil)
     }
 }

@@ -241,7 +241,7 @@ private func node() throws -> Node {
 
     @Test func `it is removed and added again while the node runs`() async throws {
         let node = try node()
-        for _ in 0..<50 {
+        for _ in 0..<10 {
             let id = try node.add(UserService())
             #expect(try await node.client.request("users/7", as: String.self) == "user 7")
             await node.remove(id)
