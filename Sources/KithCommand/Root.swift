@@ -40,8 +40,8 @@ struct Root: AsyncParsableCommand {
                 name: "Other devices",
                 subcommands: [
                     InviteCommand.self, PairCommand.self, AcceptCommand.self, DevicesCommand.self, GrantCommand.self,
-                    RenameCommand.self, ForgetCommand.self, PingCommand.self, EnrolCommand.self, RevokeCommand.self,
-                    TrustCommand.self, KeysCommand.self,
+                    RenameCommand.self, ForgetCommand.self, PingCommand.self, PathCommand.self, EnrolCommand.self,
+                    ConnectCommand.self, RevokeCommand.self, TrustCommand.self, KeysCommand.self,
                 ]),
             CommandGroup(
                 name: "Services",
@@ -52,6 +52,7 @@ struct Root: AsyncParsableCommand {
                     MvCommand.self, RmCommand.self, SendCommand.self, InboxCommand.self, PublishCommand.self,
                     SubscribeCommand.self, ServicesCommand.self, StatsCommand.self,
                 ]),
+            CommandGroup(name: "Servers", subcommands: [RelayCommand.self, DirectoryCommand.self]),
             CommandGroup(
                 name: "Everyday",
                 subcommands: [

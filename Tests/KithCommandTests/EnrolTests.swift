@@ -120,8 +120,74 @@ import Testing
         }
     }
 
+    @Test func `two devices that were enrolled know each other by their certificates, unpaired, until one is revoked`()
+        async throws
+    {
+        try await withTwoMachines { laptop, phone in
+            let tablet = try Machine("tablet")
+            do {
+                try await tablet.up()
+                try await laptop.expect("enrol", "--begin")
+                for machine in [phone, tablet] {
+                    try await laptop.invite(machine)
+                    let (asking, code) = try await ask(machine)
+                    try await laptop.expect("enrol", machine.name, code)
+                    #expect(try await asking.outcome(seconds: 60).status == 0)
+                }
+                let status = try await tablet.expect("status", "--json")
+                let ticket = String(try #require(status.firstMatch(of: /"ticket" : "([^"]+)"/)).1)
+                #expect(try await phone.kith(["ping", "tablet", "-c", "1"]).status == 3)
+                let connected = try await phone.expect("connect", ticket)
+                #expect(connected.contains("known by its certificate until"), "\(connected)")
+                #expect(try await tablet.expect("devices", "phone").contains("its certificate, until"))
+                #expect(try await phone.expect("devices").contains(", certified"))
+                for (one, other) in [(phone, "tablet"), (tablet, "phone")] {
+                    try await one.expect("ping", other, "-c", "1")
+                    let listing = try await one.kith(["ls", "\(other):/"])
+                    #expect(listing.status == 5, "\(listing)")
+                }
+                #expect(try await tablet.expect("audit").contains("is known by its certificate; it may do nothing"))
+                // Over a restart, of both.
+                for machine in [phone, tablet] {
+                    try await machine.expect("down")
+                    try await machine.up()
+                }
+                try await phone.expect("ping", "tablet", "-c", "1")
+                try await tablet.expect("ping", "phone", "-c", "1")
+
+                // Forgotten by a person, it stays away.
+                try await tablet.expect("forget", "phone")
+                #expect(try await phone.kith(["connect", ticket]).status == 6)
+                #expect(try await phone.kith(["ping", "tablet", "-c", "1"]).status == 6)
+                let back = try await phone.expect("status", "--json")
+                let own = String(try #require(back.firstMatch(of: /"ticket" : "([^"]+)"/)).1)
+                try await tablet.expect("connect", own)
+                try await phone.expect("ping", "tablet", "-c", "1")
+
+                // What such devices may do is each person's choice, and whether they come at all.
+                let folder = tablet.folder.path
+                #expect(try await tablet.expect("trust", "--grant", "files:read=\(folder)").contains(folder))
+                #expect(try await tablet.expect("trust", "--no-grant", "--no-admit").contains("by pairing only"))
+                #expect(try await tablet.kith(["trust", "--no-grant", "--grant", "shell"]).status == 64)
+                try await phone.expect("ping", "tablet", "-c", "1")
+
+                try await laptop.expect("ping", "tablet", "-c", "1")
+                try await laptop.expect("revoke", "phone", "--reason", "lost")
+                try await eventually { try await !tablet.expect("devices", "--cached").contains("phone") }
+                #expect(try await phone.kith(["ping", "tablet", "-c", "1"]).status == 6)
+                try await tablet.expect("trust", "--admit")
+                #expect(try await phone.kith(["connect", ticket]).status == 6)
+            } catch {
+                await tablet.remove()
+                throw error
+            }
+            await tablet.remove()
+        }
+    }
+
     @Test func `a command line that makes no sense is refused before anything is asked`() async throws {
         let machine = try Machine("odd")
+        #expect(try await machine.kith(["connect", "laptop", "nowhere"]).status == 64)
         for words in [
             ["--begin", "--replace"], ["laptop", "code", "--begin"], ["--days", "9"],
             ["laptop", "code", "--days", "0"],

@@ -89,20 +89,22 @@ import Testing
             let other = try Machine("other")
             try await other.up()
             try await other.expect("down")
-            for name in ["identity.sealed", "machine.key"] {
+            for name in ["identity.sealed", "index.sealed", "machine.key"] {
                 try Data(contentsOf: URL(fileURLWithPath: other.data + "/" + name)).write(
                     to: URL(fileURLWithPath: machine.path(name)))
             }
             await other.remove()
             let key = machine.data + "/machine.key"
             try files.moveItem(atPath: key, toPath: machine.path("kept.key"))
-            for name in ["identity.sealed", "machine.key"] {
+            let index = machine.data + "/index.sealed"
+            try files.moveItem(atPath: index, toPath: machine.path("kept.index"))
+            for name in ["identity.sealed", "index.sealed", "machine.key"] {
                 try files.copyItem(atPath: machine.path(name), toPath: machine.data + "/" + name)
                 chmod(machine.data + "/" + name, 0o600)
             }
             let foreign = try await machine.kith(["up", "--no-invite"])
             #expect(foreign.status == 12 && foreign.error.contains("another device"), "\(foreign)")
-            for (name, kept) in [(sealed, "kept"), (key, "kept.key")] {
+            for (name, kept) in [(sealed, "kept"), (key, "kept.key"), (index, "kept.index")] {
                 try files.removeItem(atPath: name)
                 try files.moveItem(atPath: machine.path(kept), toPath: name)
             }
@@ -125,6 +127,49 @@ import Testing
                 try files.moveItem(atPath: machine.path(name), toPath: path)
             }
             try await machine.up()
+            #expect(try await self.id(of: machine) == id)
+        }
+    }
+
+    @Test func `keys that are put back from before are refused, and the newest open again`() async throws {
+        try await withMachine { machine in
+            try await machine.up()
+            let id = try await id(of: machine)
+            try await machine.expect("down")
+            let names = ["identity.sealed", "index.sealed"]
+            func copy(_ names: [String], from place: String, to other: String) throws {
+                for name in names {
+                    let bytes = try Data(contentsOf: URL(fileURLWithPath: place + "/" + name))
+                    try bytes.write(to: URL(fileURLWithPath: other + "/" + name))
+                    chmod(other + "/" + name, 0o600)
+                }
+            }
+            for folder in ["older", "newer"] {
+                try files.createDirectory(atPath: machine.path(folder), withIntermediateDirectories: false)
+            }
+            let (first, second) = (try file(machine, "first", "one"), try file(machine, "second", "two"))
+            try await machine.expect("passphrase", "set", "--new-passphrase-file", first)
+            try copy(names, from: machine.data, to: machine.path("older"))
+            try await machine.expect("passphrase", "set", "--passphrase-file", first, "--new-passphrase-file", second)
+            try copy(names, from: machine.data, to: machine.path("newer"))
+            try await machine.expect("up", "--detach", "--no-invite", "--passphrase-file", second)
+            try await machine.expect("down")
+
+            // With all of its files of one time, an old copy opens by its passphrase, and the database knows better.
+            try copy(names, from: machine.path("older"), to: machine.data)
+            let old = try await machine.kith(["up", "--detach", "--no-invite", "--passphrase-file", first])
+            #expect(old.status == 12 && old.error.contains("older copy"), "\(old)")
+            // A part of it does not even agree with the rest.
+            try copy(["index.sealed"], from: machine.path("newer"), to: machine.data)
+            let part = try await machine.kith(["up", "--detach", "--no-invite", "--passphrase-file", second])
+            #expect(part.status == 12 && part.error.contains("newest copy"), "\(part)")
+            try files.removeItem(atPath: machine.data + "/index.sealed")
+            try copy(["identity.sealed"], from: machine.path("newer"), to: machine.data)
+            let missing = try await machine.kith(["up", "--detach", "--no-invite", "--passphrase-file", second])
+            #expect(missing.status == 12 && missing.error.contains("index.sealed is missing"), "\(missing)")
+
+            try copy(names, from: machine.path("newer"), to: machine.data)
+            try await machine.expect("up", "--detach", "--no-invite", "--passphrase-file", second)
             #expect(try await self.id(of: machine) == id)
         }
     }

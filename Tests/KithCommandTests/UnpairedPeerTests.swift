@@ -94,6 +94,71 @@ import Testing
     }
 
     @Test
+    func `where no invitation waits, an unpaired device can do nothing at an enrolled one but show a certificate`()
+        async throws
+    {
+        try await withLaptop(isInviting: false) { laptop, ticket in
+            try await laptop.expect("enrol", "--begin")
+            let table = try await laptop.expect("call", "api.describe")
+            let methods = table.matches(of: /"name" : "([^"]+)"/).map { String($0.1) }
+            #expect(methods.contains(Trust.Introduce.name) && methods.contains(PairingMethods.Present.name))
+            try await withPeer { peer in
+                for method in methods where method != Trust.Introduce.name {
+                    let connection = try await peer.connect(to: ticket.id, at: nearby(ticket))
+                    let header = StreamHeader(method: method, input: try CBOREncoder().encode(["path": "/"]))
+                    do {
+                        let stream = try await connection.openStream()
+                        _ = try await HeaderExchange.request(header, over: stream, isCall: true)
+                        Issue.record("\(method) answered an unpaired device")
+                    } catch let error as KithError {
+                        #expect([.unpaired, .closed].contains(error.code), "\(method): \(error.code)")
+                    }
+                }
+            }
+            // The one thing it may do, and what it gets for a certificate that is none.
+            try await withPeer { peer in
+                let code = try await show([1], peer, ticket)
+                #expect(code == .unpaired)
+            }
+            // Sixteen keys that hold the places of their address keep no other out.
+            var crowd: [Endpoint] = []
+            for _ in 0..<16 {
+                var options = Endpoint.Options()
+                options.bindAddresses = [NetworkAddress(ipv4: (127, 0, 0, 1), port: 0)]
+                let endpoint = try await Endpoint.bind(key: DeviceKey(), options: options, logger: Self.logger)
+                crowd.append(endpoint)
+                _ = try await endpoint.connect(to: ticket.id, at: nearby(ticket))
+            }
+            try await withPeer(at: NetworkAddress(ipv4: (127, 0, 0, 2), port: 0)) { peer in
+                let code = try await show([1], peer, ticket)
+                #expect(code == .unpaired)
+            }
+            for endpoint in crowd { await endpoint.shutdown() }
+            // Its person can close that, too.
+            try await laptop.expect("trust", "--no-admit")
+            try await withPeer { peer in
+                _ = await #expect(throws: KithError.self) { try await show([1], peer, ticket) }
+            }
+            #expect(try await laptop.expect("audit", "--json").contains(Trust.Introduce.name))
+        }
+    }
+
+    /// Shows something in place of a certificate; returns the code of the refusal.
+    private func show(_ certificate: [UInt8], _ peer: Endpoint, _ ticket: Ticket) async throws -> KithError.Code? {
+        let connection = try await peer.connect(to: ticket.id, at: nearby(ticket))
+        let stream = try await connection.openStream()
+        let header = StreamHeader(method: Trust.Introduce.name, input: try CBOREncoder().encode(Nothing()))
+        let opened = try await HeaderExchange.request(header, over: stream, isCall: false)
+        let messages = MethodStream<Trust.FromDialed, Trust.FromDialing>(opened.stream)
+        try await messages.send(
+            .introduction(
+                Trust.Introduction(
+                    certificate: ByteString(certificate), proof: ByteString([]), name: "raw", addresses: [])))
+        guard case .refused(let code, _)? = try await messages.receive() else { return nil }
+        return code
+    }
+
+    @Test
     func `where no invitation waits, an unpaired device gets a refusal of its handshake, and one line in the log`()
         async throws
     {

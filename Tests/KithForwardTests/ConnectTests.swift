@@ -73,7 +73,7 @@ import Testing
         let scratch = try TemporaryFolder()
         let path = scratch.path + "/echo"
         let peer = try Peer("echo", "unix", path)
-        defer { peer.process.end() }
+        defer { peer.process.kill() }
         let carrier = try LocalCarrier("forward:to=unix:\(path)")
         let stream = try await Client(carrier).connect("unix:\(path)").stream
         try await stream.write(Array("hello".utf8))
@@ -223,12 +223,11 @@ import Testing
 }
 
 /// A listener with a full queue.
-final class StuckListener: @unchecked Sendable {  // set up before it is shared
+final class StuckListener: Sendable {
     let endpoint: Forward.Endpoint
-    private let process = Process()
+    private let process: ChildProcess
 
     init() throws {
-        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
         let script = """
             import socket, time
             s = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen(0)
@@ -236,14 +235,12 @@ final class StuckListener: @unchecked Sendable {  // set up before it is shared
             print(s.getsockname()[1], flush=True)
             time.sleep(600)
             """
-        process.arguments = ["python3", "-c", script]
-        let output = Foundation.Pipe()
-        process.standardOutput = output
-        try process.run()
-        let line = String(decoding: output.fileHandleForReading.availableData, as: UTF8.self)
+        process = try ChildProcess("/usr/bin/env", ["python3", "-c", script], output: .connected, errors: .inherited)
+        let output = try #require(process.output)
+        let line = String(decoding: output.availableData, as: UTF8.self)
         let port = try #require(UInt16(line.trimmingCharacters(in: .whitespacesAndNewlines)))
         endpoint = .address(NetworkAddress(ipv4: 0x7F00_0001, port: port))
     }
 
-    deinit { process.end() }
+    deinit { process.kill() }
 }

@@ -51,7 +51,7 @@ import Testing
     func `Unix sockets stand on either side`(option: Forward.Rule.Option) async throws {
         let scratch = try TemporaryFolder()
         let peer = try Peer("echo", "unix", scratch.path + "/echo")
-        defer { peer.process.end() }
+        defer { peer.process.kill() }
         let front = scratch.path + "/front"
         let carrier = try LocalCarrier("forward", "forward:listen=unix:\(front)")
         try await forwarding(option, "\(front):\(scratch.path)/echo", carrier) { endpoint in

@@ -249,22 +249,14 @@ private func socksAddress(_ endpoint: Forward.Endpoint) -> [UInt8] {
 
 /// Runs curl; it shows no progress, and takes no settings of this machine's.
 func curl(_ arguments: [String]) async throws -> (status: Int32, text: String, error: String) {
-    let process = Process()
-    process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-    process.arguments = ["curl", "-q", "-sS", "--noproxy", "", "--max-time", "60"] + arguments
-    let (output, error) = (Pipe(), Pipe())
-    process.standardOutput = output
-    process.standardError = error
-    process.standardInput = FileHandle.nullDevice
-    try process.run()
+    let process = try ChildProcess(
+        "/usr/bin/env", ["curl", "-q", "-sS", "--noproxy", "", "--max-time", "60"] + arguments,
+        output: .connected, errors: .connected)
     return await onThread {
-        let text = output.fileHandleForReading.readDataToEndOfFile()
-        let message = error.fileHandleForReading.readDataToEndOfFile()
-        process.waitUntilExit()
+        let text = process.output?.readDataToEndOfFile() ?? Data()
+        let message = process.errors?.readDataToEndOfFile() ?? Data()
         return (
-            process.terminationStatus, String(decoding: text, as: UTF8.self), String(decoding: message, as: UTF8.self)
+            process.waitUntilExit(), String(decoding: text, as: UTF8.self), String(decoding: message, as: UTF8.self)
         )
     }
 }
-
-private typealias Pipe = Foundation.Pipe

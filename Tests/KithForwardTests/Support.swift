@@ -96,8 +96,8 @@ final class LocalCarrier: Carrier {
 }
 
 /// One of the counterparts in Tests/Interop/forward_peer.py.
-final class Peer: @unchecked Sendable {  // set up before it is shared
-    let process = Process()
+final class Peer: Sendable {
+    let process: ChildProcess
     /// The port it listens at; 0 at a Unix socket.
     let port: UInt16
     var endpoint: String { "127.0.0.1:\(port)" }
@@ -105,24 +105,20 @@ final class Peer: @unchecked Sendable {  // set up before it is shared
     init(_ arguments: String...) throws {
         let script = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .appendingPathComponent("Interop/forward_peer.py").path
-        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-        process.arguments = ["python3", script] + arguments
-        let output = Pipe()
-        process.standardOutput = output
-        try process.run()
+        process = try ChildProcess(
+            "/usr/bin/env", ["python3", script] + arguments, output: .connected, errors: .inherited)
+        let output = try #require(process.output)
         var line = Data()
         while !line.contains(10) {
-            let more = output.fileHandleForReading.availableData
+            let more = output.availableData
             try #require(!more.isEmpty, "forward_peer.py ended before it was ready")
             line += more
         }
         port = UInt16(String(decoding: line, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)) ?? 0
     }
 
-    deinit { process.end() }
+    deinit { process.kill() }
 }
-
-private typealias Pipe = Foundation.Pipe
 
 extension Client {
     /// A connection from the laptop.

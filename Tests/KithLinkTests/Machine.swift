@@ -20,13 +20,19 @@ struct Machine {
         try self.init(name, interface: "eth0") { bridge.command(at: end, environment + $0) }
     }
 
+    /// A machine in a place of a lab.
+    init(_ lab: Lab, _ place: String, _ name: String) throws {
+        let prefix = try lab.command(in: place, [])
+        try self.init(name, interface: "eth0") { prefix + $0 }
+    }
+
     private init(_ name: String, interface: String, inside: @escaping ([String]) -> [String]) throws {
         (self.name, self.interface, self.inside) = (name, interface, inside)
         folder = FileManager.default.temporaryDirectory.appendingPathComponent("kith-\(name)-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     }
 
-    private static let program = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent()
+    static let program = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent()
         .appendingPathComponent("kith").path
 
     private func output(of command: [String], errors: Bool = false) throws -> (text: String, status: Int32) {
@@ -66,7 +72,9 @@ struct Machine {
         return status == 0 ? "" : text
     }
 
-    func up(_ more: String...) throws {
+    func up(_ more: String...) throws { try up(more) }
+
+    func up(_ more: [String]) throws {
         try run(words(["up", "--detach", "--no-invite", "--name", name] + more))
     }
 
@@ -90,6 +98,12 @@ struct Machine {
 
     /// The addresses it knows of its one paired device, best first.
     func known() throws -> [String] { try #require(try peer()["addresses"] as? [String]) }
+
+    /// Whether it sends to its one paired device without a relay.
+    func isDirect() throws -> Bool {
+        guard let path = try peer()["path"] as? String else { return false }
+        return !path.contains("://")
+    }
 
     /// The addresses at which it hears its one paired device on the local network.
     func heard() throws -> [String] { try peer()["localAddresses"] as? [String] ?? [] }

@@ -14,6 +14,7 @@ struct DoctorCommand: AsyncParsableCommand {
             """
               kith doctor               this device: its directory, its daemon, its network
               kith doctor laptop        and the way to another one, each known address in turn
+              kith doctor --network     its relays, the NAT in front of it, the router
 
             Nothing that runs is disturbed, and nothing is asked of anybody but the device itself.
             Exit status: 0 when nothing is wrong, warnings aside; 1 otherwise.
@@ -23,6 +24,15 @@ struct DoctorCommand: AsyncParsableCommand {
 
     @Argument(help: "The device to reach.")
     var device: String?
+
+    @Flag(help: "Examine the network alone: relays, NAT, router.")
+    var network = false
+
+    func validate() throws {
+        if network, device != nil {
+            throw ValidationError("--network examines this device's network: it takes no device.")
+        }
+    }
 
     /// The output of `--json`.
     private struct Report: Encodable {
@@ -37,11 +47,13 @@ struct DoctorCommand: AsyncParsableCommand {
             steps.append(step)
             if !globals.json { show(step) }
         }
-        try await examineFiles(record)
+        if !network { try await examineFiles(record) }
         if steps.allSatisfy({ $0.outcome != .failure }) {
             do {
                 try await withClient(globals) { client in
-                    let stream = try await client.open(Reach.Examine.self, Reach.Examine.Input(device: device)).stream
+                    let stream = try await client.open(
+                        Reach.Examine.self, Reach.Examine.Input(device: device, network: network ? true : nil)
+                    ).stream
                     for try await step in stream.messages { record(step) }
                 }
             } catch let error as KithError where error.code == .unsupported {

@@ -30,6 +30,7 @@ struct StatusCommand: AsyncParsableCommand {
         var ticket: String?
         var pid: Int32?
         var problems: [String]?
+        var relays: [String]?
         /// The paired devices that are connected.
         var connected: [Connected]?
         /// What other programs serve here.
@@ -42,6 +43,7 @@ struct StatusCommand: AsyncParsableCommand {
             // answered is of use to nobody.
             guard isUp else { return }
             (addresses, ticket, pid, problems) = (status.addresses, status.ticket, status.pid, status.problems)
+            relays = status.relays
             self.connected = connected
             if !programs.isEmpty { self.programs = programs }
         }
@@ -75,6 +77,9 @@ struct StatusCommand: AsyncParsableCommand {
         printLine("  DeviceID   \(status.id)")
         for (index, address) in (status.addresses ?? []).enumerated() {
             printLine("  \(index == 0 ? "listens on" : "          ") \(address)")
+        }
+        for (index, relay) in (status.relays ?? []).enumerated() {
+            printLine("  \(index == 0 ? "relays    " : "          ") \(printable(relay))")
         }
         printLine("  devices    \(status.devices)")
         for (index, device) in connected.enumerated() {

@@ -5,6 +5,8 @@ import Kith
 import KithAPI
 import KithCommandLine
 import KithIdentity
+import KithReach
+import KithRelayServer
 import KithTelemetry
 import KithWire
 import ServiceLifecycle
@@ -25,6 +27,7 @@ struct UpCommand: AsyncParsableCommand {
               kith up --detach                 in the background; `kith down` stops it
               kith up --name laptop --port 4433
               kith up --grant shell            whoever uses the invitation may open a shell
+              kith up --use-relay https://relay.example.org    reachable from any network
             """))
 
     @OptionGroup var globals: GlobalOptions
@@ -94,6 +97,120 @@ struct UpCommand: AsyncParsableCommand {
         transform: PeerAddress.init)
     var peers: [PeerAddress] = []
 
+    @Option(
+        name: .customLong("use-relay"),
+        help: ArgumentHelp(
+            "Be found at this relay from any network (repeatable, the preferred first). Kept; none forgets them. Default: those of the invitation this device was paired by.",
+            valueName: "url"),
+        transform: UpCommand.relay)
+    var relays: [RelayAddress?] = []
+
+    @Option(
+        name: .customLong("relay-token"),
+        help: ArgumentHelp(
+            "The token that the relays want; better @FILE, which reads it from a file: command lines are seen by every user of the machine. Kept.",
+            valueName: "token"))
+    var relayToken: String?
+
+    @Option(
+        name: .customLong("directory"),
+        help: ArgumentHelp(
+            "Ask this directory where paired devices are, and tell it at which relays this one is (repeatable). Kept; none forgets them.",
+            valueName: "url"),
+        transform: UpCommand.directory)
+    var directories: [DirectoryAddress?] = []
+
+    @Flag(
+        name: .customLong("relay"),
+        help:
+            "Run a relay in this process, for this device and those it is paired with: on a machine that all of them reach, at TCP port 3340 and UDP port 3478."
+    )
+    var hostsRelay = false
+
+    @Option(
+        name: .customLong("relay-address"),
+        help: ArgumentHelp(
+            "The name or address, and the port, at which others reach that relay, such as home.example.org:3340. Default: this machine's public address.",
+            valueName: "host:port"),
+        transform: RelayPlace.init)
+    var relayPlace: RelayPlace?
+
+    @Option(
+        name: .customLong("relay-listen"),
+        help: ArgumentHelp(
+            "The address at which that relay listens. Default: [::], with the port of --relay-address.",
+            valueName: "address"),
+        transform: RelayCommand.address)
+    var relayListen: NetworkAddress?
+
+    @Option(
+        name: .customLong("relay-stun"),
+        help: ArgumentHelp(
+            "The UDP address at which it tells devices from where they are seen, or none. Default: port 3478.",
+            valueName: "address"))
+    var relaySTUN: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Reach relays through this HTTP proxy, such as http://proxy.example.org:3128; with a name and a password better @FILE, which reads the URL from a file. none: without one; environment: as HTTPS_PROXY says. Kept; default: environment.",
+            valueName: "url"))
+    var proxy: String?
+
+    /// Reads a proxy; its URL is not quoted, as it may hold a password.
+    static func proxy(_ argument: String) throws -> ProxyChoice {
+        var text = argument
+        if argument.hasPrefix("@") { text = try RelayCommand.firstLine(of: String(argument.dropFirst()), as: "proxy") }
+        do throws(ProxyProblem) {
+            return try ProxyChoice(text)
+        } catch {
+            throw ValidationError("--proxy takes the URL of a proxy, none or environment: \(error).")
+        }
+    }
+
+    @Flag(
+        name: .customLong("no-port-mapping"),
+        help: "Do not ask the router to pass this device's port on, as is done where relays are used.")
+    var withoutPortMapping = false
+
+    /// Reads a relay; nil for `none`.
+    static func relay(_ argument: String) throws -> RelayAddress? {
+        if argument == "none" { return nil }
+        guard let address = RelayAddress(argument) else {
+            throw ValidationError("--use-relay takes a relay's URL, such as https://relay.example.org, or none.")
+        }
+        return address
+    }
+
+    /// Reads a directory; nil for `none`.
+    static func directory(_ argument: String) throws -> DirectoryAddress? {
+        if argument == "none" { return nil }
+        guard let address = DirectoryAddress(argument) else {
+            throw ValidationError("--directory takes a URL, such as https://directory.example.org/pkarr, or none.")
+        }
+        return address
+    }
+
+    func validate() throws {
+        if directories.count > 1, directories.contains(nil) {
+            throw ValidationError("--directory none goes alone: it forgets all directories.")
+        }
+        if directories.count > 8 { throw ValidationError("At most 8 directories can be used.") }
+        if !hostsRelay, relayPlace != nil || relayListen != nil || relaySTUN != nil {
+            throw ValidationError("--relay-address, --relay-listen and --relay-stun go with --relay.")
+        }
+        if relays.count > 1, relays.contains(nil) {
+            throw ValidationError("--use-relay none goes alone: it forgets all relays.")
+        }
+        if relays.count > Ticket.maxRelays {
+            throw ValidationError("At most \(Ticket.maxRelays) relays can be used.")
+        }
+        // A file is read when it is used.
+        if let proxy, !proxy.hasPrefix("@") { _ = try Self.proxy(proxy) }
+        if relayToken != nil, relays.compactMap(\.self).isEmpty {
+            throw ValidationError("--relay-token goes with --use-relay.")
+        }
+    }
+
     /// Reads the group of announcements.
     static func group(_ argument: String) throws -> NetworkAddress {
         guard let address = NetworkAddress(argument), address.isMulticast, !address.isIPv6, address.port != 0 else {
@@ -144,6 +261,15 @@ struct UpCommand: AsyncParsableCommand {
             options.discovery = discovery
         }
         for peer in peers { options.peerAddresses[peer.device, default: []].append(peer.address) }
+        if !relays.isEmpty { options.relays = relays.compactMap(\.self) }
+        options.relayToken = try relayToken.map(RelayCommand.token)
+        if relayToken != nil, let open = relays.compactMap(\.self).first(where: { !$0.isSecure }) {
+            note("The token goes to \(open) unencrypted: whoever sees that network can read it. Better: https.")
+        }
+        options.proxy = try proxy.map(Self.proxy)
+        options.mapsPort = !withoutPortMapping
+        if !directories.isEmpty { options.directories = directories.compactMap(\.self) }
+        if hostsRelay { options.hostedRelay = try relayPlan() }
         options.passphrase = try globals.passphrase()
         var page: MetricsPage?
         if let metrics { page = try await Self.showMetrics(at: metrics, of: &options) }
@@ -155,6 +281,8 @@ struct UpCommand: AsyncParsableCommand {
                 "\(SecretBytes.unlockedCount) secrets could be swapped out: the limit of locked memory (ulimit -l) is too low"
             )
         }
+        var relay: RelayServer?
+        if let plan = options.hostedRelay { relay = try await openRelay(plan, for: device) }
         let front = Front(client: device.client, asks: !yes && isatty(STDIN_FILENO) == 1)
         try await announce(device.client, as: globals.json)
 
@@ -166,7 +294,13 @@ struct UpCommand: AsyncParsableCommand {
                 ],
                 gracefulShutdownSignals: [.sigterm, .sigint, .sighup],
                 logger: globals.logger))
-        try await group.run()
+        do {
+            try await group.run()
+        } catch {
+            await relay?.close()
+            throw error
+        }
+        await relay?.restart()
         await page?.close()
         if !globals.json { note("Stopped.") }
     }
@@ -219,14 +353,35 @@ struct UpCommand: AsyncParsableCommand {
         if let discovery = status.discovery {
             printLine("  discovery  paired devices on this network find it (\(discovery.group))")
         }
+        let relays = (status.relays ?? []).prefix(2)
+        for (index, relay) in relays.enumerated() {
+            printLine("  \(index == 0 ? "relays    " : "          ") \(printable(relay))")
+        }
         printLine("  data       \(globals.directory)")
         let waiting = try await PendingRequests(client)
         waiting.show()
         if let invitation {
             show(
                 invitation,
-                below: 3 + shown.count + (hidden > 0 ? 1 : 0) + (status.discovery == nil ? 0 : 1) + waiting.count)
+                below: 3 + shown.count + (hidden > 0 ? 1 : 0) + (status.discovery == nil ? 0 : 1) + relays.count
+                    + waiting.count)
         }
+    }
+
+    /// The file from which the other process reads a secret: every user of the machine sees its arguments.
+    private static func handOver(
+        _ secret: String, as name: String, in directory: String
+    ) throws -> (path: String, isTemporary: Bool) {
+        // The other process is in another folder.
+        if secret.hasPrefix("@") { return (URL(fileURLWithPath: String(secret.dropFirst())).path, false) }
+        try Device.prepare(directory: directory)
+        // By its beginning a folder with nothing else in it is known to be a device's.
+        let path = "\(directory)/kith.\(name)-\(getpid())"
+        guard
+            FileManager.default.createFile(
+                atPath: path, contents: Data(secret.utf8), attributes: [.posixPermissions: 0o600])
+        else { throw KithError(.internal, "The \(name) could not be handed over: \(path) cannot be written.") }
+        return (path, true)
     }
 
     /// Starts the same command again, in a session of its own, and waits until it answers.
@@ -242,6 +397,19 @@ struct UpCommand: AsyncParsableCommand {
         if withoutResponder { arguments.append("--no-dns-sd") }
         if let group { arguments += ["--discovery-group", group.description] }
         for peer in peers { arguments += ["--peer", peer.description] }
+        for relay in relays { arguments += ["--use-relay", relay?.description ?? "none"] }
+        for directory in directories { arguments += ["--directory", directory?.description ?? "none"] }
+        if hostsRelay { arguments.append("--relay") }
+        if let relayPlace { arguments += ["--relay-address", relayPlace.description] }
+        if let relayListen { arguments += ["--relay-listen", relayListen.description] }
+        if let relaySTUN { arguments += ["--relay-stun", relaySTUN] }
+        let handovers = try [("relay-token", relayToken), ("proxy", proxy)].compactMap { name, secret in
+            try secret.map { (name, try Self.handOver($0, as: name, in: globals.directory)) }
+        }
+        // By then it has read them, or never will.
+        defer { for (_, file) in handovers where file.isTemporary { unsafe unlink(file.path) } }
+        for (name, file) in handovers { arguments += ["--\(name)", "@" + file.path] }
+        if withoutPortMapping { arguments.append("--no-port-mapping") }
         arguments += globals.traceArguments
         if globals.verbose { arguments.append("--verbose") }
         let passphrase = try globals.passphrase()

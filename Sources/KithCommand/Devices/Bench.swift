@@ -94,7 +94,7 @@ struct BenchCommand: AsyncParsableCommand {
         printLine(
             "loss      \(link.packetsLost) of \(link.packetsSent) packets sent\(String(format: " (%.2f %%)", lost))")
         printLine(
-            "path      \(link.path), datagrams of \(link.udpPayloadSize) bytes, window \(ProgressLine.size(UInt64(max(0, link.congestionWindow))))\(link.cipherSuite.map { ", \(printable($0))" } ?? "")"
+            "path      \(link.path?.description ?? "through a relay"), datagrams of \(link.udpPayloadSize) bytes, window \(ProgressLine.size(UInt64(max(0, link.congestionWindow))))\(link.cipherSuite.map { ", \(printable($0))" } ?? "")"
         )
     }
 

@@ -3,6 +3,7 @@ import Foundation
 import Kith
 import KithAPI
 import KithIdentity
+import KithWire
 
 /// Says what a person should know of grants.
 func noteWarnings(_ warnings: [String]?) {
@@ -25,18 +26,45 @@ struct DeviceText {
     /// The device's state: online, or last seen.
     private var state: String {
         if device.hasForgotten == true { return "has forgotten this device" }
-        let lan = device.localAddresses == nil ? "" : ", lan"
-        guard device.isOnline else {
-            return (device.lastSeen.map { "offline, \(Self.ago($0))" } ?? "offline, never seen") + lan
+        if let until = device.certifiedUntil, until <= Int64(Date().timeIntervalSince1970) {
+            return "cut off: certificate over"
         }
-        return (device.roundTripMilliseconds.map { "online, \(Self.milliseconds($0))" } ?? "online") + lan
+        let certified = device.certifiedUntil == nil ? "" : ", certified"
+        if device.isOnline { return "online" + certified }
+        let lan = device.localAddresses == nil ? "" : ", lan"
+        return (device.lastSeen.map { "offline, \(Self.ago($0))" } ?? "offline, never seen") + certified + lan
     }
+
+    /// The way to it while it is online, and the round trip.
+    private var path: String {
+        guard device.isOnline, let path = device.path else { return "" }
+        return [pathKind, printable(path), roundTrip.map { "(\($0))" }].compactMap(\.self).joined(separator: " ")
+    }
+
+    /// The same without its address.
+    private var shortPath: String {
+        guard device.isOnline, device.path != nil else { return "" }
+        return [pathKind, roundTrip].compactMap(\.self).joined(separator: " ")
+    }
+
+    private var pathKind: String {
+        guard let path = device.path, let address = NetworkAddress(path) else { return "relay" }
+        return address.isPrivate || address.isLoopback || address.isLinkLocal ? "lan" : "direct"
+    }
+
+    private var roundTrip: String? { device.roundTripMilliseconds.map { Self.milliseconds($0) } }
 
     /// The program that runs there, as far as it said.
     private var program: String? { device.version.map { "Kith \(printable($0))" } }
 
     /// The same where it is another than here.
     private var otherProgram: String { device.version == kithVersion ? "" : program.map { ", \($0)" } ?? "" }
+
+    /// How it became known.
+    private var origin: String {
+        guard let until = device.certifiedUntil else { return "pairing, \(Self.ago(device.pairedAt))" }
+        return "its certificate, until \(date(until)); since \(Self.ago(device.pairedAt))"
+    }
 
     private static func ago(_ time: Int64) -> String {
         let words = relative(time)
@@ -78,24 +106,24 @@ struct DeviceText {
             devices.map { device in
                 let text = DeviceText(device)
                 let grants = [text.grantsHere, text.grantsThere].map { $0.joined(separator: ", ") }
-                return [text.name, device.id.short, text.state + text.otherProgram] + grants
+                return [text.name, device.id.short, text.state + text.otherProgram, text.path] + grants
             })
     }
 
-    private static let headings = ["NAME", "DEVICE", "STATE", "MAY DO HERE", "YOU MAY THERE"]
+    private static let headings = ["NAME", "DEVICE", "STATE", "PATH", "MAY DO HERE", "YOU MAY THERE"]
 
     /// A line of the table for each grant.
     private var rows: [[String]] {
         let (here, there) = (grantsHere, grantsThere)
         return (0..<max(here.count, there.count)).map { line in
-            (line == 0 ? [name, device.id.short, state + otherProgram] : ["", "", ""])
+            (line == 0 ? [name, device.id.short, state + otherProgram, shortPath] : ["", "", "", ""])
                 + [here, there].map { line < $0.count ? $0[line] : "" }
         }
     }
 
     private var paragraph: String {
         """
-        \(styled(name, .bold))  \(device.id.short)  \(state)\(program.map { ", \($0)" } ?? "")
+        \(styled(name, .bold))  \(device.id.short)  \(state)\(path.isEmpty ? "" : ", \(path)")\(program.map { ", \($0)" } ?? "")
             may do here: \(grantsHere.joined(separator: " "))
             you may there: \(grantsThere.joined(separator: " "))
         """
@@ -104,11 +132,11 @@ struct DeviceText {
     /// Everything there is to say of it.
     var details: String {
         var lines = [
-            ("DeviceID", device.id.description), ("state", state), ("paired", Self.ago(device.pairedAt)),
+            ("DeviceID", device.id.description), ("state", state), ("known by", origin),
             ("may do here", grantsHere.joined(separator: " ")), ("you may there", grantsThere.joined(separator: " ")),
         ]
         if let program { lines.insert(("version", program), at: 2) }
-        if let path = device.path { lines.insert(("path", path), at: 2) }
+        if !path.isEmpty { lines.insert(("path", path), at: 2) }
         if let failure = device.failure { lines.insert(("reason", printable(failure)), at: 2) }
         for (index, address) in (device.localAddresses ?? []).enumerated() {
             lines.append((index == 0 ? "on the LAN" : "", address.description))

@@ -13,11 +13,13 @@ struct DevicesCommand: AsyncParsableCommand {
             """
             Tries to reach those that are not connected, for two seconds at the most, and asks each what this device may
             do there. Of one that does not answer you see what it said last, and how long ago. Where another version of
-            the program runs, it is named.
+            the program runs, it is named. A device that is certified is known by its certificate (`kith connect`), and only
+            as long as that holds.
 
               kith devices
               kith devices laptop       more about one: its version, its addresses and when each was last good
               kith devices --json
+              kith subscribe '$registry/peers/>'    each that comes, goes, or is reached another way
             """))
 
     @OptionGroup var globals: GlobalOptions

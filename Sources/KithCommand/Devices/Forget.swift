@@ -12,6 +12,8 @@ struct ForgetCommand: AsyncParsableCommand {
         discussion: helpText(
             """
               kith forget old-phone             by its name, or the beginning of its DeviceID
+
+            Its certificate under your root key, if it has one, does not bring it back; `kith connect` here does.
             """))
 
     @OptionGroup var globals: GlobalOptions

@@ -13,6 +13,10 @@ struct PingCommand: AsyncParsableCommand {
             """
               kith ping laptop
               kith ping laptop --count 100 --interval 0 --size 1000 --json
+              kith ping laptop --path relay         through its relay, though a direct path may be open
+
+            With --path it is reached that way as long as the command runs: direct, relay, or local for this network
+            alone. kith path sets it for longer.
             """))
 
     @OptionGroup var globals: GlobalOptions
@@ -28,6 +32,19 @@ struct PingCommand: AsyncParsableCommand {
 
     @Option(name: .shortAndLong, help: "Bytes to send and get back, 0 to 1,000,000.")
     var size = 56
+
+    @Option(
+        help: ArgumentHelp("Reach it this way: auto, direct, relay or local.", valueName: "way"),
+        transform: PingCommand.path)
+    var path: Reach.Path?
+
+    /// Reads a way.
+    static func path(_ argument: String) throws -> Reach.Path {
+        guard let path = Reach.Path(rawValue: argument) else {
+            throw ValidationError("--path takes auto, direct, relay or local.")
+        }
+        return path
+    }
 
     func validate() throws {
         guard count.map({ (1...1_000_000).contains($0) }) ?? true else {
@@ -57,6 +74,19 @@ struct PingCommand: AsyncParsableCommand {
     private func send(counting sent: Locked<Int>, into times: Locked<[Double]>) async throws {
         let payload = ThisDevice.Echo.Payload(bytes: ByteString((0..<size).map { UInt8(truncatingIfNeeded: $0) }))
         try await withClient(globals) { client in
+            var held: MethodStream<Nothing, Nothing>?
+            if let path {
+                let opened = try await client.open(
+                    Reach.Hold.self, Reach.Hold.Input(device: device, path: path),
+                    options: CallOptions(timeout: .seconds(15)))
+                held = opened.stream
+                let place = opened.output.path
+                if !globals.json {
+                    let name = place.contains("://") ? "the relay \(printable(place))" : printable(place)
+                    printLine("\(printable(device)) is reached \(place.contains("://") ? "through" : "at") \(name)")
+                }
+            }
+            defer { held?.abort(.cancelled) }
             for number in 1...(count ?? .max) {
                 if number > 1 { try await Task.sleep(for: .seconds(interval)) }
                 sent.set(number)

@@ -23,7 +23,8 @@ struct EnrolCommand: AsyncParsableCommand {
               kith enrol kith-enrol1-...      the same, with the text of the QR code
 
             Certificates hold for 90 days, and are renewed by themselves while both devices are connected now and then.
-            `kith trust` shows them, `kith revoke` ends one for good. Three wrong codes end a request.
+            `kith trust` shows them, `kith revoke` ends one for good. Three wrong codes end a request. Two devices that are
+            enrolled need not be paired with each other: `kith connect` on one of them.
             """))
 
     @OptionGroup var globals: GlobalOptions

@@ -15,11 +15,37 @@ struct TrustCommand: AsyncParsableCommand {
 
               kith trust
               kith trust --json
+
+            Devices under your root become known here by their certificates, without pairing (`kith connect`). They may do
+            nothing then, unless this says otherwise, for those that become known from now on:
+
+              kith trust --grant files:read=/srv       each gets this grant
+              kith trust --no-grant                    none gets any
+              kith trust --no-admit                    none becomes known but by pairing; --admit takes it back
             """))
 
     @OptionGroup var globals: GlobalOptions
 
+    @Option(
+        name: .customLong("grant"),
+        help: ArgumentHelp(
+            "What each device that becomes known by its certificate gets (repeatable). Default: nothing.",
+            valueName: "grant"),
+        completion: Grant.defaultCompletionKind, transform: Grant.reading)
+    var grants: [Grant] = []
+
+    @Flag(name: .customLong("no-grant"), help: "Give such devices no grant.")
+    var noGrant = false
+
+    @Flag(inversion: .prefixedNo, help: "Whether devices become known by their certificates.")
+    var admit: Bool?
+
+    func validate() throws {
+        guard grants.isEmpty || !noGrant else { throw ValidationError("Give --grant or --no-grant, not both.") }
+    }
+
     func run() async throws {
+        guard grants.isEmpty, !noGrant, admit == nil else { return try await change() }
         let (status, names) = try await withClient(globals) { client in
             let devices = try await client.call(Devices.List.self, Devices.List.Input(probe: false))
             return (
@@ -35,6 +61,7 @@ struct TrustCommand: AsyncParsableCommand {
         let holder = status.isHolder ? "held here" : "held by \(name(status.holder, names))"
         printLine("root         \(root), \(holder)")
         printLine("certificate  \(words(status))")
+        if let admission = status.admission { printLine("admission    \(words(admission))") }
         if status.revocations > 0 { printLine("revocations  list \(status.revocations)") }
         if !status.members.isEmpty {
             printLine()
@@ -55,6 +82,20 @@ struct TrustCommand: AsyncParsableCommand {
                     ["REVOKED", "ON", "REASON"],
                     status.revoked.map { [$0.device.short, date($0.time), printable($0.reason)] }))
         }
+    }
+
+    private func change() async throws {
+        let input = Trust.Admit.Input(isOn: admit, grants: grants.isEmpty && !noGrant ? nil : grants)
+        let admission = try await withClient(globals) { try await $0.call(Trust.Admit.self, input) }
+        guard !globals.json else { return printLine(try jsonText(admission)) }
+        printLine("From now on: \(words(admission)).")
+        noteWarnings(admission.warnings)
+    }
+
+    private func words(_ admission: Trust.Admission) -> String {
+        guard admission.isOn else { return "by pairing only" }
+        let grants = admission.grants.map { printable($0.description) }.joined(separator: ", ")
+        return "by certificate, too; such a device may do \(grants.isEmpty ? "nothing" : grants)"
     }
 
     private func words(_ status: Trust.Status.Output) -> String {

@@ -1,0 +1,319 @@
+import Foundation
+import KithNet
+import KithTesting
+import KithWire
+import Testing
+
+/// `kith relay`, and devices that use it.
+@Suite(.timeLimit(.minutes(4))) struct RelayCommandTests {
+    /// Runs a relay of this machine's own while `body` does.
+    private func withRelay(_ options: String..., body: (_ url: String) async throws -> Void) async throws {
+        struct Announcement: Decodable {
+            var url: String
+            var isOpen: Bool
+        }
+        let machine = try Machine("relay")
+        let running = try machine.start(
+            ["relay", "--plain", "--listen", "127.0.0.1:0", "--stun", "none", "--json"] + options)
+        do {
+            try await eventually { running.soFar.contains("}") || !running.process.isRunning }
+            let said = try JSONDecoder().decode(Announcement.self, from: Data(running.soFar.utf8))
+            #expect(said.isOpen == options.isEmpty)
+            try await body(said.url)
+            running.process.terminate()
+            #expect(try await running.outcome(seconds: 30).status == 0)
+        } catch {
+            running.process.terminate()
+            await machine.remove()
+            throw error
+        }
+        await machine.remove()
+    }
+
+    private func network(_ machine: Machine) async throws -> String {
+        try await machine.kith(["doctor", "--network"]).output
+    }
+
+    @Test func `a device keeps its relay, and those it invites are found there, too`() async throws {
+        try await withRelay { url in
+            let (laptop, phone) = (try Machine("laptop"), try Machine("phone"))
+            do {
+                try await laptop.up("--no-discovery", "--no-port-mapping", "--use-relay", url)
+                try await phone.up("--no-discovery", "--no-port-mapping")
+                #expect(try await network(phone).contains("relays: None"))
+                try await eventually { try await network(laptop).contains("relay \(url): Connected") }
+                try await laptop.invite(phone, "shell")
+                try await eventually { try await network(phone).contains("relay \(url): Connected") }
+                #expect(try await phone.expect("devices").contains("  lan "))
+                // Kept over a restart at both ends, until its person says otherwise.
+                for machine in [laptop, phone] {
+                    try await machine.expect("down")
+                    try await machine.up("--no-discovery", "--no-port-mapping")
+                    try await eventually { try await network(machine).contains("relay \(url): Connected") }
+                }
+                try await laptop.expect("down")
+                try await laptop.up("--no-discovery", "--use-relay", "none")
+                #expect(try await network(laptop).contains("relays: None"))
+                #expect(try await laptop.expect("doctor").contains("relays: None"))
+            } catch {
+                await laptop.remove()
+                await phone.remove()
+                throw error
+            }
+            await laptop.remove()
+            await phone.remove()
+        }
+    }
+
+    @Test func `a relay that wants a token lets nobody in without it, and says what to do`() async throws {
+        try await withRelay("--token", "open-sesame") { url in
+            let laptop = try Machine("laptop")
+            do {
+                try await laptop.up("--no-discovery", "--no-port-mapping", "--use-relay", url)
+                try await eventually { try await network(laptop).contains("does not let this device in") }
+                #expect(try await network(laptop).contains("--relay-token"))
+                try await laptop.expect("down")
+                try write("open-sesame\n", to: laptop.path("token"))
+                try await laptop.up(
+                    "--no-discovery", "--no-port-mapping", "--use-relay", url, "--relay-token",
+                    "@" + laptop.path("token"))
+                try await eventually { try await network(laptop).contains("relay \(url): Connected") }
+                let status = try await laptop.expect("status", "--json")
+                #expect(!status.contains("open-sesame"))
+                // Given as it is, it is not among what every user of the machine sees.
+                try await laptop.expect("down")
+                try await laptop.up(
+                    "--no-discovery", "--no-port-mapping", "--use-relay", url, "--relay-token", "open-sesame")
+                try await eventually { try await network(laptop).contains("relay \(url): Connected") }
+                struct Status: Decodable { var pid: Int }
+                let pid = try JSONDecoder().decode(
+                    Status.self, from: Data(try await laptop.expect("status", "--json").utf8)
+                ).pid
+                let arguments = try String(contentsOfFile: "/proc/\(pid)/cmdline", encoding: .utf8)
+                #expect(arguments.contains("--relay-token") && !arguments.contains("open-sesame"))
+                let left = try FileManager.default.contentsOfDirectory(atPath: laptop.data)
+                #expect(!left.contains { $0.contains("relay-token") })
+            } catch {
+                await laptop.remove()
+                throw error
+            }
+            await laptop.remove()
+        }
+    }
+
+    @Test(
+        .enabled(
+            if: NetworkInterface.all.contains { interface in
+                interface.leadsElsewhere && interface.addresses.contains { !$0.isLoopback && !$0.isLinkLocal }
+            }, "this machine has no address but its loopback's"))
+    func `a device is reached through the relay or directly, as its person wants it`() async throws {
+        try await withRelay { url in
+            let (laptop, phone) = (try Machine("laptop"), try Machine("phone"))
+            do {
+                try await laptop.up("--no-discovery", "--no-port-mapping", "--use-relay", url)
+                try await phone.up("--no-discovery", "--no-port-mapping")
+                try await laptop.invite(phone, "shell")
+                for machine in [laptop, phone] {
+                    try await eventually { try await network(machine).contains("relay \(url): Connected") }
+                }
+                let ping = try await phone.expect("ping", "laptop", "--path", "relay", "--count", "2")
+                #expect(ping.contains("through the relay \(url)") && ping.contains("2 of 2"))
+                let direct = try await phone.expect("ping", "laptop", "--path", "direct", "--count", "1")
+                #expect(direct.contains("reached at"))
+                #expect(try await phone.expect("path") == "all devices  auto\n")
+                #expect(try await phone.expect("path", "lap", "relay") == "laptop  relay\n")
+                try await phone.expect("ping", "laptop", "--count", "1")
+                #expect(try await phone.expect("devices").contains("  relay "))
+                // Kept over a restart.
+                try await phone.expect("down")
+                try await phone.up("--no-discovery", "--no-port-mapping")
+                try await phone.expect("ping", "laptop", "--count", "1")
+                #expect(try await phone.expect("devices").contains("  relay "))
+                #expect(try await phone.expect("path", "laptop", "auto") == "laptop  auto\n")
+                try await eventually { try await phone.expect("devices").contains("  lan ") }
+                let refused = try await phone.kith(["path", "laptop", "sideways"])
+                #expect(refused.status == 64 && refused.error.contains("auto, direct, relay or local"))
+            } catch {
+                for machine in [laptop, phone] { await machine.remove() }
+                throw error
+            }
+            for machine in [laptop, phone] { await machine.remove() }
+        }
+    }
+
+    #if os(Linux)
+    @Test func `a relay inside a device serves those it is paired with, as long as they are, and nobody else`()
+        async throws
+    {
+        let (laptop, phone, other) = (try Machine("laptop"), try Machine("phone"), try Machine("other"))
+        let host = NetworkAddress.ownLoopback().ipv4Text
+        do {
+            try await laptop.up(
+                "--no-discovery", "--no-port-mapping", "--relay", "--relay-address", host, "--relay-listen",
+                "\(host):3340", "--relay-stun", "none")
+            struct Status: Decodable {
+                var id: String
+                var relays: [String]?
+            }
+            func status(_ machine: Machine) async throws -> Status {
+                try JSONDecoder().decode(Status.self, from: Data(try await machine.expect("status", "--json").utf8))
+            }
+            let url = try #require(try await status(laptop).relays?.first)
+            #expect(url.hasPrefix("https://\(host):3340#"))
+            try await eventually { try await network(laptop).contains("relay \(url): Connected") }
+            try await phone.up("--no-discovery", "--no-port-mapping")
+            try await laptop.invite(phone, "shell")
+            try await eventually { try await network(phone).contains("relay \(url): Connected") }
+            // Whoever is not paired does not get in, and whoever takes another key for its own does not connect.
+            try await other.up("--no-discovery", "--no-port-mapping", "--use-relay", url)
+            try await eventually { try await network(other).contains("for the devices of its owner") }
+            try await other.expect("down")
+            let forged = url.prefix { $0 != "#" } + "#" + (try await status(other).id)
+            try await other.up("--no-discovery", "--no-port-mapping", "--use-relay", String(forged))
+            try await eventually { try await network(other).contains("Not connected: ") }
+            // Forgotten, a device is off the relay within half a minute.
+            try await laptop.expect("forget", "phone")
+            try await eventually { try await network(phone).contains("for the devices of its owner") }
+        } catch {
+            for machine in [laptop, phone, other] { await machine.remove() }
+            throw error
+        }
+        for machine in [laptop, phone, other] { await machine.remove() }
+    }
+    #endif
+
+    @Test func `devices that moved find each other by a directory`() async throws {
+        try await withRelay { url in
+            let (laptop, phone, server) = (try Machine("laptop"), try Machine("phone"), try Machine("directory"))
+            let running = try server.start(
+                ["directory", "--data", server.data, "--listen", "127.0.0.1:0", "--json"])
+            do {
+                struct Announcement: Decodable { var directory: String }
+                try await eventually { running.soFar.contains("}") || !running.process.isRunning }
+                let directory = try JSONDecoder().decode(Announcement.self, from: Data(running.soFar.utf8)).directory
+                for machine in [laptop, phone] {
+                    try await machine.up("--no-discovery", "--no-port-mapping", "--directory", directory)
+                }
+                try await laptop.invite(phone, "shell")
+                for machine in [laptop, phone] { try await machine.expect("down") }
+                // Each at another port than before, and at a relay that neither has heard of from the other.
+                for machine in [laptop, phone] {
+                    try await machine.up("--no-discovery", "--no-port-mapping", "--port", "0", "--use-relay", url)
+                    try await eventually { try await network(machine).contains("relay \(url): Connected") }
+                }
+                try await eventually { try await phone.kith(["ping", "laptop", "--count", "1"]).status == 0 }
+            } catch {
+                running.process.terminate()
+                for machine in [laptop, phone, server] { await machine.remove() }
+                throw error
+            }
+            running.process.terminate()
+            for machine in [laptop, phone, server] { await machine.remove() }
+        }
+    }
+
+    /// Starts a device whose relay is at a name that only a proxy knows.
+    private func up(_ machine: Machine, _ more: String..., environment: [String: String] = [:]) async throws {
+        let words = ["--no-invite", "--no-discovery", "--no-port-mapping", "--use-relay", "http://relay.example"]
+        let running = try machine.start(["up", "--detach"] + words + more, environment: environment)
+        let outcome = try await running.outcome(seconds: 60)
+        #expect(outcome.status == 0, "\(outcome)")
+    }
+
+    @Test(.enabled(if: PythonPeer.isInstalled("asyncio")))
+    func `a device reaches its relay through a proxy, whose password nobody sees`() async throws {
+        struct Line: Decodable { var port: UInt16? }
+        let laptop = try Machine("laptop")
+        do {
+            try await withRelay { url in
+                let arguments = ["proxy", String(url.dropFirst("http://".count)), "who:s3cr3t"]
+                try await PythonPeer.run("hostile_network.py", arguments) { peer in
+                    let proxy = "127.0.0.1:\(try #require(try await peer.next(Line.self).port))"
+                    let connected = "relay http://relay.example: Connected through the proxy http://\(proxy)"
+                    try await up(laptop, "--proxy", "http://who:s3cr3t@\(proxy)")
+                    try await eventually { try await network(laptop).contains(connected) }
+                    #expect(
+                        try await network(laptop).contains(
+                            "proxy: Relays are reached through http://\(proxy), with a name and a password."))
+                    let pid = try await laptop.daemonPID()
+                    for text in [
+                        try await network(laptop), try await laptop.expect("doctor", "--network", "--json"),
+                        try await laptop.expect("status", "--json"),
+                        try String(contentsOfFile: "/proc/\(pid)/cmdline", encoding: .utf8),
+                        try String(contentsOfFile: laptop.data + "/kith.log", encoding: .utf8),
+                    ] { #expect(!text.contains("s3cr3t")) }
+                    let left = try FileManager.default.contentsOfDirectory(atPath: laptop.data)
+                    #expect(!left.contains { $0.contains("proxy") })
+                    // Kept, until its person says otherwise.
+                    try await laptop.expect("down")
+                    try await up(laptop)
+                    try await eventually { try await network(laptop).contains(connected) }
+                    try await laptop.expect("down")
+                    try await up(laptop, "--proxy", "none", environment: ["http_proxy": "who:s3cr3t@\(proxy)"])
+                    try await eventually { try await network(laptop).contains("relay.example: Not connected: ") }
+                    #expect(try await !network(laptop).contains("proxy"))
+                    try await laptop.expect("down")
+                    try await up(laptop, "--proxy", "environment", environment: ["http_proxy": "who:wrong@\(proxy)"])
+                    try await eventually {
+                        try await network(laptop).contains(
+                            "the proxy http://\(proxy) does not accept the name and password it is given")
+                    }
+                    try await laptop.expect("down")
+                    try await up(laptop, environment: ["http_proxy": "socks5://s3cr3t"])
+                    try await eventually { try await network(laptop).contains("http_proxy names no proxy: ") }
+                    #expect(try await !network(laptop).contains("s3cr3t"))
+                }
+            }
+        } catch {
+            await laptop.remove()
+            throw error
+        }
+        await laptop.remove()
+    }
+
+    @Test func `what is no proxy is refused before anything is kept, and not quoted`() async throws {
+        let laptop = try Machine("laptop")
+        for url in ["socks5://s3cr3t:1080", "http://who:s3/cr3t@proxy:1", "http://who:s3cr3t@proxy:99999"] {
+            let outcome = try await laptop.kith(["up", "--detach", "--proxy", url])
+            #expect(outcome.status == 64 && outcome.error.contains("--proxy takes"), "\(outcome)")
+            #expect(!"\(outcome)".contains("cr3t"))
+        }
+        #expect(!FileManager.default.fileExists(atPath: laptop.data))
+        await laptop.remove()
+    }
+
+    @Test func `what is no relay is refused before anything is kept`() async throws {
+        let laptop = try Machine("laptop")
+        for words in [
+            ["--use-relay", "ftp://relay.example.org"], ["--use-relay", "none", "--use-relay", "https://a.example"],
+            ["--relay-token", "x"],
+        ] {
+            let outcome = try await laptop.kith(["up", "--detach"] + words)
+            #expect(outcome.status == 64 && outcome.error.contains("relay"), "\(outcome)")
+        }
+        #expect(!FileManager.default.fileExists(atPath: laptop.data))
+        await laptop.remove()
+    }
+
+    @Test func `options that do not go together are refused, and --no-tls is still understood`() async throws {
+        let machine = try Machine("relay")
+        for words in [
+            [], ["--cert", "a"], ["--no-tls", "--domain", "a.example"], ["--domain", "a.example", "--cert", "a"],
+            ["--plain", "--cert", "a"], ["--domain", "*.example"], ["--domain", "a.example", "--domain", "A.example"],
+            ["--plain", "--agree-to-terms"], ["--cert", "a", "--key", "b", "--email", "me@example.org"],
+            ["--domain", "a.example", "--email", "me"], ["--domain", "a.example", "--acme-directory", "http://a/"],
+        ] {
+            let outcome = try await machine.kith(["relay"] + words)
+            #expect(outcome.status == 64, "\(words): \(outcome)")
+        }
+        #expect(!FileManager.default.fileExists(atPath: machine.data))
+        // Beside a certificate --plain is not about TLS.
+        let outcome = try await machine.kith(["relay", "--plain", "--cert", "a", "--key", "b"])
+        #expect(outcome.status == 64 && outcome.error.contains("cannot be used"), "\(outcome)")
+        let running = try machine.start(["relay", "--no-tls", "--listen", "127.0.0.1:0", "--stun", "none"])
+        try await eventually { running.soFar.contains("http://127.0.0.1:") || !running.process.isRunning }
+        running.process.terminate()
+        #expect(try await running.outcome(seconds: 30).status == 0)
+        await machine.remove()
+    }
+}

@@ -1,0 +1,179 @@
+import Foundation
+import Glibc
+import KithTesting
+
+/// A home's router at end 0 of a bridged network: Debian's miniupnpd, which speaks PCP, NAT-PMP and UPnP.
+///
+/// The device at end 1 has it as its default route. Its other side is an address of the internet: miniupnpd refuses
+/// those of documentation.
+final class HomeRouter {
+    /// The protocols it speaks.
+    enum Speech {
+        case all
+        /// No PCP: such datagrams are dropped.
+        case natPMPAndUPnP
+        case upnpAlone
+    }
+
+    private let folder: URL
+    private let bridge: Bridge
+    private var daemon: Process?
+
+    /// Why there can be none here, or nil.
+    static let obstacle: String? = {
+        if let obstacle = Bridge.obstacle { return obstacle }
+        for program in ["miniupnpd", "nft", "upnpc", "natpmpc"]
+        where !["/usr/bin", "/usr/sbin"].contains(where: {
+            FileManager.default.isExecutableFile(atPath: "\($0)/\(program)")
+        }) {
+            return "\(program) is not installed (scripts/bootstrap --test)"
+        }
+        do {
+            let bridge = try Bridge()
+            defer { bridge.remove() }
+            let router = try HomeRouter(bridge, .all)
+            router.remove()
+            return nil
+        } catch {
+            return "miniupnpd does not run here: \(error)"
+        }
+    }()
+
+    /// Whether there can be one; says so if not.
+    static let isPossible: Bool = {
+        if let obstacle { print("skipped: \(obstacle)") }
+        return obstacle == nil
+    }()
+
+    /// Sets the network up and starts the daemon.
+    init(_ bridge: Bridge, _ speech: Speech) throws {
+        self.bridge = bridge
+        folder = FileManager.default.temporaryDirectory.appendingPathComponent("kith-router-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        try here(["ip", "address", "add", "192.168.77.1/24", "dev", "eth0"])
+        try here(["ip", "link", "add", "wan0", "type", "veth", "peer", "name", "wan1"])
+        try here(["ip", "link", "set", "wan1", "up"])
+        try here(["ip", "address", "add", "9.1.1.1/24", "dev", "wan0"])
+        try here(["ip", "link", "set", "wan0", "up"])
+        for words in [
+            ["address", "add", "192.168.77.2/24", "dev", "eth0"], ["route", "add", "default", "via", "192.168.77.1"],
+        ] {
+            _ = try output(bridge.command(at: 1, ["ip"] + words))
+        }
+        // What miniupnpd expects to be there.
+        try load(
+            """
+            table inet filter {
+                chain forward { type filter hook forward priority 0; jump miniupnpd; }
+                chain miniupnpd { }
+                chain prerouting { type nat hook prerouting priority -100; jump prerouting_miniupnpd; }
+                chain postrouting { type nat hook postrouting priority 100; jump postrouting_miniupnpd; }
+                chain prerouting_miniupnpd { }
+                chain postrouting_miniupnpd { }
+            }
+            """)
+        if speech == .natPMPAndUPnP {
+            // The first byte of the payload is the version.
+            try load(
+                """
+                table inet old {
+                    chain input { type filter hook input priority 0; udp dport 5351 @th,64,8 2 drop; }
+                }
+                """)
+        }
+        let settings = """
+            ext_ifname=wan0
+            listening_ip=eth0
+            enable_natpmp=\(speech == .upnpAlone ? "no" : "yes")
+            enable_upnp=yes
+            secure_mode=yes
+            uuid=8ea882f7-7045-44fa-b912-41286e0b0f16
+            allow 1024-65535 192.168.77.0/24 1024-65535
+            deny 0-65535 0.0.0.0/0 0-65535
+
+            """
+        try settings.write(to: folder.appendingPathComponent("settings"), atomically: true, encoding: .utf8)
+        try start()
+    }
+
+    private func load(_ rules: String) throws {
+        let file = folder.appendingPathComponent("rules")
+        try rules.write(to: file, atomically: true, encoding: .utf8)
+        try here(["nft", "-f", file.path])
+    }
+
+    /// Runs a command in the router.
+    @discardableResult func here(_ command: [String]) throws -> String { try output(bridge.command(at: 0, command)) }
+
+    /// Runs a command in the device.
+    func there(_ command: [String]) throws -> String { try output(bridge.command(at: 1, command)) }
+
+    private func output(_ command: [String]) throws -> String {
+        let process = Process()
+        let pipe = Pipe()
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+        process.arguments = command
+        process.standardInput = FileHandle.nullDevice
+        process.standardOutput = pipe
+        process.standardError = pipe
+        try process.run()
+        let text = String(decoding: pipe.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        process.waitUntilExit()
+        guard process.terminationStatus == 0 else { throw LinkError("\(command): \(text)") }
+        return text
+    }
+
+    private func start() throws {
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+        // ip replaces itself by the daemon, which stays in the foreground.
+        process.arguments = bridge.command(
+            at: 0,
+            [
+                "miniupnpd", "-d", "-f", folder.appendingPathComponent("settings").path, "-P",
+                folder.appendingPathComponent("pid").path,
+            ])
+        process.standardInput = FileHandle.nullDevice
+        process.standardOutput = FileHandle.nullDevice
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        daemon = process
+    }
+
+    /// Whether the router passes a UDP port on to the device.
+    func passesOn(_ port: UInt16) throws -> Bool {
+        try here(["nft", "list", "chain", "inet", "filter", "prerouting_miniupnpd"])
+            .contains("dport \(port) dnat ip to 192.168.77.2:")
+    }
+
+    /// The seconds for which it has run, as it says by NAT-PMP.
+    func age() -> Int {
+        guard let text = try? there(["natpmpc"]),
+            let line = text.split(separator: "\n").first(where: { $0.hasPrefix("epoch = ") })
+        else { return -1 }
+        return Int(line.dropFirst(8)) ?? -1
+    }
+
+    /// Switches it off and on again: it forgets all it passed on.
+    func restart() throws {
+        stop()
+        for chain in ["prerouting_miniupnpd", "postrouting_miniupnpd", "miniupnpd"] {
+            try here(["nft", "flush", "chain", "inet", "filter", chain])
+        }
+        try start()
+    }
+
+    private func stop() {
+        guard let daemon else { return }
+        kill(daemon.processIdentifier, SIGKILL)
+        daemon.waitUntilExit()
+        self.daemon = nil
+    }
+
+    /// Ends it.
+    func remove() {
+        stop()
+        // What is left of it ends with the machine.
+        try? FileManager.default.removeItem(at: folder)
+    }
+}

@@ -1,0 +1,78 @@
+import KithReach
+import KithTesting
+import KithWire
+import Synchronization
+import Testing
+
+@testable import KithNet
+
+/// A device behind a router that is Debian's miniupnpd.
+@Suite(.enabled(if: HomeRouter.isPossible), .timeLimit(.minutes(4))) struct PortMappingTests {
+    /// What the service said, until now.
+    private final class News: Sendable {
+        private let all = Mutex<[PortMappingUpdate]>([])
+
+        func add(_ update: PortMappingUpdate) { all.withLock { $0.append(update) } }
+        var last: PortMappingUpdate? { all.withLock { $0.last } }
+        var mapping: PortMapping? { if case .mapped(let mapping) = last { mapping } else { nil } }
+    }
+
+    /// Runs the service behind a router, and stops it after `body`; nothing may be passed on then.
+    private func withService(
+        _ speech: HomeRouter.Speech, _ body: (HomeRouter, News) async throws -> Void
+    ) async throws {
+        let bridge = try Bridge()
+        defer { bridge.remove() }
+        let router = try HomeRouter(bridge, speech)
+        defer { router.remove() }
+        let device = try Namespace(path: bridge.path(of: 1))
+        defer { device.end() }
+        // Its answer to a search tells that it has started.
+        try await eventually { (try? router.there(["upnpc", "-l"]))?.contains("ExternalIPAddress") ?? false }
+        let news = News()
+        let service = PortMappingService(port: 4_433)
+        try await withThrowingDiscardingTaskGroup { group in
+            group.addTask(executorPreference: device) { await service.run { news.add($0) } }
+            defer { service.stop() }
+            try await body(router, news)
+        }
+        // By a datagram, which the router may still have to read.
+        try await eventually { try !router.passesOn(4_433) }
+    }
+
+    private func mapping(_ method: PortMapping.Method) -> PortMapping {
+        PortMapping(
+            external: NetworkAddress(ipv4: (9, 1, 1, 1), port: 4_433),
+            local: NetworkAddress(ipv4: (192, 168, 77, 2), port: 4_433), lifetime: .seconds(7_200), method: method)
+    }
+
+    @Test func `a router passes a port on by PCP, again after it was started anew, and until it is given back`()
+        async throws
+    {
+        try await withService(.all) { router, news in
+            try await eventually { news.last == .mapped(mapping(.pcp)) }
+            #expect(try router.passesOn(4_433))
+            // Old enough for the clock to step back when it begins anew.
+            try await eventually { router.age() >= 5 }
+            try router.restart()
+            try await eventually { try router.passesOn(4_433) }
+            #expect(news.last == .mapped(mapping(.pcp)))
+        }
+    }
+
+    @Test func `a router without PCP is asked by NAT-PMP`() async throws {
+        try await withService(.natPMPAndUPnP) { router, news in
+            try await eventually { news.last == .mapped(mapping(.natPMP)) }
+            #expect(try router.passesOn(4_433))
+        }
+    }
+
+    @Test func `a router with UPnP alone is asked by that, and another program sees the same mapping`() async throws {
+        try await withService(.upnpAlone) { router, news in
+            try await eventually { news.last == .mapped(mapping(.upnp)) }
+            #expect(try router.passesOn(4_433))
+            let list = try router.there(["upnpc", "-l"])
+            #expect(list.contains("UDP  4433->192.168.77.2:4433  'Kith'"), "\(list)")
+        }
+    }
+}
