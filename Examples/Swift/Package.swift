@@ -25,7 +25,7 @@ let package = Package(
                 .product(name: "KithGroups", package: "kith"), .product(name: "KithMLS", package: "kith"),
                 .product(name: "KithStore", package: "kith"), .product(name: "KithTrust", package: "kith"),
             ]),
-        // What the next three begin with.
+        // What the next four begin with.
         .target(name: "TwoDevices", dependencies: [.product(name: "Kith", package: "kith")]),
         .executableTarget(name: "MathService", dependencies: ["TwoDevices", .product(name: "Kith", package: "kith")]),
         .executableTarget(name: "Chat", dependencies: ["TwoDevices", .product(name: "Kith", package: "kith")]),
@@ -34,6 +34,7 @@ let package = Package(
             dependencies: [
                 "TwoDevices", .product(name: "Kith", package: "kith"), .product(name: "KithTrust", package: "kith"),
             ]),
+        .executableTarget(name: "Enrolment", dependencies: ["TwoDevices", .product(name: "Kith", package: "kith")]),
         .executableTarget(name: "QUICEcho", dependencies: [.product(name: "KithNet", package: "kith")]),
         .executableTarget(
             name: "MLSChat",
