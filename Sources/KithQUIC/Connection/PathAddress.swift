@@ -113,31 +113,54 @@ public protocol PathChooser: Sendable {
 
 /// Prefers primary paths to backup ones, and the shortest round trip among equals.
 ///
-/// An equal is left only for one that is better by more than ``hysteresis``, so that two like paths do not take turns.
+/// An equal is left only for one that is better by more than ``hysteresis``, so that two like paths do not take turns. A
+/// primary path that takes far longer than a backup gives way to it, until it is clearly shorter again:
+///
+/// | the primary path's round trip, in those of the backup | it |
+/// | --- | --- |
+/// | at most 3 and 50 ms | is used |
+/// | between the two | is used while it is in use |
+/// | more than 3 and 100 ms | gives way |
 public struct ShortestPathChooser: PathChooser {
     /// By how much another path must be shorter.
     public var hysteresis: Duration
+    /// What a path over IPv6 counts as being shorter by: it goes through fewer translations.
+    public var ipv6Bonus: Duration
+
+    private static let patience: Int64 = 3
+    private static let returnMargin: Int64 = .milliseconds(50)
+    private static let leaveMargin: Int64 = .milliseconds(100)
 
     /// Makes a chooser.
-    public init(hysteresis: Duration = .milliseconds(5)) {
-        self.hysteresis = hysteresis
+    public init(hysteresis: Duration = .milliseconds(5), ipv6Bonus: Duration = .milliseconds(3)) {
+        (self.hysteresis, self.ipv6Bonus) = (hysteresis, ipv6Bonus)
     }
 
     /// The best of `paths`; nil to stay.
     public func choose(from paths: [PathStatus]) -> Int? {
         guard let active = paths.firstIndex(where: \.isActive) else { return nil }
-        let span = hysteresis.inNanoseconds
         var best = active
-        for (index, path) in paths.enumerated() where index != active {
-            if path.rank != paths[best].rank {
-                if path.rank < paths[best].rank { best = index }
-                continue
-            }
-            guard let delay = path.roundTrip else { continue }
-            // What is in use has to be beaten clearly; the others only by being shorter.
-            let margin = best == active ? span : 0
-            if let known = paths[best].roundTrip, delay + margin < known { best = index }
+        for (index, path) in paths.enumerated() where index != active && isBetter(path, than: paths[best]) {
+            best = index
         }
         return best == active ? nil : best
+    }
+
+    private func isBetter(_ path: PathStatus, than known: PathStatus) -> Bool {
+        if path.rank < known.rank { return !isFarLonger(path, than: known) }
+        if known.rank < path.rank { return isFarLonger(known, than: path) }
+        guard let delay = delay(of: path), let other = self.delay(of: known) else { return false }
+        // What is in use has to be beaten clearly; the others only by being shorter.
+        return delay + (known.isActive ? hysteresis.inNanoseconds : 0) < other
+    }
+
+    private func delay(of path: PathStatus) -> Int64? {
+        path.roundTrip.map { path.address.remote.isIPv6 ? $0 - ipv6Bonus.inNanoseconds : $0 }
+    }
+
+    /// Indicates whether a primary path waits so much more than a backup that it is not worth it.
+    private func isFarLonger(_ primary: PathStatus, than backup: PathStatus) -> Bool {
+        guard let delay = primary.roundTrip, let other = backup.roundTrip else { return false }
+        return delay / Self.patience > other + (primary.isActive ? Self.leaveMargin : Self.returnMargin) / Self.patience
     }
 }

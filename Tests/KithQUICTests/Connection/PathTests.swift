@@ -211,7 +211,28 @@ import Testing
         #expect(chooser.choose(from: paths([20, nil])) == nil)
         #expect(chooser.choose(from: paths([20, 100], [.backup, .primary])) == 1)
         #expect(chooser.choose(from: paths([20, 1], [.primary, .backup])) == nil)
+        // Far longer than by the relay: left at three times and 100 ms, taken again at three times and 50 ms.
+        #expect(chooser.choose(from: paths([160, 20], [.primary, .backup])) == nil)
+        #expect(chooser.choose(from: paths([161, 20], [.primary, .backup])) == 1)
+        #expect(chooser.choose(from: paths([20, 111], [.backup, .primary])) == nil)
+        #expect(chooser.choose(from: paths([20, 109], [.backup, .primary])) == 1)
+        #expect(chooser.choose(from: paths([500, 20, 40], [.primary, .backup, .primary])) == 2)
+        #expect(chooser.choose(from: paths([500, nil], [.primary, .backup])) == nil)
         #expect(chooser.choose(from: []) == nil)
+    }
+
+    @Test func `IPv6 wins unless it takes clearly longer`() {
+        func paths(_ ipv4: Int64, _ ipv6: Int64) -> [PathStatus] {
+            let remotes = [Pair.serverAddress, NetworkAddress(ipv6: 0x2A01 << 48, 1, port: 443)]
+            return zip(remotes, [ipv4, ipv6]).map { remote, delay in
+                PathStatus(
+                    address: PathAddress(remote: remote), rank: .primary, isActive: !remote.isIPv6, isValidated: true,
+                    roundTrip: delay * 1_000_000, bytesSent: 0, bytesReceived: 0)
+            }
+        }
+        let chooser = ShortestPathChooser()
+        #expect(chooser.choose(from: paths(20, 17)) == 1)
+        #expect(chooser.choose(from: paths(20, 18)) == nil)
     }
 
     @Test func `a connection upgrades by itself from a backup path to a primary one`() throws {
