@@ -2,7 +2,6 @@ import KithReach
 import KithWire
 import NIOCore
 import NIOHTTP1
-import NIOPosix
 import NIOSSL
 
 /// One request to a directory, on a connection of its own, and the answer.
@@ -31,27 +30,15 @@ struct RecordExchange {
                 KithError(.timedOut, "The directory \(directory) did not answer in time. Try again later."))
         }
         promise.futureResult.whenComplete { _ in timer.cancel() }
-        let tls = directory.isSecure ? tls : nil
-        ClientBootstrap(group: loop)
-            .connectTimeout(patience)
-            .channelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    let pipeline = channel.pipeline.syncOperations
-                    if let tls {
-                        let name = HostText.isAddress(directory.host) ? nil : directory.host
-                        try pipeline.addHandler(NIOSSLClientHandler(context: tls, serverHostname: name))
-                    }
-                    try pipeline.addHTTPClientHandlers()
-                    try pipeline.addHandler(RecordExchangeHandler(directory, method, key, body, promise))
-                }
+        HTTPClientChannel.connect(
+            to: directory.host, port: directory.port, tls: directory.isSecure ? tls : nil, patience: patience, on: loop
+        ) { RecordExchangeHandler(directory, method, key, body, promise) }
+        .whenComplete { result in
+            switch result {
+            case .success(let channel): promise.futureResult.whenComplete { _ in channel.close(promise: nil) }
+            case .failure(let error): promise.fail(Self.unreachable(directory, error))
             }
-            .connect(host: directory.host, port: Int(directory.port))
-            .whenComplete { result in
-                switch result {
-                case .success(let channel): promise.futureResult.whenComplete { _ in channel.close(promise: nil) }
-                case .failure(let error): promise.fail(Self.unreachable(directory, error))
-                }
-            }
+        }
         do {
             return try await withTaskCancellationHandler {
                 try await promise.futureResult.get()
@@ -68,13 +55,6 @@ struct RecordExchange {
     static func unreachable(_ directory: DirectoryAddress, _ error: any Error) -> KithError {
         KithError(
             .unreachable, "The directory \(directory) cannot be reached. See that its address is right.", cause: error)
-    }
-}
-
-/// Tells an address from a name.
-private enum HostText {
-    static func isAddress(_ host: String) -> Bool {
-        NetworkAddress(host.contains(":") ? "[\(host)]:1" : "\(host):1") != nil
     }
 }
 

@@ -1,3 +1,4 @@
+import KithNet
 import KithReach
 import KithWire
 import NIOCore
@@ -42,26 +43,15 @@ struct ACMETransport: Sendable {
                     .timedOut, "The certificate authority \(server.host) did not answer in time. Try again later."))
         }
         promise.futureResult.whenComplete { _ in timer.cancel() }
-        ClientBootstrap(group: loop)
-            .connectTimeout(patience)
-            .channelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    let pipeline = channel.pipeline.syncOperations
-                    if server.isSecure {
-                        let name = ACMEIdentifier(server.host)?.isAddress == true ? nil : server.host
-                        try pipeline.addHandler(NIOSSLClientHandler(context: tls, serverHostname: name))
-                    }
-                    try pipeline.addHTTPClientHandlers()
-                    try pipeline.addHandler(ACMEExchangeHandler(request, promise))
-                }
+        HTTPClientChannel.connect(
+            to: server.host, port: server.port, tls: server.isSecure ? tls : nil, patience: patience, on: loop
+        ) { ACMEExchangeHandler(request, promise) }
+        .whenComplete { result in
+            switch result {
+            case .success(let channel): promise.futureResult.whenComplete { _ in channel.close(promise: nil) }
+            case .failure(let error): promise.fail(Self.unreachable(server.host, error))
             }
-            .connect(host: server.host, port: Int(server.port))
-            .whenComplete { result in
-                switch result {
-                case .success(let channel): promise.futureResult.whenComplete { _ in channel.close(promise: nil) }
-                case .failure(let error): promise.fail(Self.unreachable(server.host, error))
-                }
-            }
+        }
         do {
             return try await withTaskCancellationHandler {
                 try await promise.futureResult.get()
