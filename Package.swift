@@ -200,7 +200,7 @@ let testing: [Target] = [
             "KithIO", "KithWire", "KithIdentity", "KithRPC", "KithCommandLine", "KithQUIC", "KithReach", "KithAPI",
             "KithTerminal", "KithBrowser", "KithMLS", "KithMLSX509", "KithTrust", "KithGroups", "KithNode", "KithShell",
             "KithFiles",
-            "KithForward",
+            "KithForward", "KithRelayServer",
         ],
         path: "Sources/KithTesting")
 ]
@@ -263,7 +263,7 @@ let tests: [Target] = [
         name: "KithCommandTests",
         dependencies: [
             "KithCommand", "KithCommandLine", "KithTesting", "KithWire", "KithIdentity", "KithAPI", "KithNet",
-            "CKithSystem", logging,
+            "KithReach", "CKithSystem", logging,
         ]),
 ]
 

@@ -2,6 +2,7 @@ internal import KithAPI
 internal import KithFiles
 internal import KithIdentity
 internal import KithRPC
+internal import KithRelayServer
 internal import KithShell
 internal import KithWire
 
@@ -46,6 +47,7 @@ extension FuzzTarget {
         case .gateway: FuzzedPortMapping.gatewaySeeds
         case .upnp: FuzzedPortMapping.upnpSeeds
         case .relay: FuzzedRelay.seeds
+        case .etcd: EtcdInspection.seeds
         }
     }
 }

@@ -2,6 +2,7 @@ internal import Dispatch
 internal import KithAPI
 internal import KithIdentity
 internal import KithQUIC
+internal import KithRelayServer
 internal import KithWire
 
 /// A parser of bytes from unknown peers, and what must hold for whatever they send.
@@ -81,6 +82,8 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case upnp
     /// A message between a relay and its client.
     case relay
+    /// Answers of etcd to a directory, and to a relay.
+    case etcd
 
     /// Gives `bytes` to the parser.
     ///
@@ -127,6 +130,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .gateway: unsafe FuzzedPortMapping.gateway(Array(bytes))
         case .upnp: unsafe FuzzedPortMapping.upnp(Array(bytes))
         case .relay: unsafe FuzzedRelay.run(Array(bytes))
+        case .etcd: unsafe EtcdInspection.feed(Array(bytes))
         }
     }
 

@@ -17,6 +17,8 @@ struct DirectoryCommand: AsyncParsableCommand {
               kith directory --data DIR                        on this machine, at port 8053
               kith directory --data DIR --listen 0.0.0.0:8053  for others
               kith directory --data DIR --origin dir.example.org --dns 203.0.113.5:53
+              kith directory --etcd http://10.0.0.5:2379,http://10.0.0.6:2379 --listen 0.0.0.0:8053
+                                                               one of several that share their records
               curl http://127.0.0.1:8053/pkarr/KEY | xxd       a record; KEY in z-base-32
               dig @203.0.113.5 TXT _iroh.KEY.dir.example.org   the same over DNS
 
@@ -35,12 +37,22 @@ struct DirectoryCommand: AsyncParsableCommand {
             of that). It answers over UDP with at most three times what it was asked, else over TCP.
 
             DIR is the directory's own, not a device's. The process may be killed at any moment.
+
+            With --etcd records are kept in etcd (3.4 or later, by its JSON gateway) in place of DIR, and any number of
+            directories answer from memory what any of them was told. While etcd is away they answer what they know, and
+            new records wait (the publisher is told 202, and GET /healthz says "degraded"). Relays that are given the
+            same --etcd write who is connected to them; that is not signed by the devices, so it is not served to them:
+            GET /relay/KEY shows it on this machine. Where etcd asks for a user, give --etcd-user and --etcd-password
+            @FILE; a certificate of --etcd-cert is for the connection alone, and has no common name: etcd's gateway refuses one
+            beside a password.
             """))
 
     /// The port when none is said.
     private static let defaultPort: UInt16 = 8_053
 
     @OptionGroup var globals: GlobalOptions
+
+    @OptionGroup var etcd: EtcdArguments
 
     @Option(help: ArgumentHelp("Where to serve HTTP. Default: 127.0.0.1:8053.", valueName: "address"))
     var listen: String?
@@ -65,11 +77,14 @@ struct DirectoryCommand: AsyncParsableCommand {
         var origin: String?
         var records: Int
         var directory: String
+        /// Why etcd is not heard; nothing when it is.
+        var failure: String?
     }
 
     func validate() throws {
-        guard globals.data != nil else {
-            throw ValidationError("Say where the records are to be kept: kith directory --data DIR")
+        guard (globals.data == nil) != (etcd.endpoints == nil) else {
+            throw ValidationError(
+                "Say where the records are to be kept: --data DIR, or --etcd URL to share them with other directories.")
         }
         guard dns == nil || origin != nil else {
             throw ValidationError("--dns needs the name below which records are served: --origin dir.example.org")
@@ -81,7 +96,8 @@ struct DirectoryCommand: AsyncParsableCommand {
 
     func run() async throws {
         let folder = globals.directory
-        guard !Device.exists(directory: folder) else {
+        let etcd = try self.etcd.options()
+        guard etcd != nil || !Device.exists(directory: folder) else {
             throw KithError(
                 .invalid,
                 "\(folder) belongs to a device. A directory has a folder of its own: --data \(folder)-directory")
@@ -91,6 +107,7 @@ struct DirectoryCommand: AsyncParsableCommand {
         var options = DirectoryServer.Options(
             folder: folder, address: try Self.address(listen, "--listen", port: Self.defaultPort, host: "127.0.0.1"),
             logger: logger)
+        options.etcd = etcd
         options.origin = origin
         options.dnsAddress = try Self.address(dns, "--dns", port: 53, host: "0.0.0.0")
         options.publicAddresses = try publicAddresses.map { text in
@@ -100,6 +117,9 @@ struct DirectoryCommand: AsyncParsableCommand {
             return address
         }
         let server = try await DirectoryServer.open(options)
+        // What etcd holds is told if it comes soon; if it is away, the log says so.
+        let patience = ContinuousClock.now + .seconds(2)
+        while !server.isComplete, ContinuousClock.now < patience { try await Task.sleep(for: .milliseconds(20)) }
         try show(server)
         _ = try? await Signals.untilInterrupted { try await Promise<Void>().valueUnlessCancelled() }
         await server.close()
@@ -112,10 +132,14 @@ struct DirectoryCommand: AsyncParsableCommand {
                 try jsonText(
                     Started(
                         http: server.address.description, dns: server.dnsAddress?.description, origin: origin,
-                        records: server.recordCount, directory: url)))
+                        records: server.recordCount, directory: url, failure: server.failure)))
         }
         let count = server.recordCount
-        printLine("The directory serves \(count) \(count == 1 ? "record" : "records") at \(url)")
+        if !server.isComplete {
+            printLine("The directory is at \(url), and serves once etcd has answered.")
+        } else {
+            printLine("The directory serves \(count) \(count == 1 ? "record" : "records") at \(url)")
+        }
         if let dns = server.dnsAddress, let origin { printLine("and over DNS at \(dns), below \(origin).") }
         if server.address.isLoopback {
             printLine("Only this machine reaches it. For others: --listen 0.0.0.0:\(server.address.port)")

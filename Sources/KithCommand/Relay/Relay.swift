@@ -8,6 +8,8 @@ import KithReach
 import KithRelayServer
 import KithStore
 import KithWire
+import Logging
+import Synchronization
 
 /// `kith relay`: a relay for devices that cannot reach each other.
 struct RelayCommand: AsyncParsableCommand {
@@ -43,11 +45,28 @@ struct RelayCommand: AsyncParsableCommand {
 
             --plain alone means plain TCP (http://); beside --domain or --cert it means no colours, as everywhere.
 
+            With --etcd it writes its URL and the number of its clients into etcd, and who is connected, for kith
+            directory --etcd beside it: all on one lease of 20 seconds, so that it vanishes with the relay.
+
             Pages: /ping, /healthz, and for programs of this machine /metrics (Prometheus). It writes no log of who
             uses it.
             """))
 
     @OptionGroup var globals: GlobalOptions
+
+    @OptionGroup var etcd: EtcdArguments
+
+    @Option(
+        name: .customLong("public-url"),
+        help: ArgumentHelp(
+            "The URL under which devices reach it, for etcd. Default: the one it prints.", valueName: "URL"),
+        transform: RelayCommand.relay)
+    var publicURL: RelayAddress?
+
+    @Option(
+        help: ArgumentHelp("Where it stands, for etcd: a word of your own, such as fra.", valueName: "word"),
+        transform: RelayCommand.region)
+    var region: String?
 
     @Option(
         help: ArgumentHelp(
@@ -200,6 +219,22 @@ struct RelayCommand: AsyncParsableCommand {
         return url
     }
 
+    /// Reads the URL of a relay.
+    static func relay(_ argument: String) throws -> RelayAddress {
+        guard let address = RelayAddress(argument) else {
+            throw ValidationError("--public-url takes a relay's URL, such as https://relay.example.org.")
+        }
+        return address
+    }
+
+    /// Reads the name of a region.
+    static func region(_ argument: String) throws -> String {
+        guard !argument.isEmpty, EtcdRelay.isRegion(argument) else {
+            throw ValidationError("--region takes up to 64 letters, digits and signs of ASCII.")
+        }
+        return argument
+    }
+
     /// Reads a DeviceID.
     static func device(_ argument: String) throws -> DeviceID {
         guard let id = DeviceID(argument) else {
@@ -219,6 +254,9 @@ struct RelayCommand: AsyncParsableCommand {
     }
 
     func validate() throws {
+        guard etcd.endpoints != nil || (publicURL == nil && region == nil) else {
+            throw ValidationError("--public-url and --region are told etcd: they go with --etcd.")
+        }
         if !domains.isEmpty {
             guard cert == nil, key == nil, !noTLS else {
                 throw ValidationError("Choose: --domain, --cert and --key, or --plain.")
@@ -253,7 +291,11 @@ struct RelayCommand: AsyncParsableCommand {
     func run() async throws {
         kith_raise_descriptor_limit()
         kith_forbid_core()
-        let server = try await RelayServer.open(try options(), logger: globals.logger)
+        var options = try self.options()
+        let etcd = try self.etcd.options()
+        let presence = PresenceFeed()
+        if etcd != nil { options.onPresence = { presence.noted($0) } }
+        let server = try await RelayServer.open(options, logger: globals.logger)
         let ending: Signals.Ending<Void>
         do {
             let keeper = try keeper(server)
@@ -261,8 +303,18 @@ struct RelayCommand: AsyncParsableCommand {
             ending = try await Signals.untilInterrupted {
                 try await keeper?.open()
                 command.announce(server, keeper?.certificate)
-                await keeper?.run()
-                try await Promise<Void>().valueUnlessCancelled()
+                try await withThrowingTaskGroup { group in
+                    if let etcd {
+                        let rows = try EtcdRelayRows(
+                            etcd, url: try command.publicAddress(server), region: command.region ?? "",
+                            logger: command.operatorLogger)
+                        presence.lead(to: rows)
+                        group.addTask { await rows.run(server) }
+                    }
+                    await keeper?.run()
+                    try await Promise<Void>().valueUnlessCancelled()
+                    group.cancelAll()
+                }
             }
         } catch {
             await server.close()
@@ -376,6 +428,22 @@ struct RelayCommand: AsyncParsableCommand {
         return address?.description ?? "\(withoutTLS ? "http" : "https")://\(host):\(server.address.port)"
     }
 
+    /// A log that says also without --verbose when etcd is away.
+    private var operatorLogger: Logger {
+        var logger = globals.logger
+        if !globals.verbose { logger.logLevel = .warning }
+        return logger
+    }
+
+    /// The URL that is told etcd.
+    private func publicAddress(_ server: RelayServer) throws -> RelayAddress {
+        if let publicURL { return publicURL }
+        guard let address = RelayAddress(url(server)) else {
+            throw KithError(.invalid, "Say under which URL devices reach this relay: --public-url URL")
+        }
+        return address
+    }
+
     private func announce(_ server: RelayServer, _ certificate: RelayCertificate?) {
         let isOpen = tokens.isEmpty && allowed.isEmpty
         if globals.json {
@@ -412,4 +480,13 @@ struct RelayCommand: AsyncParsableCommand {
             note("kith: only \(limit.rlim_cur) descriptors may be open (ulimit -n): no more clients than that")
         }
     }
+}
+
+/// Hands on who comes and goes, once there is somebody to tell.
+private final class PresenceFeed: Sendable {
+    private let rows = Mutex<EtcdRelayRows?>(nil)
+
+    func noted(_ device: DeviceID) { rows.withLock { $0 }?.noted(device) }
+
+    func lead(to rows: EtcdRelayRows) { self.rows.withLock { $0 = rows } }
 }

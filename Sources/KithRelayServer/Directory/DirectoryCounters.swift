@@ -8,6 +8,7 @@ final class DirectoryCounters: Sendable {
         case lookupMissing = "kith_directory_lookups_total{result=\"missing\"}"
         case lookupLimited = "kith_directory_lookups_total{result=\"limited\"}"
         case writeStored = "kith_directory_writes_total{result=\"stored\"}"
+        case writeQueued = "kith_directory_writes_total{result=\"queued\"}"
         case writeSame = "kith_directory_writes_total{result=\"same\"}"
         case writeOlder = "kith_directory_writes_total{result=\"older\"}"
         case writeBad = "kith_directory_writes_total{result=\"bad\"}"

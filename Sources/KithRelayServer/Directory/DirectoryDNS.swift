@@ -17,7 +17,8 @@ final class DirectoryDatagramHandler: ChannelInboundHandler {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let datagram = unwrapInboundIn(data)
-        guard let peer = NetworkAddress(datagram.remoteAddress) else { return }
+        // Before it is known what there is, silence is no lie: who asks, asks again.
+        guard let peer = NetworkAddress(datagram.remoteAddress), service.store.isComplete else { return }
         let (bytes, result) = zone.answer(
             Array(datagram.data.readableBytesView), overUDP: true,
             isLimited: !service.admits(.datagram, from: peer), record: service.store.record(of:))
@@ -59,7 +60,9 @@ final class DirectoryStreamHandler: ChannelInboundHandler {
         var more = unwrapInboundIn(data)
         input.writeBuffer(&more)
         while let length = input.getInteger(at: input.readerIndex, as: UInt16.self) {
-            guard length <= Self.questionLimit, context.channel.isWritable, service.admits(.read, from: peer) else {
+            guard length <= Self.questionLimit, context.channel.isWritable, service.store.isComplete,
+                service.admits(.read, from: peer)
+            else {
                 return context.close(promise: nil)
             }
             guard input.readableBytes >= 2 + Int(length),

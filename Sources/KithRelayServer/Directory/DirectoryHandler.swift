@@ -7,10 +7,12 @@ import NIOHTTP1
 /// One connection of a directory's HTTP server: records in and out, the health page, the metrics.
 ///
 /// ```
-///  PUT /pkarr/KEY   all of a record but the key: 204; 400 no record, 409 older, 413 too long, 429 too many, 503
-///  GET /pkarr/KEY   200 and the same bytes; 404; 429
-///  GET /healthz     200, or 503 while nothing can be written
+///  PUT /pkarr/KEY   all of a record but the key: 204, 202 kept later; 400 no record, 409 older, 413 too long,
+///                   429 too many, 503
+///  GET /pkarr/KEY   200 and the same bytes; 404; 429; 503 before a front end of etcd knows what there is
+///  GET /healthz     200, also while writes wait for etcd; 503 while nothing can be written
 ///  GET /metrics     for this machine, as Prometheus reads it
+///  GET /relay/KEY   for this machine, with etcd: the relay that the device is connected to, as that relay says
 /// ```
 /// Whatever else is asked for is not there, and looks like a record that is not.
 final class DirectoryHandler: ChannelInboundHandler {
@@ -24,6 +26,7 @@ final class DirectoryHandler: ChannelInboundHandler {
         case badWrite
         case health
         case metrics
+        case place(DeviceID)
         case missing
         case wrongMethod
     }
@@ -100,6 +103,9 @@ final class DirectoryHandler: ChannelInboundHandler {
         case "/metrics": return isRead ? .metrics : .wrongMethod
         default: break
         }
+        if path.hasPrefix("/relay/"), isRead {
+            return DeviceID(zBase32: path.dropFirst("/relay/".count)).map { .place($0) } ?? .missing
+        }
         guard path.hasPrefix("/pkarr/") else { return .missing }
         let device = DeviceID(zBase32: path.dropFirst("/pkarr/".count))
         if head.method == .PUT { return device.map { .write($0) } ?? .badWrite }
@@ -115,18 +121,25 @@ final class DirectoryHandler: ChannelInboundHandler {
             service.counters.count(.writeBad)
             send(.badRequest, "The address does not end in a key in z-base-32.", head, context)
         case .health:
-            service.isHealthy
-                ? send(.ok, "ok", head, context)
-                : send(.serviceUnavailable, "Records cannot be written.", head, context)
+            switch service.store.health {
+            case .good: send(.ok, "ok", head, context)
+            case .degraded(let reason): send(.ok, "degraded: \(reason)", head, context)
+            case .failing(let reason): send(.serviceUnavailable, reason, head, context)
+            }
         case .metrics:
-            // Behind a proxy on this machine everybody comes from here.
-            guard peer.isLoopback, !head.headers.contains(name: "x-forwarded-for"),
-                !head.headers.contains(name: "forwarded")
-            else { return missing(head, context) }
+            guard isOperator(head) else { return missing(head, context) }
             send(.ok, service.metrics, head, context, type: "text/plain; version=0.0.4; charset=utf-8")
+        case .place(let device):
+            guard isOperator(head), let place = service.store.place(of: device) else { return missing(head, context) }
+            send(.ok, place, head, context, type: "application/json")
         case .missing: missing(head, context)
         case .wrongMethod: send(.methodNotAllowed, "Only GET, and PUT of records.", head, context)
         }
+    }
+
+    /// True for a program on this machine, where a proxy's visitors come from as well.
+    private func isOperator(_ head: HTTPRequestHead) -> Bool {
+        peer.isLoopback && !head.headers.contains(name: "x-forwarded-for") && !head.headers.contains(name: "forwarded")
     }
 
     private func missing(_ head: HTTPRequestHead, _ context: ChannelHandlerContext) {
@@ -140,6 +153,10 @@ final class DirectoryHandler: ChannelInboundHandler {
         }
         guard let record = service.store.record(of: device) else {
             service.counters.count(.lookupMissing)
+            // It must not be said of a record that is merely not known yet.
+            guard service.store.isComplete else {
+                return send(.serviceUnavailable, "The records are not read yet.", head, context)
+            }
             return missing(head, context)
         }
         service.counters.count(.lookupFound)
@@ -166,7 +183,7 @@ final class DirectoryHandler: ChannelInboundHandler {
             service.counters.count(.writeLimited)
             return send(.tooManyRequests, "Too many records of this key.", head, context)
         }
-        let promise = context.eventLoop.makePromise(of: RecordStore.Outcome.self)
+        let promise = context.eventLoop.makePromise(of: StorageOutcome.self)
         let (handler, bound) = (
             NIOLoopBound(self, eventLoop: context.eventLoop), NIOLoopBound(context, eventLoop: context.eventLoop)
         )
@@ -177,11 +194,14 @@ final class DirectoryHandler: ChannelInboundHandler {
         service.store.put(record, promise: promise)
     }
 
-    private func answer(_ outcome: RecordStore.Outcome, _ head: HTTPRequestHead, _ context: ChannelHandlerContext) {
+    private func answer(_ outcome: StorageOutcome, _ head: HTTPRequestHead, _ context: ChannelHandlerContext) {
         switch outcome {
         case .stored:
             service.counters.count(.writeStored)
             send(.noContent, ByteBuffer(), nil, head, context)
+        case .queued:
+            service.counters.count(.writeQueued)
+            send(.accepted, "The record is answered, and will be kept.", head, context)
         case .same:
             service.counters.count(.writeSame)
             send(.noContent, ByteBuffer(), nil, head, context)

@@ -13,8 +13,10 @@ import KithReach
 public final class DirectoryServer: Sendable {
     /// Where a directory listens, and what it serves.
     public struct Options: Sendable {
-        /// The folder of the records.
+        /// The folder of the records; not used with ``etcd``.
         public var folder: String
+        /// Where the records are kept when several directories share them.
+        package var etcd: EtcdOptions?
         /// The address of the HTTP server; port 0 is one that is free.
         public var address: NetworkAddress
         /// The name below which records are served over DNS; `nil` for HTTP alone.
@@ -66,8 +68,13 @@ public final class DirectoryServer: Sendable {
             }
             zone = made
         }
-        let store = try RecordStore(
-            folder: options.folder, limits: options.limits, logger: options.logger, clock: options.clock)
+        let store: any RecordStorage =
+            if let etcd = options.etcd {
+                try EtcdRecordStore(etcd, limits: options.limits, logger: options.logger, clock: options.clock)
+            } else {
+                try RecordStore(
+                    folder: options.folder, limits: options.limits, logger: options.logger, clock: options.clock)
+            }
         let service = DirectoryService(store, limits: options.limits)
         let group = MultiThreadedEventLoopGroup(numberOfThreads: System.coreCount)
         var channels: [any Channel] = []
@@ -107,15 +114,27 @@ public final class DirectoryServer: Sendable {
     /// The number of records it holds.
     public var recordCount: Int { service.store.count }
 
+    /// False until it is known which records there are, as at first with etcd.
+    package var isComplete: Bool { service.store.isComplete }
+
+    /// The reason that new records are not kept now; `nil` when they are.
+    package var failure: String? {
+        switch service.store.health {
+        case .good: nil
+        case .degraded(let reason), .failing(let reason): reason
+        }
+    }
+
     /// Ends all connections, and returns once everything is on disk.
     public func close() async { await Self.close(channels, group, service.store) }
 
     private static func close(
-        _ channels: [any Channel], _ group: MultiThreadedEventLoopGroup, _ store: RecordStore
+        _ channels: [any Channel], _ group: MultiThreadedEventLoopGroup, _ store: any RecordStorage
     ) async {
         for channel in channels { try? await channel.close() }  // closed already: as wanted
+        // Those who wait for a record to be kept are told, so their event loops are still needed.
+        await store.close()
         try? await group.shutdownGracefully()  // nothing can be done about an event loop that does not end
-        store.close()
     }
 
     // MARK: - Listening

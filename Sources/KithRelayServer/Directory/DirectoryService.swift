@@ -18,12 +18,12 @@ final class DirectoryService: Sendable {
     }
 
     let limits: DirectoryLimits
-    let store: RecordStore
+    let store: any RecordStorage
     let counters = DirectoryCounters()
     private let buckets: Mutex<Buckets>
     private let connections = Mutex<(all: Int, hosts: [[UInt8]: Int])>((0, [:]))
 
-    init(_ store: RecordStore, limits: DirectoryLimits) {
+    init(_ store: any RecordStorage, limits: DirectoryLimits) {
         self.store = store
         self.limits = limits
         buckets = Mutex(
@@ -32,11 +32,10 @@ final class DirectoryService: Sendable {
                 datagrams: TokenBuckets(limits.datagramsPerAddress), keys: TokenBuckets(limits.writesPerKey)))
     }
 
-    /// False while the disk takes nothing.
-    var isHealthy: Bool { store.isHealthy }
-
     /// The metrics, as text.
-    var metrics: String { counters.text(records: store.count, connections: connections.withLock { $0.all }) }
+    var metrics: String {
+        counters.text(records: store.count, connections: connections.withLock { $0.all }) + store.metrics
+    }
 
     /// Tells whether an address may do one thing more.
     func admits(_ use: Use, from peer: NetworkAddress) -> Bool {

@@ -9,24 +9,10 @@ import Synchronization
 /// The records of a directory: answered from memory, kept on disk.
 ///
 /// Writes wait for the disk together: those that arrive while one transaction is written are the next.
-final class RecordStore: Sendable {
-    /// What became of a record.
-    enum Outcome: Hashable {
-        /// It is kept, and on disk.
-        case stored
-        /// It was kept already.
-        case same
-        /// There is a newer one.
-        case older
-        /// Nothing more can be kept now.
-        case full
-        /// The disk refused it.
-        case failed
-    }
-
+final class RecordStore: RecordStorage {
     private struct Pending {
         var record: SignedRecord
-        var promise: EventLoopPromise<Outcome>
+        var promise: EventLoopPromise<StorageOutcome>
     }
 
     private struct State {
@@ -36,6 +22,7 @@ final class RecordStore: Sendable {
         var repeated: [DeviceID: Int64] = [:]
         var isWriting = false
         var hasFailed = false
+        var isClosed = false
     }
 
     private let limits: DirectoryLimits
@@ -65,8 +52,10 @@ final class RecordStore: Sendable {
     /// The number of records.
     var count: Int { state.withLock { $0.table.count } }
 
-    /// False after a write that failed, until one succeeds.
-    var isHealthy: Bool { state.withLock { !$0.hasFailed } }
+    /// Failing after a write that failed, until one succeeds.
+    var health: StorageHealth {
+        state.withLock { $0.hasFailed ? .failing("Records cannot be written.") : .good }
+    }
 
     /// The record of a device.
     func record(of device: DeviceID) -> SignedRecord? {
@@ -74,8 +63,8 @@ final class RecordStore: Sendable {
         return state.withLock { $0.table.record(of: device, at: now) }
     }
 
-    /// Judges a record that may not have been verified, before that work is done; `nil` when it is to be ``put(_:on:)``.
-    func outcome(of record: SignedRecord) -> Outcome? {
+    /// Judges a record that may not have been verified, before that work is done; `nil` when it is to be put.
+    func outcome(of record: SignedRecord) -> StorageOutcome? {
         let now = clock()
         return state.withLock { state in
             switch state.table.judge(record, at: now) {
@@ -89,8 +78,9 @@ final class RecordStore: Sendable {
     }
 
     /// Keeps a verified record; the promise is kept once it is on disk.
-    func put(_ record: SignedRecord, promise: EventLoopPromise<Outcome>) {
+    func put(_ record: SignedRecord, promise: EventLoopPromise<StorageOutcome>) {
         state.withLock { state in
+            guard !state.isClosed else { return promise.succeed(.failed) }
             guard state.pending.count < limits.pendingWrites else { return promise.succeed(.full) }
             state.pending.append(Pending(record: record, promise: promise))
             start(&state)
@@ -100,13 +90,14 @@ final class RecordStore: Sendable {
     /// Takes out what no longer holds.
     func expire() {
         let now = clock()
-        let over = state.withLock { $0.table.expire(at: now) }
+        let over = state.withLock { $0.isClosed ? [] : $0.table.expire(at: now) }
         guard !over.isEmpty else { return }
         queue.async { [self] in write(over.map { .delete($0) }) }
     }
 
     /// Waits until everything is on disk, and closes the file.
-    func close() {
+    func close() async {
+        state.withLock { $0.isClosed = true }
         queue.sync {
             drain()
             do throws(KithError) {
@@ -135,7 +126,7 @@ final class RecordStore: Sendable {
             guard !pending.isEmpty || !repeated.isEmpty else { return }
             // Of several records of one device the last that counts is written.
             var chosen: [DeviceID: SignedRecord] = [:]
-            var outcomes: [Outcome] = []
+            var outcomes: [StorageOutcome] = []
             state.withLock { state in
                 var added = 0
                 for item in pending {

@@ -61,6 +61,12 @@ struct RecordTable {
         return isDue
     }
 
+    /// All records, also those that no longer hold.
+    var records: some Sequence<SignedRecord> { entries.values.lazy.map(\.record) }
+
+    /// Takes a device's record out.
+    mutating func remove(_ device: DeviceID) { entries[device] = nil }
+
     /// Takes out the records that no longer hold, and returns whose they were.
     mutating func expire(at now: Int64) -> [DeviceID] {
         let over = entries.filter { isOver($0.value, at: now) }.map(\.key)

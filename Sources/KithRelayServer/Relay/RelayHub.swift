@@ -119,12 +119,14 @@ final class RelayHub: Sendable {
     func add(_ link: RelayLink) {
         perform(shard(of: link.key).clients.withLock { $0.add(link, of: link.key) })
         counters.clients.wrappingAdd(1, ordering: .relaxed)
+        options.onPresence?(link.key)
     }
 
     /// Removes a client, which has sent to `peers` lately.
     func remove(_ link: RelayLink, whoSentTo peers: [DeviceID]) {
         counters.clients.wrappingSubtract(1, ordering: .relaxed)
         perform(shard(of: link.key).clients.withLock { $0.remove(link, of: link.key) }, peers)
+        options.onPresence?(link.key)
     }
 
     private func perform(_ effects: [RelayClients<RelayLink>.Effect], _ peers: [DeviceID] = []) {

@@ -1,4 +1,4 @@
-import KithIdentity
+package import KithIdentity
 import KithNet
 import KithReach
 public import KithWire
@@ -33,6 +33,12 @@ public final class RelayServer: Sendable {
 
     /// The number of clients connected now.
     public var clientCount: Int { hub.counters.clients.load(ordering: .relaxed) }
+
+    /// The devices connected now.
+    package var devices: Set<DeviceID> { Set(hub.all.map(\.key)) }
+
+    /// Tells whether a device is connected now.
+    package func isConnected(_ device: DeviceID) -> Bool { hub.active(device) != nil }
 
     /// The answers to an authority's challenges, which its plain pages show.
     package var challenges: ChallengeTable { hub.options.challenges }

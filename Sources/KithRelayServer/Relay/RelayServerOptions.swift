@@ -38,6 +38,8 @@ public struct RelayServerOptions: Sendable {
     package var stallTime = 20
     /// The number of event loops; 0 for one per core.
     package var loops = 0
+    /// Is told of a device that has come or gone, on any thread; it must not wait.
+    package var onPresence: (@Sendable (DeviceID) -> Void)?
     /// True when `/metrics` is shown to everybody, not to this machine only.
     public var showsMetrics = false
 
