@@ -204,6 +204,39 @@ import Testing
         try await silent.close()
     }
 
+    @Test func `a known device is reached again while its directories are down or silent`() async throws {
+        let silent = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton).bind(
+            host: "127.0.0.1", port: 0
+        ).get()
+        let port = try #require(silent.localAddress?.port)
+        let (down, mute) = (
+            try #require(DirectoryAddress("http://127.0.0.1:1")),
+            try #require(DirectoryAddress("http://127.0.0.1:\(port)"))
+        )
+        try await withRelay { _, relay in
+            try await withMember(at: [relay]) { callee in
+                try await eventually { callee.reach.status.home == relay }
+                let id = callee.endpoint.id
+                let directories = try DirectoryClient([down, mute])
+                try await withMember(at: [], { $0.directories = directories }) { caller in
+                    caller.reach.note([relay], of: id)
+                    for _ in 0..<2 {
+                        let connection = try await caller.reach.connect(to: id, at: [], timeout: .seconds(60))
+                        let incoming = try await next(callee.endpoint.established)
+                        try await exchange(connection, incoming)
+                        connection.close()
+                        _ = await incoming.closed()
+                    }
+                    // One that nobody knows is said to be out of reach.
+                    await #expect(throws: KithError(.unreachable, "")) {
+                        _ = try await caller.reach.connect(to: DeviceKey().id, at: [], timeout: .seconds(60))
+                    }
+                }
+            }
+        }
+        try await silent.close()
+    }
+
     @Test func `what a peer announces is used and kept, but not what leads to this very machine`() async throws {
         try await withRelay { _, relay in
             try await withMember(at: [relay]) { callee in

@@ -164,6 +164,68 @@ import Testing
         }
     }
 
+    @Test func `a thousand devices behind one address publish and look up, and nobody is refused`() async throws {
+        let folder = try TemporaryFolder()
+        try await withServer(in: folder.path) { server, address in
+            let keys = (0..<1_000).map { _ in DeviceKey() }
+            let refused = Mutex(0)
+            await withTaskGroup { group in
+                for part in 0..<16 {
+                    group.addTask {
+                        for key in keys[(keys.count * part / 16)..<(keys.count * (part + 1) / 16)] {
+                            do {
+                                let client = try DirectoryClient([address])
+                                let record = try DeviceRecord().signed(by: key, at: 1)
+                                let isKept = await client.publish(record).kept == [address]
+                                let isFound = try await client.resolve(key.id)?.record == record
+                                if !isKept || !isFound { refused.withLock { $0 += 1 } }
+                            } catch {
+                                refused.withLock { $0 += 1 }
+                            }
+                        }
+                    }
+                }
+            }
+            #expect(refused.withLock { $0 } == 0)
+            #expect(server.recordCount == 1_000)
+        }
+    }
+
+    @Test(.enabled(if: PythonPeer.isInstalled("http.server")))
+    func `a directory that tells of another, or what nobody has signed, is not believed`() async throws {
+        let folder = try TemporaryFolder()
+        try await withServer(in: folder.path) { _, honest in
+            try await PythonPeer.run("lying_directory.py", []) { peer in
+                struct Listening: Decodable { var port: UInt16 }
+                let port = try await peer.next(Listening.self).port
+                let liar = try #require(DirectoryAddress("http://127.0.0.1:\(port)"))
+                let (genuine, other) = (
+                    try record("a.example", at: 5), try DeviceRecord().signed(by: DeviceKey(), at: 9)
+                )
+                var forged = try record("b.example", at: 9).body
+                forged[0] ^= 1
+                #expect(try await DirectoryClient([honest]).publish(genuine).kept == [honest])
+                for lie in [
+                    forged, other.body, [], [UInt8](repeating: 0, count: 80), [UInt8](repeating: 1, count: 9_999),
+                ] {
+                    peer.send(Hex.encode(lie))
+                    struct Ready: Decodable { var bytes: Int }
+                    #expect(try await peer.next(Ready.self).bytes == lie.count)
+                    await #expect(throws: KithError(.corrupt, "")) { try await DirectoryClient([liar]).resolve(key.id) }
+                    let client = try DirectoryClient([liar, honest])
+                    #expect(try await client.resolve(key.id)?.record == genuine)
+                }
+                // One that was put back to before does not count beside one that was not.
+                peer.send(Hex.encode(try record("old.example", at: 4).body))
+                struct Ready: Decodable { var bytes: Int }
+                _ = try await peer.next(Ready.self)
+                var options = DirectoryClient.Options()
+                options.grace = .seconds(60)
+                #expect(try await DirectoryClient([liar, honest], options: options).resolve(key.id)?.record == genuine)
+            }
+        }
+    }
+
     @Test func `a directory that is full keeps those it has`() async throws {
         let folder = try TemporaryFolder()
         try await withServer(
