@@ -11,10 +11,15 @@ enum Change {
           expire 1 SECONDS        its router forgets mappings that were idle so long
           mtu 1 BYTES             packets to the internet are no larger
           quality 1 LEVEL         makes its way to the internet bad: 1 is good, 9 hardly works, 0 is a cable again
+          distance NAME MS        makes the round trip from there to the internet so long; NAME is a router (r1, r2, m1, m2)
+                                  or a server (relay1, relay2, directory)
           quit                    ends the lab, as the end of the input does
         """
 
     static func make(_ words: [String], in network: Network) throws {
+        if words.count == 3, words[0] == "distance" {
+            return try network.move(words[1], away: try count(words[2], 0...10_000), by: program)
+        }
         guard words.count >= 2, let number = Int(words[1]), (1...2).contains(number) else {
             throw LabError("a change is a word and the device it is for, 1 or 2: nat 1 symmetric")
         }

@@ -21,7 +21,6 @@ final class Network {
         var uplink = Uplink.home
         /// The last byte of each router's public address, which changes when the provider gives another.
         fileprivate var hosts: [Uplink: Int]
-        fileprivate var links: [Uplink: Process] = [:]
 
         init(_ number: Int, _ kind: Kind) {
             self.number = number
@@ -48,6 +47,8 @@ final class Network {
     let prefix: String
     let sides: [Side]
     private var spaces: [String] = []
+    /// The programs that stand for long or bad ways to the internet, by whose they are.
+    private var links: [String: Process] = [:]
 
     /// Makes it; needs root.
     init(_ first: Kind, _ second: Kind) throws {
@@ -236,44 +237,59 @@ final class Network {
 
     /// Makes the way of a router to the internet as bad as a level, or a cable again.
     func degrade(_ side: Side, to level: Level?, by program: String) throws {
-        let uplink = side.uplink
-        let router = side.router(uplink)
-        if let link = side.links.removeValue(forKey: uplink) {
-            link.terminate()
-            link.waitUntilExit()
-        } else {
-            try ip("internet", "link", "delete", router)
-        }
-        if let level {
-            let link = Process()
-            link.executableURL = URL(fileURLWithPath: program)
-            link.arguments =
-                ["--left-space", path(router), "--right-space", path("internet"), "--left-device", "wan"]
-                + ["--right-device", router] + level.options
-            let (input, output) = (Pipe(), Pipe())
-            (link.standardInput, link.standardOutput) = (input, output)
-            try link.run()
-            side.links[uplink] = link
-            // Its first line says that the devices are there.
-            guard !output.fileHandleForReading.availableData.isEmpty else {
-                throw LabError("kith-link did not join \(router) with the internet")
+        try replaceWay(of: side, side.uplink, by: level?.options, program)
+    }
+
+    /// Makes the way from a router or server to the internet long, by its round trip in milliseconds; 0 is a cable again.
+    func move(_ name: String, away milliseconds: Int, by program: String) throws {
+        let options = milliseconds == 0 ? nil : ["--delay", "\(Double(milliseconds) / 2)ms"]
+        if let host = Self.servers[name] { return try replaceWay(of: name, host: host, by: options, program) }
+        for side in sides {
+            for uplink in Uplink.allCases where side.router(uplink) == name {
+                return try replaceWay(of: side, uplink, by: options, program)
             }
-            try connect(router, host: side.hosts[uplink] ?? 0)
-        } else {
-            try attach(router, host: side.hosts[uplink] ?? 0)
         }
+        throw LabError("\(name) is no router and no server")
+    }
+
+    private func replaceWay(of side: Side, _ uplink: Uplink, by options: [String]?, _ program: String) throws {
+        let router = side.router(uplink)
+        try replaceWay(of: router, host: side.hosts[uplink] ?? 0, by: options, program)
         try ip(
             "internet", "-6", "route", "replace", "\(side.prefix6(uplink))::/64", "via",
             "2a01:4f8:77:ff::\(side.hosts[uplink] ?? 0)", "dev", router)
         try filter(side, uplink)
     }
 
+    /// Joins a namespace with the internet by kith-link, or by a cable when there are no options.
+    private func replaceWay(of name: String, host: Int, by options: [String]?, _ program: String) throws {
+        if let link = links.removeValue(forKey: name) {
+            link.terminate()
+            link.waitUntilExit()
+        } else {
+            try ip("internet", "link", "delete", name)
+        }
+        guard let options else { return try attach(name, host: host) }
+        let link = Process()
+        link.executableURL = URL(fileURLWithPath: program)
+        link.arguments =
+            ["--left-space", path(name), "--right-space", path("internet"), "--left-device", "wan"]
+            + ["--right-device", name] + options
+        let (input, output) = (Pipe(), Pipe())
+        (link.standardInput, link.standardOutput) = (input, output)
+        try link.run()
+        links[name] = link
+        // Its first line says that the devices are there.
+        guard !output.fileHandleForReading.availableData.isEmpty else {
+            throw LabError("kith-link did not join \(name) with the internet")
+        }
+        try connect(name, host: host)
+    }
+
     /// Removes everything, with what runs inside.
     func remove() {
-        for side in sides {
-            for link in side.links.values { link.terminate() }
-            side.links = [:]
-        }
+        for link in links.values { link.terminate() }
+        links = [:]
         for name in spaces { Self.delete(space(name)) }
         spaces = []
     }
