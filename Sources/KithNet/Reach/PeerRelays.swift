@@ -50,12 +50,14 @@ struct PeerRelays {
     }
 
     /// Uses the relays that a connected device announces: now, or when it may choose others again.
+    ///
+    /// One that was at none so far has just come to its relays, and need not wait.
     mutating func announced(
         _ relays: [RelayAddress], by device: DeviceID, own: Set<RelayAddress>, at now: ContinuousClock.Instant
     ) {
         if let entry = entries[device] {
             entries[device]?.lastUse = now
-            guard entry.nextChange <= now else {
+            guard entry.nextChange <= now || entry.relays.isEmpty else {
                 entries[device]?.pending = relays
                 return
             }

@@ -54,6 +54,17 @@ import Testing
         #expect(peers.relays.isEmpty)
     }
 
+    @Test func `a device that was at no relay need not wait until it is found at one`() throws {
+        var peers = PeerRelays()
+        peers.announced([], by: device, own: [], at: start)
+        try peers.announced(relays(1), by: device, own: [], at: start + .milliseconds(20))
+        #expect(try peers.relays == Set(relays(1)))
+        // It comes to others by way of none no sooner.
+        peers.announced([], by: device, own: [], at: start + .milliseconds(30))
+        try peers.announced(relays(2), by: device, own: [], at: start + .milliseconds(40))
+        #expect(try peers.relays == Set(relays(1)))
+    }
+
     @Test(arguments: [
         "http://127.0.0.1:80", "http://127.9.9.9:80", "http://[::1]:80", "http://localhost:80", "http://a.localhost:80",
         "http://169.254.169.254", "http://[fe80::1]:80", "http://[::ffff:127.0.0.1]:80",
