@@ -52,6 +52,13 @@ final class Dial: @unchecked Sendable {
     private static let secondThought = TimeAmount.milliseconds(60)
     /// Ends the race when nothing else has come of it.
     private var grace: Scheduled<Void>?
+    /// The bounds of the time the other addresses have once every relay has said that the device is not there: who is
+    /// reached at all answers within a round trip.
+    private static let lastChance: (shortest: Duration, longest: Duration) = (.milliseconds(200), .seconds(2))
+    /// True when the relays have said so.
+    private var isHopeless = false
+    /// The times at which the attempts through relays began.
+    private var begun: [NetworkAddress: ContinuousClock.Instant] = [:]
     private(set) var isOver = false
     /// Indicates whether a caller wants to send queries before the handshake is complete.
     var isEarly: Bool { waiters.contains { $0.isEarly } }
@@ -94,6 +101,12 @@ final class Dial: @unchecked Sendable {
     /// Tries more addresses, before those that were not tried yet: the peer has just been heard there.
     func add(_ addresses: [NetworkAddress]) {
         guard !isOver else { return }
+        // It has been heard, or may be at another relay.
+        if isHopeless {
+            isHopeless = false
+            grace?.cancel()
+            grace = nil
+        }
         for address in addresses.reversed() where known.count < Self.maxAddresses && known.insert(address).inserted {
             untried.insert(address, at: 0)
             self.addresses.append(address)
@@ -123,7 +136,7 @@ final class Dial: @unchecked Sendable {
         if let attempt, attempt.engine.statistics.packetsReceived > 0 { return }
         let closed = PortClosed(address: address)
         if grace == nil, !endpoint.isOwn(address) {
-            grace = endpoint.loop.scheduleTask(in: Self.patience) { [weak self] in self?.giveUp(closed) }
+            grace = endpoint.loop.scheduleTask(in: Self.patience) { [weak self] in self?.giveUp(closed.error) }
         }
         if let attempt { return attempt.portIsClosed(closed) }
         untried.removeAll { $0 == address }
@@ -131,10 +144,11 @@ final class Dial: @unchecked Sendable {
         if untried.isEmpty, attempts.isEmpty { finish(.failure(failure ?? closed.error)) }
     }
 
-    /// Fails the dial: one machine says that no Kith is running there, and nothing came from the other addresses.
-    private func giveUp(_ closed: PortClosed) {
+    /// Fails the dial: a machine says that no Kith is running there, or the relays that the device is not, and nothing
+    /// came from the other addresses.
+    private func giveUp(_ error: KithError) {
         guard !isOver, !attempts.contains(where: { $0.engine.statistics.packetsReceived > 0 }) else { return }
-        finish(.failure(closed.error))
+        finish(.failure(error))
     }
 
     private func timedOut(_ promise: Promise<Result<Connection, KithError>>, after timeout: Duration) {
@@ -175,11 +189,12 @@ final class Dial: @unchecked Sendable {
             do {
                 let driver = try endpoint.dial(address, for: self)
                 attempts.append(driver)
+                if RelayedAddresses.link(of: address) != nil { begun[address] = .now }
                 driver.service()
                 // Sending can fail on the spot, and then this very method has run again already.
                 guard !isOver, stagger == nil, !untried.isEmpty else { return }
                 // A relay has no head start over the first address: where that is near, it wins by itself.
-                if RelayedAddresses.link(of: address) != nil { continue }
+                if isHopeless || RelayedAddresses.link(of: address) != nil { continue }
                 stagger = endpoint.loop.scheduleTask(in: endpoint.stagger) { self.tryNext() }
                 return
             } catch {
@@ -241,6 +256,24 @@ final class Dial: @unchecked Sendable {
         attempt.leaveDial()
         endpoint.forget(attempt)
         attempt.abandon(CloseReason(origin: .local, code: error.code, message: error.message))
+        tryNext()
+        hurry(error, after: begun[address].map { .now - $0 } ?? .zero)
+    }
+
+    /// Tries the addresses that are left all at once, and not for long: no relay leads to the device.
+    ///
+    /// `roundTrip` is the time in which the last one said so.
+    private func hurry(_ error: KithError, after roundTrip: Duration) {
+        let isRelayed = { (address: NetworkAddress) in RelayedAddresses.link(of: address) != nil }
+        guard !isOver, !attempts.contains(where: { isRelayed($0.dialed) }), !untried.contains(where: isRelayed) else {
+            return
+        }
+        isHopeless = true
+        grace?.cancel()
+        let chance = min(max(roundTrip * 2, Self.lastChance.shortest), Self.lastChance.longest)
+        grace = endpoint.loop.scheduleTask(in: .nanoseconds(chance.clampedNanoseconds)) { [weak self] in
+            self?.giveUp(error)
+        }
         tryNext()
     }
 

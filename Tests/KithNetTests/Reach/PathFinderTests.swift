@@ -182,7 +182,7 @@ struct PathFinderTests {
     }
 
     @Test(.timeLimit(.minutes(1)))
-    func `a device that is not at its relay fails the attempt at once`() async throws {
+    func `a device that is not at its relay fails the attempt at once, whatever addresses are silent`() async throws {
         let relay = MemoryRelay(loss: 0, delay: 1_000_000, seed: 11)
         try await withEndpoint(.v4, Self.options) { endpoint in
             relay.connect(endpoint, as: 3)
@@ -195,8 +195,14 @@ struct PathFinderTests {
                 }
             }
             defer { telling.cancel() }
-            await #expect(throws: KithError(.unreachable, "")) {
-                _ = try await endpoint.connect(to: peer, at: [], through: [3], timeout: .seconds(60))
+            try await withRawSocket(to: endpoint) { silent in
+                for addresses in [[], [NetworkAddress(ipv4: 0x7F00_0001, port: silent.port)]] {
+                    let error = await #expect(throws: KithError(.unreachable, "")) {
+                        _ = try await endpoint.connect(to: peer, at: addresses, through: [3], timeout: .seconds(60))
+                    }
+                    // That of an address which was waited for to the end would be another.
+                    #expect(error?.message.contains("is not connected to its relay") == true)
+                }
             }
         }
     }
