@@ -270,6 +270,15 @@ let tests: [Target] = [
 // A link between two network namespaces, and networks with NATs, for tests and benchmarks; those are Linux's (Tools).
 #if os(Linux)
 let linkTools: [Target] = [
+    .executableTarget(
+        name: "kith-directory-load",
+        dependencies: [
+            "KithWire", "KithIdentity", "KithReach",
+            .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
+            .product(name: "NIOHTTP1", package: "swift-nio"),
+        ],
+        path: "Tools/DirectoryLoad"),
     .executableTarget(name: "kith-link", path: "Tools/Link"),
     .executableTarget(
         name: "kith-lab", dependencies: [.product(name: "ArgumentParser", package: "swift-argument-parser")],

@@ -109,6 +109,7 @@ import Testing
         let machine = try Machine("directory")
         for (arguments, reason) in [
             (["directory"], "--data DIR, or --etcd URL"),
+            (["directory", "--data", "x", "--etcd", "http://a"], "Choose where"),
             (["directory", "--etcd", "10.0.0.5"], "http://10.0.0.5:2379"),
             (["directory", "--etcd", "http://a:b@c"], "http://10.0.0.5:2379"),
             (["directory", "--etcd", "http://a", "--etcd-user", "u"], "go together"),

@@ -14,13 +14,14 @@ struct DirectoryCommand: AsyncParsableCommand {
         abstract: "Serve a directory: who knows a device's key learns which relay it is at.",
         discussion: helpText(
             """
-              kith directory --data DIR                        on this machine, at port 8053
+              kith directory --data DIR                        on this machine, port 8053
               kith directory --data DIR --listen 0.0.0.0:8053  for others
               kith directory --data DIR --origin dir.example.org --dns 203.0.113.5:53
-              kith directory --etcd http://10.0.0.5:2379,http://10.0.0.6:2379 --listen 0.0.0.0:8053
-                                                               one of several that share their records
-              curl http://127.0.0.1:8053/pkarr/KEY | xxd       a record; KEY in z-base-32
+              kith directory --etcd http://10.0.0.5:2379       one of several that share
+              curl http://127.0.0.1:8053/pkarr/KEY | od -c     a record of KEY
               dig @203.0.113.5 TXT _iroh.KEY.dir.example.org   the same over DNS
+
+            KEY is a device's key in z-base-32, 52 letters; HTTP also takes a DeviceID as `kith status` shows it.
 
             Devices put a record of at most 1072 bytes there, signed by their key: which relay they are at, and
             addresses only if their owner wants that. Records are those of pkarr and iroh; a record that is not
@@ -38,7 +39,7 @@ struct DirectoryCommand: AsyncParsableCommand {
 
             DIR is the directory's own, not a device's. The process may be killed at any moment.
 
-            With --etcd records are kept in etcd (3.4 or later, by its JSON gateway) in place of DIR, and any number of
+            With --etcd URL,URL,… records are kept in etcd (3.4 or later, by its JSON gateway) in place of DIR, and any number of
             directories answer from memory what any of them was told. While etcd is away they answer what they know, and
             new records wait (the publisher is told 202, and GET /healthz says "degraded"). Relays that are given the
             same --etcd write who is connected to them; that is not signed by the devices, so it is not served to them:
@@ -82,7 +83,10 @@ struct DirectoryCommand: AsyncParsableCommand {
     }
 
     func validate() throws {
-        guard (globals.data == nil) != (etcd.endpoints == nil) else {
+        guard globals.data == nil || etcd.endpoints == nil else {
+            throw ValidationError("Choose where the records are kept: in the folder of --data, or in --etcd.")
+        }
+        guard globals.data != nil || etcd.endpoints != nil else {
             throw ValidationError(
                 "Say where the records are to be kept: --data DIR, or --etcd URL to share them with other directories.")
         }

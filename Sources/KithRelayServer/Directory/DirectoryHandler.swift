@@ -104,14 +104,17 @@ final class DirectoryHandler: ChannelInboundHandler {
         default: break
         }
         if path.hasPrefix("/relay/"), isRead {
-            return DeviceID(zBase32: path.dropFirst("/relay/".count)).map { .place($0) } ?? .missing
+            return device(path.dropFirst("/relay/".count)).map { .place($0) } ?? .missing
         }
         guard path.hasPrefix("/pkarr/") else { return .missing }
-        let device = DeviceID(zBase32: path.dropFirst("/pkarr/".count))
+        let device = device(path.dropFirst("/pkarr/".count))
         if head.method == .PUT { return device.map { .write($0) } ?? .badWrite }
         guard isRead else { return .wrongMethod }
         return device.map { .read($0) } ?? .missing
     }
+
+    /// A key as pkarr writes it, or as Kith shows it to people.
+    private static func device(_ text: Substring) -> DeviceID? { DeviceID(zBase32: text) ?? DeviceID(String(text)) }
 
     private func answer(_ head: HTTPRequestHead, _ context: ChannelHandlerContext) {
         switch Self.request(head) {
