@@ -36,41 +36,39 @@ import Testing
         }
     }
 
+    /// Publishes one new device after the other until a record is not kept.
+    private static func write(
+        to address: DirectoryAddress, by client: DirectoryClient, at time: UInt64, _ answered: Answered
+    ) async {
+        // An empty record is always short enough.
+        while let record = try? DeviceRecord().signed(by: DeviceKey(), at: time),
+            await client.publish(record).kept == [address]
+        { answered.add(record) }
+    }
+
     @Test func `killed while it writes, it opens again with everything it said it keeps`() async throws {
         let machine = try Machine("directory")
         var kept: [SignedRecord] = []
+        var writers: [Task<Void, Never>] = []
         for round in 0..<4 {
             kept += try await withDirectory(machine, [], isKilled: true) { address, started in
                 #expect(started.records >= kept.count)
                 for record in kept.suffix(20) {
                     #expect(try await DirectoryClient([address]).resolve(record.device)?.record == record)
                 }
-                let answered = Mutex<[SignedRecord]>([])
+                // It is killed amid these: when forty have been answered, others are on their way.
+                let answered = Answered()
                 let client = try DirectoryClient([address])
-                // It is killed amid these: when the first forty have been answered, the others are on their way.
-                let writers = Task {
-                    await withTaskGroup { group in
-                        for _ in 0..<8 {
-                            group.addTask {
-                                while !Task.isCancelled {
-                                    guard
-                                        let record = try? DeviceRecord().signed(by: DeviceKey(), at: UInt64(round + 1)),
-                                        await client.publish(record).kept == [address]
-                                    else { return }
-                                    answered.withLock { $0.append(record) }
-                                }
-                            }
-                        }
-                    }
+                for _ in 0..<8 {
+                    writers.append(Task { await Self.write(to: address, by: client, at: UInt64(round + 1), answered) })
                 }
-                try await eventually { answered.withLock { $0.count } >= 40 }
-                let before = answered.withLock { $0 }
-                Task {
-                    try await Task.sleep(for: .seconds(1))  // Real time: the process is killed meanwhile.
-                    writers.cancel()
-                }
+                try await eventually { answered.records.count >= 40 }
+                let before = answered.records
                 return before
             }
+            // Nobody answers them any more.
+            for writer in writers { await writer.value }
+            writers = []
         }
         #expect(kept.count >= 160)
         await machine.remove()
@@ -128,4 +126,11 @@ import Testing
         }
         await machine.remove()
     }
+}
+
+/// The records that a directory has said it keeps.
+private final class Answered: Sendable {
+    private let all = Mutex<[SignedRecord]>([])
+    var records: [SignedRecord] { all.withLock { $0 } }
+    func add(_ record: SignedRecord) { all.withLock { $0.append(record) } }
 }

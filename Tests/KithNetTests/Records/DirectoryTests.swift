@@ -164,29 +164,34 @@ import Testing
         }
     }
 
+    /// Publishes a device's record, and looks it up; false when either is refused.
+    private static func isServed(_ key: DeviceKey, by address: DirectoryAddress) async -> Bool {
+        do {
+            let client = try DirectoryClient([address])
+            let record = try DeviceRecord().signed(by: key, at: 1)
+            let isKept = await client.publish(record).kept == [address]
+            return try await client.resolve(key.id)?.record == record && isKept
+        } catch {
+            return false
+        }
+    }
+
     @Test func `a thousand devices behind one address publish and look up, and nobody is refused`() async throws {
         let folder = try TemporaryFolder()
         try await withServer(in: folder.path) { server, address in
             let keys = (0..<1_000).map { _ in DeviceKey() }
-            let refused = Mutex(0)
-            await withTaskGroup { group in
+            let refused = await withTaskGroup(of: Int.self) { group in
                 for part in 0..<16 {
+                    let share = Array(keys[(keys.count * part / 16)..<(keys.count * (part + 1) / 16)])
                     group.addTask {
-                        for key in keys[(keys.count * part / 16)..<(keys.count * (part + 1) / 16)] {
-                            do {
-                                let client = try DirectoryClient([address])
-                                let record = try DeviceRecord().signed(by: key, at: 1)
-                                let isKept = await client.publish(record).kept == [address]
-                                let isFound = try await client.resolve(key.id)?.record == record
-                                if !isKept || !isFound { refused.withLock { $0 += 1 } }
-                            } catch {
-                                refused.withLock { $0 += 1 }
-                            }
-                        }
+                        var refused = 0
+                        for key in share where !(await Self.isServed(key, by: address)) { refused += 1 }
+                        return refused
                     }
                 }
+                return await group.reduce(0, +)
             }
-            #expect(refused.withLock { $0 } == 0)
+            #expect(refused == 0)
             #expect(server.recordCount == 1_000)
         }
     }
