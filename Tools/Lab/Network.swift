@@ -126,7 +126,9 @@ final class Network {
         try ip("internet", "route", "replace", "\(address)/32", "dev", name)
         try ip("internet", "route", "replace", "\(address6)/128", "dev", name)
         try ip(name, "route", "replace", "default", "via", Self.first, "dev", "wan", "onlink", "src", address)
-        try ip(name, "-6", "route", "replace", "default", "via", "2a01:4f8:77:ff::1", "dev", "wan", "onlink")
+        // Neighbours are told of addresses of that very cable alone.
+        try ip("internet", "address", "replace", "fe80::1/64", "dev", name, "nodad")
+        try ip(name, "-6", "route", "replace", "default", "via", "fe80::1", "dev", "wan")
     }
 
     // MARK: - Changes
