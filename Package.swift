@@ -283,6 +283,14 @@ let linkTools: [Target] = [
     .executableTarget(
         name: "kith-lab", dependencies: [.product(name: "ArgumentParser", package: "swift-argument-parser")],
         path: "Tools/Lab"),
+    .executableTarget(
+        name: "kith-relay-load",
+        dependencies: [
+            "KithIdentity", "KithReach",
+            .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
+            .product(name: "NIOSSL", package: "swift-nio-ssl"),
+            .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        ], path: "Tools/RelayLoad"),
 ]
 let linkTests: [Target] = [
     .testTarget(

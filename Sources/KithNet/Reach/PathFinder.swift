@@ -45,6 +45,8 @@ final class PathFinder: @unchecked Sendable {
     /// Probe time-outs in a row along the path in use, after which the next path carries everything as well.
     private var silences = 0
     private static let patience = 2
+    /// True from a change of this device's network until the path in use is known to work, or is another.
+    private var isDoubted = false
 
     init(driver: ConnectionDriver, peer: DeviceID, state: ReachState) {
         self.driver = driver
@@ -131,6 +133,8 @@ final class PathFinder: @unchecked Sendable {
         switch event {
         case .validated(let path), .changed(let path):
             silences = 0
+            if case .changed = event { isDoubted = false }
+            relieve(by: path)
             if path.local.kind == .socket {
                 puncher.isProven(path.remote, socket: spare(path.local.number), at: now)
             } else if attempts[path.local.number] != nil {
@@ -163,11 +167,27 @@ final class PathFinder: @unchecked Sendable {
     private func isSilent(_ path: PathAddress) {
         silences.saturatingAdd(1)
         guard silences >= Self.patience else { return }
-        let others = driver.engine.paths.filter { !$0.isActive && $0.isValidated && $0.address != path }
-        let best = others.min { ($0.rank, $0.roundTrip ?? .max) < ($1.rank, $1.roundTrip ?? .max) }
-        guard let best else { return }
-        driver.engine.sendOnBoth(best.address, at: .now())
+        guard let best = standby(to: path) else { return }
+        driver.engine.sendOnBoth(best, at: .now())
         silences = 0
+    }
+
+    /// The best of the other paths that are proven.
+    private func standby(to path: PathAddress?) -> PathAddress? {
+        let others = driver.engine.paths.filter { !$0.isActive && $0.isValidated && $0.address != path }
+        return others.min { ($0.rank, $0.roundTrip ?? .max) < ($1.rank, $1.roundTrip ?? .max) }?.address
+    }
+
+    /// Has a path that was just proven carry everything as well, where the one in use may lead nowhere any more.
+    ///
+    /// Nothing was measured there yet, so its time-outs come late; the first acknowledgement decides.
+    private func relieve(by path: PathAddress) {
+        guard let active = driver.engine.paths.first(where: \.isActive) else { return }
+        if active.address == path {
+            isDoubted = false
+        } else if isDoubted || !active.isValidated {
+            driver.engine.sendOnBoth(path, at: .now())
+        }
     }
 
     /// The ways to reach this device have changed, perhaps because it is on another network.
@@ -178,6 +198,8 @@ final class PathFinder: @unchecked Sendable {
             puncher.networkChanged(at: now)
             // The engine looks by itself whether it still works, and says when it does not.
             if let direct = directPath { puncher.isProven(direct.remote, at: now) }
+            isDoubted = true
+            if let best = standby(to: nil) { driver.engine.sendOnBoth(best, at: .now()) }
         }
         if sendNews() { puncher.newsHere(at: now) }
         finish()

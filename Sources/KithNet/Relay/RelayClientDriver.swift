@@ -91,6 +91,13 @@ final class RelayClientDriver {
             backoff.reset()
             open()
         case .connected:
+            // Nothing comes back to an address that this device does not have any more.
+            if let local = link?.channel.localAddress.flatMap({ NetworkAddress($0) }), !local.isLoopback,
+                !LocalAddresses.interfaceAddresses().contains(where: { $0.hasSameIP(as: local) })
+            {
+                backoff.reset()
+                return failed("this device has another address now", attempt: attempt)
+            }
             keepAlive?.check()
             tick()
         case .idle, .connecting, .denied, .closed: break
