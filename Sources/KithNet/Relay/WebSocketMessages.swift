@@ -75,7 +75,7 @@ package struct WebSocketInbox {
     private static func contents(of frame: WebSocketFrame) -> ByteBuffer {
         var data = frame.data
         if let key = frame.maskKey {
-            data.applyWebSocketMask(Array(key), from: data.readerIndex)
+            data.applyWebSocketMask(key.reduce(0) { $0 << 8 | UInt32($1) }, from: data.readerIndex)
         }
         return data
     }
@@ -108,18 +108,15 @@ extension ByteBuffer {
         if let mask { writeInteger(mask) }
         let start = writerIndex
         writeImmutableBuffer(contents)
-        if let mask {
-            applyWebSocketMask((0..<4).map { UInt8(truncatingIfNeeded: mask >> (24 - 8 * UInt32($0))) }, from: start)
-        }
+        if let mask { applyWebSocketMask(mask, from: start) }
     }
 
-    /// Applies a masking key to all bytes from an index on.
-    fileprivate mutating func applyWebSocketMask(_ key: [UInt8], from index: Int) {
+    /// Applies a masking key, its first byte the highest, to all bytes from an index on.
+    fileprivate mutating func applyWebSocketMask(_ mask: UInt32, from index: Int) {
         let skipped = index - readerIndex
         // Eight bytes at a time: every byte of every datagram passes here.
-        var word: UInt64 = 0
-        for byte in (key + key).reversed() { word = word << 8 | UInt64(byte) }
-        word = UInt64(littleEndian: word)
+        let half = UInt64(mask.byteSwapped)
+        let word = UInt64(littleEndian: half << 32 | half)
         unsafe withUnsafeMutableReadableBytes { bytes in
             var position = skipped
             while position + 8 <= bytes.count {
@@ -128,7 +125,7 @@ extension ByteBuffer {
                 position += 8
             }
             while position < bytes.count {
-                unsafe bytes[position] ^= key[(position - skipped) % 4]
+                unsafe bytes[position] ^= UInt8(truncatingIfNeeded: half >> UInt64(8 * ((position - skipped) % 4)))
                 position += 1
             }
         }

@@ -33,6 +33,10 @@ final class RelayClientHandler: ChannelInboundHandler {
     /// Small frames of the relay's own, which come before all else.
     private var control = ByteBuffer()
     private var queue: FairSendQueue<ByteBuffer>
+    /// Frames that nothing stands before: written already, and sent with the next ``pump()``.
+    private var ready = ByteBuffer()
+    /// The frames of that kind since the last ``pump()``, and the bytes in them.
+    private var passed = (frames: UInt64(0), bytes: UInt64(0))
     private var droppedBefore: UInt64 = 0
     /// True between queueing and sending.
     private var isTouched = false
@@ -53,6 +57,8 @@ final class RelayClientHandler: ChannelInboundHandler {
 
     /// The bytes written at once: a full record of TLS.
     private static let batch = 16 << 10
+    /// The most bytes that pass by the queue before they are sent: more waits there, each sender's for its turn.
+    private static let passingLimit: UInt64 = 64 << 10
     /// The most bytes of the relay's own frames that wait.
     private static let controlLimit = 16 << 10
 
@@ -89,6 +95,7 @@ final class RelayClientHandler: ChannelInboundHandler {
         }
         state = .closing
         queue.removeAll()
+        (ready, passed) = (ByteBuffer(), (0, 0))
         cached = nil
         context = nil
     }
@@ -264,9 +271,27 @@ final class RelayClientHandler: ChannelInboundHandler {
 
     /// Queues a frame of another client; true when this is the first since the last ``pump()``.
     func enqueue(_ frame: ByteBuffer, from sender: DeviceID, at now: ContinuousClock.Instant) -> Bool {
-        queue.append(frame, size: frame.readableBytes, from: sender, at: now)
+        if !pass(frame) { queue.append(frame, size: frame.readableBytes, from: sender, at: now) }
         defer { isTouched = true }
         return !isTouched
+    }
+
+    /// Writes a frame at once where none has to wait: most of the time none has.
+    private func pass(_ frame: ByteBuffer) -> Bool {
+        guard queue.isEmpty, sending == nil, passed.bytes < Self.passingLimit, let context, context.channel.isWritable
+        else { return false }
+        let length = frame.readableBytes
+        if ready.readableBytes == 0 { ready = context.channel.allocator.buffer(capacity: Self.batch + length + 16) }
+        ready.writeWebSocketFrame(.binary, frame, mask: nil)
+        passed.frames += 1
+        passed.bytes += UInt64(length)
+        if ready.readableBytes >= Self.batch { writeReady(context) }
+        return true
+    }
+
+    private func writeReady(_ context: ChannelHandlerContext) {
+        context.write(wrapOutboundOut(ready), promise: nil)
+        ready = ByteBuffer()
     }
 
     func sendGone(_ key: DeviceID) {
@@ -293,12 +318,14 @@ final class RelayClientHandler: ChannelInboundHandler {
         isTouched = false
         guard let context else { return }
         let channel = context.channel
-        var (frames, bytes) = (UInt64(0), UInt64(0))
-        var hasWritten = false
+        var (frames, bytes) = passed
+        var hasWritten = frames > 0
+        passed = (0, 0)
+        if ready.readableBytes > 0 { writeReady(context) }
         let now = ContinuousClock.now
         while channel.isWritable {
             var batch = control
-            control.clear()
+            control = ByteBuffer()
             if let again = sendsAgainAt, now >= again { sendsAgainAt = nil }
             while batch.readableBytes < Self.batch, sendsAgainAt == nil, let frame = queue.next(at: now) {
                 if batch.readableBytes == 0, batch.capacity < Self.batch {
@@ -377,6 +404,7 @@ final class RelayClientHandler: ChannelInboundHandler {
         let channel = context.channel
         control.writeWebSocketFrame(.connectionClose, ByteBuffer(integer: code), mask: nil)
         queue.removeAll()
+        (ready, passed) = (ByteBuffer(), (0, 0))
         // Whether or not it fits: the channel takes it, and forgets it with the socket.
         context.writeAndFlush(wrapOutboundOut(control)).whenComplete { _ in channel.close(promise: nil) }
         control.clear()
