@@ -132,7 +132,7 @@ package struct RelayBackoff: Hashable, Sendable {
 /// When the clients of a relay that restarts are to come back: not all at once.
 package struct RestartSchedule: Hashable, Sendable {
     /// The time it takes until the relay is there again, in milliseconds.
-    package static let away: UInt32 = 250
+    package static let away: UInt32 = 100
     /// The time clients try for, in milliseconds.
     package static let tryFor: UInt32 = 30_000
 

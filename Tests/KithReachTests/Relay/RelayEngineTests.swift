@@ -168,8 +168,8 @@ import Testing
             guard case .restarting(let delay, 30_000) = schedule.frame(using: &random) else { return UInt32.max }
             return delay
         }
-        #expect((delays.min() ?? 0) >= 250)
-        #expect((delays.max() ?? .max) <= 5_250)
+        #expect((delays.min() ?? 0) >= 100)
+        #expect((delays.max() ?? .max) <= 5_100)
         #expect(Set(delays).count > 2_500)
         #expect(RestartSchedule(clients: .max).spread == 10_000)
     }
