@@ -6,6 +6,9 @@ enum FuzzedPortMapping {
     private static let gateway = NetworkAddress(ipv4: (192, 168, 1, 1), port: 5_351)
     private static let local = NetworkAddress(ipv4: (192, 168, 1, 2), port: 4_433)
 
+    private static let gateway6 = NetworkAddress(ipv6: 0xFE80 << 48, 1, port: 5_351, zone: 2)
+    private static let local6 = NetworkAddress(ipv6: 0x2001_0DB8_0077_0000, 2, port: 4_433)
+
     private static func mapper(at now: ContinuousClock.Instant) -> PortMapper {
         var random = SeededRandom(seed: 1)
         var mapper = PortMapper(gateway: gateway, local: local, using: &random)
@@ -17,7 +20,13 @@ enum FuzzedPortMapping {
     /// A datagram, read in each way, from the router and from another.
     static func gateway(_ bytes: [UInt8]) {
         let now = ContinuousClock.Instant.now
-        if let location = UPnPSearch.location(in: bytes, from: gateway) {
+        if let location = UPnPSearch.location(in: bytes, from: gateway6, to: local6) {
+            let server = location.server
+            precondition(
+                server.ip == gateway6.ip || server.networkPrefix == local6.networkPrefix && server.ip != local6.ip,
+                "A router describes itself")
+        }
+        if let location = UPnPSearch.location(in: bytes, from: gateway, to: local) {
             precondition(location.server.ip == gateway.ip, "A router describes itself")
             precondition(!location.path.utf8.contains { $0 <= 32 || $0 > 126 }, "A path is one word")
         }
@@ -46,6 +55,26 @@ enum FuzzedPortMapping {
         if let element = try? XMLElement(document: answer.body) {
             precondition(element.all(element.name).count <= XMLElement.maxElements, "A document is bounded")
         }
+        answer4(answer, at: now)
+        var random = SeededRandom(seed: 1)
+        var client = UPnPClient(gateway: gateway6, local: local6, using: &random)
+        client.start(at: now)
+        client.receive(gatewaySeeds[6], from: gateway6, at: now)
+        precondition(client.nextExchange() != nil, "The description is read")
+        for number in 1...UInt64(16) {
+            client.receive(answer, to: number, at: now)
+            if client.state == .found { client.map(at: now) }
+            while let exchange = client.nextExchange() {
+                precondition(exchange.server.networkPrefix == local6.networkPrefix, "Only the router is asked")
+            }
+            if case .mapped(let mapping) = client.state {
+                precondition(mapping.external == local6, "A pinhole is at the device's own address")
+            }
+        }
+        precondition(client.release().map { $0.server.networkPrefix == local6.networkPrefix } ?? true)
+    }
+
+    private static func answer4(_ answer: HTTPAnswer, at now: ContinuousClock.Instant) {
         var random = SeededRandom(seed: 1)
         var client = UPnPClient(gateway: gateway, local: local, using: &random)
         client.start(at: now)
@@ -79,6 +108,11 @@ enum FuzzedPortMapping {
                 LOCATION: http://192.168.1.1:5000/rootDesc.xml\r\n\r\n
                 """.utf8),
             [2, 0x80, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9] + [UInt8](repeating: 0, count: 12), [0, 0, 0, 1],
+            Array(
+                """
+                HTTP/1.1 200 OK\r\nST: urn:schemas-upnp-org:device:InternetGatewayDevice:1\r
+                LOCATION: http://[2001:db8:77::1]:5000/rootDesc.xml\r\n\r\n
+                """.utf8),
         ]
     }()
 
@@ -97,7 +131,21 @@ enum FuzzedPortMapping {
             <s:Envelope><s:Body><s:Fault><detail><UPnPError><errorCode>725</errorCode></UPnPError></detail>\
             </s:Fault></s:Body></s:Envelope>
             """
-        return [description, address, refusal].map { Array("HTTP/1.1 200 OK\r\n\r\n\($0)".utf8) }
+        let firewall = """
+            <?xml version="1.0"?><root><device><serviceList><service><serviceType>\
+            urn:schemas-upnp-org:service:WANIPv6FirewallControl:1</serviceType><controlURL>/ctl/6</controlURL></service>\
+            </serviceList></device></root>
+            """
+        let status = """
+            <s:Envelope><s:Body><u:GetFirewallStatusResponse><FirewallEnabled>1</FirewallEnabled>\
+            <InboundPinholeAllowed>1</InboundPinholeAllowed></u:GetFirewallStatusResponse></s:Body></s:Envelope>
+            """
+        let pinhole = """
+            <s:Envelope><s:Body><u:AddPinholeResponse><UniqueID>7</UniqueID></u:AddPinholeResponse></s:Body></s:Envelope>
+            """
+        return [description, address, refusal, firewall, status, pinhole].map {
+            Array("HTTP/1.1 200 OK\r\n\r\n\($0)".utf8)
+        }
             + [Array("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n<a/>\r\n0\r\n\r\n".utf8)]
     }()
 }

@@ -69,6 +69,19 @@ public struct NAT64Prefix: Hashable, Sendable {
         return NetworkAddress(ip: bytes, port: ipv4.port)
     }
 
+    /// The prefix that stands for the whole internet of IPv4 (RFC 6052 §2.1).
+    public static let wellKnownPrefix = NAT64Prefix(NetworkAddress(ipv6: 0x64_FF9B << 32, 0, port: 0), length: 96)
+
+    /// The address by which an address is reached where there is no IPv4; itself for one of IPv6, or of no other network.
+    ///
+    /// The prefix of the whole internet stands for no private address (RFC 6052 §3.1).
+    public func way(to address: NetworkAddress) -> NetworkAddress {
+        guard !address.isLoopback, !address.isLinkLocal, !address.isMulticast, !address.isUnspecified,
+            !(address.isPrivate && self == Self.wellKnownPrefix)
+        else { return address }
+        return self.address(of: address) ?? address
+    }
+
     private func ipv4(in address: NetworkAddress) -> UInt32? {
         let bytes = address.ip
         guard bytes.count == 16 else { return nil }

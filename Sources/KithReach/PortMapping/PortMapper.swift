@@ -31,7 +31,7 @@ package struct PortMapper: Sendable {
 
     /// Makes a mapper for the router at `gateway`; `local` is this device's address there, with its port.
     ///
-    /// Of IPv6, only PCP is tried: it lets packets in at the address that the device has.
+    /// Of IPv6, PCP and UPnP are tried: they let packets in at the address that the device has.
     package init(gateway: NetworkAddress, local: NetworkAddress, using random: inout some RandomNumberGenerator) {
         self.gateway = gateway
         let nonce = PCPNonce(using: &random)
@@ -53,11 +53,10 @@ package struct PortMapper: Sendable {
         pcp.start(at: now)
         if gateway.isIPv6 {
             natPMP.abandon()
-            upnp.abandon()
         } else {
             natPMP.start(at: now)
-            upnp.start(at: now)
         }
+        upnp.start(at: now)
     }
 
     /// What gives back everything that the router may have been asked for.

@@ -9,6 +9,9 @@ package import KithWire
 ///
 /// Only the router itself is believed and asked: an answer to a search counts when it came from the router's address
 /// and names a description there, whose services are there, too.
+///
+/// Of IPv6 it is a pinhole in the router's firewall (WANIPv6FirewallControl): packets to the address that the device has
+/// are let in. There a router may name another of its addresses, of the network that the device is in.
 package struct UPnPClient: Sendable {
     /// Where it stands.
     package enum State: Hashable, Sendable {
@@ -41,6 +44,8 @@ package struct UPnPClient: Sendable {
     private enum Action: Hashable {
         case describe, externalAddress, addAny
         case add(port: UInt16, lifetime: UInt32)
+        case firewallStatus, addPinhole
+        case updatePinhole(UInt16)
 
         var name: String {
             switch self {
@@ -48,6 +53,9 @@ package struct UPnPClient: Sendable {
             case .externalAddress: "GetExternalIPAddress"
             case .addAny: "AddAnyPortMapping"
             case .add: "AddPortMapping"
+            case .firewallStatus: "GetFirewallStatus"
+            case .addPinhole: "AddPinhole"
+            case .updatePinhole: "UpdatePinhole"
             }
         }
     }
@@ -85,6 +93,8 @@ package struct UPnPClient: Sendable {
     private var alternatives: [UInt16]
     private var refresh: ContinuousClock.Instant?
     private var mappedPort: UInt16?
+    /// The router's number of the pinhole.
+    private var pinhole: UInt16?
     private var end: ContinuousClock.Instant?
 
     /// Makes a client; `random` chooses the ports that are asked for when others are taken.
@@ -112,21 +122,43 @@ package struct UPnPClient: Sendable {
     /// Asks for the mapping.
     package mutating func map(at now: ContinuousClock.Instant) {
         state = .mapping
+        guard !local.isIPv6 else { return addPinhole(at: now) }
         add(service?.findsPorts == true ? .addAny : .add(port: local.port, lifetime: Self.lifetime), at: now)
+    }
+
+    /// The address without its port, as SOAP has it.
+    private var localHost: String {
+        let text = local.description.dropLast(String(local.port).utf8.count + 1)
+        return local.isIPv6 ? String(text.dropFirst().prefix { $0 != "%" && $0 != "]" }) : String(text)
+    }
+
+    private mutating func addPinhole(at now: ContinuousClock.Instant) {
+        guard let service else { return fail(.unsupported) }
+        let arguments = [
+            ("RemoteHost", ""), ("RemotePort", "0"), ("InternalClient", localHost), ("InternalPort", "\(local.port)"),
+            ("Protocol", "17"), ("LeaseTime", "\(Self.lifetime)"),
+        ]
+        perform(.addPinhole, service.request(Action.addPinhole.name, arguments), service.control, at: now)
+    }
+
+    private mutating func updatePinhole(_ number: UInt16, at now: ContinuousClock.Instant) {
+        guard let service else { return fail(.unsupported) }
+        let action = Action.updatePinhole(number)
+        let arguments = [("UniqueID", "\(number)"), ("NewLeaseTime", "\(Self.lifetime)")]
+        perform(action, service.request(action.name, arguments), service.control, at: now)
     }
 
     private mutating func add(_ action: Action, at now: ContinuousClock.Instant) {
         guard let service else { return fail(.unsupported) }
         let (port, lifetime): (UInt16, UInt32) =
             if case .add(let port, let lifetime) = action { (port, lifetime) } else { (local.port, Self.lifetime) }
-        let internalHost = String(local.description.prefix { $0 != ":" })
         perform(
             action,
             service.request(
                 action.name,
                 [
                     ("NewRemoteHost", ""), ("NewExternalPort", "\(port)"), ("NewProtocol", "UDP"),
-                    ("NewInternalPort", "\(local.port)"), ("NewInternalClient", internalHost), ("NewEnabled", "1"),
+                    ("NewInternalPort", "\(local.port)"), ("NewInternalClient", localHost), ("NewEnabled", "1"),
                     ("NewPortMappingDescription", "Kith"), ("NewLeaseDuration", "\(lifetime)"),
                 ]), service.control, at: now)
     }
@@ -142,12 +174,18 @@ package struct UPnPClient: Sendable {
     /// Ends; returns the request that gives the mapping back, when there is one.
     package mutating func release() -> Exchange? {
         defer {
-            (state, mappedPort) = (.idle, nil)
+            (state, mappedPort, pinhole) = (.idle, nil, nil)
             (pending, refresh, started, end) = (nil, nil, nil, nil)
             (datagrams, exchanges) = ([], [])
         }
-        guard let service, let port = mappedPort else { return nil }
+        guard let service else { return nil }
         exchangeCount += 1
+        if let pinhole {
+            return Exchange(
+                number: exchangeCount, server: service.control.server,
+                request: service.request("DeletePinhole", [("UniqueID", "\(pinhole)")]))
+        }
+        guard let port = mappedPort else { return nil }
         let arguments = [("NewRemoteHost", ""), ("NewExternalPort", "\(port)"), ("NewProtocol", "UDP")]
         return Exchange(
             number: exchangeCount, server: service.control.server,
@@ -167,7 +205,7 @@ package struct UPnPClient: Sendable {
         _ datagram: [UInt8], from source: NetworkAddress, at now: ContinuousClock.Instant
     ) {
         guard state == .searching, source.hasSameIP(as: gateway),
-            let found = UPnPSearch.location(in: datagram, from: gateway)
+            let found = UPnPSearch.location(in: datagram, from: gateway, to: local)
         else { return }
         state = .reading
         location = found
@@ -183,9 +221,13 @@ package struct UPnPClient: Sendable {
         switch asked.action {
         case .describe:
             guard let answer, answer.status == 200, let location,
-                let service = UPnPService(description: answer.body, at: location)
+                let service = UPnPService(description: answer.body, at: location, isIPv6: local.isIPv6)
             else { return fail(.unsupported) }
             self.service = service
+            if local.isIPv6 {
+                let action = Action.firewallStatus
+                return perform(action, service.request(action.name), service.control, at: now)
+            }
             perform(.externalAddress, service.request(Action.externalAddress.name), service.control, at: now)
         case .externalAddress:
             guard let answer, case .done(let values) = UPnPAnswer(answer, to: asked.action.name),
@@ -194,7 +236,14 @@ package struct UPnPClient: Sendable {
             else { return fail(.refused("it is not connected itself")) }
             external = address
             state = .found
-        case .addAny, .add:
+        case .firewallStatus:
+            guard let answer, case .done(let values) = UPnPAnswer(answer, to: asked.action.name) else {
+                return fail(.malformed)
+            }
+            guard Self.isTrue(values["FirewallEnabled"]) else { return fail(.refused(UPnPAnswer.reason(702))) }
+            guard Self.isTrue(values["InboundPinholeAllowed"]) else { return fail(.refused(UPnPAnswer.reason(703))) }
+            state = .found
+        case .addAny, .add, .addPinhole, .updatePinhole:
             guard let answer = answer.flatMap({ UPnPAnswer($0, to: asked.action.name) }) else {
                 return lost(.malformed, at: now)
             }
@@ -210,6 +259,14 @@ package struct UPnPClient: Sendable {
             }
             mapped(port, lifetime: Self.lifetime, at: now)
         case (.done, .add(let port, let lifetime)): mapped(port, lifetime: lifetime, at: now)
+        case (.done(let values), .addPinhole):
+            guard let number = values["UniqueID"].flatMap({ UInt16($0) }) else { return fail(.malformed) }
+            opened(number, at: now)
+        case (.done, .updatePinhole(let number)): opened(number, at: now)
+        // The router has forgotten it: it was started anew.
+        case (.refused(704), .updatePinhole):
+            pinhole = nil
+            addPinhole(at: now)
         // Only for ever: until it is given back, or the router is started anew.
         case (.refused(725), .add(let port, let lifetime)) where lifetime != 0:
             add(.add(port: port, lifetime: 0), at: now)
@@ -222,6 +279,18 @@ package struct UPnPClient: Sendable {
         default: fail(.malformed)
         }
     }
+
+    private mutating func opened(_ number: UInt16, at now: ContinuousClock.Instant) {
+        pinhole = number
+        external = local.withPort(0)
+        end = now + .seconds(Self.lifetime)
+        refresh = now + Self.refreshInterval
+        state = .mapped(
+            PortMapping(external: local, local: local, lifetime: .seconds(Self.lifetime), method: .upnp))
+    }
+
+    /// A boolean of UPnP.
+    private static func isTrue(_ text: String?) -> Bool { ["1", "true", "yes"].contains(text?.lowercased()) }
 
     private mutating func mapped(_ port: UInt16, lifetime: UInt32, at now: ContinuousClock.Instant) {
         guard let external else { return fail(.malformed) }
@@ -250,7 +319,7 @@ package struct UPnPClient: Sendable {
             while searchesSent < Self.searches.count, started + Self.searches[searchesSent] <= now {
                 searchesSent += 1
                 // Some routers hear their own address alone, some the group alone.
-                for server in [UPnPSearch.group, gateway] {
+                for server in [UPnPSearch.group(beside: gateway), gateway] {
                     datagrams += UPnPSearch.datagrams(to: server).map { ($0, server) }
                 }
             }
@@ -261,6 +330,10 @@ package struct UPnPClient: Sendable {
             return lost(.silent, at: now)
         }
         if let end, end <= now, pending == nil { return fail(.silent) }
+        if let due = refresh, due <= now, pending == nil, case .mapped = state, let pinhole {
+            refresh = nil
+            updatePinhole(pinhole, at: now)
+        }
         if let due = refresh, due <= now, pending == nil, case .mapped(let mapping) = state, let port = mappedPort {
             refresh = nil
             add(.add(port: port, lifetime: mapping.lifetime == nil ? 0 : Self.lifetime), at: now)

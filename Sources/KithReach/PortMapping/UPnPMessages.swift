@@ -22,6 +22,14 @@ package struct UPnPLocation: Hashable, Sendable {
         self.init(server: server, path: path.isEmpty ? "/" : String(path))
     }
 
+    /// The same place in the zone of a router, where the address is one of the link alone.
+    func inZone(of gateway: NetworkAddress) -> UPnPLocation {
+        guard server.isIPv6, server.isLinkLocal, server.zone == 0 else { return self }
+        let (high, low) = server.halves
+        let zoned = NetworkAddress(ipv6: high, low, port: server.port, zone: gateway.zone)
+        return UPnPLocation(server: zoned, path: path) ?? self
+    }
+
     private init?(server: NetworkAddress, path: String) {
         guard path.utf8.count <= Self.maxPath, path.utf8.allSatisfy({ (33...126).contains($0) }) else { return nil }
         (self.server, self.path) = (server, path)
@@ -31,7 +39,7 @@ package struct UPnPLocation: Hashable, Sendable {
     package func resolving(_ text: String) -> UPnPLocation? {
         if text.lowercased().hasPrefix("http://") {
             guard let other = UPnPLocation(text), other.server.hasSameIP(as: server) else { return nil }
-            return other
+            return other.inZone(of: server)
         }
         if text.hasPrefix("/") { return UPnPLocation(server: server, path: text) }
         let folder = path.prefix { $0 != "?" }
@@ -40,13 +48,22 @@ package struct UPnPLocation: Hashable, Sendable {
     }
 
     /// The address and port, as HTTP names them.
-    var host: String { server.description }
+    var host: String {
+        // A zone is this device's alone.
+        let (high, low) = server.halves
+        return server.isIPv6 ? NetworkAddress(ipv6: high, low, port: server.port).description : server.description
+    }
 }
 
 /// The search for a router by UPnP (SSDP).
 package enum UPnPSearch {
     /// The group at which devices listen.
     package static let group = NetworkAddress(ipv4: (239, 255, 255, 250), port: 1_900)
+    /// The group of a family, on a router's link.
+    static func group(beside gateway: NetworkAddress) -> NetworkAddress {
+        gateway.isIPv6 ? NetworkAddress(ipv6: 0xFF02 << 48, 0xC, port: group.port, zone: gateway.zone) : group
+    }
+
     /// The devices that are searched; those of version 2 answer for version 1 as well, but not all do.
     static let targets = [1, 2].map { "urn:schemas-upnp-org:device:InternetGatewayDevice:\($0)" }
 
@@ -56,7 +73,7 @@ package enum UPnPSearch {
             Array(
                 """
                 M-SEARCH * HTTP/1.1\r
-                HOST: \(server)\r
+                HOST: \(server.isIPv6 ? "[FF02::C]:1900" : server.description)\r
                 MAN: "ssdp:discover"\r
                 MX: 1\r
                 ST: \(target)\r
@@ -68,13 +85,19 @@ package enum UPnPSearch {
 
     /// Reads an answer; returns where the description of the router is.
     ///
-    /// `nil` for what is no answer of a router, and for a place on another host than `source`.
-    package static func location(in datagram: [UInt8], from source: NetworkAddress) -> UPnPLocation? {
+    /// `nil` for what is no answer of a router, and for a place on another host than `source`; of IPv6, where a router has
+    /// an address of its link and others, for one outside the network of `local`.
+    package static func location(
+        in datagram: [UInt8], from source: NetworkAddress, to local: NetworkAddress
+    ) -> UPnPLocation? {
         guard datagram.count <= 2_048, let answer = try? HTTPAnswer(datagram, isAll: true), answer.status == 200,
             let target = answer["ST"], targets.contains(target), let text = answer["LOCATION"],
-            let location = UPnPLocation(text), location.server.hasSameIP(as: source)
+            let location = UPnPLocation(text),
+            location.server.hasSameIP(as: source)
+                || local.isIPv6 && location.server.isIPv6 && !local.isLinkLocal && !location.server.hasSameIP(as: local)
+                    && location.server.networkPrefix == local.networkPrefix
         else { return nil }
-        return location
+        return location.inZone(of: source)
     }
 }
 
@@ -85,6 +108,9 @@ package struct UPnPService: Hashable, Sendable {
         "urn:schemas-upnp-org:service:\($0)"
     }
 
+    /// The service that opens the firewall for IPv6.
+    static let firewall = "urn:schemas-upnp-org:service:WANIPv6FirewallControl:1"
+
     /// Its type.
     package let type: String
     /// The place where it is asked.
@@ -93,13 +119,13 @@ package struct UPnPService: Hashable, Sendable {
     /// True when it finds a free port by itself (IGD 2).
     package var findsPorts: Bool { type == Self.types[0] }
 
-    /// Finds the best one in a router's description; `nil` when there is none on the router itself.
-    package init?(description: [UInt8], at location: UPnPLocation) {
+    /// Finds the best one of a family in a router's description; `nil` when there is none on the router itself.
+    package init?(description: [UInt8], at location: UPnPLocation, isIPv6: Bool = false) {
         // A damaged description is as good as none.
         guard let root = try? XMLElement(document: description) else { return nil }
         let base = root["URLBase"].flatMap { $0.isEmpty ? nil : location.resolving($0) } ?? location
         let services = root.all("service")
-        for type in Self.types {
+        for type in isIPv6 ? [Self.firewall] : Self.types {
             for service in services where service["serviceType"] == type {
                 guard let text = service["controlURL"], let control = base.resolving(text) else { continue }
                 (self.type, self.control) = (type, control)
@@ -159,6 +185,9 @@ package enum UPnPAnswer: Hashable, Sendable {
     static func reason(_ code: Int) -> String {
         switch code {
         case 401, 602: "it cannot do that"
+        case 701: "it has no room for more"
+        case 702: "its firewall is off, so that there is nothing to open"
+        case 703: "its owner does not let devices open the firewall"
         case 606: "this device is not allowed to, or the router has that switched off"
         case 718: "the ports are taken"
         case 728: "it has no room for more"

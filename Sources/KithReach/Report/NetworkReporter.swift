@@ -49,11 +49,11 @@ package struct NetworkReporter: Sendable {
 
     // MARK: - What happens
 
-    /// Notes that a server is asked now, from the socket that QUIC uses.
-    package mutating func asked(_ server: NetworkAddress, at now: ContinuousClock.Instant) {
+    /// Notes that a server is asked now, from the socket that QUIC uses; by a NAT64, one of IPv4 is.
+    package mutating func asked(_ server: NetworkAddress, byNAT64: Bool = false, at now: ContinuousClock.Instant) {
         questions += 1
         if orders.count < 64 || orders[server] != nil { orders[server] = orders[server] ?? questions }
-        if server.isIPv6 { firstAsked6 = firstAsked6 ?? now } else { firstAsked4 = firstAsked4 ?? now }
+        if server.isIPv6, !byNAT64 { firstAsked6 = firstAsked6 ?? now } else { firstAsked4 = firstAsked4 ?? now }
     }
 
     /// Notes what a server that was asked has answered.

@@ -290,8 +290,9 @@ private func mapping(_ method: PortMapping.Method, _ port: UInt16 = 50_001, _ li
         #expect(mapper.nextUpdate() == .mapped(mapping(.pcp)))
 
         let search = Router(speaks: [.upnp]).searchAnswer!
-        #expect(UPnPSearch.location(in: search, from: gateway) != nil)
-        #expect(UPnPSearch.location(in: search, from: NetworkAddress(ipv4: (192, 168, 1, 3), port: 1_900)) == nil)
+        #expect(UPnPSearch.location(in: search, from: gateway, to: local) != nil)
+        let other = NetworkAddress(ipv4: (192, 168, 1, 3), port: 1_900)
+        #expect(UPnPSearch.location(in: search, from: other, to: local) == nil)
         let place = UPnPLocation("http://192.168.1.1:5000/a/b.xml")!
         #expect(place.resolving("c")?.path == "/a/c" && place.resolving("/c")?.path == "/c")
         #expect(place.resolving("http://192.168.1.66/c") == nil && place.resolving("/c d\r\nX: y") == nil)
