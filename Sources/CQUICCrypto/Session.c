@@ -364,9 +364,23 @@ void kith_tls_free(kith_tls *tls) {
 
 // MARK: Credentials
 
-static int add_credential(kith_tls *tls, SSL_CREDENTIAL *credential) {
-    static const uint16_t sign[] = {SSL_SIGN_ED25519};
-    int ok = credential != NULL && SSL_CREDENTIAL_set1_signing_algorithm_prefs(credential, sign, 1)
+static uint16_t signature_of(const EVP_PKEY *key) {
+    switch (EVP_PKEY_id(key)) {
+        case EVP_PKEY_ED25519: return SSL_SIGN_ED25519;
+        case EVP_PKEY_RSA: return SSL_SIGN_RSA_PSS_RSAE_SHA256;
+        case EVP_PKEY_EC:
+            switch (EVP_PKEY_get_ec_curve_nid(key)) {
+                case NID_X9_62_prime256v1: return SSL_SIGN_ECDSA_SECP256R1_SHA256;
+                case NID_secp384r1: return SSL_SIGN_ECDSA_SECP384R1_SHA384;
+                default: return 0;
+            }
+        default: return 0;
+    }
+}
+
+static int add_credential(kith_tls *tls, SSL_CREDENTIAL *credential, const EVP_PKEY *key) {
+    const uint16_t sign[] = {signature_of(key)};
+    int ok = credential != NULL && sign[0] != 0 && SSL_CREDENTIAL_set1_signing_algorithm_prefs(credential, sign, 1)
           && SSL_add1_credential(tls->ssl, credential);
     SSL_CREDENTIAL_free(credential);
     if (!ok) ERR_clear_error();
@@ -376,14 +390,18 @@ static int add_credential(kith_tls *tls, SSL_CREDENTIAL *credential) {
 int kith_tls_add_raw_public_key(kith_tls *tls, const uint8_t *seed) {
     EVP_PKEY *key = EVP_PKEY_from_raw_private_key(EVP_pkey_ed25519(), seed, 32);
     if (key == NULL) return 0;
-    int ok = add_credential(tls, SSL_CREDENTIAL_new_raw_public_key(key));
+    int ok = add_credential(tls, SSL_CREDENTIAL_new_raw_public_key(key), key);
     EVP_PKEY_free(key);
     return ok;
 }
 
-int kith_tls_add_certificates(
-    kith_tls *tls, const uint8_t *seed, const uint8_t *chain, const size_t *counts, size_t certificates) {
-    if (certificates == 0 || certificates > max_certificates) return 0;
+// Takes the key.
+static int add_chain(
+    kith_tls *tls, EVP_PKEY *key, const uint8_t *chain, const size_t *counts, size_t certificates) {
+    if (certificates == 0 || certificates > max_certificates) {
+        EVP_PKEY_free(key);
+        return 0;
+    }
     CRYPTO_BUFFER *buffers[max_certificates] = {NULL};
     int ok = 1;
     for (size_t i = 0; i < certificates && ok; i++) {
@@ -391,19 +409,33 @@ int kith_tls_add_certificates(
         chain += counts[i];
         ok = buffers[i] != NULL;
     }
-    EVP_PKEY *key = EVP_PKEY_from_raw_private_key(EVP_pkey_ed25519(), seed, 32);
     SSL_CREDENTIAL *credential = SSL_CREDENTIAL_new_x509();
     ok = ok && key != NULL && credential != NULL
       && SSL_CREDENTIAL_set1_cert_chain(credential, buffers, certificates)
       && SSL_CREDENTIAL_set1_private_key(credential, key);
     if (ok) {
-        ok = add_credential(tls, credential);
+        ok = add_credential(tls, credential, key);
     } else {
         SSL_CREDENTIAL_free(credential);
         ERR_clear_error();
     }
     EVP_PKEY_free(key);
     for (size_t i = 0; i < certificates; i++) CRYPTO_BUFFER_free(buffers[i]);
+    return ok;
+}
+
+int kith_tls_add_certificates(
+    kith_tls *tls, const uint8_t *seed, const uint8_t *chain, const size_t *counts, size_t certificates) {
+    EVP_PKEY *key = EVP_PKEY_from_raw_private_key(EVP_pkey_ed25519(), seed, 32);
+    return add_chain(tls, key, chain, counts, certificates);
+}
+
+int kith_tls_add_certificates_with_key(
+    kith_tls *tls, const uint8_t *key, size_t key_count, const uint8_t *chain, const size_t *counts,
+    size_t certificates) {
+    EVP_PKEY *parsed = d2i_AutoPrivateKey(NULL, &key, (long)key_count);
+    int ok = add_chain(tls, parsed, chain, counts, certificates);
+    ERR_clear_error();
     return ok;
 }
 

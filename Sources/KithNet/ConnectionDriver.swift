@@ -96,6 +96,8 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     private(set) var isRetired = false
     private var intake = StreamIntake.open
     private var portWatch = PortWatch()
+    /// The address at which the other end says that it sees this one's usual socket.
+    private var observed: NetworkAddress?
 
     private let scheduled = Mutex(Scheduling())
     /// The room `service` takes scheduled streams into.
@@ -341,6 +343,9 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
                 connection?.pathsChanged()
                 pathEvent(.changed(path))
             case .peerReflexiveAddress(let path): pathEvent(.peerReflexive(path))
+            case .observedAddress(let address, let path):
+                observed = endpoint.sockets.contains { $0.number == path.local.number } ? address : observed
+                reportObserved()
             case .pathFailed(let path):
                 if isCutOff { tryOtherAddress() }
                 pathEvent(.failed(path))
@@ -488,6 +493,13 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         pathFinder = finder
         if let stream = unreadControl { finder.opened(stream) }
         unreadControl = nil
+        reportObserved()
+    }
+
+    /// Passes on where a device sees this one, once that device is known.
+    private func reportObserved() {
+        guard pathFinder != nil, let observed, let peer = connection?.peerID else { return }
+        endpoint.reach?.onObservedAddress?(peer, observed)
     }
 
     /// The other end has opened a stream to say where it is.

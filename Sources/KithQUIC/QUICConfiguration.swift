@@ -110,6 +110,10 @@ public struct QUICConfiguration: Sendable {
     /// If both have agreed by a transport parameter (0x4B495448, empty), a client follows its server by the rules for
     /// servers. RFC 9000 §9 lets only clients move: Documentation/Deviations.md.
     public var eitherEndMoves = false
+    /// This end's part in address discovery (draft-ietf-quic-address-discovery); nil for none.
+    ///
+    /// Where the peer has the other part, or both, ``QUICConnection/Event/observedAddress(_:path:)`` tells what it reports.
+    public var addressDiscovery: AddressDiscoveryRole?
     /// The secret of this endpoint's stateless resets: 32 bytes that outlive connections.
     public var statelessResetKey: [UInt8]
     /// Takes one qlog record (JSON text sequence, RFC 7464) per call; nil costs nothing.
@@ -187,6 +191,7 @@ public struct QUICConfiguration: Sendable {
         parameters.maxDatagramFrameSize = UInt64(max(0, maxDatagramFrameSize))
         parameters.greaseQUICBit = true
         parameters.eitherEndMoves = eitherEndMoves
+        parameters.addressDiscovery = addressDiscovery
         return parameters
     }
 }

@@ -63,6 +63,7 @@ internal import KithWire
         var configuration = QUICConfiguration(
             credentials: [.rawPublicKey(seed: [UInt8](repeating: seed, count: 32))], alpn: ["fuzz"])
         configuration.verify = { _ in true }
+        configuration.addressDiscovery = .both
         return configuration
     }
 

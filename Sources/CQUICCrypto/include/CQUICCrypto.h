@@ -183,6 +183,11 @@ int kith_tls_add_raw_public_key(kith_tls *tls, const uint8_t *seed);
 int kith_tls_add_certificates(
     kith_tls *tls, const uint8_t *seed, const uint8_t *chain, const size_t *counts, size_t certificates);
 
+// The same with the leaf's private key as it stands in DER: PKCS #8, SEC 1 or PKCS #1; Ed25519, P-256, P-384 or RSA.
+int kith_tls_add_certificates_with_key(
+    kith_tls *tls, const uint8_t *key, size_t key_count, const uint8_t *chain, const size_t *counts,
+    size_t certificates);
+
 // Hands over CRYPTO bytes of one level, in order. 0: the handshake expects nothing at that level, or too much came.
 int kith_tls_provide(kith_tls *tls, int level, const uint8_t *bytes, size_t count);
 

@@ -2,6 +2,7 @@ import KithIO
 package import KithIdentity
 import KithQUIC
 package import KithReach
+package import KithWire
 
 /// The ways to reach this device, as it announces them to the devices it is connected to.
 package struct ReachInfo: Hashable, Sendable {
@@ -48,6 +49,8 @@ final class ReachState {
     var onPeerRelays: (@Sendable (DeviceID, _ relays: [RelayAddress]) -> Void)?
     /// Gets the device to which another path is used from now on, or a connection has ended.
     var onPathChange: (@Sendable (DeviceID) -> Void)?
+    /// Gets the address at which a device says that it sees this one.
+    var onObservedAddress: (@Sendable (DeviceID, NetworkAddress) -> Void)?
     /// Is called when the next port of a NAT that counts is to be found out.
     var onMappingWanted: (@Sendable () -> Void)?
     /// Is called when the machine has slept.
@@ -155,6 +158,12 @@ extension Endpoint {
     package func onPeerRelays(_ handler: @escaping @Sendable (DeviceID, _ relays: [RelayAddress]) -> Void) {
         let driver = self.driver
         driver.loop.execute { driver.reach?.onPeerRelays = handler }
+    }
+
+    /// Calls `handler` whenever a device says where it sees this one, from the event loop; it must not wait.
+    package func onObservedAddress(_ handler: @escaping @Sendable (DeviceID, NetworkAddress) -> Void) {
+        let driver = self.driver
+        driver.loop.execute { driver.reach?.onObservedAddress = handler }
     }
 
     /// The numbers of the links by which connections send now.

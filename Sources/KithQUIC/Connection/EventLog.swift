@@ -1,3 +1,5 @@
+import KithWire
+
 /// Writes what happens on a connection as qlog records (draft-ietf-quic-qlog-main-schema, JSON-SEQ).
 ///
 /// Each record is one RFC 7464 text: RS, a JSON object, a line feed. The first is the file's header.
@@ -64,6 +66,13 @@ struct EventLog {
         for side in ["client", "server"] {
             event("quic:key_updated", "{\"key_type\":\"\(side)_1rtt_secret\",\"trigger\":\"\(trigger)\"}", at: now)
         }
+    }
+
+    /// An OBSERVED_ADDRESS frame that was sent or received; no schema of qlog has one.
+    func observedAddress(_ address: NetworkAddress, sequence: UInt64, isSent: Bool, at now: Timestamp) {
+        event(
+            "kith:observed_address_\(isSent ? "sent" : "received")",
+            "{\"sequence\":\(sequence),\"address\":\"\(address)\"}", at: now)
     }
 
     func connected(at now: Timestamp) {

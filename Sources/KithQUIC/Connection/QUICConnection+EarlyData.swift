@@ -170,7 +170,9 @@ extension Frame {
     /// Indicates whether the frame may stand in a 0-RTT packet (RFC 9000 §12.4 table 3, §12.5).
     var isAllowedEarly: Bool {
         switch self {
-        case .acknowledgement, .crypto, .handshakeDone, .newToken, .pathResponse, .retireConnectionID: false
+        case .acknowledgement, .crypto, .handshakeDone, .newToken, .pathResponse, .retireConnectionID,
+            .observedAddress:
+            false
         default: true
         }
     }

@@ -1,3 +1,5 @@
+public import KithWire
+
 extension QUICConnection {
     /// An event on a connection.
     @nonexhaustive
@@ -47,6 +49,10 @@ extension QUICConnection {
         case pathValidated(PathAddress)
         /// A probe of the peer's came from an address that this end does not probe itself, and was answered there.
         case peerReflexiveAddress(PathAddress)
+        /// The peer reports that packets along a path come from this address: this end's, as the network shows it.
+        ///
+        /// It is the peer's word (``QUICConfiguration/addressDiscovery``). Comes again only when it changes.
+        case observedAddress(NetworkAddress, path: PathAddress)
         /// Nobody answered along a path; it is no longer held.
         case pathFailed(PathAddress)
         /// A probe time-out has passed, and nothing has come since something was sent along the path in use: the peer
@@ -87,6 +93,7 @@ extension QUICConnection {
             if case .datagram = event { waitingDatagramEvents -= 1 }
             return event
         }
+        if let (address, path) = discovery.nextNews() { return .observedAddress(address, path: path) }
         if let change = peerIDs.nextTokenChange() {
             switch change {
             case .added(let token): return .resetTokenAdded(token)

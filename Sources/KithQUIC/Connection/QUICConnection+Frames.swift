@@ -115,6 +115,8 @@ extension QUICConnection {
             if phase == .established { confirmHandshake(at: now) }
         case .newToken(let token): unsafe try receiveNewToken(token)
         case .datagram(let bytes): unsafe try receivedDatagram(bytes)
+        case .observedAddress(let sequence, let observed):
+            try receivedObservedAddress(observed, sequence: sequence, on: address, at: now)
         case .padding, .ping, .acknowledgement, .crypto, .stream, .connectionClose:
             preconditionFailure("handled where every packet's frames are")
         }
@@ -223,6 +225,7 @@ extension QUICConnection {
                 case .newConnectionID(let sequence): localIDs.announceAgain(sequence)
                 case .newToken: isNewTokenPending = true
                 case .retireConnectionID(let sequence): peerIDs.retirementLost(sequence)
+                case .observedAddress(let address): discovery.lost(on: address, inUse: path.address)
                 case .plpmtudProbe(let size, let path): plpmtudProbeLost(size, path: path, at: now)
                 default: break
                 }

@@ -129,6 +129,7 @@ extension QUICConnection {
         log?.connected(at: now)
         issueConnectionIDs()
         startPathMTUDiscovery()
+        reportAddress()
         if !isClient {
             // For a server complete is confirmed (RFC 9001 §4.1.2).
             isHandshakeDonePending = true

@@ -682,6 +682,7 @@ extension QUICConnection {
             let data = configuration.random()
             packet.writer.pathChallenge(data)
             packet.content.add(.pathChallenge(data))
+            if reportsAddresses { _ = writeObservedAddress(&packet, of: target.address, at: now) }
             if isActive, isLeading { packet.writer.ping() }
             target.validation?.sent(data, isFullSize: size >= 1200, interval: challengeInterval, at: now)
         }

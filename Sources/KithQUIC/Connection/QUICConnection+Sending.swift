@@ -124,7 +124,7 @@ extension QUICConnection {
     private var hasApplicationFrames: Bool {
         streams.hasPending && canUseStreams || isHandshakeDonePending || isPingPending
             || outgoingDatagrams.count > 0 || !localIDs.pending.isEmpty || !peerIDs.pending.isEmpty
-            || spaces[.application].cryptoSend.hasPending || isNewTokenPending
+            || spaces[.application].cryptoSend.hasPending || isNewTokenPending || discovery.isReportPending
     }
 
     /// Writes one unprotected 1-RTT packet of at most `buffer.count` bytes with room for its tag.
@@ -175,7 +175,7 @@ extension QUICConnection {
     private mutating func writeControl(_ packet: inout PacketBuilder, at now: Timestamp) {
         writeHandshakeDone(&packet)
         if spaces[.application].cryptoSend.hasPending { writeCrypto(&packet) }
-        if !localIDs.pending.isEmpty || !peerIDs.pending.isEmpty || isNewTokenPending {
+        if !localIDs.pending.isEmpty || !peerIDs.pending.isEmpty || isNewTokenPending || discovery.isReportPending {
             writeRareControl(&packet, at: now)
         }
         while let datagram = outgoingDatagrams.first {
@@ -195,6 +195,9 @@ extension QUICConnection {
     }
 
     private mutating func writeRareControl(_ packet: inout PacketBuilder, at now: Timestamp) {
+        if discovery.isReportPending, writeObservedAddress(&packet, of: path.address, at: now) {
+            discovery.isReportPending = false
+        }
         if isNewTokenPending, packet.writer.room >= 4 + AddressTokens.maximumLength {
             isNewTokenPending = false
             if let token = configuration.addressTokens?.laterToken(for: path.remote, at: now) {

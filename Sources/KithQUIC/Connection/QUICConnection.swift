@@ -56,6 +56,7 @@ public struct QUICConnection: ~Copyable {
     var otherPaths: [PathState] = []
     var pathAnswers: [PathAnswer] = []
     var probes = CandidateProbes()
+    var discovery = AddressReports()
     /// The path that everything is also sent along while the one in use is silent.
     var redundantPath: PathAddress?
     /// The number of the first packet sent so.

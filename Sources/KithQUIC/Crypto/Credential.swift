@@ -9,6 +9,10 @@ public enum Credential: Sendable {
     /// A certificate chain in DER, leaf first, and the 32-byte Ed25519 seed of the leaf's key.
     case x509(chain: [[UInt8]], seed: SecretBytes)
 
+    /// A certificate chain in DER, leaf first, and the leaf's private key in DER: PKCS #8, SEC 1 or PKCS #1, not
+    /// encrypted; Ed25519, ECDSA on P-256 or P-384, or RSA.
+    case certificate(chain: [[UInt8]], privateKey: SecretBytes)
+
     /// The same from a seed in an array, of which this keeps a copy that is cleared.
     public static func rawPublicKey(seed: [UInt8]) -> Credential { .rawPublicKey(seed: SecretBytes(seed)) }
 
@@ -23,7 +27,7 @@ extension Credential: CustomStringConvertible {
     public var description: String {
         switch self {
         case .rawPublicKey: "raw public key"
-        case .x509(let chain, _): "certificate chain of \(chain.count)"
+        case .x509(let chain, _), .certificate(let chain, _): "certificate chain of \(chain.count)"
         }
     }
 }

@@ -303,12 +303,25 @@ extension TLSSession {
             guard seed.count == 32 else { return false }
             return unsafe seed.withUnsafeBytes { unsafe kith_tls_add_raw_public_key(session, $0.bytePointer) == 1 }
         case .x509(let chain, let seed):
-            let counts = chain.map(\.count)
-            let joined = Array(chain.joined())
-            guard seed.count == 32, !joined.isEmpty else { return false }
-            return unsafe seed.withUnsafeBytes {
-                unsafe kith_tls_add_certificates(session, $0.bytePointer, joined, counts, counts.count) == 1
-            }
+            guard seed.count == 32 else { return false }
+            return unsafe add(chain, key: seed, isSeed: true, to: session)
+        case .certificate(let chain, let key): return unsafe add(chain, key: key, isSeed: false, to: session)
+        }
+    }
+}
+
+extension TLSSession {
+    private static func add(
+        _ chain: [[UInt8]], key: SecretBytes, isSeed: Bool, to session: OpaquePointer
+    ) -> Bool {
+        let counts = chain.map(\.count)
+        let joined = Array(chain.joined())
+        guard !joined.isEmpty else { return false }
+        return unsafe key.withUnsafeBytes { key in
+            unsafe isSeed
+                ? kith_tls_add_certificates(session, key.bytePointer, joined, counts, counts.count) == 1
+                : kith_tls_add_certificates_with_key(
+                    session, key.bytePointer, key.count, joined, counts, counts.count) == 1
         }
     }
 }

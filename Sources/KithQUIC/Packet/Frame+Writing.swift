@@ -1,3 +1,5 @@
+import KithWire
+
 // Encoders of the frames the connection itself sends. Stream frames and the windows are written by the stream
 // table, ACK frames by the list of received packets.
 extension PacketWriter {
@@ -73,6 +75,18 @@ extension PacketWriter {
         let count = min(reason.count, max(0, room - 2), 1024)
         varint(UInt64(count))
         bytes([UInt8](reason.prefix(count)))
+    }
+
+    /// The most bytes an OBSERVED_ADDRESS frame takes.
+    static let maximumObservedAddress = 4 + 8 + 16 + 2
+
+    /// Writes OBSERVED_ADDRESS.
+    mutating func observedAddress(sequence: UInt64, _ address: NetworkAddress) {
+        varint(address.isIPv6 ? FrameType.observedIPv6 : FrameType.observedIPv4)
+        varint(sequence)
+        bytes(address.ip)
+        byte(UInt8(address.port >> 8))
+        byte(UInt8(truncatingIfNeeded: address.port))
     }
 
     /// Writes DATAGRAM with its length.

@@ -1,4 +1,6 @@
-/// One QUIC frame as it stands in a decrypted packet (RFC 9000 §19, RFC 9221).
+import KithWire
+
+/// One QUIC frame as it stands in a decrypted packet (RFC 9000 §19, RFC 9221, draft-ietf-quic-address-discovery).
 ///
 /// Its byte runs are views into the packet: it lives no longer than that, and making one allocates nothing.
 @safe enum Frame {
@@ -24,6 +26,7 @@
     case applicationClose(code: UInt64, reason: UnsafeRawBufferPointer)
     case handshakeDone
     case datagram(UnsafeRawBufferPointer)
+    case observedAddress(sequence: UInt64, NetworkAddress)
 }
 
 /// An ACK frame whose ranges are still encoded; their bounds have been checked.
@@ -82,6 +85,8 @@ enum FrameType {
     static let handshakeDone: UInt64 = 0x1E
     static let datagram: UInt64 = 0x30
     static let datagramLength: UInt64 = 0x31
+    static let observedIPv4: UInt64 = 0x9F_81A6
+    static let observedIPv6: UInt64 = 0x9F_81A7
 }
 
 extension Frame {
@@ -171,8 +176,20 @@ extension Frame {
         case FrameType.handshakeDone: return .handshakeDone
         case FrameType.datagram: return unsafe .datagram(try reader.bytes(reader.remaining))
         case FrameType.datagramLength: return unsafe .datagram(try reader.prefixedBytes())
+        case FrameType.observedIPv4, FrameType.observedIPv6:
+            return try readObservedAddress(&reader, isIPv6: type == FrameType.observedIPv6)
         default: return nil
         }
+    }
+
+    private static func readObservedAddress(
+        _ reader: inout PacketReader, isIPv6: Bool
+    ) throws(Truncated) -> Frame? {
+        let sequence = try reader.varint()
+        let ip = unsafe [UInt8](try reader.bytes(isIPv6 ? 16 : 4))
+        let port = UInt16(try reader.byte()) << 8 | UInt16(try reader.byte())
+        guard let address = NetworkAddress(ip: ip, port: port) else { return nil }
+        return .observedAddress(sequence: sequence, address)
     }
 
     private static func readNewConnectionID(_ reader: inout PacketReader) throws(Truncated) -> Frame? {
@@ -235,7 +252,7 @@ extension Frame {
     @inline(__always)
     var isProbing: Bool {
         switch self {
-        case .padding, .pathChallenge, .pathResponse, .newConnectionID: true
+        case .padding, .pathChallenge, .pathResponse, .newConnectionID, .observedAddress: true
         default: false
         }
     }

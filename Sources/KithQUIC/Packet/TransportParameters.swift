@@ -27,6 +27,8 @@ struct TransportParameters: Hashable {
     var greaseQUICBit = false
     /// Indicates whether the sender lets a server move as a client may; a parameter of our own.
     var eitherEndMoves = false
+    /// The sender's part in address discovery; nil for none (draft-ietf-quic-address-discovery §4).
+    var addressDiscovery: AddressDiscoveryRole?
 
     private enum Identifier: UInt64, CaseIterable {
         case originalDestination = 0x00
@@ -51,6 +53,7 @@ struct TransportParameters: Hashable {
         case greaseQUICBit = 0x2AB2
         /// "KITH", from the range nobody registers in (RFC 9000 §22.3).
         case eitherEndMoves = 0x4B49_5448
+        case addressDiscovery = 0x9F81_A176
 
         /// Indicates whether only a server may send it.
         var isServerOnly: Bool {
@@ -99,6 +102,7 @@ struct TransportParameters: Hashable {
             bytes(.versionInformation, versions?.encoded)
             bytes(.greaseQUICBit, greaseQUICBit ? [] : nil)
             bytes(.eitherEndMoves, eitherEndMoves ? [] : nil)
+            if let addressDiscovery { number(.addressDiscovery, addressDiscovery.rawValue, default: .max) }
             writer.varint(27 + 31 * (grease % 1_000_000))
             writer.varint(grease % 8)
             for _ in 0..<grease % 8 { writer.byte(UInt8(truncatingIfNeeded: grease)) }
@@ -190,6 +194,8 @@ struct TransportParameters: Hashable {
         case .eitherEndMoves:
             guard unsafe value.isEmpty else { throw Self.outOfRange }
             eitherEndMoves = true
+        case .addressDiscovery:
+            addressDiscovery = AddressDiscoveryRole(rawValue: unsafe try Self.number(value, in: 0...2))
         }
     }
 

@@ -67,6 +67,8 @@ package enum SentItem: Hashable, Sendable {
     case newToken
     /// PATH_CHALLENGE.
     case pathChallenge(UInt64)
+    /// OBSERVED_ADDRESS, along a path; the newest observation is sent instead.
+    case observedAddress(PathAddress)
     /// A PLPMTUD probe of that many bytes, sent along the path with that number.
     case plpmtudProbe(Int, path: UInt32)
 }

@@ -1,4 +1,5 @@
 import KithTesting
+import KithWire
 import Testing
 
 @testable import KithQUIC
@@ -63,6 +64,40 @@ import Testing
             try roundTrip({ $0.datagram([1, 2, 3]) }) {
                 if case .datagram(let bytes) = $0 { Array(bytes) == [1, 2, 3] } else { false }
             })
+    }
+
+    @Test func `an observed address is read back as it was written, of either family`() throws {
+        let addresses = ["192.0.2.1:4433", "[2001:db8::1]:65535", "0.0.0.0:0"].compactMap { NetworkAddress($0) }
+        #expect(addresses.count == 3)
+        for (address, sequence) in zip(addresses, [0, 70_000, 1 << 62 - 1] as [UInt64]) {
+            #expect(
+                try roundTrip({ $0.observedAddress(sequence: sequence, address) }) {
+                    if case .observedAddress(sequence, address) = $0 {
+                        $0.isAckEliciting && $0.isProbing
+                    } else {
+                        false
+                    }
+                })
+        }
+    }
+
+    @Test func `an observed address has the bytes of the draft`() throws {
+        let ipv4: [UInt8] = [0x80, 0x9F, 0x81, 0xA6, 5, 192, 0, 2, 1, 0x11, 0x51]
+        let ipv6: [UInt8] =
+            [0x80, 0x9F, 0x81, 0xA7, 6] + [0x20, 1, 0x0D, 0xB8] + Array(repeating: 0, count: 11) + [1, 0, 7]
+        for (bytes, text) in [(ipv4, "192.0.2.1:4433"), (ipv6, "[2001:db8::1]:7")] {
+            let address = try #require(NetworkAddress(text))
+            var buffer = [UInt8](repeating: 0, count: 64)
+            let count = buffer.withUnsafeMutableBytes { buffer in
+                var writer = PacketWriter(buffer)
+                writer.observedAddress(sequence: bytes[4] == 5 ? 5 : 6, address)
+                return writer.count
+            }
+            #expect(Array(buffer[..<count]) == bytes)
+            for length in 4..<bytes.count {
+                #expect { try read(Array(bytes[..<length])) } throws: { ($0 as? TransportError)?.code == 0x7 }
+            }
+        }
     }
 
     @Test func `a stream frame without a length runs to the end of the packet`() throws {

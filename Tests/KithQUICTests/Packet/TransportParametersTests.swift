@@ -31,6 +31,18 @@ import Testing
         }
     }
 
+    @Test func `address discovery travels as the draft has it`() throws {
+        for role in [AddressDiscoveryRole.reports, .asks, .both] {
+            var parameters = TransportParameters()
+            parameters.addressDiscovery = role
+            let bytes = parameters.encoded(grease: 0)
+            let wanted: [UInt8] = [0xC0, 0, 0, 0, 0x9F, 0x81, 0xA1, 0x76, 1, UInt8(role.rawValue)]
+            #expect(bytes.indices.contains { bytes[$0...].starts(with: wanted) })
+            #expect(try TransportParameters.decode(bytes, fromServer: false).addressDiscovery == role)
+        }
+        #expect(try TransportParameters.decode([], fromServer: true).addressDiscovery == nil)
+    }
+
     @Test func `defaults are not sent and hold when absent`() throws {
         #expect(try TransportParameters.decode([], fromServer: false) == TransportParameters())
     }
@@ -53,6 +65,8 @@ import Testing
             [0x02, 15] + [UInt8](repeating: 0, count: 15),  // a short token
             [0x0F, 21] + [UInt8](repeating: 0, count: 21),  // a long id
             [0x04, 2, 5],  // cut short
+            [0xC0, 0, 0, 0, 0x9F, 0x81, 0xA1, 0x76, 1, 3],  // address discovery 3
+            [0xC0, 0, 0, 0, 0x9F, 0x81, 0xA1, 0x76, 0],  // address discovery without a value
             [0x04, 2, 5, 5],  // a number with something behind it
             [0x0D, 3, 1, 2, 3],  // no address
         ] as [[UInt8]])

@@ -157,6 +157,9 @@ struct Conversation {
         configuration.usesECN = random.chance(0.8)
         if random.chance(0.2) { configuration.udpPayloadSize = 9_000 }
         configuration.eitherEndMoves = random.chance(0.7)
+        if random.chance(0.7) {
+            configuration.addressDiscovery = AddressDiscoveryRole(rawValue: .random(in: 0...2, using: &random))
+        }
         return configuration
     }
 
@@ -267,7 +270,8 @@ struct Conversation {
             if isClient { isDrained.client = true } else { isDrained.server = true }
         case .connectionIDAdded, .connectionIDRetired, .resetTokenAdded, .resetTokenRetired, .handshakeConfirmed,
             .streamsAvailable, .datagram, .pathChanged,
-            .pathValidated, .pathFailed, .peerSilent, .peerReflexiveAddress, .newToken, .sessionTicket,
+            .pathValidated, .pathFailed, .peerSilent, .peerReflexiveAddress, .observedAddress, .newToken,
+            .sessionTicket,
             .earlyDataPossible, .earlyDataRejected:
             break
         }
