@@ -160,7 +160,7 @@ let floors: [[Target]] = [
         .target(
             name: "KithRelayServer",
             dependencies: [
-                "KithWire", "KithIdentity", "KithCommandLine", "KithReach", "KithNet", "CKithSystem",
+                "KithWire", "KithIdentity", "KithCommandLine", "KithQUIC", "KithReach", "KithNet", "CKithSystem",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "X509", package: "swift-certificates"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),

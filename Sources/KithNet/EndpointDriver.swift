@@ -28,7 +28,7 @@ import Synchronization
     let established: BoundedQueue<Connection>
     let localChanges = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
     let stagger: TimeAmount
-    private let configuration: QUICConfiguration
+    private var configuration: QUICConfiguration
     /// The tickets and tokens that peers gave for the next time.
     var sessionCache: SessionCache
     /// Validates the addresses of returning peers, and under load those of all peers.
@@ -50,6 +50,12 @@ import Synchronization
     let reach: ReachState?
     /// Takes what comes to a socket and is STUN, not QUIC.
     var onOtherDatagram: (@Sendable (_ bytes: [UInt8], _ from: NetworkAddress, _ socket: UInt32) -> Void)?
+    /// The NAT64 by which addresses of IPv4 are reached; nil where they are directly.
+    var nat64: NAT64Prefix?
+    /// The questions to servers that see its address, by the ids of their connections.
+    var observers: [ConnectionID: AddressObserver] = [:]
+    /// The number of those.
+    var observerCount = 0
     private var routes: [ConnectionID: ConnectionDriver] = [:]
     /// The connections by their stateless reset tokens, for datagrams that no connection ID routes.
     private var resets = StatelessResetTable<ConnectionDriver>(key: (0..<32).map { _ in .random(in: .min ... .max) })
@@ -121,6 +127,7 @@ import Synchronization
         configuration.udpPayloadSize = options.udpPayloadSize
         // It is chance which of two devices dialed, and either may be the one that is carried away.
         configuration.eitherEndMoves = true
+        configuration.addressDiscovery = options.findsPaths ? .both : nil
         configuration.requirePeerCredential = options.foreign == .refuse
         // Keys of this process: what it sealed dies with it, and with it the memory of what was repeated.
         configuration.sessionTickets = SessionTickets(acceptsEarlyData: options.earlyData)
@@ -141,6 +148,9 @@ import Synchronization
         network.nextSocket = UInt32(sockets.count)
         watchNetwork()
     }
+
+    /// Shows other credentials from now on.
+    func use(_ credentials: [Credential]) { configuration.credentials = credentials }
 
     // MARK: - Datagrams in
 
@@ -198,6 +208,9 @@ import Synchronization
         _ datagram: UnsafeMutableRawBufferPointer, _ header: DatagramHeader, from remote: NetworkAddress, ecn: UInt8,
         link: LocalLink, at now: Timestamp
     ) {
+        if !observers.isEmpty, link.kind == .socket, let observer = observers[header.destination] {
+            return unsafe observer.receive(datagram, from: remote, ecn: ecn)
+        }
         // Behind a link, any socket stands for the one a direct path will have.
         guard !isClosing, let socket = link.kind == .socket ? socket(link.number) : sockets.first else { return }
         // By connection id first: the QUIC bit tells nothing, and no id has the cookie where STUN has it.
@@ -459,7 +472,7 @@ import Synchronization
             return
         }
         // Addresses that stand for devices behind links are this endpoint's own to make.
-        var addresses = addresses.filter { RelayedAddresses.link(of: $0) == nil }
+        var addresses = ways(to: addresses).filter { RelayedAddresses.link(of: $0) == nil }
         if case .device(let peer) = target {
             addresses.insert(
                 contentsOf: links.filter { self.links[$0] != nil }.map { relayedAddress(of: peer, by: $0) }, at: 0)
@@ -539,7 +552,7 @@ import Synchronization
 
     /// Has an attempt to reach `target` that is under way try more addresses.
     func found(_ target: Dial.Target, at addresses: [NetworkAddress]) {
-        let addresses = addresses.filter { RelayedAddresses.link(of: $0) == nil }
+        let addresses = ways(to: addresses).filter { RelayedAddresses.link(of: $0) == nil }
         for dial in dials where dial.target == target { dial.add(addresses) }
     }
 
@@ -686,6 +699,7 @@ import Synchronization
         let reason = CloseReason(origin: .local, code: .closed, message: "the device is going offline")
         for driver in Array(drivers.values) { driver.close(code: reason.code, reason: reason.message) }
         for driver in Array(drivers.values) { driver.abandon(reason) }
+        for observer in Array(observers.values) { observer.end() }
         drivers = [:]
         routes = [:]
         resets.removeAll()

@@ -4,14 +4,20 @@ import KithTesting
 
 /// A home's router at end 0 of a bridged network: Debian's miniupnpd, which speaks PCP, NAT-PMP and UPnP.
 ///
-/// The device at end 1 has it as its default route. Its other side is an address of the internet: miniupnpd refuses
-/// those of documentation.
+/// The device at end 1 has it as its default route, of IPv6 by the address of its link, as routers announce themselves.
+/// Its other side is an address of the internet: miniupnpd refuses those of documentation.
 final class HomeRouter {
     /// The protocols it speaks.
     enum Speech {
         case all
         /// No PCP: such datagrams are dropped.
         case natPMPAndUPnP
+        case upnpAlone
+    }
+
+    /// The protocols by which it is asked to open its firewall for IPv6.
+    enum Speech6 {
+        case pcp
         case upnpAlone
     }
 
@@ -60,6 +66,17 @@ final class HomeRouter {
         ] {
             _ = try output(bridge.command(at: 1, ["ip"] + words))
         }
+        // Of IPv6, at once: nobody else can have these addresses.
+        try here(["sysctl", "-qw", "net.ipv6.conf.all.forwarding=1", "net.ipv6.conf.eth0.accept_dad=0"])
+        try here(["ip", "address", "add", "2001:db8:77::1/64", "dev", "eth0", "nodad"])
+        try here(["ip", "address", "add", "fe80::77/64", "dev", "eth0", "nodad"])
+        for words in [
+            ["address", "add", "2001:db8:77::2/64", "dev", "eth0", "nodad"],
+            ["address", "add", "fe80::78/64", "dev", "eth0", "nodad"],
+            ["route", "add", "default", "via", "fe80::77", "dev", "eth0"],
+        ] {
+            _ = try output(bridge.command(at: 1, ["ip", "-6"] + words))
+        }
         // What miniupnpd expects to be there.
         try load(
             """
@@ -84,6 +101,7 @@ final class HomeRouter {
         let settings = """
             ext_ifname=wan0
             listening_ip=eth0
+            ipv6_disable=no
             enable_natpmp=\(speech == .upnpAlone ? "no" : "yes")
             enable_upnp=yes
             secure_mode=yes
@@ -144,6 +162,24 @@ final class HomeRouter {
     func passesOn(_ port: UInt16) throws -> Bool {
         try here(["nft", "list", "chain", "inet", "filter", "prerouting_miniupnpd"])
             .contains("dport \(port) dnat ip to 192.168.77.2:")
+    }
+
+    /// Drops what asks it by PCP over IPv6, as a router that speaks UPnP alone there.
+    func forgetPCP6() throws {
+        try load(
+            """
+            table ip6 old {
+                chain input { type filter hook input priority 0; udp dport 5351 drop; }
+            }
+            """)
+    }
+
+    /// Whether its firewall lets a UDP port of the device's IPv6 address in.
+    func letsIn(_ port: UInt16) throws -> Bool {
+        try here(["nft", "list", "chain", "inet", "filter", "miniupnpd"]).split(separator: "\n").contains { line in
+            line.contains("dport \(port) ") && line.contains("0x20010db8007700000000000000000002")
+                && line.contains("accept")
+        }
     }
 
     /// The seconds for which it has run, as it says by NAT-PMP.

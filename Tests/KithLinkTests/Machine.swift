@@ -20,6 +20,11 @@ struct Machine {
         try self.init(name, interface: "eth0") { bridge.command(at: end, environment + $0) }
     }
 
+    /// The machine of the internet beyond a NAT64.
+    init(_ network: NAT64Network, _ name: String) throws {
+        try self.init(name, interface: "eth0") { network.insideWorld($0) }
+    }
+
     /// A machine in a place of a lab.
     init(_ lab: Lab, _ place: String, _ name: String) throws {
         let prefix = try lab.command(in: place, [])

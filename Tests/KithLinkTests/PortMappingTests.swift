@@ -40,6 +40,54 @@ import Testing
         try await eventually { try !router.passesOn(4_433) }
     }
 
+    /// The same for the firewall of IPv6.
+    private func withService6(
+        _ speech: HomeRouter.Speech6, _ body: (HomeRouter, News) async throws -> Void
+    ) async throws {
+        let bridge = try Bridge()
+        defer { bridge.remove() }
+        let router = try HomeRouter(bridge, .all)
+        defer { router.remove() }
+        if speech == .upnpAlone { try router.forgetPCP6() }
+        let device = try Namespace(path: bridge.path(of: 1))
+        defer { device.end() }
+        try await eventually { (try? router.there(["upnpc", "-l"]))?.contains("ExternalIPAddress") ?? false }
+        let news = News()
+        let service = PortMappingService(port: 4_433, isIPv6: true)
+        try await withThrowingDiscardingTaskGroup { group in
+            group.addTask(executorPreference: device) { await service.run { news.add($0) } }
+            defer { service.stop() }
+            try await body(router, news)
+        }
+        try await eventually { try !router.letsIn(4_433) }
+    }
+
+    private func pinhole(_ method: PortMapping.Method) -> PortMapping {
+        let local = NetworkAddress(ipv6: 0x2001_0DB8_0077_0000, 2, port: 4_433)
+        return PortMapping(external: local, local: local, lifetime: .seconds(7_200), method: method)
+    }
+
+    @Test func `a firewall for IPv6 is opened by PCP, again after the router was started anew, and closed at the end`()
+        async throws
+    {
+        try await withService6(.pcp) { router, news in
+            try await eventually { news.last == .mapped(pinhole(.pcp)) }
+            #expect(try router.letsIn(4_433))
+            // Old enough for the clock to step back when it begins anew.
+            try await eventually { router.age() >= 5 }
+            try router.restart()
+            try await eventually { try router.letsIn(4_433) }
+            #expect(news.last == .mapped(pinhole(.pcp)))
+        }
+    }
+
+    @Test func `a firewall for IPv6 is opened by UPnP where there is no PCP, and closed at the end`() async throws {
+        try await withService6(.upnpAlone) { router, news in
+            try await eventually { news.last == .mapped(pinhole(.upnp)) }
+            #expect(try router.letsIn(4_433))
+        }
+    }
+
     private func mapping(_ method: PortMapping.Method) -> PortMapping {
         PortMapping(
             external: NetworkAddress(ipv4: (9, 1, 1, 1), port: 4_433),

@@ -49,6 +49,17 @@ final class RawSocket: Sendable {
         return RawSocket(channel: channel, server: server, inbox: inbox)
     }
 
+    /// A socket that answers nobody.
+    static func silent() async throws -> RawSocket {
+        let inbox = Inbox()
+        let channel = try await DatagramBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(inbox) }
+            }
+            .bind(host: "127.0.0.1", port: 0).get()
+        return RawSocket(channel: channel, server: try SocketAddress(ipAddress: "127.0.0.1", port: 9), inbox: inbox)
+    }
+
     /// Its own port.
     var port: UInt16 { UInt16(channel.localAddress?.port ?? 0) }
 

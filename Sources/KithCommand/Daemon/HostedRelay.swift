@@ -70,6 +70,7 @@ extension UpCommand {
         if relaySTUN != "none" {
             options.stunAddress = try relaySTUN.map(RelayCommand.address) ?? plan.listen.withPort(3_478)
             RelayCommand.noteSTUNPort(options.stunAddress)
+            options.discoveryAddress = plan.listen.withPort(AddressDiscovery.port)
         }
         let server = try await RelayServer.open(options, logger: globals.logger)
         if RelayPlace(host: plan.host, port: plan.port).isLocal, !globals.json {

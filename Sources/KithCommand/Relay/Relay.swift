@@ -4,6 +4,7 @@ import Foundation
 import KithCommandLine
 import KithIO
 import KithIdentity
+import KithNet
 import KithReach
 import KithRelayServer
 import KithStore
@@ -36,8 +37,8 @@ struct RelayCommand: AsyncParsableCommand {
             --acme-root as well. Without a first certificate it ends and says why: let a service manager wait some
             minutes before the next start, since authorities count failures.
 
-            Without it TCP port 443 is enough (80 with --plain), and UDP port 3478, at which devices learn from where
-            they are seen.
+            Without it TCP port 443 is enough (80 with --plain), and UDP ports 3478 (STUN) and 7842 (the same over
+            QUIC), at which devices learn from where they are seen.
 
             --allow lets in devices by their DeviceID, and --guests whoever wants to talk to one of those.
             It prints the URL that devices are given. Without --token and --allow everybody may use it. SIGTERM and
@@ -165,6 +166,18 @@ struct RelayCommand: AsyncParsableCommand {
             "The UDP address at which devices learn from where they are seen (STUN), or none. Default: port 3478 of the same address.",
             valueName: "address"))
     var stun: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The UDP address at which they learn the same over QUIC (QAD), or none. Default: port 7842 of the same address, none with --stun none.",
+            valueName: "address"))
+    var qad: String?
+
+    /// The address of QAD; nil for none.
+    private func discoveryAddress(beside relay: NetworkAddress) throws -> NetworkAddress? {
+        guard let qad else { return stun == "none" ? nil : relay.withPort(AddressDiscovery.port) }
+        return qad == "none" ? nil : try Self.address(qad)
+    }
 
     /// The address of STUN; nil for none.
     private func stunAddress(beside relay: NetworkAddress) throws -> NetworkAddress? {
@@ -379,6 +392,7 @@ struct RelayCommand: AsyncParsableCommand {
         var options = RelayServerOptions(address: listen ?? everywhere)
         options.stunAddress = try stunAddress(beside: options.address)
         Self.noteSTUNPort(options.stunAddress)
+        options.discoveryAddress = try discoveryAddress(beside: options.address)
         if let cert, let key { options.certificate = (cert, key) }
         if !domains.isEmpty {
             options.awaitsCertificate = true
@@ -467,6 +481,7 @@ struct RelayCommand: AsyncParsableCommand {
         if let http = server.httpAddress { printLine("  port 80    \(http), for the certificate authority") }
         if let certificate { printLine("  valid to   \(Self.date(certificate.notAfter)), renewed before") }
         if let stun = server.stunAddress { printLine("  STUN       \(stun)") }
+        if let discovery = server.discoveryAddress { printLine("  QAD        \(discovery)") }
         printLine(
             "  for        \(isOpen ? "everybody" : "\(allowed.count) keys, \(tokens.count) tokens\(guests ? "; others as guests" : "")")"
         )

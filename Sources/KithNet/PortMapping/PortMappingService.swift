@@ -5,7 +5,7 @@ package import KithWire
 
 /// Has the router of this device's network pass a UDP port on to it, as long as it runs.
 ///
-/// One of each family: at the router of IPv4 by PCP, NAT-PMP or UPnP, at that of IPv6 by PCP, which lets packets in. It
+/// One of each family: at the router of IPv4 by PCP, NAT-PMP or UPnP, at that of IPv6 by PCP or UPnP, which let packets in. It
 /// looks for the router again when the network changes, and gives what it was given back when it is stopped. Nobody
 /// but the router of the default route is asked.
 package final class PortMappingService: Sendable {
@@ -105,6 +105,9 @@ package final class PortMappingService: Sendable {
             await note(.unavailable(.noGateway))
             return await waitForNetwork()
         }
+        // A router of IPv6 answers a search from the address of its link, by which it is known, where it came from one.
+        let link = isIPv6 ? LocalAddresses.source(to: route.gateway.withPort(9)) : nil
+        let searching = (try? link.map { try RouterSocket(at: $0, on: reactor) }) ?? nil
         var random = SystemRandomNumberGenerator()
         var mapper = PortMapper(gateway: route.gateway, local: route.local.withPort(port), using: &random)
         mapper.start(at: clock.now)
@@ -113,6 +116,13 @@ package final class PortMappingService: Sendable {
         let isStopped = await withDiscardingTaskGroup { group in
             defer { group.cancelAll() }
             listen(socket, route, reactor, in: &group)
+            if let searching {
+                group.addTask { [inputs] in
+                    while let (bytes, source) = await searching.receive() {
+                        inputs.continuation.yield(.datagram(bytes, from: source))
+                    }
+                }
+            }
             group.addTask { [clock, inputs] in
                 for await exchange in exchanges.stream {
                     let answer = await RouterExchange.answer(
@@ -121,7 +131,10 @@ package final class PortMappingService: Sendable {
                 }
             }
             while true {
-                while let (bytes, to) = mapper.nextDatagram(at: clock.now) { socket.send(bytes, to: to) }
+                while let (bytes, to) = mapper.nextDatagram(at: clock.now) {
+                    let sender = to.port == GatewayClient.port ? socket : searching ?? socket
+                    sender.send(bytes, to: to)
+                }
                 while let exchange = mapper.nextExchange() { exchanges.continuation.yield(exchange) }
                 while let update = mapper.nextUpdate() { await note(update) }
                 timers.removeAll()

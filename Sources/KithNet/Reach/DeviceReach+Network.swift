@@ -1,3 +1,4 @@
+import KithIdentity
 import KithReach
 import KithWire
 import Synchronization
@@ -18,10 +19,13 @@ extension DeviceReach {
         info.isMetered =
             !found.contains { $0.leadsElsewhere && $0.kind != .cellular } && found.contains { $0.kind == .cellular }
         stun.removeAll()
+        observations.removeAll()
+        unanswered = [:]
         endMapping()
         reporter = NetworkReporter(localAddresses: addresses.map(\.address))
         nextQuestions = now
         mappingChanged()
+        lookForNAT64(in: found)
     }
 
     /// The network is another, or time has passed unnoticed: nothing that was known of servers and relays need hold.
@@ -76,11 +80,11 @@ extension DeviceReach {
             lastQuestions = now
             // Who goes through relays alone needs no address outside.
             let isWanted = info.preference == .auto || info.preference == .direct
-            let reachable = isWanted ? Set(servers.values.joined().filter { mayReach($0) }) : []
+            let reachable = isWanted ? Set(servers.values.joined().map { way(to: $0) }.filter { mayReach($0) }) : []
             mailbox.withLock { $0.servers = reachable }
             for server in reachable
             where stun.ask(STUNClient.Request(server: server), at: now, using: &random) {
-                reporter.asked(server, at: now)
+                reporter.asked(server, byNAT64: isByNAT64(server), at: now)
             }
             // A name that had no address may have one by now.
             for (relay, addresses) in servers where addresses.isEmpty && !isIdle { lookUp(relay) }
@@ -88,13 +92,72 @@ extension DeviceReach {
         while let datagram = stun.nextDatagram(at: now) { endpoint.send(datagram.bytes, to: datagram.server) }
         var isNew = false
         while let result = stun.nextResult() {
-            guard case .answered(let mapped, _, _) = result.outcome else { continue }
-            reporter.answered(result.request.server, mapped: mapped)
-            isNew = true
+            switch result.outcome {
+            case .answered(let mapped, _, _):
+                reporter.answered(result.request.server, mapped: mapped)
+                isNew = true
+            case .timedOut: askByQUIC(result.request.server, at: now)
+            case .refused: break
+            }
         }
-        guard isNew else { return }
+        if isNew { addressesObserved(at: now) }
+    }
+
+    /// Indicates whether a server is one of IPv4, reached by a NAT64.
+    private func isByNAT64(_ server: NetworkAddress) -> Bool {
+        server.isIPv6 && servers.values.contains { $0.contains { !$0.isIPv6 && way(to: $0) == server } }
+    }
+
+    /// Asks a relay over QUIC that does not answer STUN.
+    private func askByQUIC(_ server: NetworkAddress, at now: ContinuousClock.Instant) {
+        // Of a network before, or of a relay that is left.
+        guard mailbox.withLock({ $0.servers.contains(server) }),
+            let relay = servers.first(where: { $0.value.contains { way(to: $0) == server } })?.key
+        else { return }
+        let asked = server.withPort(AddressDiscovery.port)
+        // Where UDP is blocked, a question a minute is enough to notice that it no longer is.
+        guard unanswered[asked].map({ now - $0 >= Self.unansweredInterval }) ?? true else { return }
+        let isName = NetworkAddress(relay.host.contains(":") ? "[\(relay.host)]:1" : "\(relay.host):1") == nil
+        reporter.asked(asked, byNAT64: isByNAT64(server), at: now)
+        Task { [endpoint, feed = inputs.continuation, generation = info.candidates.generation] in
+            let answer = await endpoint.observedAddress(
+                by: asked, named: isName ? relay.host : nil, key: relay.key)
+            feed.yield(.observed(answer, by: asked, generation: generation))
+        }
+    }
+
+    /// Takes the answer of a server over QUIC in.
+    func serverObserved(
+        _ answer: AddressDiscovery.Answer?, by server: NetworkAddress, generation: UInt32,
+        at now: ContinuousClock.Instant
+    ) {
+        guard generation == info.candidates.generation else { return }
+        guard let answer else {
+            // There are no more than servers of this device's own relays.
+            unanswered[server] = now
+            return
+        }
+        unanswered[server] = nil
+        reporter.answered(server, mapped: answer.mapped)
+        addressesObserved(at: now)
+    }
+
+    /// Takes in where devices see this one.
+    func devicesObserved(_ news: [DeviceID: [NetworkAddress]], at now: ContinuousClock.Instant) {
+        for (device, addresses) in news {
+            // Who is reached by relays or here alone needs no address outside.
+            let preference = preference(for: device)
+            guard preference == .auto || preference == .direct else { continue }
+            for address in addresses { _ = observations.observed(address, by: device) }
+        }
+        addressesObserved(at: now)
+    }
+
+    /// Tells other devices the addresses outside: those that servers see, and after them those that devices see.
+    private func addressesObserved(at now: ContinuousClock.Instant) {
         let report = reporter.report(at: now)
-        info.candidates.set([report.publicIPv4, report.publicIPv6].compactMap(\.self), of: .reflexive)
+        let servers = [report.publicIPv4, report.publicIPv6].compactMap(\.self)
+        info.candidates.set(servers + observations.addresses(besides: servers), of: .reflexive)
         if reporter.wantsNewMapping { observeMapping(at: now) }
     }
 }

@@ -48,6 +48,7 @@ extension DeviceReach {
         settings.trustedCertificates = options.trustedCertificates
         if let hosted = options.hosted, hosted.relay == address { settings.connectsTo = hosted.address }
         settings.proxy = options.proxy
+        settings.way = { [weak self] in self?.way(to: $0) ?? $0 }
         // Its name must not lead where its address might not.
         settings.refusesThisMachine = !mine.contains(address) && address.mayBeNamedByPeers
         let feed = inputs.continuation

@@ -68,6 +68,10 @@ package actor DeviceReach {
         package var report = NetworkReport()
         /// The port that a router maps to this device's.
         package var mapping: PortMapping?
+        /// The opening for IPv6 in a router's firewall.
+        package var pinhole: PortMapping?
+        /// The NAT64 by which IPv4 is reached, in a network of IPv6 alone.
+        package var nat64: NAT64Prefix?
         /// The reason there is none; `nil` while that is not known, or not wanted.
         package var mappingFailure: PortMappingFailure?
     }
@@ -100,7 +104,11 @@ package actor DeviceReach {
         case mappingWanted
         case spare(UInt32?)
         case servers([NetworkAddress], of: RelayAddress)
+        case observations
+        case nat64(NAT64Prefix?, generation: UInt32)
+        case observed(AddressDiscovery.Answer?, by: NetworkAddress, generation: UInt32)
         case mapping(PortMappingUpdate)
+        case pinhole(PortMappingUpdate)
         case mappingEnded
         case deadline
     }
@@ -111,6 +119,8 @@ package actor DeviceReach {
 
         /// The relays that devices announced last.
         var announcements: [DeviceID: [RelayAddress]] = [:]
+        /// The addresses at which devices see this one.
+        var observations: [DeviceID: [NetworkAddress]] = [:]
         /// Answers of servers.
         var datagrams: [(bytes: [UInt8], source: NetworkAddress, socket: UInt32)] = []
         /// The servers that were asked; from nobody else anything is taken.
@@ -130,8 +140,8 @@ package actor DeviceReach {
 
     /// What has the router map the port.
     struct Mapper {
-        /// The one that does now.
-        var service: PortMappingService?
+        /// Those that do now, one of each family.
+        var services: [PortMappingService] = []
         /// Indicates whether there is to be no other.
         var isOver = false
     }
@@ -150,6 +160,8 @@ package actor DeviceReach {
     static let questionInterval = Duration.seconds(25)
     /// The time between them while none is.
     static let idleQuestionInterval = Duration.seconds(300)
+    /// The time after which a server that does not answer over QUIC is asked again.
+    static let unansweredInterval = Duration.seconds(60)
     /// The time for which a relay stays that nothing needs but a connection that still sends by it.
     static let farewell = Duration.seconds(60)
     /// The time for which a relay that refused this device is not asked again on behalf of others.
@@ -183,6 +195,8 @@ package actor DeviceReach {
     /// nothing is to leave the local network.
     let mappingWishes = AsyncStream.makeStream(of: Bool.self, bufferingPolicy: .bufferingNewest(1))
     nonisolated let mapper = Mutex(Mapper())
+    /// The NAT64 by which IPv4 is reached; nil where there is none, or no need.
+    nonisolated let nat64 = Mutex<NAT64Prefix?>(nil)
     let timers = TimerQueue()
 
     var choice: RelayChoice
@@ -194,10 +208,15 @@ package actor DeviceReach {
     var announced: ReachInfo?
     var interfaces: [NetworkInterface]?
     var stun = STUNClient()
+    /// The addresses at which devices see this one.
+    var observations = PeerObservations()
+    /// The servers that did not answer over QUIC, and the time they did not.
+    var unanswered: [NetworkAddress: ContinuousClock.Instant] = [:]
     var nextMapping: NextMapping?
     var reporter = NetworkReporter(localAddresses: [])
     var servers: [RelayAddress: [NetworkAddress]] = [:]
     var mapping: PortMapping?
+    var pinhole: PortMapping?
     var mappingFailure: PortMappingFailure?
     var nextQuestions = ContinuousClock.Instant.now
     var lastQuestions: ContinuousClock.Instant?
@@ -261,6 +280,7 @@ package actor DeviceReach {
         known.withLock { $0[device] = nil }
         preferences.withLock { $0.set(nil, for: device) }
         peers.remove(device)
+        observations.remove(device)
         endpoint.setLinks([], of: device)
         needsChanged(at: .now)
         arm(at: .now)
@@ -406,6 +426,16 @@ package actor DeviceReach {
             }
             if isFirst == true { feed.yield(.announcements) }
         }
+        endpoint.onObservedAddress { [weak self] device, address in
+            let isFirst = self?.mailbox.withLock { mailbox in
+                let isFirst = mailbox.observations.isEmpty
+                // The newest of each family.
+                let others = (mailbox.observations[device] ?? []).filter { $0.isIPv6 != address.isIPv6 }
+                mailbox.observations[device] = others + [address]
+                return isFirst
+            }
+            if isFirst == true { feed.yield(.observations) }
+        }
         await endpoint.onOtherDatagram { [weak self] bytes, source, socket in
             let isFirst = self?.mailbox.withLock { mailbox in
                 guard mailbox.servers.contains(source), mailbox.datagrams.count < Mailbox.maxDatagrams else {
@@ -424,15 +454,21 @@ package actor DeviceReach {
         let feed = inputs.continuation
         for await isWished in mappingWishes.stream where isWished {
             let service = PortMappingService(port: endpoint.port)
+            let service6 = PortMappingService(port: endpoint.port, isIPv6: true)
             let isOver = mapper.withLock { mapper in
-                mapper.service = service
+                mapper.services = [service, service6]
                 return mapper.isOver
             }
             if isOver { return }
             // It may not be wished any more.
-            if preferences.withLock({ $0.general }) == .local { service.stop() }
+            if preferences.withLock({ $0.general }) == .local {
+                service.stop()
+                service6.stop()
+            }
+            async let opened: Void = service6.run { feed.yield(.pinhole($0)) }
             await service.run { feed.yield(.mapping($0)) }
-            mapper.withLock { $0.service = nil }
+            await opened
+            mapper.withLock { $0.services = [] }
             feed.yield(.mappingEnded)
         }
     }
@@ -441,7 +477,7 @@ package actor DeviceReach {
     private func wishMapping() {
         let isWished = isAttaching && own.withLock { !$0.isEmpty }
         mappingWishes.continuation.yield(isWished)
-        if !isWished { mapper.withLock { $0.service }?.stop() }
+        if !isWished { for service in mapper.withLock({ $0.services }) { service.stop() } }
     }
 
     func leave() async {
@@ -450,7 +486,7 @@ package actor DeviceReach {
         mappingWishes.continuation.finish()
         mapper.withLock { mapper in
             mapper.isOver = true
-            mapper.service?.stop()
+            for service in mapper.services { service.stop() }
         }
         endMapping()
         await endpoint.onOtherDatagram(nil)
@@ -468,6 +504,15 @@ package actor DeviceReach {
                 return mailbox.announcements
             }
             for (device, relays) in news { peerAnnounced(relays, device, at: now) }
+        case .nat64(let prefix, let generation): foundNAT64(prefix, generation: generation, at: now)
+        case .observations:
+            let news = mailbox.withLock { mailbox in
+                defer { mailbox.observations = [:] }
+                return mailbox.observations
+            }
+            devicesObserved(news, at: now)
+        case .observed(let answer, let server, let generation):
+            serverObserved(answer, by: server, generation: generation, at: now)
         case .network(let found): networkChanged(to: found, at: now)
         case .awake: lookAgain(at: now)
         case .servers(let addresses, let relay):
@@ -493,8 +538,10 @@ package actor DeviceReach {
         case .mapping(.unavailable(let failure)):
             (mapping, mappingFailure) = (nil, failure)
             mappingChanged()
+        case .pinhole(.mapped(let new)): pinhole = new
+        case .pinhole(.unavailable): pinhole = nil
         case .mappingEnded:
-            (mapping, mappingFailure) = (nil, nil)
+            (mapping, pinhole, mappingFailure) = (nil, nil, nil)
             mappingChanged()
         case .deadline: break
         }
@@ -550,7 +597,8 @@ package actor DeviceReach {
                     route: options.hosted?.relay == $0 ? .direct : options.proxy?.route(to: $0) ?? .direct)
             }
             .sorted { $0.number < $1.number },
-            report: report, mapping: mapping, mappingFailure: mappingFailure)
+            report: report, mapping: mapping, pinhole: pinhole,
+            nat64: nat64.withLock { $0 }, mappingFailure: mappingFailure)
         snapshot.withLock { $0 = status }
     }
 }

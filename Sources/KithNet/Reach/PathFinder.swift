@@ -124,6 +124,13 @@ final class PathFinder: @unchecked Sendable {
         if case .relays(let home, let standby) = message {
             state.onPeerRelays?(peer, [home, standby].compactMap(\.self))
         }
+        if case .candidates(var list) = message, driver.endpoint.nat64 != nil {
+            for index in list.candidates.indices {
+                let address = list.candidates[index].candidate.address
+                list.candidates[index].candidate.address = driver.endpoint.ways(to: [address])[0]
+            }
+            return puncher.receive(.candidates(list), at: now)
+        }
         puncher.receive(message, at: now)
     }
 

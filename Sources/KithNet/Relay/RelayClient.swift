@@ -64,6 +64,8 @@ package final class RelayClient: Sendable {
         package var keepAlive = RelayKeepAlive.Times.client
         /// The address to connect to in place of the relay's name: of a relay in this very process.
         package var connectsTo: NetworkAddress?
+        /// The address by which an address is reached from this network, asked for each attempt.
+        package var way: @Sendable (NetworkAddress) -> NetworkAddress = { $0 }
         /// Indicates whether an address of this very machine, or of its link, is refused: a name may lead anywhere.
         package var refusesThisMachine = false
         /// The proxies by which relays are reached; nil: none.

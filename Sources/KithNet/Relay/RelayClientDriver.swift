@@ -171,7 +171,10 @@ final class RelayClientDriver {
                     try pipeline.addHandler(RelayRequestHandler(options, bound.value, attempt: mine))
                 }
             }
-        let socket = options.connectsTo.flatMap {
+        // An address of IPv4 in the URL, in a network of IPv6 alone; a name's are the resolver's to make up.
+        let written = NetworkAddress(place.host.contains(":") ? "[\(place.host)]:1" : "\(place.host):1")
+        let other = written.map { options.way($0.withPort(place.port)) }.flatMap { $0.isIPv6 ? $0 : nil }
+        let socket = (options.connectsTo ?? (written?.isIPv6 == false ? other : nil)).flatMap {
             // An address of the network is one of a socket, too.
             try? SocketAddress(packedIPAddress: ByteBuffer(bytes: $0.ip), port: Int($0.port))
         }

@@ -27,6 +27,16 @@ extension DeviceReach.Status {
         } else if let mappingFailure {
             steps.append(Reach.Step("router", .ok, mappingFailure.description))
         }
+        if pinhole != nil {
+            steps.append(Reach.Step("router", .ok, "Its firewall lets devices in at this one's IPv6 address."))
+        }
+        if let nat64 {
+            let prefix = nat64.address.description.dropFirst().prefix { $0 != "]" }
+            steps.append(
+                Reach.Step(
+                    "NAT64", .ok,
+                    "This network has IPv6 alone; IPv4 is reached through its NAT64 (\(prefix)/\(nat64.length))."))
+        }
         return steps
     }
 

@@ -106,6 +106,13 @@ package struct RelayCertificate: Sendable {
         }
     }
 
+    /// The chain, the leaf first, and the private key (PKCS #8), DER.
+    var der: (chain: [[UInt8]], key: SecretBytes) {
+        var bytes = Array(key.derRepresentation)
+        defer { bytes.clear() }
+        return (chain, SecretBytes(bytes))
+    }
+
     /// A request for a certificate of these names (PKCS #10), DER.
     static func request(
         for identifiers: [ACMEIdentifier], key: P256.Signing.PrivateKey

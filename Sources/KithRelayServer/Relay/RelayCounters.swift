@@ -16,6 +16,7 @@ final class RelayCounters: Sendable {
     let rateLimited = Atomic<UInt64>(0)
     let protocolErrors = Atomic<UInt64>(0)
     let stunAnswers = Atomic<UInt64>(0)
+    let discoveryClients = Atomic<UInt64>(0)
 
     /// The page for Prometheus.
     var text: String {
@@ -42,6 +43,7 @@ final class RelayCounters: Sendable {
         add("rate_limited_total", "Clients that sent faster than they may.", "counter", "\(read(rateLimited))")
         add("protocol_errors_total", "Clients closed for breaking the protocol.", "counter", "\(read(protocolErrors))")
         add("stun_answers_total", "Questions of STUN answered.", "counter", "\(read(stunAnswers))")
+        add("qad_clients_total", "Clients told their address over QUIC.", "counter", "\(read(discoveryClients))")
         return lines.joined(separator: "\n") + "\n"
     }
 }

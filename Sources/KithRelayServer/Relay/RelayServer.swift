@@ -18,6 +18,9 @@ public final class RelayServer: Sendable {
     public let address: NetworkAddress
     /// The UDP address at which it answers STUN; `nil` when it does not.
     public let stunAddress: NetworkAddress?
+    /// The UDP address at which it answers the same over QUIC (QAD); `nil` when it does not.
+    public var discoveryAddress: NetworkAddress? { discovery?.address }
+    private let discovery: AddressDiscoveryServer?
     /// The address of its plain pages, for authorities and portals; `nil` when it has none.
     package let httpAddress: NetworkAddress?
     private let hub: RelayHub
@@ -91,10 +94,10 @@ public final class RelayServer: Sendable {
             if let stun = options.stunAddress {
                 stunChannels = await listen(forSTUN: stun, hub.counters, on: group, logger)
             }
+            let discovery = await Self.discovery(options, hub.counters, logger)
             return RelayServer(
-                bound, stunAddress: NetworkAddress(stunChannels.first?.localAddress), httpAddress: httpAddress, hub,
-                tls,
-                channels + stunChannels, group, logger)
+                bound, stunAddress: NetworkAddress(stunChannels.first?.localAddress), httpAddress: httpAddress,
+                discovery, hub, tls, channels + stunChannels, group, logger)
         } catch {
             try? await group.shutdownGracefully()  // nothing runs on it
             if let error = error as? KithError { throw error }
@@ -147,7 +150,27 @@ public final class RelayServer: Sendable {
     /// Takes a certificate for those who connect from now on; clients that are connected stay as they are.
     ///
     /// - Throws: `KithError` `.corrupt` when it cannot be used.
-    package func use(_ certificate: RelayCertificate) throws(KithError) { tls.use(try certificate.context()) }
+    package func use(_ certificate: RelayCertificate) throws(KithError) {
+        tls.use(try certificate.context())
+        discovery?.use(certificate)
+    }
+
+    /// Tells clients over QUIC from where they are seen; a relay that cannot does without.
+    private static func discovery(
+        _ options: RelayServerOptions, _ counters: RelayCounters, _ logger: Logger
+    ) async -> AddressDiscoveryServer? {
+        guard let address = options.discoveryAddress else { return nil }
+        do throws(KithError) {
+            return try await AddressDiscoveryServer.open(
+                at: address, credentials: try options.credentials, logger: logger
+            ) { counters.discoveryClients.count() }
+        } catch {
+            logger.warning(
+                "clients are not told over QUIC from where the relay sees them",
+                metadata: ["address": "\(address)", "error": "\(error.message)"])
+            return nil
+        }
+    }
 
     /// Listens to questions of STUN; a relay that cannot does without.
     private static func listen(
@@ -233,10 +256,12 @@ public final class RelayServer: Sendable {
     }
 
     private init(
-        _ address: NetworkAddress, stunAddress: NetworkAddress?, httpAddress: NetworkAddress?, _ hub: RelayHub,
-        _ tls: ServerTLS, _ channels: [any Channel], _ group: MultiThreadedEventLoopGroup, _ logger: Logger
+        _ address: NetworkAddress, stunAddress: NetworkAddress?, httpAddress: NetworkAddress?,
+        _ discovery: AddressDiscoveryServer?, _ hub: RelayHub, _ tls: ServerTLS, _ channels: [any Channel],
+        _ group: MultiThreadedEventLoopGroup, _ logger: Logger
     ) {
         (self.address, self.stunAddress, self.httpAddress) = (address, stunAddress, httpAddress)
+        self.discovery = discovery
         (self.hub, self.tls, self.channels, self.group, self.logger) = (hub, tls, channels, group, logger)
     }
 
@@ -269,6 +294,7 @@ public final class RelayServer: Sendable {
     }
 
     private func end() async {
+        await discovery?.close()
         do {
             try await group.shutdownGracefully()
         } catch {

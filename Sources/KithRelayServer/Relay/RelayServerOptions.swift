@@ -8,6 +8,8 @@ public struct RelayServerOptions: Sendable {
     public var address: NetworkAddress
     /// The UDP address at which it tells clients from where it sees them (STUN); `nil` does without.
     public var stunAddress: NetworkAddress?
+    /// The UDP address at which it tells them the same over QUIC (QAD); `nil` does without.
+    public var discoveryAddress: NetworkAddress?
     /// The files of its certificate chain and private key, PEM; without them it speaks plain TCP.
     public var certificate: (chain: String, key: String)?
     /// True when it speaks TLS with certificates it is given while it runs, none at first: it closes connections until

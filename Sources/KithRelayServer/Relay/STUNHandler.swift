@@ -9,11 +9,13 @@ final class STUNHandler: ChannelInboundHandler {
     typealias InboundIn = AddressedEnvelope<ByteBuffer>
     typealias OutboundOut = AddressedEnvelope<ByteBuffer>
 
-    private let responder = STUNResponder()
+    private let responder: STUNResponder
     private let counters: RelayCounters
     private let local: NetworkAddress
 
-    init(at local: NetworkAddress, _ counters: RelayCounters) { (self.local, self.counters) = (local, counters) }
+    init(at local: NetworkAddress, _ counters: RelayCounters, _ responder: STUNResponder = STUNResponder()) {
+        (self.local, self.counters, self.responder) = (local, counters, responder)
+    }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let question = unwrapInboundIn(data)

@@ -417,5 +417,48 @@ import Testing
             }
         }
     }
+
+    @Test func `a relay that does not answer STUN is asked over QUIC`() async throws {
+        let host = NetworkAddress(ipv4: (127, 78, .random(in: 1...250), .random(in: 1...250)), port: 0)
+        try await withRelay({
+            $0.address = host
+            $0.discoveryAddress = host.withPort(AddressDiscovery.port)
+        }) { server, relay in
+            #expect(server.discoveryAddress?.port == AddressDiscovery.port)
+            try await withMember(at: [relay]) { member in
+                try await eventually { member.reach.status.report.publicIPv4?.port == member.endpoint.port }
+                #expect(member.reach.status.report.udp == .works)
+                #expect(server.metrics.contains("kith_relay_qad_clients_total 1\n"))
+            }
+        }
+    }
     #endif
+
+    @Test func `where devices see this one is told to others, until servers say better`() async throws {
+        try await withMember(at: []) { member in
+            let (liar, honest) = (DeviceKey().id, DeviceKey().id)
+            let outside = NetworkAddress(ipv4: (9, 1, 1, 1), port: 4_433)
+            let victim = NetworkAddress(ipv4: (9, 2, 2, 2), port: 80)
+            await member.reach.devicesObserved([liar: [victim], honest: [outside]], at: .now)
+            var told = await member.reach.info.candidates.list(for: .auto).candidates.map(\.candidate)
+            #expect(told.contains(Candidate(outside, .reflexive)) && told.contains(Candidate(victim, .reflexive)))
+            let server = NetworkAddress(ipv4: (9, 9, 9, 9), port: AddressDiscovery.port)
+            let answer = AddressDiscovery.Answer(mapped: outside, roundTrip: .milliseconds(1))
+            let generation = await member.reach.info.candidates.generation
+            await member.reach.serverObserved(answer, by: server, generation: generation, at: .now)
+            told = await member.reach.info.candidates.list(for: .auto).candidates.map(\.candidate)
+            #expect(told.contains(Candidate(outside, .reflexive)) && !told.contains { $0.address == victim })
+            // What a server said of a network before is no news.
+            let stale = AddressDiscovery.Answer(mapped: victim, roundTrip: .milliseconds(1))
+            await member.reach.serverObserved(stale, by: server, generation: generation &- 1, at: .now)
+            told = await member.reach.info.candidates.list(for: .auto).candidates.map(\.candidate)
+            #expect(!told.contains { $0.address == victim })
+            // Nor is the word of a device that is reached by relays alone.
+            await member.reach.set(.relay, for: honest)
+            let other = NetworkAddress(ipv6: 0x2001_0DB8 << 32, 7, port: 1)
+            await member.reach.devicesObserved([honest: [other]], at: .now)
+            told = await member.reach.info.candidates.list(for: .auto).candidates.map(\.candidate)
+            #expect(!told.contains { $0.address == other })
+        }
+    }
 }

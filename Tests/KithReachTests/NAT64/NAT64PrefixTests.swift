@@ -44,4 +44,21 @@ import Testing
         #expect(NAT64Prefix(of: [known[0]]) == nil)
         #expect(NAT64Prefix(of: known) == prefix)
     }
+
+    @Test func `addresses of IPv4 are reached by the prefix, those of this machine and its link are not`() throws {
+        let wellKnown = try #require(NAT64Prefix.wellKnownPrefix)
+        let own = try #require(NAT64Prefix(address("2001:db8:64::"), length: 96))
+        func way(_ text: String, _ prefix: NAT64Prefix) throws -> String {
+            prefix.way(to: try #require(NetworkAddress(text))).description
+        }
+        #expect(try way("9.1.1.2:3340", wellKnown) == "[64:ff9b::901:102]:3340")
+        #expect(try way("[2001:db8::1]:7", wellKnown) == "[2001:db8::1]:7")
+        for text in ["127.0.0.1:7", "169.254.1.1:7", "224.0.0.1:7", "0.0.0.0:7"] {
+            #expect(try way(text, wellKnown) == text)
+            #expect(try way(text, own) == text)
+        }
+        // The whole internet has no private addresses; a network of one's own may have.
+        #expect(try way("10.0.0.1:7", wellKnown) == "10.0.0.1:7")
+        #expect(try way("10.0.0.1:7", own) == "[2001:db8:64::a00:1]:7")
+    }
 }
