@@ -84,8 +84,14 @@ import Testing
         await relay.close()
     }
 
+    /// What a server shows that has no key that others know.
+    private func certificate() throws -> [Credential] {
+        let key = DeviceKey()
+        return [.x509(chain: [try SelfSignedCertificate.make(for: key)], seed: key.secret)]
+    }
+
     @Test func `nobody is asked who they are, and no stream is taken`() async throws {
-        try await withServer { server in
+        try await withServer(try certificate()) { server in
             var options = Endpoint.Options()
             options.alpn = [AddressDiscovery.alpn]
             try await withEndpoint(.v4, options) { endpoint in
@@ -110,7 +116,7 @@ import Testing
     @Test func `one address has so many connections and no more`() async throws {
         var limits = AddressDiscoveryServer.Limits()
         limits.perHost = 3
-        try await withServer(limits: limits) { server in
+        try await withServer(try certificate(), limits: limits) { server in
             var options = Endpoint.Options()
             options.alpn = [AddressDiscovery.alpn]
             options.foreign = .acceptCertificates
@@ -141,7 +147,6 @@ import Testing
                 return await group.reduce(into: []) { $0.append($1) }
             }
             #expect(answers.count == AddressObserver.maxCount + 4 && !answers.contains(true))
-            #expect(endpoint.driver.observers.isEmpty || endpoint.driver.observerCount <= AddressObserver.maxCount)
         }
     }
 
