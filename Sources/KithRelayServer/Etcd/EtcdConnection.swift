@@ -94,12 +94,17 @@ enum EtcdFailure {
     static func unreachable(_ endpoint: RelayAddress, _ error: any Error) -> KithError {
         let reason =
             switch error {
-            case NIOSSLError.uncleanShutdown: "it has closed the connection"
+            case NIOSSLError.uncleanShutdown: "it has closed the connection, perhaps for want of --etcd-cert"
             case is NIOSSLError, is NIOSSLExtraError, is BoringSSLError:
                 "its certificate is not trusted, or it does not take ours; see --etcd-ca and --etcd-cert"
             default: "nobody answers there"
             }
         return KithError(.unreachable, "etcd at \(endpoint) cannot be reached: \(reason).", cause: error)
+    }
+
+    static func closed(_ endpoint: RelayAddress) -> KithError {
+        let advice = endpoint.isSecure ? "--etcd-cert may be wanted" : "https:// may be wanted"
+        return KithError(.unreachable, "etcd at \(endpoint) has closed the connection without an answer: \(advice).")
     }
 
     /// A refusal, by the number gRPC has for it.
@@ -137,6 +142,7 @@ private final class EtcdExchangeHandler: ChannelInboundHandler {
     private let endpoint: RelayAddress
     private var exchange: Exchange?
     private var context: ChannelHandlerContext?
+    private var failure: KithError?
     private var status = 0
     private var body: [UInt8] = []
 
@@ -148,7 +154,7 @@ private final class EtcdExchangeHandler: ChannelInboundHandler {
 
     func start(_ exchange: Exchange) {
         guard let context, context.channel.isActive, self.exchange == nil else {
-            return exchange.promise.fail(KithError(.unreachable, "etcd at \(endpoint) has closed the connection."))
+            return exchange.promise.fail(failure ?? EtcdFailure.closed(endpoint))
         }
         self.exchange = exchange
         (status, body) = (0, [])
@@ -209,12 +215,14 @@ private final class EtcdExchangeHandler: ChannelInboundHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        fail(EtcdFailure.unreachable(endpoint, error))
+        // What comes first says the most, and may come before there is a question.
+        failure = failure ?? EtcdFailure.unreachable(endpoint, error)
+        fail(failure ?? EtcdFailure.closed(endpoint))
         context.close(promise: nil)
     }
 
     func channelInactive(context: ChannelHandlerContext) {
-        fail(KithError(.unreachable, "etcd at \(endpoint) has closed the connection."))
+        fail(failure ?? EtcdFailure.closed(endpoint))
         context.fireChannelInactive()
     }
 }

@@ -104,9 +104,10 @@ struct SharedDirectoryTests {
             let key = DeviceKey()
             try await FrontEnd.runTwo(cluster) { one, two in
                 let record = try record(1, by: key)
-                #expect(try await one.page("/pkarr/\(key.id.zBase32)", put: record.body).status == 204)
+                // 202 on a machine that has much else to do.
+                #expect(try await [202, 204].contains(one.page("/pkarr/\(key.id.zBase32)", put: record.body).status))
                 try await eventually { try await two.record(of: key.id) == record }
-                #expect(try await stored(key, in: cluster).contains(base64(record)))
+                try await eventually { try await stored(key, in: cluster).contains(base64(record)) }
                 #expect(try await two.page("/pkarr/\(key.id.zBase32)", put: self.record(0, by: key).body).status == 409)
                 // A repeat writes nothing: the row is still of its first version.
                 for end in [one, two] { #expect(try await end.publish(record)) }
@@ -271,8 +272,9 @@ struct SharedDirectoryTests {
             for key in (0..<8).map({ _ in DeviceKey() }) + [key] {
                 let promise = loop.makePromise(of: StorageOutcome.self)
                 store.put(try self.record(1, by: key), promise: promise)
-                #expect(try await promise.futureResult.get() == .stored)
+                #expect(try await [.stored, .queued].contains(promise.futureResult.get()))
             }
+            try await eventually { try await stored(key, in: cluster).contains(base64(record)) }
             cluster.stop(0)
             try cluster.erase(0)
             try cluster.start(0)
@@ -302,8 +304,8 @@ struct SharedDirectoryTests {
             try await FrontEnd.run(cluster) { end in
                 try await eventually { end.server.isComplete }
                 #expect(try await end.record(of: key.id) == nil)
-                #expect(try await end.page("/pkarr/\(key.id.zBase32)", put: genuine.body).status == 204)
-                #expect(try await stored(key, in: cluster).contains(base64(genuine)))
+                #expect(try await end.publish(genuine))
+                try await eventually { try await stored(key, in: cluster).contains(base64(genuine)) }
                 // Written over by another hand, it is put back.
                 for value in [key.id.bytes + lie, DeviceKey().id.bytes + genuine.body, [], [1, 2, 3]] {
                     try await put(value)
@@ -333,7 +335,9 @@ struct SharedDirectoryTests {
                 }
             ) { end in
                 try await eventually { end.server.isComplete }
-                #expect(try await end.page("/pkarr/\(key.id.zBase32)", put: record(1, by: key).body).status == 204)
+                try await eventually {
+                    try await end.page("/pkarr/\(key.id.zBase32)", put: record(1, by: key).body).status == 204
+                }
                 // Its tokens are forgotten when it starts again.
                 cluster.stop(0)
                 try cluster.start(0)
