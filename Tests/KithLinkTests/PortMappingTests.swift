@@ -19,16 +19,19 @@ import Testing
 
     /// Runs the service behind a router, and stops it after `body`; nothing may be passed on then.
     private func withService(
-        _ speech: HomeRouter.Speech, _ body: (HomeRouter, News) async throws -> Void
+        _ speech: HomeRouter.Speech, outside: String = "9.1.1.1", _ body: (HomeRouter, News) async throws -> Void
     ) async throws {
         let bridge = try Bridge()
         defer { bridge.remove() }
-        let router = try HomeRouter(bridge, speech)
+        let router = try HomeRouter(bridge, speech, outside: outside)
         defer { router.remove() }
         let device = try Namespace(path: bridge.path(of: 1))
         defer { device.end() }
         // Its answer to a search tells that it has started.
-        try await eventually { (try? router.there(["upnpc", "-l"]))?.contains("ExternalIPAddress") ?? false }
+        try await eventually {
+            let isFound = (try? router.there(["upnpc", "-l"]))?.contains("ExternalIPAddress") ?? false
+            return isFound || router.age() >= 0
+        }
         let news = News()
         let service = PortMappingService(port: 4_433)
         try await withThrowingDiscardingTaskGroup { group in
@@ -38,6 +41,8 @@ import Testing
         }
         // By a datagram, which the router may still have to read.
         try await eventually { try !router.passesOn(4_433) }
+        // So says another program, too; it fails where nothing is passed on at all.
+        #expect((try? router.there(["upnpc", "-l"]))?.contains("->192.168.77.2:4433") != true)
     }
 
     /// The same for the firewall of IPv6.
@@ -105,6 +110,22 @@ import Testing
             try router.restart()
             try await eventually { try router.passesOn(4_433) }
             #expect(news.last == .mapped(mapping(.pcp)))
+        }
+    }
+
+    @Test func `a router behind another NAT passes a port on to nobody, which is noticed and said`() async throws {
+        try await withService(.all, outside: "10.9.1.1") { router, news in
+            try await eventually { news.mapping != nil }
+            let mapping = try #require(news.mapping)
+            #expect(mapping.external == NetworkAddress(ipv4: (10, 9, 1, 1), port: 4_433))
+            #expect(mapping.isBehindAnotherNAT)
+            var reporter = NetworkReporter(localAddresses: [mapping.local])
+            let server = NetworkAddress(ipv4: (9, 9, 9, 9), port: 3_478)
+            reporter.asked(server, at: .now)
+            reporter.answered(server, mapped: NetworkAddress(ipv4: (9, 1, 1, 1), port: 4_433))
+            reporter.mapped(to: mapping.external)
+            let report = reporter.report(at: .now)
+            #expect(report.doubleNAT == .yes && report.sentences.contains { $0.hasPrefix("There is a double NAT") })
         }
     }
 

@@ -12,7 +12,8 @@ extension DeviceReach {
     func lookForNAT64(in found: [NetworkInterface]) {
         // An address that leads to containers alone is no way to the internet.
         let hasIPv4 = LocalAddresses.source(to: Self.ipv4Internet) != nil
-        guard !hasIPv4, found.contains(where: \.leadsElsewhere) else { return use(nil) }
+        // Where nothing is to leave the local network, its resolver is not asked either.
+        guard !hasIPv4, found.contains(where: \.leadsElsewhere), info.preference != .local else { return use(nil) }
         Task { [feed = inputs.continuation, generation = info.candidates.generation] in
             let addresses = await HostAddresses.of(NAT64Prefix.wellKnownName, port: 0)
             feed.yield(.nat64(NAT64Prefix(of: addresses), generation: generation))

@@ -334,6 +334,7 @@ package actor DeviceReach {
                 for relay in relays { lookUp(relay) }
             }
             wishMapping()
+            if let interfaces { lookForNAT64(in: interfaces) }
         }
         // Relays that lead to whom none is to be used for are left, whatever still goes by them.
         var left: Set<RelayAddress> = []
