@@ -88,6 +88,7 @@ extension DeviceReach {
             }
             // A name that had no address may have one by now.
             for (relay, addresses) in servers where addresses.isEmpty && !isIdle { lookUp(relay) }
+            if nat64.withLock({ $0 == nil }), let interfaces { lookForNAT64(in: interfaces) }
         }
         while let datagram = stun.nextDatagram(at: now) { endpoint.send(datagram.bytes, to: datagram.server) }
         var isNew = false
