@@ -28,7 +28,8 @@ final class RelayClientHandler: ChannelInboundHandler {
     private var context: ChannelHandlerContext?
     private var inbox = WebSocketInbox(limit: RelayFrame.maxLength, expectsMask: true)
     private var keepAlive: RelayKeepAlive
-    private var timer: Scheduled<Void>?
+    /// When to ask ``keepAlive`` again.
+    private var nextTick = ContinuousClock.now
 
     /// Small frames of the relay's own, which come before all else.
     private var control = ByteBuffer()
@@ -86,11 +87,11 @@ final class RelayClientHandler: ChannelInboundHandler {
     }
 
     private func ended() {
-        timer?.cancel()
         pausing?.cancel()
-        (timer, pausing) = (nil, nil)
+        pausing = nil
         if case .open(let link) = state {
             link.handler.value = nil
+            loop.remove(link)
             hub.remove(link, whoSentTo: recent.all)
         }
         state = .closing
@@ -186,7 +187,7 @@ final class RelayClientHandler: ChannelInboundHandler {
             }
             send(.confirmed)
             hub.add(link)
-            tick()
+            loop.add(link)
         }
     }
 
@@ -360,28 +361,24 @@ final class RelayClientHandler: ChannelInboundHandler {
 
     // MARK: - Time and end
 
-    /// Does what the time asks for, and comes again.
-    private func tick() {
+    /// Does what the time asks for; it is called every few seconds.
+    func tick(at now: ContinuousClock.Instant) {
         guard let context else { return }
-        let now = ContinuousClock.now
         if let stalledSince, now - stalledSince > .seconds(hub.options.stallTime) {
             context.close(promise: nil)
             return
         }
+        guard nextTick <= now else { return }
         // Whoever was forgotten, or became more than a guest, comes back and is treated accordingly.
         if case .open(let link) = state, let decide = hub.options.decide, decide(link.key) != .admit(link.role) {
             return close()
         }
         var random = SystemRandomNumberGenerator()
         switch keepAlive.next(at: now, using: &random) {
-        case .wait(let until):
-            timer = loop.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(until - now)) { [weak self] in
-                self?.tick()
-            }
+        case .wait(let until): nextTick = until
         case .ping(let bytes):
             send(.ping(bytes))
             pump()
-            tick()
         case .dead: context.close(promise: nil)
         }
     }

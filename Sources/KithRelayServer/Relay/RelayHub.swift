@@ -40,11 +40,38 @@ final class RelayLoop: Sendable {
         var bytes = 0
     }
 
+    private final class Clients {
+        var links: Set<RelayLink> = []
+    }
+
     let index: Int
     let eventLoop: any EventLoop
     private let mailbox = Mutex(Mailbox())
+    /// Its clients that have proven their keys; the loop's alone.
+    private let clients: NIOLoopBoundBox<Clients?>
+    /// How often it looks after them all: a timer for each would wake the thread for each.
+    private static let rounds = TimeAmount.seconds(3)
 
-    init(_ index: Int, _ eventLoop: any EventLoop) { (self.index, self.eventLoop) = (index, eventLoop) }
+    init(_ index: Int, _ eventLoop: any EventLoop) {
+        (self.index, self.eventLoop) = (index, eventLoop)
+        clients = .makeEmptyBox(valueType: Clients.self, eventLoop: eventLoop)
+        // Ends with the loop.
+        eventLoop.scheduleRepeatedTask(initialDelay: Self.rounds, delay: Self.rounds) { [weak self] _ in self?.round() }
+    }
+
+    /// Looks after a client from now on; on this loop.
+    func add(_ link: RelayLink) {
+        if clients.value == nil { clients.value = Clients() }
+        clients.value?.links.insert(link)
+    }
+
+    /// Looks after a client no more; on this loop.
+    func remove(_ link: RelayLink) { clients.value?.links.remove(link) }
+
+    private func round() {
+        let now = ContinuousClock.now
+        for link in clients.value?.links ?? [] { link.handler.value?.tick(at: now) }
+    }
 
     /// Hands over parcels for clients of this loop; returns the number that were dropped.
     func post(_ parcels: [RelayParcel]) -> Int {
