@@ -12,7 +12,7 @@ package struct AddressLimiter: Sendable {
         package var handshakesPerSecond: UInt64 = 50
         /// The handshakes one address may begin at once.
         package var burst: UInt64 = 500
-        /// The most handshakes under way, of all addresses together.
+        /// The most handshakes under way, of all addresses together: beyond it the oldest gives way.
         package var halfOpen = 4_096
         /// The most sockets of all addresses together.
         package var allSockets = 100_000
@@ -33,6 +33,8 @@ package struct AddressLimiter: Sendable {
 
     /// The number of handshakes under way.
     package private(set) var halfOpen = 0
+    /// Indicates whether there are too many: whoever takes longest to prove a key gives way, not whoever comes last.
+    package var isCrowded: Bool { halfOpen > limits.halfOpen }
     /// The number of sockets.
     package private(set) var sockets = 0
     /// The number of addresses that are remembered.
@@ -46,7 +48,7 @@ package struct AddressLimiter: Sendable {
 
     /// Tells whether a socket may be opened, and counts it and its handshake then.
     package mutating func open(from ip: [UInt8], at now: ContinuousClock.Instant) -> Bool {
-        guard halfOpen < limits.halfOpen, sockets < limits.allSockets else { return false }
+        guard sockets < limits.allSockets else { return false }
         if hosts.count > sweepAbove {
             hosts = hosts.filter { $0.value.sockets > 0 || !$0.value.bucket.isFull(at: now) }
             sweepAbove = max(1_024, 2 * hosts.count)

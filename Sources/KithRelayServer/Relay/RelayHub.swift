@@ -122,6 +122,8 @@ final class RelayHub: Sendable {
     let options: RelayServerOptions
     let counters = RelayCounters()
     let limiter: Mutex<AddressLimiter>
+    /// The sockets whose handshakes are under way.
+    let openings = OpeningSockets()
     let loops: [RelayLoop]
     private let shards = (0..<16).map { _ in Shard() }
     /// Changes whenever a client comes or goes: what was looked up before may be wrong.
@@ -179,6 +181,8 @@ final class RelaySocket: Sendable {
     private let hub: RelayHub
     private let ip: [UInt8]
     private let opening = Mutex<Scheduled<Void>?>(nil)
+    /// Its number among those that are opening.
+    private let number: UInt64
 
     /// Counts a socket; `nil` when its address has too many.
     static func accept(_ channel: any Channel, _ hub: RelayHub) -> RelaySocket? {
@@ -187,11 +191,18 @@ final class RelaySocket: Sendable {
             hub.counters.refusedSockets.count()
             return nil
         }
-        return RelaySocket(channel, hub, ip)
+        let socket = RelaySocket(channel, hub, ip)
+        // A flood of sockets that prove nothing displaces itself; whoever proves a key does so in a few round trips.
+        if hub.limiter.withLock({ $0.isCrowded }), let oldest = hub.openings.takeOldest() {
+            hub.counters.refusedSockets.count()
+            oldest.close(promise: nil)
+        }
+        return socket
     }
 
     private init(_ channel: any Channel, _ hub: RelayHub, _ ip: [UInt8]) {
         (self.hub, self.ip) = (hub, ip)
+        number = hub.openings.add(channel)
         // Whatever it does meanwhile, a byte at a time.
         let timeout = channel.eventLoop.scheduleTask(in: .seconds(Int64(hub.options.openingTime))) {
             channel.close(promise: nil)
@@ -207,7 +218,40 @@ final class RelaySocket: Sendable {
     func opened() {
         guard let timeout = opening.withLock({ $0.take() }) else { return }
         timeout.cancel()
+        hub.openings.remove(number)
         hub.limiter.withLock { $0.handshakeEnded() }
+    }
+}
+
+/// The sockets that have not proven a key yet, in the order in which they came.
+final class OpeningSockets: Sendable {
+    private struct State {
+        var channels: [UInt64: any Channel] = [:]
+        var next: UInt64 = 0
+        /// No number below it is there.
+        var oldest: UInt64 = 0
+    }
+
+    private let state = Mutex(State())
+
+    func add(_ channel: any Channel) -> UInt64 {
+        state.withLock { state in
+            defer { state.next += 1 }
+            state.channels[state.next] = channel
+            return state.next
+        }
+    }
+
+    func remove(_ number: UInt64) { state.withLock { _ = $0.channels.removeValue(forKey: number) } }
+
+    func takeOldest() -> (any Channel)? {
+        state.withLock { state in
+            while state.oldest < state.next {
+                defer { state.oldest += 1 }
+                if let channel = state.channels.removeValue(forKey: state.oldest) { return channel }
+            }
+            return nil
+        }
     }
 }
 
