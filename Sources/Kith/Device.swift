@@ -93,6 +93,13 @@ public final class Device: Sendable {
         public var proxy: ProxyChoice?
         /// Has the router pass its port on, where it is to be found at relays: by PCP, NAT-PMP or UPnP.
         public var mapsPort = false
+        /// Saves a phone's battery: while nobody uses it, it keeps one link to one relay, with a ping each 60 to 240 s,
+        /// and sends hardly anything else.
+        ///
+        /// It has no standby relay, maps no port, closes connections two minutes after their last use, and announces
+        /// itself on the local network three times an hour. Others reach it as ever, through its relay first. Default:
+        /// true on iOS, false elsewhere.
+        public var savesPower = Options.platformSavesPower
         /// The networks it uses.
         ///
         /// Where they are restricted, it listens at the addresses it has there when it starts, unless

@@ -87,7 +87,6 @@ struct DeviceParts: Sendable {
 
         reach = try Self.reach(of: key, store, endpoint, options)
         node.call(through: endpoint, by: reach)
-
         discovery = try Self.discovery(of: key, store, node, options, addresses: addresses)
         node.find(by: discovery, fixed: options.peerAddresses)
 
@@ -298,6 +297,7 @@ struct DeviceParts: Sendable {
         }
         settings.proxy = try proxy(store, options)
         settings.mapsPort = options.mapsPort
+        settings.times = options.times
         (settings.preference, settings.preferences) = try ReachService.paths(in: store)
         if let hosted = options.hostedRelay, options.listens {
             guard
@@ -369,6 +369,7 @@ struct DeviceParts: Sendable {
         let logger = options.logger
         settings.publisher = RecordPublisher(
             key: key, client: client, after: try store.setting(recordTime).flatMap { UInt64($0) } ?? 0,
+            interval: options.times.records,
             clock: { UInt64(max(0, microseconds())) },
             keepTime: { time in
                 do throws(KithError) {
@@ -423,6 +424,7 @@ struct DeviceParts: Sendable {
     ) throws(KithError) -> LocalDiscovery? {
         guard options.listens, var discovery = options.discovery else { return nil }
         discovery.policy = options.network
+        if let interval = options.times.announcements { discovery.interval = max(discovery.interval, interval) }
         return LocalDiscovery(
             key: key, options: discovery, lastNumber: try store.setting(lastAnnouncement).flatMap { UInt64($0) } ?? 0,
             addresses: addresses, isPaired: { store.reception(of: $0, now: Int64(time(nil))) == .paired },
@@ -516,6 +518,7 @@ struct DeviceParts: Sendable {
             }
             endpointOptions.sessionCache = remembered
             endpointOptions.findsPaths = true
+            endpointOptions.idleClosing = options.times.idleConnections
             // While no invitation waits and this device has no certificate, an unpaired peer gets no further than proving
             // a key.
             endpointOptions.admit = { device, address in

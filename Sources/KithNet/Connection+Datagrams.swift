@@ -76,6 +76,7 @@ extension ConnectionDriver {
             swap(&waiting, &outgoing.waiting)
         }
         guard !isClosed else { return }
+        wasUsed()
         // One the engine does not take is lost, as on any network.
         for datagram in waiting { _ = unsafe datagram.withUnsafeBytes { unsafe engine.sendDatagram($0) } }
         updateDatagramLimit()

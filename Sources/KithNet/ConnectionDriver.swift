@@ -118,7 +118,13 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         var isFinishSent = false
         /// Indicates whether a stream of ours was opened before the end of the handshake.
         var isEarly = false
+        /// Indicates whether it does not keep an unused connection open.
+        var isInBackground = false
     }
+
+    /// Closes it when nobody uses it, where the endpoint wants that.
+    private var idleClosing: IdleClosing?
+    private var idleTimer: Scheduled<Void>?
 
     init(
         engine: consuming QUICConnection, socket: UDPSocket, remote: NetworkAddress, endpoint: EndpointDriver,
@@ -332,7 +338,10 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
             case .connected: connected()
             case .handshakeConfirmed: pathFinder?.begin()
             case .earlyDataRejected: break
-            case .datagram(let bytes): if takesDatagrams { connection?.received(bytes) }
+            case .datagram(let bytes):
+                guard takesDatagrams else { break }
+                idleClosing?.used(at: .now())
+                connection?.received(bytes)
             case .pathValidated(let path):
                 connection?.pathsChanged()
                 pathEvent(.validated(path))
@@ -398,6 +407,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         if !isRelayed, !engine.remote.isLoopback { localPath.source = LocalAddresses.source(to: engine.remote) }
         if let path = engine.paths.first { watchPort(on: path.address) }
         findPaths(of: connection)
+        watchUse()
         endpoint.established(connection, by: self, after: handshake)
     }
 
@@ -439,6 +449,8 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         let (connection, purpose) = (connection, purpose)
         phase = .closed(reason)
         portWatch.stop()
+        idleTimer?.cancel()
+        (idleClosing, idleTimer) = (nil, nil)
         onPathEvent = nil
         pathFinder?.end()
         pathFinder = nil
@@ -517,6 +529,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         let core = StreamCore(id: id, driver: self)
         let stream = QUICStream(core, connection: connection, isEarly: !engine.isConnected)
         streams[id] = Entry(core: core)
+        idleClosing?.began()
         // Letting go of a stream nobody can take aborts it.
         if isDraining || !connection.offer(stream) { stream.abort(.closed) }
     }
@@ -554,6 +567,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         let core = StreamCore(id: id, driver: self)
         streams[id] = Entry(
             core: core, packetsBefore: engine.statistics.packetsReceived, isEarly: !engine.isConnected)
+        idleClosing?.began()
         return QUICStream(core, connection: connection)
     }
 
@@ -694,6 +708,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
             return
         }
         streams[id] = nil
+        if !entry.isInBackground { idleClosing?.ended(at: .now()) }
         guard streams.isEmpty else { return }
         releaseDrainWaiters()
         if isRetired { endpoint.retirementIsDue(self) }
@@ -743,6 +758,38 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     private func portRefused(_ count: Int, on path: PathAddress) {
         let isGone = portWatch.refused(count, packets: engine.statistics.packetsReceived)
         if isGone, !isCutOff, engine.paths.first?.address == path { portIsClosed(PortClosed(address: path.remote)) }
+    }
+
+    // MARK: - Use
+
+    /// Begins to watch whether anybody uses it; streams may be open already.
+    private func watchUse() {
+        guard let limit = endpoint.options.idleClosing else { return }
+        var closing = IdleClosing(after: limit, at: .now())
+        for entry in streams.values where !entry.isInBackground { closing.began() }
+        idleClosing = closing
+        checkUse()
+    }
+
+    private func checkUse() {
+        let now = Timestamp.now()
+        switch idleClosing?.next(at: now) {
+        case .wait(let until):
+            idleTimer = loop.scheduleTask(in: .nanoseconds(max(0, until - now))) { [weak self] in self?.checkUse() }
+        // Whoever wants something of the other end connects anew.
+        case .close: close(code: .closed, reason: "Nobody used the connection.")
+        case nil: break
+        }
+    }
+
+    /// Notes that a datagram goes out.
+    func wasUsed() { idleClosing?.used(at: .now()) }
+
+    /// Notes that a stream does not keep the connection open.
+    func isInBackground(_ id: StreamID) {
+        guard let entry = streams[id], !entry.isInBackground else { return }
+        streams[id]?.isInBackground = true
+        idleClosing?.ended(at: .now())
     }
 
     /// Takes no more streams and calls back once there are none.

@@ -88,6 +88,11 @@ extension Endpoint {
         /// Indicates whether it tells devices it is connected to where it can be reached, and looks for better paths.
         package var findsPaths = false
 
+        /// The time after which a connection that nobody uses is closed; nil keeps it.
+        ///
+        /// Streams in the background (``QUICStream/isInBackground()``) do not keep it open.
+        package var idleClosing: Duration?
+
         /// Changes the engine's configuration beyond these options, for tests.
         package var adjust: (@Sendable (inout QUICConfiguration) -> Void)?
 

@@ -115,6 +115,14 @@ public final class QUICStream: ByteStream {
     }
 }
 
+extension QUICStream {
+    /// Says that this stream alone does not keep the connection open where unused ones are closed.
+    package func isInBackground() {
+        let (driver, id) = (core.driver, core.id)
+        driver.loop.execute { driver.isInBackground(id) }
+    }
+}
+
 extension QUICStream: CallStream {
     /// Has our direction end after the other one, in a packet that is sent anyway, or 5 ms later.
     package func finishWithInput() { core.finishWithInput() }

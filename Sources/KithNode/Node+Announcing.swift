@@ -103,6 +103,7 @@ extension Node {
         guard case .cbor(let bytes) = try coding.input.encode(Nothing(), .cbor) else { throw Self.otherForm }
         let header = StreamHeader(method: coding.name, millisecondsLeft: nil, trace: nil, input: bytes)
         let opened = try await session.link.openStream()
+        session.link.isInBackground(opened)
         try await withTaskCancellationHandler {
             do {
                 let (_, rest) = try await HeaderExchange.request(header, over: opened, isCall: false)

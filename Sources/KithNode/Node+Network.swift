@@ -112,6 +112,7 @@ private final class ConnectionLink: PeerLink {
     func openStream() async throws -> any ByteStream { try await connection.openStream() }
     func openStreamNow() -> (any ByteStream)? { connection.openStreamNow() }
     func isUndelivered(_ stream: any ByteStream) -> Bool { (stream as? QUICStream)?.isUndelivered ?? false }
+    func isInBackground(_ stream: any ByteStream) { (stream as? QUICStream)?.isInBackground() }
     func handshakeCompleted() async -> Bool { await connection.handshakeCompleted() }
     func isEarly(_ stream: any ByteStream) -> Bool { (stream as? QUICStream)?.isEarly ?? false }
     var executor: (any TaskExecutor)? { connection.executor }

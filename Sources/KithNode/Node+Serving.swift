@@ -135,8 +135,10 @@ extension Node {
                     from: stream,
                     inputLimit: session.isPaired ? StreamHeader.inputLimit : self.options.unpairedInputLimit)
             }
-            guard let (header, stream) = arrival else { return stream.abort(.cancelled) }
-            await answer(header, on: stream, isEarly: isEarly, in: session)
+            guard let (header, rest) = arrival else { return stream.abort(.cancelled) }
+            // Whoever only wants to hear of changes does not keep the connection open.
+            if header.method == Services.Watch.header.name { session.link.isInBackground(stream) }
+            await answer(header, on: rest, isEarly: isEarly, in: session)
         } catch {
             await refuse(error, on: stream)
             if !session.isPaired { await hangUp(session) }

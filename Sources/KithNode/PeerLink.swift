@@ -49,6 +49,8 @@ package protocol PeerLink: AnyObject, Sendable {
     func openStreamNow() -> (any ByteStream)?
     /// Tells whether a stream of this link failed before the other end saw any of it.
     func isUndelivered(_ stream: any ByteStream) -> Bool
+    /// Notes that a stream of this link does not keep it open, where links that nobody uses are closed.
+    func isInBackground(_ stream: any ByteStream)
     /// Waits until both ends have proven themselves anew; false when the link, or the task, ended before.
     ///
     /// At once, except on a link that resumes a session.
@@ -89,6 +91,8 @@ extension PeerLink {
     package func openStreamNow() -> (any ByteStream)? { nil }
     /// Nothing: most links end with their other end.
     package func watch(closely: Bool) {}
+    /// Nothing: most links stay open.
+    package func isInBackground(_ stream: any ByteStream) {}
     /// Yes: most links exist only from then on.
     package func handshakeCompleted() async -> Bool { true }
     /// No.

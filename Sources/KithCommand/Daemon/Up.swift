@@ -172,6 +172,13 @@ struct UpCommand: AsyncParsableCommand {
         help: "Do not ask the router to pass this device's port on, as is done where relays are used.")
     var withoutPortMapping = false
 
+    @Flag(
+        name: .customLong("save-power"),
+        help:
+            "Save a phone's battery: while nobody uses it, one link to one relay with a ping each 60 to 240 s, and hardly anything else."
+    )
+    var savesPower = false
+
     /// Reads a relay; nil for `none`.
     static func relay(_ argument: String) throws -> RelayAddress? {
         if argument == "none" { return nil }
@@ -268,6 +275,7 @@ struct UpCommand: AsyncParsableCommand {
         }
         options.proxy = try proxy.map(Self.proxy)
         options.mapsPort = !withoutPortMapping
+        options.savesPower = savesPower
         if !directories.isEmpty { options.directories = directories.compactMap(\.self) }
         if hostsRelay { options.hostedRelay = try relayPlan() }
         options.passphrase = try globals.passphrase()
@@ -410,6 +418,7 @@ struct UpCommand: AsyncParsableCommand {
         defer { for (_, file) in handovers where file.isTemporary { unsafe unlink(file.path) } }
         for (name, file) in handovers { arguments += ["--\(name)", "@" + file.path] }
         if withoutPortMapping { arguments.append("--no-port-mapping") }
+        if savesPower { arguments.append("--save-power") }
         arguments += globals.traceArguments
         if globals.verbose { arguments.append("--verbose") }
         let passphrase = try globals.passphrase()

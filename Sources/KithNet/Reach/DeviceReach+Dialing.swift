@@ -8,7 +8,7 @@ package import KithWire
 extension DeviceReach {
     func peerAnnounced(_ announced: [RelayAddress], _ device: DeviceID, at now: ContinuousClock.Instant) {
         // The NAT may have given the port up since servers were asked last.
-        if let lastQuestions, now - lastQuestions > Self.questionInterval { nextQuestions = now }
+        if let lastQuestions, now - lastQuestions > options.times.questions { nextQuestions = now }
         let before = relays(of: device)
         let mine = ownRelays
         let relays = announced.filter { $0.mayBeNamedByPeers || mine.contains($0) || before.contains($0) }

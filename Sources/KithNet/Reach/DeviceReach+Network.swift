@@ -13,11 +13,12 @@ extension DeviceReach {
         if before != nil {
             info.candidates.networkChanged()
             choice.networkChanged(at: now)
-            lookAgain(at: now)
+            lookAgain(isElsewhere: true, at: now)
         }
         info.candidates.set(addresses)
         info.isMetered =
-            !found.contains { $0.leadsElsewhere && $0.kind != .cellular } && found.contains { $0.kind == .cellular }
+            options.times == .saving
+            || !found.contains { $0.leadsElsewhere && $0.kind != .cellular } && found.contains { $0.kind == .cellular }
         stun.removeAll()
         observations.removeAll()
         unanswered = [:]
@@ -29,8 +30,8 @@ extension DeviceReach {
     }
 
     /// The network is another, or time has passed unnoticed: nothing that was known of servers and relays need hold.
-    func lookAgain(at now: ContinuousClock.Instant) {
-        for relay in relays.values { relay.link.client.networkChanged() }
+    func lookAgain(isElsewhere: Bool, at now: ContinuousClock.Instant) {
+        for relay in relays.values { relay.link.client.networkChanged(isElsewhere: isElsewhere) }
         for relay in servers.keys { lookUp(relay) }
         nextQuestions = now
     }
@@ -74,9 +75,10 @@ extension DeviceReach {
     /// Asks servers from where they see this device, and takes their answers in.
     func askServers(at now: ContinuousClock.Instant) {
         stun.timedOut(at: now)
-        if nextQuestions <= now {
+        if let due = nextQuestions, due <= now {
             let isIdle = endpoint.connections.isEmpty
-            nextQuestions = now + (isIdle ? Self.idleQuestionInterval : Self.questionInterval)
+            // The first device that connects has them asked again.
+            nextQuestions = (isIdle ? options.times.idleQuestions : options.times.questions).map { now + $0 }
             lastQuestions = now
             // Who goes through relays alone needs no address outside.
             let isWanted = info.preference == .auto || info.preference == .direct

@@ -45,6 +45,7 @@ extension DeviceReach {
         }
         var settings = RelayClient.Options(address)
         settings.token = token(for: address)
+        (settings.keepAlive, settings.longestPause) = (options.times.relayPings, options.times.longestPause)
         settings.trustedCertificates = options.trustedCertificates
         if let hosted = options.hosted, hosted.relay == address { settings.connectsTo = hosted.address }
         settings.proxy = options.proxy

@@ -37,6 +37,8 @@ package actor DeviceReach {
         package var proxy: ProxySettings?
         /// Indicates whether the router is asked to map the port, once this device has a relay.
         package var mapsPort = false
+        /// How often something is sent to stay reachable.
+        package var times = ReachTimes.usual
 
         /// Nothing is asked of anybody.
         package init() {}
@@ -74,6 +76,8 @@ package actor DeviceReach {
         package var nat64: NAT64Prefix?
         /// The reason there is none; `nil` while that is not known, or not wanted.
         package var mappingFailure: PortMappingFailure?
+        /// Indicates whether the device saves its battery.
+        package var savesPower = false
     }
 
     /// The relays that are remembered beyond the end of the process.
@@ -156,10 +160,6 @@ package actor DeviceReach {
 
     /// The port of STUN (RFC 8489 §18.6).
     static let stunPort: UInt16 = 3_478
-    /// The time between two questions to servers while another device is connected, so that the NAT keeps the port.
-    static let questionInterval = Duration.seconds(25)
-    /// The time between them while none is.
-    static let idleQuestionInterval = Duration.seconds(300)
     /// The time after which a server that does not answer over QUIC is asked again.
     static let unansweredInterval = Duration.seconds(60)
     /// The time for which a relay stays that nothing needs but a connection that still sends by it.
@@ -218,7 +218,7 @@ package actor DeviceReach {
     var mapping: PortMapping?
     var pinhole: PortMapping?
     var mappingFailure: PortMappingFailure?
-    var nextQuestions = ContinuousClock.Instant.now
+    var nextQuestions: ContinuousClock.Instant? = .now
     var lastQuestions: ContinuousClock.Instant?
     var nextSweep = ContinuousClock.Instant.now
     var random = SystemRandomNumberGenerator()
@@ -232,7 +232,10 @@ package actor DeviceReach {
         preferences = Mutex(Preferences(options.preference, options.preferences))
         let relays = [options.hosted?.relay].compactMap(\.self) + options.relays
         own = Mutex(relays)
-        choice = RelayChoice(options.attaches && options.preference != .local ? relays : [], at: .now)
+        var limits = RelayChoice.Limits()
+        limits.keepsStandby = options.times.keepsStandby
+        choice = RelayChoice(
+            options.attaches && options.preference != .local ? relays : [], limits: limits, at: .now)
         (info.preference, info.preferences) = (options.preference, options.preferences)
     }
 
@@ -451,7 +454,7 @@ package actor DeviceReach {
 
     /// Has the router map the port while that is wished, and gives it back.
     private nonisolated func mapPort() async {
-        guard options.mapsPort, options.attaches else { return }
+        guard options.mapsPort, options.times.mapsPort, options.attaches else { return }
         let feed = inputs.continuation
         for await isWished in mappingWishes.stream where isWished {
             let service = PortMappingService(port: endpoint.port)
@@ -515,7 +518,7 @@ package actor DeviceReach {
         case .observed(let answer, let server, let generation):
             serverObserved(answer, by: server, generation: generation, at: now)
         case .network(let found): networkChanged(to: found, at: now)
-        case .awake: lookAgain(at: now)
+        case .awake: lookAgain(isElsewhere: false, at: now)
         case .servers(let addresses, let relay):
             servers[relay] = addresses
             if !addresses.isEmpty { nextQuestions = now }
@@ -598,8 +601,8 @@ package actor DeviceReach {
                     route: options.hosted?.relay == $0 ? .direct : options.proxy?.route(to: $0) ?? .direct)
             }
             .sorted { $0.number < $1.number },
-            report: report, mapping: mapping, pinhole: pinhole,
-            nat64: nat64.withLock { $0 }, mappingFailure: mappingFailure)
+            report: report, mapping: mapping, pinhole: pinhole, nat64: nat64.withLock { $0 },
+            mappingFailure: mappingFailure, savesPower: options.times == .saving)
         snapshot.withLock { $0 = status }
     }
 }

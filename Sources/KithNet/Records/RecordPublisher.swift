@@ -14,7 +14,7 @@ public actor RecordPublisher {
     private let clock: @Sendable () -> UInt64
     private let keepTime: @Sendable (UInt64) -> Void
     private var times: RecordClock
-    private var schedule = PublishingSchedule()
+    private var schedule: PublishingSchedule
     private var record: DeviceRecord?
     private var signed: (record: SignedRecord, at: ContinuousClock.Instant)?
     private var signal: AsyncStream<Void>.Continuation?
@@ -26,7 +26,8 @@ public actor RecordPublisher {
     /// `keepTime` is told the time of each record before it is published: kept, it is the next run's `time`. `clock`
     /// returns microseconds since 1970.
     package init(
-        key: DeviceKey, client: DirectoryClient, after time: UInt64 = 0, ticker: any Ticker = ContinuousClock(),
+        key: DeviceKey, client: DirectoryClient, after time: UInt64 = 0,
+        interval: Duration = PublishingSchedule.interval, ticker: any Ticker = ContinuousClock(),
         clock: @escaping @Sendable () -> UInt64, keepTime: @escaping @Sendable (UInt64) -> Void = { _ in }
     ) {
         self.key = key
@@ -34,6 +35,7 @@ public actor RecordPublisher {
         self.ticker = ticker
         self.clock = clock
         self.keepTime = keepTime
+        schedule = PublishingSchedule(interval: interval)
         times = RecordClock(after: time)
     }
 

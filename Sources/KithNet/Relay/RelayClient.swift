@@ -62,6 +62,8 @@ package final class RelayClient: Sendable {
         package var openingTime = Duration.seconds(10)
         /// The times of its pings.
         package var keepAlive = RelayKeepAlive.Times.client
+        /// The longest pause between two attempts.
+        package var longestPause = RelayBackoff.longest
         /// The address to connect to in place of the relay's name: of a relay in this very process.
         package var connectsTo: NetworkAddress?
         /// The address by which an address is reached from this network, asked for each attempt.
@@ -126,7 +128,11 @@ package final class RelayClient: Sendable {
 
     /// Looks at once whether the connection lives, or tries again without waiting: the network has changed, or the
     /// machine slept.
-    package func networkChanged() { perform { $0.networkChanged() } }
+    ///
+    /// On another network, nothing that was found out about the silence a link bears holds any more.
+    package func networkChanged(isElsewhere: Bool = false) {
+        perform { $0.networkChanged(isElsewhere: isElsewhere) }
+    }
 
     /// Closes it for good.
     package func close() async {

@@ -27,7 +27,9 @@ final class RelayClientDriver {
     private(set) var attempt = 0
     private var link: Link?
     private var keepAlive: RelayKeepAlive?
-    private var backoff = RelayBackoff()
+    /// The silence that links bear here.
+    private var pace: RelayPace?
+    private var backoff: RelayBackoff
     private var timer: Scheduled<Void>?
     private var deadline: Scheduled<Void>?
     /// When to come back to a relay that restarts, and how long to try often.
@@ -61,6 +63,7 @@ final class RelayClientDriver {
         onEvent: @escaping @Sendable (RelayClient.Event) -> Void, on eventLoop: any EventLoop
     ) {
         (self.key, self.options, self.client, self.onEvent, self.eventLoop) = (key, options, client, onEvent, eventLoop)
+        backoff = RelayBackoff(longest: options.longestPause)
     }
 
     private func become(_ state: RelayClient.State) {
@@ -82,7 +85,8 @@ final class RelayClientDriver {
         }
     }
 
-    func networkChanged() {
+    func networkChanged(isElsewhere: Bool) {
+        if isElsewhere { pace = nil }
         switch client.state {
         case .waiting, .captive, .restarting:
             if let signInPause, .now < signInPause { return repeatedly(client.state) }
@@ -98,6 +102,7 @@ final class RelayClientDriver {
                 backoff.reset()
                 return failed("this device has another address now", attempt: attempt)
             }
+            if isElsewhere { keepAlive?.networkChanged() }
             keepAlive?.check()
             tick()
         case .idle, .connecting, .denied, .closed: break
@@ -115,6 +120,8 @@ final class RelayClientDriver {
         attempt += 1
         timer?.cancel()
         deadline?.cancel()
+        keepAlive?.ended()
+        pace = keepAlive?.pace ?? pace
         (timer, deadline, keepAlive, pendingProxy) = (nil, nil, nil, nil)
         link?.channel.close(promise: nil)
         link = nil
@@ -369,7 +376,7 @@ final class RelayClientDriver {
             self.link?.isOpen = true
             deadline?.cancel()
             (restart, portal, deadline) = (nil, nil, nil)
-            keepAlive = RelayKeepAlive(options.keepAlive, at: now, using: &random)
+            keepAlive = RelayKeepAlive(options.keepAlive, pace: pace, at: now, using: &random)
             become(.connected(roundTrip: nil))
             tick()
         case .refused(let reason): denied(reason)

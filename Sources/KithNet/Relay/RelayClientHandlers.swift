@@ -19,7 +19,9 @@ final class RelayRequestHandler: ChannelInboundHandler, RemovableChannelHandler 
     }
 
     /// The head of the request; what the upgrade needs is added by ``RelayClientUpgrader``.
-    static func head(for address: RelayAddress, token: String?) -> HTTPRequestHead {
+    ///
+    /// `silence` asks for rare pings (``RelayKeepAlive/Times/header``).
+    static func head(for address: RelayAddress, token: String?, silence: String? = nil) -> HTTPRequestHead {
         let isDefault = address.port == RelayAddress.defaultPort(isSecure: address.isSecure)
         let host =
             (address.host.contains(":") ? "[\(address.host)]" : address.host) + (isDefault ? "" : ":\(address.port)")
@@ -27,6 +29,7 @@ final class RelayRequestHandler: ChannelInboundHandler, RemovableChannelHandler 
         if let token, token.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) {
             headers.add(name: "Authorization", value: "Bearer \(token)")
         }
+        if let silence { headers.add(name: RelayKeepAlive.Times.header, value: silence) }
         return HTTPRequestHead(version: .http1_1, method: .GET, uri: "/relay", headers: headers)
     }
 
@@ -37,7 +40,8 @@ final class RelayRequestHandler: ChannelInboundHandler, RemovableChannelHandler 
             driver?.failed("its name leads to this machine, or to its own link", attempt: attempt)
             return context.close(promise: nil)
         }
-        let head = Self.head(for: options.address, token: options.token)
+        let head = Self.head(
+            for: options.address, token: options.token, silence: options.keepAlive.headerValue)
         context.write(wrapOutboundOut(.head(head)), promise: nil)
         context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
         context.fireChannelActive()

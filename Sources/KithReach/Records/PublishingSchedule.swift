@@ -16,8 +16,13 @@ public struct PublishingSchedule: Hashable, Sendable {
     private var last: ContinuousClock.Instant?
     private var failures = 0
 
+    private let interval: Duration
+
     /// Begins with nothing to publish.
-    public init() {}
+    public init() { interval = Self.interval }
+
+    /// Begins with nothing to publish; what has not changed is repeated at that interval.
+    package init(interval: Duration) { self.interval = interval }
 
     /// The record is another.
     public mutating func changed(at now: ContinuousClock.Instant) {
@@ -30,9 +35,9 @@ public struct PublishingSchedule: Hashable, Sendable {
         last = now
         if succeeded {
             failures = 0
-            due = now + Self.interval
+            due = now + interval
         } else {
-            due = now + min(Self.firstRetry * (1 << min(failures, 10)), Self.interval)
+            due = now + min(Self.firstRetry * (1 << min(failures, 20)), interval)
             failures += 1
         }
     }

@@ -24,6 +24,8 @@ package struct RelayKeepAlive: Hashable, Sendable {
         package var answer: ClosedRange<Duration>
         /// True when it pings at once, to know the round trip.
         package var pingsAtOnce: Bool
+        /// The longest silence, to which it grows while the link survives; `nil` when it always is the same.
+        package var longestSilence: Duration?
 
         /// A device's: pings at once and after 15 s of silence, waits 5 s, later 3 round trips within 0.5…5 s.
         package static let client = Times(
@@ -33,9 +35,39 @@ package struct RelayKeepAlive: Hashable, Sendable {
         package static let server = Times(
             silence: .seconds(15), jitter: .seconds(1) ... .seconds(5), firstAnswer: .seconds(10), roundTrips: 3,
             answer: .seconds(10) ... .seconds(10), pingsAtOnce: false)
+        /// A device's that saves its battery: pings after 60 to 240 s of silence, and gives a radio time to wake.
+        package static let savingClient = Times(
+            silence: .seconds(60), jitter: .zero ... .zero, firstAnswer: .seconds(10), roundTrips: 3,
+            answer: .seconds(5) ... .seconds(10), pingsAtOnce: true, longestSilence: .seconds(240))
+        /// A relay's towards such a device: the same and 5…10 s, so that the device is first and nobody pings twice.
+        package static let savingServer = Times(
+            silence: .seconds(60), jitter: .seconds(5) ... .seconds(10), firstAnswer: .seconds(20), roundTrips: 3,
+            answer: .seconds(20) ... .seconds(20), pingsAtOnce: false, longestSilence: .seconds(240))
+
+        /// The name of the header by which a device asks a relay for silence when it opens the WebSocket.
+        ///
+        /// Its value is the longest silence in seconds. Relays of other kinds do not know it, and ping as they always do.
+        package static let header = "Kith-Relay-Silence"
+
+        /// The value of the header; `nil` when the relay need not be asked.
+        package var headerValue: String? { longestSilence.map { String($0.components.seconds) } }
+
+        /// A relay's times for a client that sent the header with these values: the usual ones unless they ask for more.
+        package static func asked(_ values: [String], usual: Times, saving: Times) -> Times {
+            guard values.count == 1, let value = values.first, value.utf8.count <= 5, let seconds = UInt16(value),
+                seconds >= 60
+            else { return usual }
+            var times = saving
+            times.longestSilence = saving.longestSilence.map { min(.seconds(Int(seconds)), $0) }
+            return times
+        }
     }
 
     private let times: Times
+    /// The silence to wait for, where it grows.
+    package private(set) var pace: RelayPace?
+    /// The silence before the ping that waits, where it was as long as was to be tried.
+    private var tried: Duration?
     private var lastHeard: ContinuousClock.Instant
     /// The silence after which it pings next.
     private var silence: Duration
@@ -51,22 +83,46 @@ package struct RelayKeepAlive: Hashable, Sendable {
     package private(set) var roundTrip: Duration?
 
     /// Starts when the connection does.
+    ///
+    /// `pace` is what an earlier connection found out, where the silence grows.
     package init(
-        _ times: Times, at now: ContinuousClock.Instant, using random: inout some RandomNumberGenerator
+        _ times: Times, pace: RelayPace? = nil, at now: ContinuousClock.Instant,
+        using random: inout some RandomNumberGenerator
     ) {
         self.times = times
+        if let longest = times.longestSilence {
+            self.pace = pace ?? RelayPace(times.silence...max(times.silence, longest))
+        }
         lastHeard = now
         pingsNow = times.pingsAtOnce
-        silence = Self.silence(times, &random)
+        silence = Self.silence(self.pace?.silence ?? times.silence, times, &random)
     }
 
-    private static func silence(_ times: Times, _ random: inout some RandomNumberGenerator) -> Duration {
+    private static func silence(
+        _ least: Duration, _ times: Times, _ random: inout some RandomNumberGenerator
+    ) -> Duration {
         let (low, high) = (times.jitter.lowerBound / .seconds(1), times.jitter.upperBound / .seconds(1))
-        return times.silence + .seconds(low < high ? Double.random(in: low...high, using: &random) : low)
+        return least + .seconds(low < high ? Double.random(in: low...high, using: &random) : low)
     }
 
     /// Notes that something arrived.
-    package mutating func heard(at now: ContinuousClock.Instant) { lastHeard = max(lastHeard, now) }
+    package mutating func heard(at now: ContinuousClock.Instant) {
+        // Something always comes in the end: only after a silence is the link known to bear one.
+        if let before = pace?.silence {
+            pace?.survived(now - lastHeard)
+            if let after = pace?.silence { silence += after - before }
+        }
+        (lastHeard, tried) = (max(lastHeard, now), nil)
+    }
+
+    /// The device is on another network: what links bore elsewhere says nothing.
+    package mutating func networkChanged() { (pace, tried) = (pace.map { RelayPace($0.bounds) }, nil) }
+
+    /// Notes that the link has ended, or that the other end did not answer; the pace is for the next one.
+    package mutating func ended() {
+        if let tried { pace?.died(after: tried) }
+        tried = nil
+    }
 
     /// Takes a pong; returns the round trip when it answers the ping that waits.
     package mutating func received(pong bytes: [UInt8], at now: ContinuousClock.Instant) -> Duration? {
@@ -101,8 +157,11 @@ package struct RelayKeepAlive: Hashable, Sendable {
         guard pingsNow || now >= due else { return .wait(until: due) }
         let bytes = (0..<RelayFrame.pingLength).map { _ in UInt8.random(in: 0...255, using: &random) }
         waiting = Waiting(bytes: bytes, sent: now)
+        // A machine that slept does not know what became of the link, nor of what else.
+        let isOnTime = now >= due && now - due < times.answer.upperBound
+        tried = pace != nil && isOnTime ? now - lastHeard : nil
         pingsNow = false
-        silence = Self.silence(times, &random)
+        silence = Self.silence(pace?.silence ?? times.silence, times, &random)
         return .ping(bytes)
     }
 }
@@ -111,17 +170,18 @@ package struct RelayKeepAlive: Hashable, Sendable {
 package struct RelayBackoff: Hashable, Sendable {
     /// The first pause at most.
     package static let first = Duration.milliseconds(10)
-    /// The longest.
+    /// The longest, as a rule.
     package static let longest = Duration.seconds(16)
 
+    private let longest: Duration
     private var pause = Self.first
 
     /// Starts with the shortest pause.
-    package init() {}
+    package init(longest: Duration = Self.longest) { self.longest = longest }
 
     /// The next pause, half of it at random; twice as long each time.
     package mutating func next(using random: inout some RandomNumberGenerator) -> Duration {
-        defer { pause = min(pause * 2, Self.longest) }
+        defer { pause = min(pause * 2, longest) }
         return pause * Double.random(in: 0.5...1, using: &random)
     }
 

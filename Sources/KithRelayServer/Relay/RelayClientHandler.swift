@@ -63,11 +63,14 @@ final class RelayClientHandler: ChannelInboundHandler {
     /// The most bytes of the relay's own frames that wait.
     private static let controlLimit = 16 << 10
 
-    init(_ hub: RelayHub, _ loop: RelayLoop, _ socket: RelaySocket, _ version: RelayVersion, token: String?) {
+    init(
+        _ hub: RelayHub, _ loop: RelayLoop, _ socket: RelaySocket, _ version: RelayVersion, token: String?,
+        times: RelayKeepAlive.Times
+    ) {
         (self.hub, self.loop, self.socket, self.version, self.token) = (hub, loop, socket, version, token)
         var random = SystemRandomNumberGenerator()
         state = .proving(RelayHandshake.Server(using: &random))
-        keepAlive = RelayKeepAlive(.server, at: .now, using: &random)
+        keepAlive = RelayKeepAlive(times, at: .now, using: &random)
         queue = FairSendQueue(limits: hub.options.queue)
         parcels = Array(repeating: [], count: hub.loops.count)
     }

@@ -65,7 +65,11 @@ final class RelayUpgrader: HTTPServerProtocolUpgrader, Sendable {
             if let pages = try? pipeline.handler(type: RelayPages.self) { pipeline.removeHandler(pages, promise: nil) }
             try pipeline.addHandler(ByteToMessageHandler(WebSocketFrameDecoder(maxFrameSize: RelayFrame.maxLength)))
             try pipeline.addHandler(
-                RelayClientHandler(hub, loop, socket, version, token: Self.token(upgradeRequest)))
+                RelayClientHandler(
+                    hub, loop, socket, version, token: Self.token(upgradeRequest),
+                    times: .asked(
+                        upgradeRequest.headers[RelayKeepAlive.Times.header], usual: hub.options.keepAlive,
+                        saving: hub.options.savingKeepAlive)))
         }
     }
 }

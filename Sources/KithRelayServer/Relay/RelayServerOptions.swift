@@ -38,6 +38,10 @@ public struct RelayServerOptions: Sendable {
     package var openingTime = 30
     /// The time a client that reads nothing is kept, in seconds.
     package var stallTime = 20
+    /// The times of its pings.
+    package var keepAlive = RelayKeepAlive.Times.server
+    /// The same towards devices that ask for silence, to save their batteries.
+    package var savingKeepAlive = RelayKeepAlive.Times.savingServer
     /// The number of event loops; 0 for one per core.
     package var loops = 0
     /// Is told of a device that has come or gone, on any thread; it must not wait.
