@@ -107,6 +107,19 @@ static uint8_t kind_of(const char *name, unsigned flags) {
     return KITH_INTERFACE_OTHER;
 }
 
+// One without a mask is alone on its network.
+static uint8_t prefix_of(const struct sockaddr *mask, int is_ipv6) {
+    uint8_t bytes[16] = {0};
+    size_t size = is_ipv6 ? 16 : 4;
+    if (mask == NULL) return (uint8_t)(size * 8);
+    const uint8_t *from = is_ipv6 ? (const uint8_t *)&((const struct sockaddr_in6 *)mask)->sin6_addr
+                                  : (const uint8_t *)&((const struct sockaddr_in *)mask)->sin_addr;
+    memcpy(bytes, from, size);
+    uint8_t bits = 0;
+    while (bits < size * 8 && (bytes[bits / 8] & (0x80 >> bits % 8))) bits++;
+    return bits;
+}
+
 int kith_network_interfaces(kith_interface *interfaces, int capacity) {
     struct ifaddrs *list = NULL;
     if (getifaddrs(&list) != 0) return -errno;
@@ -125,6 +138,7 @@ int kith_network_interfaces(kith_interface *interfaces, int capacity) {
             found.kind = kind_of(found.name, each->ifa_flags);
             found.multicast = (each->ifa_flags & IFF_MULTICAST) != 0;
             found.point_to_point = (each->ifa_flags & IFF_POINTOPOINT) != 0;
+            found.prefix = prefix_of(each->ifa_netmask, each->ifa_addr->sa_family == AF_INET6);
             interfaces[count] = found;
         }
         count++;

@@ -85,19 +85,21 @@ struct DeviceParts: Sendable {
             options: nodeOptions, events: events, logger: options.logger)
         self.node = node
 
-        reach = try Self.reach(of: key, store, endpoint, options)
+        let reach = try Self.reach(of: key, store, endpoint, options)
+        self.reach = reach
         node.call(through: endpoint, by: reach)
-        discovery = try Self.discovery(of: key, store, node, options, addresses: addresses)
+        let announced: @Sendable () -> [NetworkAddress] = { reach.announced(addresses()) }
+        discovery = try Self.discovery(of: key, store, node, options, addresses: announced)
         node.find(by: discovery, fixed: options.peerAddresses)
 
         let now: @Sendable () -> Int64 = { Int64(time(nil)) }
         try node.add(DevicesService(node: node, store: store, now: now))
         pairing = PairingService(
-            node: node, store: store, name: { ownName }, addresses: addresses, now: now)
+            node: node, store: store, name: { ownName }, addresses: announced, now: now)
         try node.add(pairing)
         let ring = DeviceKeyRing(store, of: key)
         trust = TrustService(
-            node: node, store: store, key: key, keys: ring, name: { ownName }, addresses: addresses, now: now)
+            node: node, store: store, key: key, keys: ring, name: { ownName }, addresses: announced, now: now)
         try node.add(trust)
         try node.add(KeysService(ring))
         if options.services.shell { try node.add(ShellService(logger: options.logger)) }
@@ -144,7 +146,7 @@ struct DeviceParts: Sendable {
                     var status = try ThisDevice.Status.Output(
                         name: ownName, id: key.id, addresses: addresses(),
                         ticket: Ticket(
-                            id: key.id, addresses: addresses(), relays: reach.announcedRelays.map(\.description)
+                            id: key.id, addresses: announced(), relays: reach.announcedRelays.map(\.description)
                         ).text,
                         version: kithVersion,
                         pid: getpid(), devices: store.devices().count,

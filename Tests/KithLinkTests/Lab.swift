@@ -72,6 +72,14 @@ final class Lab: Sendable {
         return text
     }
 
+    /// Does something on a thread in that place.
+    func inside<Result: Sendable>(_ place: String, _ body: @Sendable () throws -> Result) async throws -> Result {
+        guard let path = ends.namespaces[place] else { throw LinkError("no place there is called \(place)") }
+        let namespace = try Namespace(path: path)
+        defer { namespace.end() }
+        return try await withTaskExecutorPreference(namespace) { try body() }
+    }
+
     /// Opens a UDP socket there, at the address that has the name, or at any.
     func socket(in place: String, at name: String? = nil, port: UInt16 = 0) async throws -> Socket {
         guard let path = ends.namespaces[place] else { throw LinkError("no place there is called \(place)") }

@@ -72,7 +72,9 @@ struct Machine {
     }
 
     /// Runs a command that may fail; gives what it printed as its error then, and nothing when it did not.
-    func fails(_ words: String...) throws -> String {
+    func fails(_ words: String...) throws -> String { try fails(words) }
+
+    func fails(_ words: [String]) throws -> String {
         let (text, status) = try output(of: self.words(words), errors: true)
         return status == 0 ? "" : text
     }

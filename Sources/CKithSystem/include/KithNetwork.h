@@ -49,6 +49,8 @@ typedef struct kith_interface {
     uint8_t multicast;
     /// 1 when there is one other end.
     uint8_t point_to_point;
+    /// The number of bits that all addresses of the network share.
+    uint8_t prefix;
     char name[32];
 } kith_interface;
 

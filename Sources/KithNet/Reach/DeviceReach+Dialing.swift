@@ -67,12 +67,19 @@ extension DeviceReach {
     package nonisolated func connect(
         to peer: DeviceID, at addresses: [NetworkAddress], isEarly: Bool = false, timeout: Duration
     ) async throws(KithError) -> Connection {
-        let deadline = ContinuousClock.now + timeout
         let preference = preference(for: peer)
+        // On the local network nobody takes long to answer.
+        let deadline = ContinuousClock.now + (preference == .local ? min(timeout, Self.localWait) : timeout)
         let addresses = self.addresses(addresses, for: peer)
         while true {
-            let connection = try await connection(
-                to: peer, at: addresses, isEarly: isEarly && preference == .auto, until: deadline)
+            let connection: Connection
+            do {
+                connection = try await self.connection(
+                    to: peer, at: addresses, isEarly: isEarly && preference == .auto, until: deadline)
+            } catch {
+                guard preference == .local, error.code == .unreachable || error.code == .timedOut else { throw error }
+                throw preference.failure
+            }
             if preference == .auto { return connection }
             if try await settles(connection, with: peer, by: preference, until: deadline) { return connection }
         }
@@ -284,11 +291,6 @@ extension DeviceReach {
             ? KithError(.timedOut, "The relay of the device did not answer in time: \(names).")
             : KithError(.unreachable, "The relay of the device cannot be reached from here: \(names).")
     }
-}
-
-extension NetworkAddress {
-    /// Indicates whether an address is of this machine or its local network.
-    var isOfLocalNetwork: Bool { isPrivate || isLinkLocal || isLoopback }
 }
 
 extension ReachPreference {

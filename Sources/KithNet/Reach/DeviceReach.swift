@@ -59,7 +59,7 @@ package actor DeviceReach {
     }
 
     /// The ways to reach this device now.
-    package struct Status: Sendable {
+    package struct Status: Hashable, Sendable {
         /// The relay at which it is to be found.
         package var home: RelayAddress?
         /// The relay that takes over.
@@ -168,6 +168,8 @@ package actor DeviceReach {
     static let refusalTime = Duration.seconds(600)
     /// The time a dial may take before directories are asked.
     static let directoryWait = Duration.milliseconds(500)
+    /// The time a dial may take where nothing but the local network may be used.
+    static let localWait = Duration.seconds(3)
     /// The most tokens that are remembered.
     static let maxTokens = 64
     /// The most relays that are open, or being opened, for other devices.
@@ -198,6 +200,8 @@ package actor DeviceReach {
     /// The NAT64 by which IPv4 is reached; nil where there is none, or no need.
     nonisolated let nat64 = Mutex<NAT64Prefix?>(nil)
     let timers = TimerQueue()
+    /// Is told of every change of the status.
+    nonisolated let onStatus = Mutex<(@Sendable (Status) -> Void)?>(nil)
 
     var choice: RelayChoice
     var relays: [RelayAddress: Relay] = [:]
@@ -241,6 +245,11 @@ package actor DeviceReach {
 
     /// The ways to reach this device now.
     package nonisolated var status: Status { snapshot.withLock { $0 } }
+
+    /// Calls `handler` with each status that differs from the one before; it must not wait.
+    package nonisolated func onStatusChange(_ handler: @escaping @Sendable (Status) -> Void) {
+        onStatus.withLock { $0 = handler }
+    }
 
     /// The relays to announce in invitations: where this device is to be found, or is going to be.
     package nonisolated var announcedRelays: [RelayAddress] {
@@ -299,7 +308,18 @@ package actor DeviceReach {
         switch preference(for: device) {
         case .auto, .direct: addresses
         case .relay: []
-        case .local: addresses.filter(\.isOfLocalNetwork)
+        case .local:
+            // The system is asked once.
+            addresses.filter(OnLinkNetworks.now.contains)
+        }
+    }
+
+    /// The addresses among `addresses` that anybody may learn of this device, as in an invitation.
+    package nonisolated func announced(_ addresses: [NetworkAddress]) -> [NetworkAddress] {
+        switch preferences.withLock({ $0.general }) {
+        case .auto, .direct: addresses
+        case .relay: []
+        case .local: addresses.filter(OnLinkNetworks.now.contains)
         }
     }
 
@@ -603,6 +623,10 @@ package actor DeviceReach {
             .sorted { $0.number < $1.number },
             report: report, mapping: mapping, pinhole: pinhole, nat64: nat64.withLock { $0 },
             mappingFailure: mappingFailure, savesPower: options.times == .saving)
-        snapshot.withLock { $0 = status }
+        let isNew = snapshot.withLock { snapshot in
+            defer { snapshot = status }
+            return snapshot != status
+        }
+        if isNew { onStatus.withLock(\.self)?(status) }
     }
 }

@@ -285,7 +285,11 @@ final class PathFinder: @unchecked Sendable {
             puncher.set(relayRoundTrip: .nanoseconds(relay))
         }
         if let deadline = puncher.nextDeadline, deadline <= now { puncher.timedOut(at: now, using: &random) }
+        let isNearOnly = puncher.keepsToNetwork
+        let networks = isNearOnly ? OnLinkNetworks.now : OnLinkNetworks([])
         while let action = puncher.nextAction() {
+            // A private address may be one of another network than this device's.
+            if isNearOnly, case .probe(let address, _) = action, !networks.contains(address) { continue }
             switch action {
             case .send(let message): if unsent.count <= Self.maxUnsent { unsent += message.encoded }
             case .probe(let address, socket: 0): driver.addProbe(to: address)
