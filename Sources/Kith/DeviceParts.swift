@@ -88,6 +88,7 @@ struct DeviceParts: Sendable {
         let reach = try Self.reach(of: key, store, endpoint, options)
         self.reach = reach
         node.call(through: endpoint, by: reach)
+        node.noteNetwork(of: reach)
         let announced: @Sendable () -> [NetworkAddress] = { reach.announced(addresses()) }
         discovery = try Self.discovery(of: key, store, node, options, addresses: announced)
         node.find(by: discovery, fixed: options.peerAddresses)

@@ -128,15 +128,28 @@ private final class ConnectionLink: PeerLink {
 
     func status() async -> LinkStatus? {
         let statistics = await connection.statistics()
-        return LinkStatus(
+        func url(of relay: UInt32) -> String { reach?.url(of: relay) ?? "relay \(relay)" }
+        var status = LinkStatus(
             address: statistics.remoteAddress, roundTrip: statistics.roundTrip, quiet: statistics.quiet,
-            statistics: statistics,
-            relay: statistics.paths.first { $0.isActive }?.relay.map { reach?.url(of: $0) ?? "relay \($0)" })
+            statistics: statistics, relay: statistics.paths.first { $0.isActive }?.relay.map(url))
+        status.paths = statistics.paths.filter(\.isValidated).compactMap { path in
+            let roundTrip = path.isActive ? statistics.roundTrip : path.roundTrip
+            guard let place = path.relay.map(url) ?? path.remoteAddress?.description else { return nil }
+            return Devices.HeldPath(
+                kind: path.relay == nil ? path.remoteAddress.map(\.pathKind) ?? .direct : .relay, place: place,
+                roundTripMilliseconds: roundTrip.map { $0 / .milliseconds(1) }, isActive: path.isActive)
+        }
+        return status
     }
 
     func exportKeyingMaterial(label: String, context: [UInt8]) async throws -> [UInt8] {
         try await connection.exportKeyingMaterial(label: label, context: context, count: 32)
     }
+}
+
+extension NetworkAddress {
+    /// The kind of way that leads to the address.
+    var pathKind: Devices.HeldPath.Kind { isPrivate || isLinkLocal || isLoopback ? .lan : .direct }
 }
 
 /// Dials through an endpoint.

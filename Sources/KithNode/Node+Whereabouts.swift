@@ -46,8 +46,7 @@ extension Node {
         if let relay = status?.relay {
             path = "relay \(relay)"
         } else if let address = status?.address {
-            let isNear = address.isPrivate || address.isLinkLocal || address.isLoopback
-            path = "\(isNear ? "lan" : "direct") \(address)"
+            path = "\(address.pathKind.rawValue) \(address)"
         }
         guard let path, path != before else { return before }
         hub.note(path, of: "$registry/peers/\(session.link.peer)/path")

@@ -1,6 +1,6 @@
+public import KithAPI
 public import KithNet
 public import KithWire
-package import KithAPI
 package import KithIdentity
 
 /// The state of a connection to another device.
@@ -15,6 +15,8 @@ public struct LinkStatus: Hashable, Sendable {
     public var statistics: ConnectionStatistics?
     /// The URL of the relay it goes through; `nil` for a direct one.
     public var relay: String?
+    /// The ways that are held, the one in use first.
+    public var paths: [Devices.HeldPath] = []
 
     /// Makes a status.
     public init(

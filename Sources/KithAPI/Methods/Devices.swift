@@ -16,6 +16,9 @@ public enum Devices {
         public var path: String?
         /// The smoothed round-trip time of the connection, in milliseconds.
         public var roundTripMilliseconds: Double?
+        /// The ways to it that are held now, the one in use first: as a rule a direct one and the relay; `nil` while there
+        /// is no connection.
+        public var paths: [HeldPath]?
         /// The grants it has on this device.
         public var grants: [Grant]
         /// The addresses at which it may be reached, best first.
@@ -64,6 +67,35 @@ public enum Devices {
             self.addresses = addresses
             self.pairedAt = pairedAt
             self.lastSeen = lastSeen
+        }
+    }
+
+    /// A way to a device that is open.
+    public struct HeldPath: Codable, Hashable, Sendable {
+        /// The kind of a way.
+        @nonexhaustive
+        public enum Kind: String, Codable, Hashable, Sendable, CaseIterable {
+            /// Within the local network.
+            case lan
+            /// From device to device.
+            case direct
+            /// Through a relay.
+            case relay
+        }
+
+        /// The kind of way.
+        public var kind: Kind
+        /// The other end's address, or the URL of the relay.
+        public var place: String
+        /// The round trip that way, in milliseconds; `nil` before it was measured.
+        public var roundTripMilliseconds: Double?
+        /// True when packets go this way now.
+        public var isActive: Bool
+
+        /// Describes a way.
+        public init(kind: Kind, place: String, roundTripMilliseconds: Double?, isActive: Bool) {
+            (self.kind, self.place) = (kind, place)
+            (self.roundTripMilliseconds, self.isActive) = (roundTripMilliseconds, isActive)
         }
     }
 

@@ -24,13 +24,18 @@ public enum Reach {
         public var finding: String
         /// The remedy, in a sentence; `nil` when there is nothing to do.
         public var remedy: String?
+        /// The facts, with the step `network`.
+        public var network: Network?
 
         /// Makes a step.
-        public init(_ subject: String, _ outcome: Outcome, _ finding: String, remedy: String? = nil) {
+        public init(
+            _ subject: String, _ outcome: Outcome, _ finding: String, remedy: String? = nil, network: Network? = nil
+        ) {
             self.subject = subject
             self.outcome = outcome
             self.finding = finding
             self.remedy = remedy
+            self.network = network
         }
     }
 

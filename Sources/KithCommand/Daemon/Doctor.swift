@@ -15,6 +15,7 @@ struct DoctorCommand: AsyncParsableCommand {
               kith doctor               this device: its directory, its daemon, its network
               kith doctor laptop        and the way to another one, each known address in turn
               kith doctor --network     its relays, the NAT in front of it, the router
+              kith subscribe '$registry/network/>'    the same, as it changes
 
             Nothing that runs is disturbed, and nothing is asked of anybody but the device itself.
             Exit status: 0 when nothing is wrong, warnings aside; 1 otherwise.
@@ -39,6 +40,8 @@ struct DoctorCommand: AsyncParsableCommand {
         var steps: [Reach.Step]
         var healthy: Bool
         var verdict: String
+        /// The facts about the network.
+        var network: Reach.Network?
     }
 
     func run() async throws {
@@ -68,7 +71,10 @@ struct DoctorCommand: AsyncParsableCommand {
         let verdict = verdict(steps)
         let isHealthy = !steps.contains { $0.outcome == .failure }
         if globals.json {
-            printLine(try jsonText(Report(steps: steps, healthy: isHealthy, verdict: verdict)))
+            let network = steps.compactMap(\.network).last
+            for index in steps.indices { steps[index].network = nil }
+            printLine(
+                try jsonText(Report(steps: steps, healthy: isHealthy, verdict: verdict, network: network)))
         } else {
             printLine()
             printLine(styled(verdict, .bold))

@@ -47,6 +47,17 @@ struct DeviceText {
         return [pathKind, roundTrip].compactMap(\.self).joined(separator: " ")
     }
 
+    /// The other ways that are held: the relay beside a direct path, as a rule.
+    private var otherPaths: [String] {
+        guard device.isOnline else { return [] }
+        return (device.paths ?? []).filter { !$0.isActive }.map { path in
+            [
+                path.kind.rawValue, printable(path.place),
+                path.roundTripMilliseconds.map { "(\(Self.milliseconds($0)))" } ?? "(not measured yet)",
+            ].joined(separator: " ")
+        }
+    }
+
     private var pathKind: String {
         guard let path = device.path, let address = NetworkAddress(path) else { return "relay" }
         return address.isPrivate || address.isLoopback || address.isLinkLocal ? "lan" : "direct"
@@ -136,6 +147,7 @@ struct DeviceText {
             ("may do here", grantsHere.joined(separator: " ")), ("you may there", grantsThere.joined(separator: " ")),
         ]
         if let program { lines.insert(("version", program), at: 2) }
+        for other in otherPaths.reversed() { lines.insert(("held ready", other), at: 2) }
         if !path.isEmpty { lines.insert(("path", path), at: 2) }
         if let failure = device.failure { lines.insert(("reason", printable(failure)), at: 2) }
         for (index, address) in (device.localAddresses ?? []).enumerated() {

@@ -60,18 +60,22 @@ struct PingCommand: AsyncParsableCommand {
         var sent: Int
         var lost: Int
         var milliseconds: [Double]
+        /// The address, or the URL of the relay, of the way that was asked for.
+        var path: String?
     }
 
     func run() async throws {
-        let (sent, times) = (Locked(0), Locked<[Double]>([]))
-        let ending = try await Signals.untilInterrupted { try await send(counting: sent, into: times) }
+        let (sent, times, place) = (Locked(0), Locked<[Double]>([]), Locked<String?>(nil))
+        let ending = try await Signals.untilInterrupted { try await send(counting: sent, into: times, by: place) }
         // Like the ping for hosts: a person who has seen enough is shown what there was.
-        try summarize(sent: sent.value, times.value)
+        try summarize(sent: sent.value, times.value, by: place.value)
         if times.value.isEmpty, let signal = ending.signal { throw ExitCode(128 + signal) }
     }
 
     /// Sends so many, or for ever.
-    private func send(counting sent: Locked<Int>, into times: Locked<[Double]>) async throws {
+    private func send(
+        counting sent: Locked<Int>, into times: Locked<[Double]>, by way: Locked<String?>
+    ) async throws {
         let payload = ThisDevice.Echo.Payload(bytes: ByteString((0..<size).map { UInt8(truncatingIfNeeded: $0) }))
         try await withClient(globals) { client in
             var held: MethodStream<Nothing, Nothing>?
@@ -81,6 +85,7 @@ struct PingCommand: AsyncParsableCommand {
                     options: CallOptions(timeout: .seconds(15)))
                 held = opened.stream
                 let place = opened.output.path
+                way.set(place)
                 if !globals.json {
                     let name = place.contains("://") ? "the relay \(printable(place))" : printable(place)
                     printLine("\(printable(device)) is reached \(place.contains("://") ? "through" : "at") \(name)")
@@ -105,10 +110,12 @@ struct PingCommand: AsyncParsableCommand {
         }
     }
 
-    private func summarize(sent: Int, _ times: [Double]) throws {
+    private func summarize(sent: Int, _ times: [Double], by place: String?) throws {
         if globals.json {
             return printLine(
-                try jsonText(Report(device: device, sent: sent, lost: sent - times.count, milliseconds: times)))
+                try jsonText(
+                    Report(
+                        device: device, sent: sent, lost: sent - times.count, milliseconds: times, path: place)))
         }
         let sorted = times.sorted()
         guard let minimum = sorted.first, let maximum = sorted.last else { return printLine("0 of \(sent) came back") }

@@ -176,6 +176,7 @@ extension Devices.Info {
             path: link.map { $0.relay ?? $0.address?.description ?? "relay" },
             roundTripMilliseconds: link.map { $0.roundTrip / .milliseconds(1) }, grants: device.grants,
             addresses: device.addresses, pairedAt: device.pairedAt, lastSeen: device.lastSeen)
+        paths = link?.paths
         let heard = node.hints.discovery?.addresses(of: device.id) ?? []
         localAddresses = heard.isEmpty ? nil : heard
         let hello = node.hello(of: device.id)

@@ -1,6 +1,28 @@
 import KithAPI
+import KithIdentity
 import KithNet
 import KithReach
+import KithWire
+
+extension DeviceReach {
+    /// What a person is told of the relays at which another device is to be found, as far as this one uses them now.
+    nonisolated func relaySteps(to device: DeviceID) -> [Reach.Step] {
+        let (places, status) = (relays(of: device), status)
+        guard preference(for: device) != .local else { return [] }
+        return places.map { place in
+            let subject = "its relay \(place)"
+            guard let relay = status.relays.first(where: { $0.address == place }) else {
+                return Reach.Step(subject, .ok, "Connected to when it is needed.")
+            }
+            if case .connected(let roundTrip) = relay.state {
+                let time = roundTrip.map { " (\(Int(($0 / .milliseconds(1)).rounded())) ms)" } ?? ""
+                return Reach.Step(subject, .ok, "This device is connected to it, too\(time).")
+            }
+            let step = status.step(of: relay)
+            return Reach.Step(subject, step.outcome, step.finding, remedy: step.remedy)
+        }
+    }
+}
 
 extension DeviceReach.Status {
     /// What a person is told of how this device can be reached from elsewhere.
@@ -14,10 +36,19 @@ extension DeviceReach.Status {
                 ))
         }
         steps += proxies
-        if report.udp != .unknown {
-            steps.append(
-                Reach.Step("network", report.udp == .blocked ? .warning : .ok, report.sentences.joined(separator: " ")))
+        let isBlocked = report.udp == .blocked
+        var sentences = report.udp == .unknown && !asksServers ? [] : report.sentences
+        if report.udp == .works, let outside = report.publicIPv4 ?? report.publicIPv6 {
+            sentences.insert("Servers outside see this device at \(outside).", at: 1)
         }
+        if report.udp == .works, report.nat.mapping == .unknown, report.publicIPv4 != nil {
+            sentences.append("It takes a second relay to tell which kind of NAT this is.")
+        }
+        if savesPower { sentences.append("This device saves its battery: it asks rarely, and maps no port.") }
+        if sentences.isEmpty { sentences.append("No server outside has been asked by UDP: there is no relay to ask.") }
+        steps.append(
+            Reach.Step(
+                "network", isBlocked ? .warning : .ok, sentences.joined(separator: " "), network: facts))
         if let mapping {
             let finding =
                 mapping.isBehindAnotherNAT
@@ -38,6 +69,73 @@ extension DeviceReach.Status {
                     "This network has IPv6 alone; IPv4 is reached through its NAT64 (\(prefix)/\(nat64.length))."))
         }
         return steps
+    }
+
+    /// Indicates whether a server is there that could be asked.
+    private var asksServers: Bool { relays.contains { $0.isOwn } }
+
+    /// The same for programs.
+    var facts: Reach.Network {
+        var facts = Reach.Network()
+        facts.udp =
+            switch report.udp {
+            case .works: "works"
+            case .blocked: "blocked"
+            default: "unknown"
+            }
+        (facts.outsideIPv4, facts.outsideIPv6) = (report.publicIPv4, report.publicIPv6)
+        facts.natMapping =
+            switch report.nat.mapping {
+            case .none: "none"
+            case .independent: "independent"
+            case .addressDependent: "address-dependent"
+            case .addressAndPortDependent: "address-and-port-dependent"
+            default: "unknown"
+            }
+        facts.nat = report.nat.mapping == .unknown ? nil : report.nat.description
+        (facts.mappedPort, facts.mappedBy) = (mapping?.external, mapping?.method.rawValue)
+        facts.isDoubleNAT =
+            mapping?.isBehindAnotherNAT == true || report.doubleNAT == .yes
+            ? true : report.doubleNAT == .no ? false : nil
+        facts.relays = relays.filter(\.isOwn).map { relay in
+            var fact = Reach.Network.Relay(
+                url: relay.address.description, state: "connecting", isHome: relay.address == home,
+                isStandby: relay.address == standby)
+            switch relay.state {
+            case .connected(let roundTrip):
+                fact.state = "connected"
+                fact.roundTripMilliseconds = roundTrip.map { $0 / .milliseconds(1) }
+            case .denied(let reason): (fact.state, fact.reason) = ("denied", reason)
+            case .waiting(let reason): (fact.state, fact.reason) = ("waiting", reason)
+            case .captive(let portal):
+                (fact.state, facts.captivePortal) = ("captive", portal.url)
+            case .restarting: fact.state = "restarting"
+            case .idle, .connecting, .closed: break
+            }
+            if case .through(let proxy) = relay.route { fact.proxy = "\(proxy)" }
+            return fact
+        }
+        facts.savesPower = savesPower
+        return facts
+    }
+
+    /// The facts that are told as they change, each under its word.
+    var notes: [String: String] {
+        let facts = facts
+        var notes = ["udp": facts.udp, "relay": facts.relays.first(where: \.isHome)?.url ?? "none"]
+        if facts.udp == "works" {
+            notes["nat"] = report.nat.description
+            notes["address"] = (report.publicIPv4 ?? report.publicIPv6).map { Self.shown($0, report.nat) }
+        }
+        notes["port"] = facts.mappedPort.map { "\($0) by \(facts.mappedBy ?? "the router")" } ?? "none"
+        notes["portal"] = facts.captivePortal ?? "none"
+        return notes
+    }
+
+    /// An address outside; its port where that is the same for everybody.
+    private static func shown(_ address: NetworkAddress, _ nat: NATKind) -> String {
+        guard nat.isHard || nat.mapping == .unknown else { return address.description }
+        return String(address.withPort(0).description.dropLast(2))
     }
 
     /// The proxies by which relays are reached, and what was meant as one.
@@ -62,7 +160,7 @@ extension DeviceReach.Status {
     private static let proxyRemedy =
         "Set HTTPS_PROXY where this device is started, or kith up --proxy URL; with a password write http://NAME:PASSWORD@HOST:PORT to a file: --proxy @FILE; without a proxy: --proxy none"
 
-    private func step(of relay: DeviceReach.RelayInUse) -> Reach.Step {
+    fileprivate func step(of relay: DeviceReach.RelayInUse) -> Reach.Step {
         let subject = "relay \(relay.address)"
         switch relay.state {
         case .connected(let roundTrip):

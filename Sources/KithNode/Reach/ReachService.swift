@@ -172,6 +172,7 @@ public struct ReachService: Service {
             try await report(
                 Reach.Step("local network", .ok, "\(known.name) was heard there \(seconds) s ago, at \(places)."))
         }
+        for step in node.dialer?.reach?.relaySteps(to: known.id) ?? [] { try await report(step) }
         // Not those that the preference for it rules out: nobody there is to learn where this device is.
         let places = node.hints.places(of: known)
         let permitted = node.dialer?.reach?.addresses(places, for: known.id) ?? places
@@ -182,10 +183,13 @@ public struct ReachService: Service {
                     "\(places.count - permitted.count) not tried: \(known.name) is reached by \(preference) only (kith path)."
                 ))
         }
-        for step in await Self.attempts(known, at: permitted) { try await report(step) }
+        let attempts = await Self.attempts(known, at: permitted)
         do {
             _ = try await node.connect(to: known.id.description)
+            // Where it is reached by a relay, its addresses need not answer; most stand behind a NAT.
+            for step in attempts { try await report(step.outcome == .ok ? step : Self.unneeded(step)) }
         } catch let error as KithError {
+            for step in attempts { try await report(step) }
             return try await report(
                 Reach.Step("connection", .failure, error.message, remedy: Self.remedy(for: error, known)))
         }
@@ -197,7 +201,9 @@ public struct ReachService: Service {
 
     /// Tries the known addresses, all at once; when one answers, the failures of the others do not matter.
     private static func attempts(_ known: KnownDevice, at addresses: [NetworkAddress]) async -> [Reach.Step] {
-        let addresses = addresses.prefix(mostAddresses)
+        // This very machine is asked, too, but that nothing listens here is no news.
+        let isHere = addresses.allSatisfy(\.isLoopback)
+        let addresses = addresses.filter { isHere || !$0.isLoopback }.prefix(mostAddresses)
         let steps = await withTaskGroup(of: (Int, Reach.Step).self) { group in
             for (number, address) in addresses.enumerated() {
                 group.addTask { (number, await attempt(address, known)) }
@@ -212,8 +218,17 @@ public struct ReachService: Service {
         }
     }
 
+    /// The step of an address that does not answer, when the device is reached all the same.
+    private static func unneeded(_ step: Reach.Step) -> Reach.Step {
+        Reach.Step(step.subject, .ok, "\(step.finding) It is reached another way.")
+    }
+
     private func examineFreshness(of device: PairedDevice?, _ report: Report) async throws {
         guard let device else { return }
+        if device.addresses.isEmpty, node.dialer?.isRelayKnown(of: device.id) == true {
+            return try await report(
+                Reach.Step("known addresses", .ok, "None; it is looked for at its relays."))
+        }
         guard !device.addresses.isEmpty else {
             return try await report(
                 Reach.Step(
@@ -379,7 +394,7 @@ public struct ReachService: Service {
                 "round trips", .ok,
                 "20 of 20 came back: fastest \(Self.milliseconds(times[0])), median \(Self.milliseconds(times[10])), slowest \(Self.milliseconds(times[19]))."
             ))
-        guard let after = await node.link(to: known.id)?.statistics else { return }
+        guard let link = await node.link(to: known.id), let after = link.statistics else { return }
         let sent = after.packetsSent &- (before?.packetsSent ?? 0)
         let lost = after.packetsLost &- (before?.packetsLost ?? 0)
         try await report(
@@ -390,9 +405,23 @@ public struct ReachService: Service {
         try await report(
             Reach.Step(
                 "path", after.udpPayloadSize < 1_280 ? .warning : .ok,
-                "Goes \(after.remoteAddress.map { "to \($0)" } ?? "through a relay") with datagrams of up to \(after.udpPayloadSize) bytes.",
+                Self.words(for: link, after),
                 remedy: after.udpPayloadSize < 1_280
                     ? "Larger datagrams get lost: a tunnel on the way? Copies are slower for it, nothing else." : nil))
+    }
+
+    /// The way that is used, and those that are held ready, with the round trip of each.
+    private static func words(for link: LinkStatus, _ statistics: ConnectionStatistics) -> String {
+        func words(_ path: Devices.HeldPath) -> String {
+            let time = path.roundTripMilliseconds.map { " (\(milliseconds($0)))" } ?? ""
+            return (path.kind == .relay ? "through the relay \(path.place)" : "to \(path.place)") + time
+        }
+        let way =
+            link.paths.first(where: \.isActive).map(words)
+            ?? (statistics.remoteAddress.map { "to \($0)" } ?? "through a relay")
+        let others = link.paths.filter { !$0.isActive }.map(words)
+        let rest = others.isEmpty ? "" : " Held ready: \(others.joined(separator: ", "))."
+        return "Goes \(way) with datagrams of up to \(statistics.udpPayloadSize) bytes.\(rest)"
     }
 
     private static func milliseconds(_ value: Double) -> String {
