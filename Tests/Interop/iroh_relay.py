@@ -1,6 +1,7 @@
-"""Two iroh 1.2 endpoints that know each other's key and a relay, nothing else: `iroh_relay.py URL COUNT`.
+"""iroh 1.2 endpoints that know a relay and a key, nothing else: no address, no lookup.
 
-Prints one JSON object per line.
+`iroh_relay.py pair URL TOKEN|- COUNT`: two of them meet. `iroh_relay.py serve URL TOKEN|- ALPN` and
+`iroh_relay.py dial URL TOKEN|- ALPN ID COUNT`: one meets somebody else. Prints one JSON object per line.
 """
 
 import asyncio
@@ -11,17 +12,15 @@ from iroh import iroh_ffi
 
 from iroh_peer import answer, ask, say
 
-ALPN = b"kith-relay-test"
 
-
-async def bind(url: str):
+async def bind(url: str, token: str, alpn: str):
     relays = iroh.RelayMap.empty()
-    relays.insert(iroh.RelayConfig(url=url, quic_port=None, auth_token=None))
+    relays.insert(iroh.RelayConfig(url=url, quic_port=None, auth_token=None if token == "-" else token))
     endpoint = await iroh.Endpoint.bind(
         iroh.EndpointOptions(
             preset=iroh.preset_minimal(),
             bind_addr="127.0.0.1:0",
-            alpns=[ALPN],
+            alpns=[alpn.encode()],
             relay_mode=iroh.RelayMode.custom(relays),
         )
     )
@@ -37,18 +36,33 @@ async def serve(endpoint):
     await connection.closed()
 
 
-async def run(url: str, count: int):
-    iroh_ffi.uniffi_set_event_loop(asyncio.get_running_loop())
-    server, client = await bind(url), await bind(url)
-    say(online=True)
-    serving = asyncio.create_task(serve(server))
-    connection = await client.connect(iroh.EndpointAddr(server.id(), url, []), ALPN)
+async def dial(endpoint, identity, url: str, alpn: str, count: int):
+    connection = await endpoint.connect(iroh.EndpointAddr(identity, url, []), alpn.encode())
     say(connected=True)
     say(verdict=await ask(await connection.open_bi(), up=count, down=count))
     connection.close(0, b"done")
-    await serving
-    await client.close()
-    await server.close()
 
 
-asyncio.run(run(sys.argv[1], int(sys.argv[2])))
+async def run(what: str, url: str, token: str, *rest: str):
+    iroh_ffi.uniffi_set_event_loop(asyncio.get_running_loop())
+    if what == "pair":
+        alpn = "kith-relay-test"
+        server, client = await bind(url, token, alpn), await bind(url, token, alpn)
+        say(online=True)
+        serving = asyncio.create_task(serve(server))
+        await dial(client, server.id(), url, alpn, int(rest[0]))
+        await serving
+        await client.close()
+        await server.close()
+        return
+    endpoint = await bind(url, token, rest[0])
+    say(id=endpoint.id().to_bytes().hex())
+    if what == "serve":
+        await serve(endpoint)
+    else:
+        identity = iroh.EndpointId.from_bytes(bytes.fromhex(rest[1]))
+        await dial(endpoint, identity, url, rest[0], int(rest[2]))
+    await endpoint.close()
+
+
+asyncio.run(run(*sys.argv[1:]))

@@ -1,7 +1,8 @@
 """iroh's relay protocol, written from its description alone: `relay_peer.py client URL ...` or `relay_peer.py serve`.
 
 `client URL VERSION TOKEN|-`: two clients with keys of their own meet at a relay, and say how each step went.
-`wait URL`: a client that waits for the relay to restart. `page`: a web server without a relay.
+`wait URL`: a client that waits for the relay to restart. `slow URL`: one of three reads nothing.
+`pinged URL SILENCE|-`: a client that says whether it is pinged. `page`: a web server without a relay.
 `serve [PORT]`: a relay; commands on the input, one per line: `restart MS`, `drop`, `break`, `silent`.
 Prints one JSON object per line.
 """
@@ -35,12 +36,12 @@ class Client:
     def __init__(self, version: str, token: str | None):
         self.key = Ed25519PrivateKey.generate()
         self.id = self.key.public_key().public_bytes_raw()
-        self.version, self.token = version, token
+        self.version, self.headers = version, {"Authorization": f"Bearer {token}"} if token else {}
 
     async def open(self, url: str):
-        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         self.socket = await connect(
-            "ws" + url.removeprefix("http").rstrip("/") + "/relay", subprotocols=[self.version], additional_headers=headers, compression=None
+            "ws" + url.removeprefix("http").rstrip("/") + "/relay", subprotocols=[self.version],
+            additional_headers=self.headers, compression=None,
         )
         assert self.socket.subprotocol == self.version
         frame = await self.receive()
@@ -140,6 +141,52 @@ async def run_waiting(url: str):
         say(reconnect=int.from_bytes(frame[1:5], "big"), tries=int.from_bytes(frame[5:], "big"), code=closed.rcvd.code)
 
 
+async def run_slow(url: str):
+    """Two clients exchange messages while a third is sent 64 MiB that it never reads."""
+    sender, partner, slow = Client(VERSIONS[0], None), Client(VERSIONS[0], None), Client(VERSIONS[0], None)
+    for client in (sender, partner, slow):
+        assert await client.open(url) == b"\x02"
+    slow.socket.transport.pause_reading()
+    flood = b"\x04" + slow.id + b"\x00" + bytes(16_384)
+    for number in range(200):
+        for _ in range(20):
+            await sender.socket.send(flood)
+        await sender.send(partner.id, number.to_bytes(4, "big"))
+        while True:
+            frame = await partner.receive()
+            if frame[0] == 9:
+                await partner.socket.send(b"\x0a" + frame[1:])
+                continue
+            assert frame == b"\x06" + sender.id + b"\x00" + number.to_bytes(4, "big"), frame[:40]
+            break
+    say(exchanged=200)
+
+    async def gone():
+        while True:
+            frame = await sender.receive()
+            if frame == b"\x08" + slow.id:
+                return
+            if frame[0] == 9:
+                await sender.socket.send(b"\x0a" + frame[1:])
+
+    waiting = asyncio.create_task(gone())
+    while not waiting.done():
+        await sender.socket.send(flood)
+        await asyncio.sleep(0.05)
+    await waiting
+    say(closed=True)
+
+
+async def run_pinged(url: str, silence: str):
+    """A client that says whether it is pinged."""
+    client = Client(VERSIONS[0], None)
+    if silence != "-":
+        client.headers["Kith-Relay-Silence"] = silence
+    assert await client.open(url) == b"\x02"
+    frame = await client.receive()
+    say(pinged=frame[0] == 9 and len(frame) == 9)
+
+
 class Relay:
     def __init__(self):
         self.clients = {}
@@ -162,7 +209,8 @@ class Relay:
             return
         await socket.send(b"\x02")
         self.clients[key] = socket
-        say(joined=key.hex(), authorization=authorization, version=socket.subprotocol)
+        silence = socket.request.headers.get("Kith-Relay-Silence")
+        say(joined=key.hex(), authorization=authorization, version=socket.subprotocol, silence=silence)
         try:
             async for frame in socket:
                 if frame[0] == 9 and not self.silent:
@@ -221,6 +269,10 @@ if __name__ == "__main__":
         asyncio.run(run_client(arguments[0], arguments[1], None if arguments[2] == "-" else arguments[2]))
     elif what == "wait":
         asyncio.run(run_waiting(arguments[0]))
+    elif what == "slow":
+        asyncio.run(run_slow(arguments[0]))
+    elif what == "pinged":
+        asyncio.run(run_pinged(arguments[0], arguments[1]))
     elif what == "page":
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler)
         server.RequestHandlerClass = type("Page", (http.server.BaseHTTPRequestHandler,), {"do_GET": not_found})

@@ -62,6 +62,25 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(5)))
+    func `a relay that repeats, holds back, alters and misattributes is noticed in the statistics alone`()
+        async throws
+    {
+        let malice = MemoryRelay.Malice(repeated: 0.05, held: 0.02, misattributed: 0.02, altered: 0.02)
+        try await withRelayedPair(MemoryRelay(loss: 0, delay: 1_000_000, seed: 12, malice: malice)) { pair in
+            try await streaming(pair) {
+                let bytes = pair.incoming
+                try await eventually { await bytes.statistics().bytesReceived > 500_000 }
+            }
+            #expect(pair.outgoing.isOpen && pair.incoming.isOpen)
+            // Nobody has been taken for the other device, and the way leads where it did.
+            #expect(await relays(pair) == [3, 5])
+            #expect(pair.outgoing.peerID == pair.server.id && pair.incoming.peerID == pair.client.id)
+            #expect(pair.client.connection(to: pair.server.id) != nil)
+            #expect(await pair.outgoing.statistics().packetsLost > 0)
+        }
+    }
+
+    @Test(.timeLimit(.minutes(5)))
     func `a relayed connection goes over to a direct path, back when that dies, and over again, and no byte is lost`()
         async throws
     {

@@ -5,7 +5,7 @@ import Synchronization
 
 @testable import KithNet
 
-/// A relay in memory between endpoints: it loses, delays and reorders, and can be cut.
+/// A relay in memory between endpoints: it loses, delays and reorders, and can be cut; a hostile one does worse.
 final class MemoryRelay: Sendable {
     /// One endpoint's link to it.
     final class Link: DatagramLink {
@@ -36,13 +36,28 @@ final class MemoryRelay: Sendable {
 
     private let loop = MultiThreadedEventLoopGroup.singleton.next()
     private let state: Mutex<State>
+    /// What a relay does that is out to do harm: shares of all datagrams.
+    struct Malice: Sendable {
+        /// Are delivered twice, the second time much later.
+        var repeated = 0.0
+        /// Are delayed forty times as long as others.
+        var held = 0.0
+        /// Are delivered as if another device had sent them.
+        var misattributed = 0.0
+        /// Have a bit changed.
+        var altered = 0.0
+    }
+
+    private let malice: Malice
+    /// In whose name it delivers what it misattributes.
+    private let impostor = DeviceKey().id
     /// The share of datagrams that are lost.
     private let loss: Double
     /// Every datagram takes between one and two of it, so that they overtake each other.
     private let delay: Int64
 
-    init(loss: Double, delay: Int64, seed: UInt64) {
-        (self.loss, self.delay) = (loss, delay)
+    init(loss: Double, delay: Int64, seed: UInt64, malice: Malice = Malice()) {
+        (self.loss, self.delay, self.malice) = (loss, delay, malice)
         state = Mutex(State(random: SplitMix(seed: seed)))
     }
 
@@ -62,16 +77,26 @@ final class MemoryRelay: Sendable {
 
     private func forward(_ datagrams: [UInt8], segmentSize: Int, from sender: DeviceID, to device: DeviceID) {
         for start in stride(from: 0, to: datagrams.count, by: max(1, segmentSize)) {
-            let datagram = Array(datagrams[start..<min(start + segmentSize, datagrams.count)])
-            let wait = state.withLock { state -> Int64? in
-                guard !state.isCut, Double.random(in: 0..<1, using: &state.random) >= loss else { return nil }
+            var datagram = Array(datagrams[start..<min(start + segmentSize, datagrams.count)])
+            var sender = sender
+            let waits = state.withLock { state -> [Int64] in
+                func happens(_ share: Double) -> Bool { Double.random(in: 0..<1, using: &state.random) < share }
+                guard !state.isCut, !happens(loss) else { return [] }
                 state.forwarded += 1
-                return Int64.random(in: delay...2 * delay, using: &state.random)
+                var waits = [Int64.random(in: delay...2 * delay, using: &state.random)]
+                if happens(malice.held) { waits[0] *= 40 }
+                if happens(malice.repeated) { waits.append(waits[0] * 40) }
+                if happens(malice.misattributed) { sender = impostor }
+                if happens(malice.altered), let index = datagram.indices.randomElement(using: &state.random) {
+                    datagram[index] ^= 1
+                }
+                return waits
             }
-            guard let wait else { continue }
-            loop.scheduleTask(in: .nanoseconds(wait)) {
-                guard let client = self.state.withLock({ $0.clients[device] }) else { return }
-                client.endpoint?.received(datagram, from: sender, by: client.link.number)
+            for wait in waits {
+                loop.scheduleTask(in: .nanoseconds(wait)) { [datagram, sender] in
+                    guard let client = self.state.withLock({ $0.clients[device] }) else { return }
+                    client.endpoint?.received(datagram, from: sender, by: client.link.number)
+                }
             }
         }
     }

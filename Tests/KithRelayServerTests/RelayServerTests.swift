@@ -170,6 +170,77 @@ private final class DatagramFeed: ChannelInboundHandler {
         }
     }
 
+    @Test func `ten thousand handshakes that nobody finishes keep nobody out`() async throws {
+        try await RelayServer.with {
+            $0.openingTime = 300
+            $0.limits.halfOpen = 256
+        } _: { server in
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for number in 0..<10_000 {
+                    if number >= 64 { try await group.next() }
+                    group.addTask {
+                        // Forty hosts, each within its own bounds; half of them say something.
+                        let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+                            .bind(to: try SocketAddress(ipAddress: "127.0.1.\(number % 40 + 1)", port: 0))
+                            .connect(host: "127.0.0.1", port: Int(server.address.port)).get()
+                        let text = "GET /relay HTTP/1.1\r\nHost: relay\r\nX-Slow: "
+                        // It may have been displaced already.
+                        if number % 2 == 0 { try? await channel.writeAndFlush(ByteBuffer(string: text)) }
+                    }
+                }
+                try await group.waitForAll()
+            }
+            // All but those that are still open were displaced, and the last to come is let in at once.
+            #expect(try await exchange(request("/ping"), with: server).hasPrefix("HTTP/1.1 200 "))
+            let refused = server.metrics.split(separator: "\n")
+                .first { $0.hasPrefix("kith_relay_refused_sockets_total ") }
+                .flatMap { Int($0.split(separator: " ")[1]) }
+            #expect(try #require(refused) >= 10_000 - 256 - 1)
+        }
+    }
+
+    private struct Slow: Decodable {
+        var exchanged: Int?
+        var closed: Bool?
+    }
+
+    @Test(.enabled(if: PythonPeer.isInstalled("websockets, blake3, cryptography")))
+    func `a client that reads nothing is dropped, and others do not wait for it`() async throws {
+        try await RelayServer.with {
+            $0.stallTime = 1
+            $0.keepAlive.silence = .milliseconds(500)
+            $0.keepAlive.jitter = .zero ... .zero
+        } _: { server in
+            try await PythonPeer.run("relay_peer.py", ["slow", server.url]) { peer in
+                // 200 messages there and back beside 64 MiB that nobody takes, then the end of whoever does not read.
+                let exchanged = try await peer.next(Slow.self).exchanged
+                #expect(exchanged == 200)
+                let isClosed = try await peer.next(Slow.self).closed
+                #expect(isClosed == true)
+            }
+            #expect(!server.metrics.contains("kith_relay_dropped_full_total 0\n"))
+        }
+    }
+
+    private struct Pinged: Decodable { var pinged: Bool }
+
+    @Test(
+        .enabled(if: PythonPeer.isInstalled("websockets, blake3, cryptography")), arguments: ["240", "59", nil])
+    func `a device that asks for silence gets the times for that, and nobody else`(silence: String?) async throws {
+        try await RelayServer.with {
+            // Whose times are whose is told by who is pinged at all.
+            let (soon, never) = (Duration.milliseconds(20), Duration.seconds(3_600))
+            $0.keepAlive.silence = silence == "240" ? never : soon
+            $0.savingKeepAlive.silence = silence == "240" ? soon : never
+            ($0.keepAlive.jitter, $0.savingKeepAlive.jitter) = (.zero ... .zero, .zero ... .zero)
+        } _: { server in
+            try await PythonPeer.run("relay_peer.py", ["pinged", server.url, silence ?? "-"]) { peer in
+                let isPinged = try await peer.next(Pinged.self).pinged
+                #expect(isPinged)
+            }
+        }
+    }
+
     @Test func `one address has a bounded number of sockets`() async throws {
         // On one loop, sockets are counted in the order in which they came.
         try await RelayServer.with {
@@ -259,11 +330,13 @@ private final class DatagramFeed: ChannelInboundHandler {
         var verdict: String?
     }
 
-    @Test(.enabled(if: PythonPeer.isInstalled("iroh"))) func `two unmodified iroh endpoints meet through it`()
-        async throws
-    {
-        try await RelayServer.with { server in
-            try await PythonPeer.run("iroh_relay.py", [server.url, "1000000"]) { peer in
+    @Test(.enabled(if: PythonPeer.isInstalled("iroh")), arguments: [nil, "right"])
+    func `two unmodified iroh endpoints meet through it`(token: String?) async throws {
+        try await RelayServer.with {
+            if let token { $0.access = RelayAccess(tokens: [token]) }
+        } _: { server in
+            let arguments = ["pair", server.url, token ?? "-", "1000000"]
+            try await PythonPeer.run("iroh_relay.py", arguments) { peer in
                 let said = [
                     try await peer.next(Iroh.self), try await peer.next(Iroh.self), try await peer.next(Iroh.self),
                     try await peer.next(Iroh.self),

@@ -63,7 +63,7 @@ final class RelayRequestHandler: ChannelInboundHandler, RemovableChannelHandler 
         switch error {
         case NIOSSLError.handshakeFailed, is NIOSSLExtraError:
             options.address.key == nil
-                ? "its certificate is not trusted here, is over, or is for another name"
+                ? "its certificate is not trusted here, is for another name, or is not valid now; this device's clock may be wrong, too"
                 : "what answers there does not have the key that its URL names"
         case is HTTPParserError: "what answers there is not a relay"
         default: "\(error)"

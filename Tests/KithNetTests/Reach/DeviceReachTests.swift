@@ -463,4 +463,29 @@ import Testing
             #expect(!told.contains { $0.address == other })
         }
     }
+
+    private struct Joined: Decodable {
+        var port: UInt16?
+        var silence: String?
+    }
+
+    @Test(
+        .enabled(if: PythonPeer.isInstalled("websockets, blake3, cryptography")),
+        arguments: [ReachTimes.saving, .usual])
+    func `a device that saves power has one link to one relay, and asks it for silence`(times: ReachTimes) async throws
+    {
+        try await PythonPeer.run("relay_peer.py", ["serve"]) { peer in
+            let port = try #require(try await peer.next(Joined.self).port)
+            let first = try #require(RelayAddress("http://127.0.0.1:\(port)"))
+            try await withRelay { _, second in
+                try await withMember(at: [first, second], { $0.times = times }) { member in
+                    #expect(try await peer.next(Joined.self).silence == (times == .saving ? "240" : nil))
+                    try await eventually { member.reach.status.home != nil }
+                    // A standby would have been tried beside it.
+                    #expect(member.reach.status.relays.count == (times == .saving ? 1 : 2))
+                    #expect(member.reach.status.savesPower == (times == .saving))
+                }
+            }
+        }
+    }
 }
