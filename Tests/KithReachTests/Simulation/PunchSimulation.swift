@@ -41,6 +41,10 @@ struct PunchSimulation {
     var random: SeededRandom
     var lossRate = 0.0
     var otherTraffic = 0
+    /// Both are behind one NAT, that of the first.
+    private let sharesNAT: Bool
+    /// Devices of that network reach each other there, which many wireless networks prevent.
+    var isLocalNetworkOpen = false
     private var events: [(at: ContinuousClock.Instant, order: Int, event: Event)] = []
     private var order = 0
     private var nextToken: UInt64 = 0
@@ -50,8 +54,11 @@ struct PunchSimulation {
         NetworkAddress(ipv4: (198, 51, 100, 1), port: 3_478),
     ]
 
+    /// Two devices behind a NAT each, or, with one kind, behind the same.
     init(_ kinds: [NATKind], random: SeededRandom) {
         self.random = random
+        sharesNAT = kinds.count == 1
+        let kinds = kinds.count == 1 ? [kinds[0], kinds[0]] : kinds
         now = start
         let start = start
         ends = []
@@ -70,6 +77,17 @@ struct PunchSimulation {
 
     // MARK: - The world
 
+    /// Uses the NAT of an end, which may be that of both.
+    private mutating func withNAT<Result>(
+        of end: Int, _ body: (inout SimulatedNAT, ContinuousClock.Instant) -> Result
+    ) -> Result {
+        let (end, now) = (sharesNAT ? 0 : end, now)
+        return body(&ends[end].nat, now)
+    }
+
+    /// The NAT of an end, and of the other one where they share it.
+    private func outside(of end: Int) -> NetworkAddress { ends[sharesNAT ? 0 : end].nat.outside }
+
     private mutating func schedule(_ event: Event, after delay: Duration) {
         order += 1
         let item = (at: now + delay, order: order, event: event)
@@ -83,16 +101,23 @@ struct PunchSimulation {
     }
 
     private mutating func send(_ packet: Packet, from end: Int, socket: Int, to remote: NetworkAddress) {
-        let source = ends[end].nat.send(from: ends[end].address(of: socket), to: remote, at: now)
+        let inside = ends[end].address(of: socket)
+        if sharesNAT, isLocalNetworkOpen, remote.ip == ends[1 - end].inside.ip, !random.chance(lossRate) {
+            return schedule(.arrival(packet, from: inside, to: remote), after: jittered(1))
+        }
+        let source = withNAT(of: end) { $0.send(from: inside, to: remote, at: $1) }
         // An address inside another network is not reached from this one.
         guard !remote.isPrivate, !random.chance(lossRate) else { return }
+        // To its own outside and back.
+        guard !sharesNAT || remote.ip != outside(of: end).ip || ends[0].nat.hairpins else { return }
         schedule(.arrival(packet, from: source, to: remote), after: jittered(20))
     }
 
     private mutating func observe(_ end: Int) {
         for server in Self.servers {
             ends[end].reporter.asked(server, at: now)
-            let mapped = ends[end].nat.send(from: ends[end].inside, to: server, at: now)
+            let inside = ends[end].inside
+            let mapped = withNAT(of: end) { $0.send(from: inside, to: server, at: $1) }
             ends[end].reporter.answered(server, mapped: mapped)
         }
         while ends[end].reporter.wantsNewMapping { lookAtNewMapping(end) }
@@ -104,7 +129,8 @@ struct PunchSimulation {
     /// Opens a socket to see which port is next, as an action asks.
     private mutating func lookAtNewMapping(_ end: Int) {
         let socket = 2_000 + Int.random(in: 0..<10_000, using: &random)
-        let mapped = ends[end].nat.send(from: ends[end].address(of: socket), to: Self.servers[0], at: now)
+        let inside = ends[end].address(of: socket)
+        let mapped = withNAT(of: end) { $0.send(from: inside, to: Self.servers[0], at: $1) }
         ends[end].reporter.observedNewMapping(mapped)
     }
 
@@ -129,7 +155,7 @@ struct PunchSimulation {
         // Others behind the NAT take ports meanwhile.
         for _ in 0..<otherTraffic {
             let other = NetworkAddress(ipv4: (10, 0, 9, 9), port: UInt16.random(in: 1_024...65_000, using: &random))
-            _ = ends[end].nat.send(from: other, to: Self.servers[0], at: now)
+            _ = withNAT(of: end) { $0.send(from: other, to: Self.servers[0], at: $1) }
         }
     }
 
@@ -143,11 +169,15 @@ struct PunchSimulation {
     private mutating func handle(_ event: Event) {
         switch event {
         case .arrival(let packet, let source, let target):
-            guard let end = ends.firstIndex(where: { $0.nat.outside.ip == target.ip }) else { return }
-            let inside =
-                ends[end].nat.kind.mapping == .none
-                ? target : ends[end].nat.receive(at: target.port, from: source, at: now)
-            guard let inside, inside.port >= ends[end].inside.port else { return }
+            var inside: NetworkAddress? = target
+            if let end = ends.indices.first(where: { outside(of: $0).ip == target.ip }),
+                ends[end].nat.kind.mapping != .none
+            {
+                inside = withNAT(of: end) { $0.receive(at: target.port, from: source, at: $1) }
+            }
+            guard let inside, let end = ends.firstIndex(where: { $0.inside.ip == inside.ip }),
+                inside.port >= ends[end].inside.port
+            else { return }
             let socket = Int(inside.port - ends[end].inside.port)
             guard socket == 0 || socket <= ends[end].openSockets else { return }
             switch packet {

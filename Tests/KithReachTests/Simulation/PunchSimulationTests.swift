@@ -74,6 +74,28 @@ import Testing
         }
     }
 
+    @Test(arguments: SimulatedNAT.Classic.allCases)
+    func `behind one NAT the local network leads there, or the router's outside if it takes hairpins`(
+        nat: SimulatedNAT.Classic
+    ) {
+        var random = SeededRandom.fromEnvironment()
+        for (isOpen, hairpins) in [(true, false), (false, true), (false, false)] {
+            var simulation = PunchSimulation([nat.kind], random: random.fork())
+            simulation.isLocalNetworkOpen = isOpen
+            simulation.ends[0].nat.hairpins = hairpins
+            let time = simulation.run(for: .seconds(10))
+            let words = time.map { "direct after \(($0 / .milliseconds(1)).rounded()) ms" } ?? "relay"
+            print("one \(nat.rawValue) NAT, local network open \(isOpen), hairpins \(hairpins): \(words)")
+            if isOpen {
+                #expect(time.map { $0 < .seconds(1) } == true, "\(random)")
+            } else if hairpins, nat != .symmetric {
+                #expect(time != nil, "\(random)")
+            } else if !hairpins {
+                #expect(time == nil, "\(random)")
+            }
+        }
+    }
+
     @Test func `no schedule makes a device send more than the bounds`() {
         var random = SeededRandom.fromEnvironment()
         let limits = Puncher.Limits()
