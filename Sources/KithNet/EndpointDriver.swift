@@ -193,6 +193,8 @@ import Synchronization
         } else {
             return unsafe unroutable(datagram, header, from: remote, ecn: ecn, link: link, at: now)
         }
+        // A relay may say anything of who has sent it: a connection does not follow it to another device.
+        if link.kind == .relay, let peer = driver.connection?.peerID, relayed.device(at: remote) != peer { return }
         unsafe driver.engine.receive(datagram, from: remote, to: driver.link(of: link), ecn: ecn, at: now)
         touch(driver)
     }
